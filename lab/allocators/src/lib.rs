@@ -1,0 +1,1 @@
+//! The table of allocators that the player can drive.

@@ -1,0 +1,1 @@
+//! One file per subcommand: its arguments, and `run`, which reads like a table of contents.

@@ -1,0 +1,13 @@
+//! Progress on stderr: bars on a terminal, a line now and then elsewhere.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar over `total` steps of `unit`; silent when stderr is not a terminal.
+pub fn bar(total: u64, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    let template = format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit} {{eta}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}

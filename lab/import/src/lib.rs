@@ -1,0 +1,1 @@
+//! Foreign trace formats to journals, one file each.

@@ -1,0 +1,76 @@
+//! What a journal knows beside its rows; stored as JSON under the key `keel.journal` of the Parquet footer.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the journal format that this crate writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Everything about a recording that is not an operation. Unknown fields are ignored by readers, so later versions may add.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// Format version, [`FORMAT_VERSION`].
+    pub version: u32,
+    /// Who wrote the file: `keel record 0.1.0`, `keel import (doom3) 0.1.0`.
+    pub writer: String,
+    /// The program's path; empty if unknown.
+    pub program: String,
+    /// Its arguments, without the program itself.
+    pub arguments: Vec<String>,
+    /// Its process id; 0 if unknown.
+    pub pid: u32,
+    /// Wall-clock start of the recording, RFC 3339; empty if unknown.
+    pub started: String,
+    /// Host name, kernel, CPU model; empty if unknown.
+    pub host: String,
+    /// See `host`.
+    pub kernel: String,
+    /// See `host`.
+    pub cpu: String,
+    /// The allocator that served the program, as far as known.
+    pub allocator: String,
+    /// The recording's clock: `tsc`, `clock_monotonic`, or `text` for imports.
+    pub clock: String,
+    /// Its ticks per second; 1e9 for nanosecond clocks.
+    pub clock_hz: f64,
+    /// One entry for each thread, in order of `Event::thread`.
+    pub threads: Vec<Thread>,
+    /// Times of the frame marks, ns since the start, sorted.
+    pub frames: Vec<u64>,
+    /// Named marks the program made.
+    pub marks: Vec<Mark>,
+    /// Operations lost. Always 0 in a journal that Keel recorded; an import may say otherwise.
+    pub drops: u64,
+    /// How often a thread had to wait for room in its ring, and for how long in total.
+    pub stalls: u64,
+    /// See `stalls`, ns.
+    pub stalled_ns: u64,
+    /// Frees and reallocs of blocks whose birth was not seen.
+    pub foreign: u64,
+    /// How the program ended: `exit 0`, `signal 9`, `still running`; empty if unknown.
+    pub ended: String,
+    /// What `--repair` or the recorder had to mend, by kind.
+    pub repairs: std::collections::BTreeMap<String, u64>,
+}
+
+/// A thread of the recorded program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Thread {
+    /// The kernel's thread id in the recorded program; 0 if unknown.
+    pub id: u64,
+    /// Its name; empty if unknown.
+    pub name: String,
+}
+
+/// A named moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mark {
+    /// ns since the start.
+    pub time: u64,
+    /// Index of the thread that made it.
+    pub thread: u32,
+    /// What it said.
+    pub text: String,
+}

@@ -1,0 +1,1 @@
+//! Clocks, calibration, machine facts and statistics.

@@ -1,0 +1,1 @@
+//! The compiled replay plan: the memory-mapped contract between replay and player.

@@ -1,0 +1,1 @@
+//! Executes a compiled plan under one allocator in a process of its own.

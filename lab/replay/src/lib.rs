@@ -1,0 +1,1 @@
+//! Journal to plan; schedules players; pairs and interleaves runs.

@@ -1,0 +1,199 @@
+//! The contents of `results.json`.
+
+use crate::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the result format that this crate writes.
+pub const RESULTS_VERSION: u32 = 1;
+
+/// One journal replayed on several allocators, several times each, interleaved.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Comparison {
+    /// [`RESULTS_VERSION`].
+    pub version: u32,
+    /// Version of Keel that measured.
+    pub keel_version: String,
+    /// Wall-clock start, RFC 3339.
+    pub started: String,
+    /// The machine it was measured on.
+    pub machine: Machine,
+    /// What was replayed.
+    pub journal: JournalFacts,
+    /// How it was replayed.
+    pub settings: Settings,
+    /// The instrument.
+    pub clock: Clock,
+    /// One entry for each allocator, in the order asked for. The floor is the one named `null`.
+    pub allocators: Vec<AllocatorResult>,
+    /// Remarks that a reader of the numbers must know (more threads than cores, causes unknown ...), plain sentences.
+    pub notes: Vec<String>,
+}
+
+/// Facts about the machine, for comparing comparisons.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// CPU model.
+    pub cpu: String,
+    /// Online CPUs that the process may use.
+    pub cpus: u32,
+    /// Total memory, bytes.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// C library and version.
+    pub libc: String,
+    /// Transparent huge pages: `always`, `madvise`, `never`.
+    pub huge_pages: String,
+    /// Frequency governor, or empty.
+    pub governor: String,
+    /// Hypervisor, or empty on bare metal.
+    pub hypervisor: String,
+}
+
+/// What the report says of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JournalFacts {
+    /// File name without folders.
+    pub name: String,
+    /// The recorded program and arguments.
+    pub program: String,
+    /// Operations replayed, by [`op name`](https://docs.rs) as in the journal: `malloc`, `free`, ...
+    pub operations: BTreeMap<String, u64>,
+    /// Operations not replayed (foreign frees), by name.
+    pub skipped: BTreeMap<String, u64>,
+    /// Threads in the journal.
+    pub threads: u32,
+    /// Frees by another thread than the allocating one.
+    pub cross_thread_frees: u64,
+    /// Recorded duration, ns.
+    pub duration_ns: u64,
+    /// Peak of live bytes, and objects live at that moment.
+    pub peak_live_bytes: u64,
+    /// See `peak_live_bytes`.
+    pub peak_live_objects: u64,
+    /// Sum of all sizes asked for.
+    pub total_bytes: u64,
+    /// Frame marks, ns since the journal's start.
+    pub frames: Vec<u64>,
+}
+
+/// How a journal was replayed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// `max`, `1x`, `4x`, `gapless`.
+    pub pace: String,
+    /// `none`, `first-byte`, `page`, `all`.
+    pub touch: String,
+    /// Whether touching is inside the timed window.
+    pub touch_timed: bool,
+    /// Runs of each allocator.
+    pub runs: u32,
+    /// Seed of the random order of runs.
+    pub seed: u64,
+    /// Whether all operations ran on one thread in journal order.
+    pub serial: bool,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// The instrument and its floor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clock {
+    /// `tsc` or `clock_monotonic`.
+    pub name: String,
+    /// Ticks in a nanosecond; divides every `ticks` of this folder.
+    pub ticks_per_ns: f64,
+    /// Ticks of an empty pair of clock readings.
+    pub empty_pair: Histogram,
+}
+
+/// All runs of one allocator.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllocatorResult {
+    /// Name on the command line: `keel`, `system`, `mimalloc`, ...
+    pub name: String,
+    /// Its version, as far as it tells.
+    pub version: String,
+    /// Its runs in the order they were executed.
+    pub runs: Vec<Run>,
+    /// Why it could not run, if it could not; a sentence for people.
+    pub failure: Option<String>,
+}
+
+/// One replay in one fresh process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// Position in the whole interleaved schedule, from 0.
+    pub position: u32,
+    /// First to last operation, ns.
+    pub elapsed_ns: u64,
+    /// CPU time of the replaying threads while replaying, ns.
+    pub cpu_ns: u64,
+    /// Sum of the time spent inside calls, ns, by operation name.
+    pub inside_ns: BTreeMap<String, f64>,
+    /// Latencies in ticks by operation name (`malloc`, `free`, `calloc`, `realloc`, `aligned`).
+    pub latency: BTreeMap<String, Histogram>,
+    /// Lateness (actual start minus scheduled start) in ns; empty at pace `max`.
+    pub lateness: Option<Histogram>,
+    /// Time spent waiting for objects of other threads, ns, all threads.
+    pub waited_ns: u64,
+    /// Minor and major page faults while replaying.
+    pub minor_faults: u64,
+    /// See `minor_faults`.
+    pub major_faults: u64,
+    /// Context switches while replaying.
+    pub voluntary_switches: u64,
+    /// See `voluntary_switches`.
+    pub involuntary_switches: u64,
+    /// Peak resident bytes of the allocator: the process's anonymous pages less what the player itself held at the start.
+    pub peak_rss_bytes: u64,
+    /// Resident bytes over time, as `peak_rss_bytes` counts them.
+    pub memory: Vec<MemorySample>,
+    /// Calls above the 99.9th percentile of their operation, worst first, at most 20,000 a run.
+    pub outliers: Vec<Outlier>,
+    /// File of the raw rows, relative to the folder; None if this run's rows were not kept.
+    pub raw: Option<String>,
+}
+
+/// A reading of memory in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemorySample {
+    /// ns since the run's start.
+    pub time: u64,
+    /// Resident bytes of the allocator.
+    pub resident: u64,
+    /// Bytes asked for and live at that time (sum over the journal's objects).
+    pub live: u64,
+}
+
+/// A slow call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outlier {
+    /// Row in `operations.parquet`.
+    pub row: u64,
+    /// ns since the run's start.
+    pub start: u64,
+    /// Ticks inside the call.
+    pub ticks: u32,
+    /// What is known of why: a set of `CAUSE_*` bits.
+    pub cause: u8,
+}
+
+/// The thread was preempted, migrated or took a signal during the call.
+pub const CAUSE_INTERRUPTED: u8 = 1;
+/// The call took page faults.
+pub const CAUSE_FAULT: u8 = 2;
+/// The call made system calls.
+pub const CAUSE_SYSCALL: u8 = 4;
+/// Whether it was interrupted could not be told (the allocator uses rseq itself, or the kernel has none).
+pub const CAUSE_INTERRUPTED_UNKNOWN: u8 = 8;

@@ -1,0 +1,14 @@
+//! Plain, versioned data of a comparison: what was measured, and no logic of measuring or drawing.
+//!
+//! A result folder holds
+//! - `results.json`: one [`Comparison`];
+//! - `operations.parquet`: one row for each replayed operation in journal order (`op` u8, `size` u64, `thread` u32,
+//!   `frame` u32, `time` u64 ns), written once and shared by all runs;
+//! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of `operations.parquet`
+//!   (`start` u64 ns since the run's start, `ticks` u32 inside the call, `cause` u8 bit set).
+
+mod comparison;
+mod histogram;
+
+pub use comparison::*;
+pub use histogram::Histogram;
