@@ -1,0 +1,59 @@
+# The one door. `make help` lists what is behind it.
+.DEFAULT_GOAL := help
+SHELL := bash
+PREFIX ?= /usr/local
+BUILD := build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what building, testing and the demo need (apt as root), or print the one line that does
+	@scripts/setup.sh build test check
+
+build: ## build/bin/keel, build/lib/libkeel.{so,a}, build/lib/libkeel_recorder.so, build/include/keel/
+	@scripts/setup.sh build
+	@scripts/build.sh
+
+demo: ## build, then record and compare a real program and a real game; says where the reports lie
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@scripts/demo.sh
+
+test: ## every test, with counts at the end (at most 25 minutes on 2 cores)
+	@scripts/setup.sh build test
+	@scripts/build.sh
+	@scripts/test.sh
+
+check: ## format, lints, layers, limits, links
+	@scripts/setup.sh build check
+	@scripts/build.sh
+	@scripts/check.sh
+
+format: ## format all C and Rust in place
+	@cargo fmt --all
+	@git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format -i
+
+bench: ## the benchmarks; raw results go to bench/runs/<date>-<machine>/
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@scripts/bench.sh
+
+stress: ## the long multi-threaded stress with verified contents
+	@scripts/setup.sh build test
+	@scripts/build.sh
+	@tests/stress.sh
+
+sanitize: ## unit tests and stress under ASan, UBSan and TSan
+	@scripts/setup.sh build check
+	@tests/sanitize.sh
+
+install: build ## install into PREFIX (default /usr/local)
+	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
+
+docs: ## the Rust documentation of the lab, in target/doc
+	@cargo doc --no-deps --workspace
+
+clean: ## remove everything that was built
+	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
+
+.PHONY: help setup build demo test check format bench stress sanitize install docs clean

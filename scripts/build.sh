@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds everything into build/: the C libraries by CMake, the lab by Cargo, the peers by Cargo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+build=$root/build
+mkdir -p "$build/bin" "$build/lib/keel/peers"
+
+say() { printf 'build: %s\n' "$*" >&2; }
+
+# Copies only when the content differs, so that a running program is not disturbed and mtimes stay true.
+put() { cmp -s "$1" "$2" || { cp "$1" "$2.new" && mv -f "$2.new" "$2"; }; }
+
+say "libkeel and the recorder (C)"
+cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build" >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
+cmake --build build/cmake --target libraries >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
+
+say "keel and its player (Rust)"
+cargo build --release --locked -p keel-cli -p keel-player
+target=${CARGO_TARGET_DIR:-target}
+put "$target/release/keel" build/bin/keel
+put "$target/release/keel-player" build/lib/keel/keel-player
+
+say "the peers (Rust, from crates)"
+lab/peers/build.sh "$build/lib/keel/peers"
+say "done: build/bin/keel"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Everything that is right or wrong without running the product: format, lints, layers, limits, links.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+
+step() { # step NAME COMMAND...: runs it, says how it went
+    local name=$1 log
+    shift
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then
+        printf '%-24s ok\n' "$name"
+    else
+        printf '%-24s FAILED\n' "$name"
+        sed 's/^/    /' "$log"
+        failed=1
+    fi
+    rm -f "$log"
+}
+
+c_format() { git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
+shell_syntax() { local f; for f in $(git ls-files '*.sh' .ci/run); do bash -n "$f" || return 1; done; }
+
+step "rust format" cargo fmt --all --check
+step "rust lints" cargo clippy --release --workspace --all-targets --locked -- -D warnings
+step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --workspace --locked
+step "c format" c_format
+step "shell syntax" shell_syntax
+cargo run --release --quiet --locked -p keel-tidy -- . build/cmake || failed=1
+exit $failed

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Sees to it that the tools for the named purposes are there: setup.sh build|test|check ...
+# Installs them where it may (apt, as root), else prints the one line that does. Quick when nothing is missing.
+set -euo pipefail
+
+# purpose tool package: a tool is a command, or a file.
+needs="
+build cc gcc
+build c++ g++
+build cmake cmake
+build ninja ninja-build
+build git git
+test python3 python3
+test /usr/share/python-wheels|/usr/lib/python3/dist-packages/ensurepip|venv python3-venv
+test chromium chromium
+test valgrind valgrind
+test redis-server redis-server
+test sqlite3 sqlite3
+test perl perl
+test node nodejs
+test zstd zstd
+test xz xz-utils
+check clang-format clang-format
+check clang clang
+check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
+"
+
+have() { # have TOOL: is the command there, or one of the files given with |
+    local alternative
+    for alternative in ${1//|/ }; do
+        case $alternative in
+            venv) python3 -c 'import ensurepip, venv' 2>/dev/null && return 0 ;;
+            libclang_rt) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux' >/dev/null && return 0 ;;
+            /*) [ -e "$alternative" ] && return 0 ;;
+            *) command -v "$alternative" >/dev/null && return 0 ;;
+        esac
+    done
+    return 1
+}
+
+missing=()
+while read -r purpose tool package; do
+    [ -n "$purpose" ] || continue
+    case " $* " in *" $purpose "*) have "$tool" || missing+=("$package") ;; esac
+done <<<"$needs"
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "setup: installing ${missing[*]}" >&2
+        log=$(mktemp)
+        if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+            "${missing[@]}"; } >"$log" 2>&1; then
+            tail -n 5 "$log" >&2
+            echo "setup: apt could not install: ${missing[*]}" >&2
+            exit 1
+        fi
+        rm -f "$log"
+    else
+        echo "setup: some tools are missing; this installs them:" >&2
+        echo "    sudo apt-get install -y ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+if ! command -v cargo >/dev/null; then
+    echo "setup: Rust is missing; install rustup (https://rustup.rs), which reads rust-toolchain.toml" >&2
+    exit 1
+fi

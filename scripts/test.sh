@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every test and ends with the counts of them all: `N passed, N failed, N skipped`.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export KEEL_PREFIX=$PWD/build
+passed=0 failed=0 skipped=0
+
+# suite NAME COMMAND...: runs it, shows its output, and adds up the counts of its closing lines, be they Cargo's
+# (`test result: ok. 3 passed; 0 failed; 1 ignored`) or ours (`3 passed, 0 failed, 1 skipped`).
+suite() {
+    local name=$1 log status counts
+    shift
+    log=$(mktemp)
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    counts=$(awk '
+        /^test result:/ { gsub(/;/, ""); for (i = 1; i < NF; i++) { if ($(i+1) == "passed") p += $i; if ($(i+1) == "failed") f += $i; if ($(i+1) == "ignored") s += $i } }
+        /^total: [0-9]+ passed, [0-9]+ failed/ { gsub(/,/, ""); p += $2; f += $4; s += $6 }
+        END { print p + 0, f + 0, s + 0 }' "$log")
+    read -r p f s <<<"$counts"
+    if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    if [ $((p + f + s)) -eq 0 ]; then echo "suite $name counted no test"; f=1; fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    printf '== %s: %d passed, %d failed, %d skipped\n' "$name" "$p" "$f" "$s"
+    rm -f "$log"
+}
+
+python_environment() { # pyarrow and duckdb read the golden journals independently of our own code
+    [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
+    build/venv/bin/python -c 'import pyarrow' 2>/dev/null || build/venv/bin/pip install -q pyarrow
+}
+
+python_environment || echo "the Python environment could not be made: the reference reader's test will be skipped"
+suite "C: allocator and recorder" tests/run.sh
+suite "Rust" cargo test --release --workspace --locked --no-fail-fast
+
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+if [ -n "${CI:-}" ] && [ "$skipped" -gt 0 ]; then
+    echo "in CI nothing may be skipped" >&2
+    exit 1
+fi
+[ "$failed" -eq 0 ]
