@@ -2,13 +2,18 @@
 //!
 //! A result folder holds
 //! - `results.json`: one [`Comparison`];
-//! - `operations.parquet`: one row for each replayed operation in journal order (`op` u8, `size` u64, `thread` u32,
-//!   `frame` u32, `time` u64 ns), written once and shared by all runs;
+//! - `operations.parquet`: one row for each replayed operation in journal order (`op` u8, `size` u64 (for a free, of the
+//!   block it frees), `thread` u32, `frame` u32, `time` u64 ns, never decreasing), written once, shared by all runs;
 //! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of `operations.parquet`
 //!   (`start` u64 ns since the run's start, `ticks` u32 inside the call, `cause` u8 bit set).
+//!
+//! [`Comparison::load`] and [`Comparison::save`] handle the first, [`raw`] streams the others.
 
 mod comparison;
+mod folder;
 mod histogram;
+pub mod raw;
 
 pub use comparison::*;
+pub use folder::{FolderError, RESULTS_FILE};
 pub use histogram::Histogram;

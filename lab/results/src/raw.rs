@@ -1,0 +1,379 @@
+//! The raw rows of a result folder: streaming writers and readers of `operations.parquet` and `run-*.parquet`.
+//!
+//! Memory stays bounded whatever the number of rows: a writer holds one row group, a reader one batch. The same
+//! borrowed struct of slices is what a writer takes and what a reader gives, so that rows go from mapped result
+//! arrays to the file and from the file to whoever counts them without a row-by-row conversion.
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// File name of the operations in a result folder.
+pub const OPERATIONS_FILE: &str = "operations.parquet";
+/// Rows in a batch as readers give them, and the most that a writer converts at a time.
+pub const BATCH_ROWS: usize = 1 << 16;
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
+const OPERATION_COLUMNS: [(&str, DataType); 5] = [
+    ("op", DataType::UInt8),
+    ("size", DataType::UInt64),
+    ("thread", DataType::UInt32),
+    ("frame", DataType::UInt32),
+    ("time", DataType::UInt64),
+];
+const RUN_COLUMNS: [(&str, DataType); 3] =
+    [("start", DataType::UInt64), ("ticks", DataType::UInt32), ("cause", DataType::UInt8)];
+
+/// What can go wrong with a file of raw rows; the text names the file and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RawError {
+    /// The file cannot be opened, created or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is no Parquet file, is truncated, or could not be written as one.
+    #[error("{}: {detail}; the file may be truncated: run `keel compare` again", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet library said.
+        detail: String,
+    },
+    /// The file is Parquet, but of another kind.
+    #[error("{}: no column `{column}` of type {expected}: this is no file of {kind}", path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// The column that is missing or of another type.
+        column: &'static str,
+        /// The type it must have.
+        expected: String,
+        /// What the file should hold.
+        kind: &'static str,
+    },
+}
+
+/// Replayed operations in journal order. All slices have the same length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OperationRows<'a> {
+    /// Code of the operation, as in the `op` column of a journal.
+    pub op: &'a [u8],
+    /// Bytes asked for; for a free, the bytes of the block that it frees (0 if unknown).
+    pub size: &'a [u64],
+    /// The journal's thread index.
+    pub thread: &'a [u32],
+    /// Number of frame marks at or before the operation.
+    pub frame: &'a [u32],
+    /// Time in the journal, ns since its start; never decreasing.
+    pub time: &'a [u64],
+}
+
+/// What one run measured, row by row of `operations.parquet`. All slices have the same length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunRows<'a> {
+    /// Start of the call, ns since the run's start.
+    pub start: &'a [u64],
+    /// Ticks inside the call; [`crate::Clock::ticks_per_ns`] of them are a nanosecond.
+    pub ticks: &'a [u32],
+    /// Set of `CAUSE_*` bits.
+    pub cause: &'a [u8],
+}
+
+/// Writes `operations.parquet`. Call [`OperationWriter::finish`]: without it the file has no footer and is unreadable.
+pub struct OperationWriter(TableWriter);
+
+/// Writes `run-<allocator>-<number>.parquet`. Call [`RunWriter::finish`].
+pub struct RunWriter(TableWriter);
+
+/// Reads `operations.parquet`, a batch at a time.
+pub struct OperationReader(TableReader);
+
+/// Reads `run-<allocator>-<number>.parquet`, a batch at a time.
+pub struct RunReader(TableReader);
+
+impl OperationWriter {
+    /// Creates or replaces the file at `path`.
+    pub fn create(path: &Path) -> Result<Self, RawError> {
+        TableWriter::create(path, &OPERATION_COLUMNS).map(OperationWriter)
+    }
+
+    /// Appends rows, any number of them.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn write(&mut self, rows: OperationRows<'_>) -> Result<(), RawError> {
+        let count = rows.op.len();
+        assert!([rows.size.len(), rows.time.len()] == [count; 2], "columns of one length");
+        assert!([rows.thread.len(), rows.frame.len()] == [count; 2], "columns of one length");
+        for from in (0..count).step_by(BATCH_ROWS) {
+            let part = from..count.min(from + BATCH_ROWS);
+            self.0.write(vec![
+                Arc::new(UInt8Array::from(rows.op[part.clone()].to_vec())),
+                Arc::new(UInt64Array::from(rows.size[part.clone()].to_vec())),
+                Arc::new(UInt32Array::from(rows.thread[part.clone()].to_vec())),
+                Arc::new(UInt32Array::from(rows.frame[part.clone()].to_vec())),
+                Arc::new(UInt64Array::from(rows.time[part].to_vec())),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the footer; returns the number of rows in the file.
+    pub fn finish(self) -> Result<u64, RawError> {
+        self.0.finish()
+    }
+}
+
+impl RunWriter {
+    /// Creates or replaces the file at `path`.
+    pub fn create(path: &Path) -> Result<Self, RawError> {
+        TableWriter::create(path, &RUN_COLUMNS).map(RunWriter)
+    }
+
+    /// Appends rows, any number of them.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn write(&mut self, rows: RunRows<'_>) -> Result<(), RawError> {
+        let count = rows.start.len();
+        assert!([rows.ticks.len(), rows.cause.len()] == [count; 2], "columns of one length");
+        for from in (0..count).step_by(BATCH_ROWS) {
+            let part = from..count.min(from + BATCH_ROWS);
+            self.0.write(vec![
+                Arc::new(UInt64Array::from(rows.start[part.clone()].to_vec())),
+                Arc::new(UInt32Array::from(rows.ticks[part.clone()].to_vec())),
+                Arc::new(UInt8Array::from(rows.cause[part].to_vec())),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// Writes the footer; returns the number of rows in the file.
+    pub fn finish(self) -> Result<u64, RawError> {
+        self.0.finish()
+    }
+}
+
+impl OperationReader {
+    /// Opens the file and checks its columns.
+    pub fn open(path: &Path) -> Result<Self, RawError> {
+        TableReader::open(path, &OPERATION_COLUMNS, "operations").map(OperationReader)
+    }
+
+    /// Rows in the file.
+    pub fn rows(&self) -> u64 {
+        self.0.rows
+    }
+
+    /// The next at most [`BATCH_ROWS`] rows; None at the end.
+    pub fn next_rows(&mut self) -> Result<Option<OperationRows<'_>>, RawError> {
+        Ok(self.0.advance()?.map(|batch| OperationRows {
+            op: batch.column(0).as_primitive::<UInt8Type>().values(),
+            size: batch.column(1).as_primitive::<UInt64Type>().values(),
+            thread: batch.column(2).as_primitive::<UInt32Type>().values(),
+            frame: batch.column(3).as_primitive::<UInt32Type>().values(),
+            time: batch.column(4).as_primitive::<UInt64Type>().values(),
+        }))
+    }
+}
+
+impl RunReader {
+    /// Opens the file and checks its columns.
+    pub fn open(path: &Path) -> Result<Self, RawError> {
+        TableReader::open(path, &RUN_COLUMNS, "a run's measurements").map(RunReader)
+    }
+
+    /// Rows in the file.
+    pub fn rows(&self) -> u64 {
+        self.0.rows
+    }
+
+    /// The next at most [`BATCH_ROWS`] rows; None at the end.
+    pub fn next_rows(&mut self) -> Result<Option<RunRows<'_>>, RawError> {
+        Ok(self.0.advance()?.map(|batch| RunRows {
+            start: batch.column(0).as_primitive::<UInt64Type>().values(),
+            ticks: batch.column(1).as_primitive::<UInt32Type>().values(),
+            cause: batch.column(2).as_primitive::<UInt8Type>().values(),
+        }))
+    }
+}
+
+/// A Parquet file with these columns, none of them nullable.
+struct TableWriter {
+    path: PathBuf,
+    schema: Arc<Schema>,
+    writer: ArrowWriter<File>,
+    rows: u64,
+}
+
+impl TableWriter {
+    fn create(path: &Path, columns: &[(&'static str, DataType)]) -> Result<Self, RawError> {
+        let io = |source| RawError::Io { path: path.to_path_buf(), source };
+        let file = File::create(path).map_err(io)?;
+        let fields: Vec<Field> =
+            columns.iter().map(|(name, kind)| Field::new(*name, kind.clone(), false)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()))
+            .map_err(|error| parquet_error(path, &error))?;
+        Ok(TableWriter { path: path.to_path_buf(), schema, writer, rows: 0 })
+    }
+
+    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), RawError> {
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)
+            .map_err(|error| parquet_error(&self.path, &error))?;
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(&batch).map_err(|error| parquet_error(&self.path, &error))
+    }
+
+    fn finish(self) -> Result<u64, RawError> {
+        self.writer.close().map_err(|error| parquet_error(&self.path, &error))?;
+        Ok(self.rows)
+    }
+}
+
+/// Times rise and ticks cluster, so deltas pack them; the rest is small sets, for which dictionaries are best.
+fn properties() -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()));
+    for column in ["time", "start", "ticks"] {
+        builder = builder
+            .set_column_dictionary_enabled(column.into(), false)
+            .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
+    }
+    builder.build()
+}
+
+struct TableReader {
+    path: PathBuf,
+    rows: u64,
+    batches: ParquetRecordBatchReader,
+    current: Option<RecordBatch>,
+}
+
+impl TableReader {
+    fn open(path: &Path, columns: &[(&'static str, DataType)], kind: &'static str) -> Result<Self, RawError> {
+        let file = File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| parquet_error(path, &error))?;
+        let mut indices = Vec::with_capacity(columns.len());
+        for (column, expected) in columns {
+            let found = builder.schema().column_with_name(column);
+            match found {
+                Some((index, field)) if field.data_type() == expected => indices.push(index),
+                _ => {
+                    let (path, expected) = (path.to_path_buf(), expected.to_string());
+                    return Err(RawError::Schema { path, column, expected, kind });
+                }
+            }
+        }
+        // A projection keeps the file's order of columns; ours is the only order this crate ever writes.
+        if !indices.is_sorted() {
+            return Err(parquet_error(path, &"columns in an order that this version does not write"));
+        }
+        let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
+        let batches = builder
+            .with_projection(mask)
+            .with_batch_size(BATCH_ROWS)
+            .build()
+            .map_err(|error| parquet_error(path, &error))?;
+        Ok(TableReader { path: path.to_path_buf(), rows, batches, current: None })
+    }
+
+    fn advance(&mut self) -> Result<Option<&RecordBatch>, RawError> {
+        self.current = match self.batches.next() {
+            Some(batch) => Some(batch.map_err(|error| parquet_error(&self.path, &error))?),
+            None => None,
+        };
+        Ok(self.current.as_ref())
+    }
+}
+
+fn parquet_error(path: &Path, error: &dyn std::fmt::Display) -> RawError {
+    RawError::Parquet { path: path.to_path_buf(), detail: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    #[test]
+    fn operations_come_back_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(OPERATIONS_FILE);
+        let count = BATCH_ROWS * 2 + 17;
+        let op: Vec<u8> = (0..count).map(|row| (row % 5) as u8).collect();
+        let size: Vec<u64> = (0..count).map(|row| (row as u64).wrapping_mul(0x9e37_79b9) % 100_000).collect();
+        let thread: Vec<u32> = (0..count).map(|row| (row % 3) as u32).collect();
+        let frame: Vec<u32> = (0..count).map(|row| (row / 1000) as u32).collect();
+        let time: Vec<u64> = (0..count).map(|row| row as u64 * 37).collect();
+        let rows = OperationRows { op: &op, size: &size, thread: &thread, frame: &frame, time: &time };
+        let mut writer = OperationWriter::create(&path).unwrap();
+        writer.write(rows).unwrap();
+        assert_eq!(writer.finish().unwrap(), count as u64);
+
+        let mut reader = OperationReader::open(&path).unwrap();
+        assert_eq!(reader.rows(), count as u64);
+        let mut seen = 0;
+        while let Some(rows) = reader.next_rows().unwrap() {
+            let part = seen..seen + rows.op.len();
+            assert_eq!(rows.op, &op[part.clone()]);
+            assert_eq!(rows.size, &size[part.clone()]);
+            assert_eq!(rows.thread, &thread[part.clone()]);
+            assert_eq!(rows.frame, &frame[part.clone()]);
+            assert_eq!(rows.time, &time[part.clone()]);
+            seen = part.end;
+        }
+        assert_eq!(seen, count);
+    }
+
+    #[test]
+    fn a_run_comes_back_as_written_at_its_extremes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run-keel-0.parquet");
+        let start = [0, 1, u64::MAX / 2, u64::MAX];
+        let ticks = [0, u32::MAX, 1, 77];
+        let cause = [0, 255, 1, 2];
+        let mut writer = RunWriter::create(&path).unwrap();
+        writer.write(RunRows { start: &start, ticks: &ticks, cause: &cause }).unwrap();
+        writer.finish().unwrap();
+        let mut reader = RunReader::open(&path).unwrap();
+        let rows = reader.next_rows().unwrap().unwrap();
+        assert_eq!(rows, RunRows { start: &start, ticks: &ticks, cause: &cause });
+        assert!(reader.next_rows().unwrap().is_none());
+    }
+
+    #[test]
+    fn an_unfinished_or_foreign_file_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let torn = folder.path().join("torn.parquet");
+        std::fs::write(&torn, b"PAR1 and then nothing").unwrap();
+        let text = RunReader::open(&torn).err().unwrap().to_string();
+        assert!(text.contains("torn.parquet") && text.contains("truncated"), "{text}");
+
+        let run = folder.path().join("run.parquet");
+        let mut writer = RunWriter::create(&run).unwrap();
+        writer.write(RunRows { start: &[1], ticks: &[2], cause: &[3] }).unwrap();
+        writer.finish().unwrap();
+        let text = OperationReader::open(&run).err().unwrap().to_string();
+        assert!(text.contains("no column `op`") && text.contains("operations"), "{text}");
+
+        let missing = RunReader::open(&folder.path().join("absent.parquet")).err().unwrap().to_string();
+        assert!(missing.contains("absent.parquet"), "{missing}");
+    }
+}
