@@ -1,0 +1,198 @@
+/* Memory is given back, does not add up over time, and does not shatter into thousands of mappings.
+ */
+#include "check.h"
+#include "memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "subject.h"
+
+#define GIB ((size_t)1024 * MIB)
+
+struct link {
+    struct link* next;
+};
+
+static struct link* burst(size_t bytes, size_t size) {
+    struct link *list = NULL, *block;
+    for (size_t done = 0; done < bytes; done += size) {
+        CHECK((block = malloc(size)) != NULL);
+        pattern_fill(block, size, 1);
+        block->next = list;
+        list = block;
+    }
+    return list;
+}
+
+static void release(struct link* list) {
+    while (list) {
+        struct link* next = list->next;
+        free(list);
+        list = next;
+    }
+}
+
+// What a program does while it idles: a little. Gives an allocator without a thread of its own the
+// chance to give back.
+static void idle(unsigned milliseconds) {
+    static void* blocks[50];
+    for (unsigned at = 0; at < milliseconds; at += 25) {
+        for (size_t i = 0; i < 50; i++) blocks[i] = malloc(2000 * i + 10);
+        for (size_t i = 0; i < 50; i++) free(blocks[i]);
+        sleep_ms(25);
+    }
+}
+
+static void check_given_back(size_t size) {
+    size_t before = resident_bytes();
+    struct link* list = burst(256u * MIB, size);
+    size_t peak = resident_bytes();
+    CHECK_WITH(peak >= before + 250u * MIB, "%zu KiB before, %zu KiB at the peak", before / KIB,
+               peak / KIB);
+    release(list);
+    idle(2500);
+    size_t after = resident_bytes();
+    CHECK_WITH(after < before + 32u * MIB, "blocks of %zu: %zu KiB before, %zu KiB after", size,
+               before / KIB, after / KIB);
+}
+
+TEST(a_burst_of_small_blocks_is_given_back) {
+    check_given_back(100);
+}
+TEST(a_burst_of_medium_blocks_is_given_back) {
+    check_given_back(20000);
+}
+TEST(a_burst_of_large_blocks_is_given_back) {
+    check_given_back(700000);
+}
+TEST(a_burst_of_huge_blocks_is_given_back) {
+    check_given_back(32u * MIB);
+}
+
+static void* burst_in_a_thread(void* argument) {
+    release(burst(128u * MIB, (uintptr_t)argument));
+    return NULL;
+}
+
+TEST(a_burst_in_a_thread_that_ends_is_given_back) {
+    size_t before = resident_bytes();
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, burst_in_a_thread, (void*)(uintptr_t)(80 + 600 * i)) ==
+              0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    idle(2500);
+    CHECK_WITH(resident_bytes() < before + 32u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+TEST(a_shrunk_huge_block_gives_its_tail_back) {
+    char* p = malloc(256u * MIB);
+    pattern_fill(p, 256u * MIB, 1);
+    CHECK((p = realloc(p, 100000)) != NULL);
+    CHECK(pattern_holds(p, KIB, 256u * MIB, 1));
+    idle(2500);
+    CHECK_WITH(resident_bytes() < 48u * MIB, "%zu KiB", resident_bytes() / KIB);
+    free(p);
+}
+
+TEST(small_blocks_cost_little_more_than_their_size) {
+    static const size_t sizes[] = {8, 16, 24, 48, 100, 200, 520, 1100, 3000, 9000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t before = resident_bytes();
+        struct link* list = burst(32u * MIB, sizes[i]);
+        size_t cost = resident_bytes() - before;
+        size_t owed = (sizes[i] < 16 ? 2 : 1) * 32u * MIB; // the least block of many is 16 bytes
+        CHECK_WITH(cost < owed + owed / 3 + 4u * MIB, "blocks of %zu: %zu KiB for 32 MiB", sizes[i],
+                   cost / KIB);
+        release(list);
+        idle(100);
+    }
+}
+
+TEST(rounds_of_the_same_work_do_not_add_up) {
+    size_t early = 0;
+    for (int round = 0; round < 60; round++) {
+        struct link* small = burst(8u * MIB, 64);
+        struct link* mixed = NULL;
+        struct random random = {7};
+        for (int i = 0; i < 3000; i++) {
+            struct link* block = malloc(sizeof *block + random_size(&random, 60000));
+            CHECK(block != NULL);
+            block->next = mixed;
+            mixed = block;
+        }
+        release(small);
+        release(mixed);
+        if (round == 10) early = resident_bytes();
+    }
+    size_t late = resident_bytes();
+    CHECK_WITH(late < early + 8u * MIB, "%zu KiB after 10 rounds, %zu KiB after 60", early / KIB,
+               late / KIB);
+}
+
+// A server's nightmare: each phase leaves a few blocks of its size behind, so that little of the
+// memory is wholly free.
+TEST(phases_of_different_sizes_do_not_add_up) {
+    struct link* survivors = NULL;
+    for (size_t phase = 0; phase < 30; phase++) {
+        struct link *list = burst(16u * MIB, 48 + phase * 37), *next;
+        for (size_t i = 0; list; list = next, i++) {
+            next = list->next;
+            if (i % 5000 != 0) {
+                free(list);
+                continue;
+            }
+            list->next = survivors;
+            survivors = list;
+        }
+    }
+    CHECK_WITH(resident_bytes() < 128u * MIB, "%zu KiB", resident_bytes() / KIB);
+    release(survivors);
+}
+
+static void churn(size_t total, uint64_t seed) {
+    enum { LIVE = 600 };
+    static _Thread_local char* blocks[LIVE];
+    struct random random = {seed};
+    for (size_t done = 0; done < total;) {
+        size_t i = random_below(&random, LIVE);
+        size_t size = random_size(&random, random_below(&random, 300) ? 100000 : 12u * MIB);
+        free(blocks[i]);
+        CHECK((blocks[i] = malloc(size)) != NULL);
+        blocks[i][0] = blocks[i][size - 1] = 1;
+        done += size;
+    }
+}
+
+static void* churn_in_a_thread(void* seed) {
+    churn(4 * GIB, (uintptr_t)seed);
+    return NULL;
+}
+
+TEST(churn_of_ten_gibibytes_leaves_fewer_than_200_mappings) {
+    size_t before = map_count(), most = 0;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, churn_in_a_thread, (void*)77) == 0);
+    for (uint64_t part = 0; part < 12; part++) {
+        churn(GIB / 2, part);
+        if (map_count() > most) most = map_count();
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_WITH(most < before + 200, "%zu mappings at the most, %zu before", most, before);
+}
+
+TEST(ten_thousand_pages_freed_in_a_pattern_leave_fewer_than_200_mappings) {
+    enum { COUNT = 10000 };
+    static char* blocks[COUNT];
+    size_t before = map_count();
+    for (size_t i = 0; i < COUNT; i++) {
+        CHECK((blocks[i] = malloc(20000)) != NULL);
+        pattern_fill(blocks[i], 20000, i);
+    }
+    for (size_t i = 0; i < COUNT; i += 2) free(blocks[i]);
+    idle(1500);
+    CHECK_WITH(map_count() < before + 200, "%zu mappings, %zu before", map_count(), before);
+    for (size_t i = 1; i < COUNT; i += 2) CHECK(pattern_holds(blocks[i], 20000, 20000, i));
+}

@@ -1,0 +1,187 @@
+/* fork in a process with many threads: whatever they were doing, the child can allocate and free.
+ */
+#include "check.h"
+#include "memory.h"
+
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "subject.h"
+
+enum { WORKERS = 4, FORKS = 150, BLOCKS = 500 };
+
+static _Atomic bool done;
+static _Atomic(char*) shared[64];
+
+// Keeps every part of the allocator busy: small, large, cross-thread.
+static void* work(void* argument) {
+    struct random random = {(uintptr_t)argument};
+    while (!done) {
+        size_t size = random_size(&random, random_below(&random, 100) ? 3000 : 3u * MIB);
+        char* p = malloc(size);
+        CHECK(p != NULL);
+        p[0] = p[size - 1] = 1;
+        free(atomic_exchange(&shared[random_below(&random, 64)], p));
+    }
+    return NULL;
+}
+
+static pthread_t workers[WORKERS];
+
+static void start_workers(void) {
+    for (uintptr_t i = 0; i < WORKERS; i++)
+        CHECK(pthread_create(&workers[i], NULL, work, (void*)(i + 1)) == 0);
+    sleep_ms(20);
+}
+
+static void stop_workers(void) {
+    done = true;
+    for (int i = 0; i < WORKERS; i++) CHECK(pthread_join(workers[i], NULL) == 0);
+}
+
+static char* blocks[BLOCKS];
+static size_t sizes[BLOCKS];
+
+static void fill_blocks(void) {
+    struct random random = {99};
+    for (size_t i = 0; i < BLOCKS; i++) {
+        sizes[i] = random_size(&random, i % 50 ? 3000 : 2u * MIB);
+        CHECK((blocks[i] = malloc(sizes[i])) != NULL);
+        pattern_fill(blocks[i], sizes[i], i);
+    }
+}
+
+static void check_and_free_blocks(void) {
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CHECK_WITH(pattern_holds(blocks[i], sizes[i], sizes[i], i), "size %zu", sizes[i]);
+        free(blocks[i]);
+    }
+}
+
+static void* allocate_in_a_new_thread(void* argument) {
+    (void)argument;
+    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+        char* p = calloc(1, size);
+        CHECK(p != NULL && is_zero(p, size));
+        free(p);
+    }
+    return NULL;
+}
+
+static void live_as_child(void) {
+    struct random random = {5};
+    alarm(20); // a lock left behind by a thread that is not here would hang it
+    check_and_free_blocks();
+    for (int i = 0; i < 2000; i++) free(malloc(random_size(&random, i % 100 ? 3000 : 6u * MIB)));
+    fill_blocks();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, allocate_in_a_new_thread, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    check_and_free_blocks();
+    for (int i = 0; i < 64; i++) free(shared[i]); // blocks of threads that do not exist here
+}
+
+TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
+    start_workers();
+    fill_blocks();
+    for (int i = 0; i < (SUBJECT_API ? 20 : FORKS); i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            live_as_child();
+            _exit(0);
+        }
+        CHECK_CHILD(child);
+    }
+    stop_workers();
+    check_and_free_blocks();
+}
+
+static void* fork_from_here(void* argument) {
+    (void)argument;
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            live_as_child();
+            _exit(0);
+        }
+        CHECK_CHILD(child);
+    }
+    return NULL;
+}
+
+TEST(a_thread_other_than_the_first_forks) {
+    pthread_t thread;
+    start_workers();
+    fill_blocks();
+    CHECK(pthread_create(&thread, NULL, fork_from_here, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    stop_workers();
+}
+
+static void fork_deeper(int levels) {
+    fill_blocks();
+    pid_t child = levels > 0 ? fork() : -1;
+    if (levels > 0 && child == 0) {
+        check_and_free_blocks();
+        fork_deeper(levels - 1);
+        _exit(0);
+    }
+    if (levels > 0) CHECK_CHILD(child);
+    check_and_free_blocks();
+}
+
+TEST(children_fork_children) {
+    start_workers();
+    fork_deeper(8);
+    stop_workers();
+}
+
+TEST(a_child_that_ends_normally_runs_its_exit_handlers) {
+    start_workers();
+    fill_blocks();
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            check_and_free_blocks();
+            exit(0);
+        }
+        CHECK_CHILD(child);
+    }
+    stop_workers();
+}
+
+TEST(other_programs_can_be_started_from_a_busy_process) {
+    extern char** environ;
+    char* arguments[] = {(char*)"true", NULL};
+    start_workers();
+    for (int i = 0; i < 30; i++) {
+        pid_t child;
+        CHECK(posix_spawnp(&child, "true", NULL, NULL, arguments, environ) == 0);
+        CHECK_CHILD(child);
+        child = vfork();
+        if (child == 0) {
+            execvp("true", arguments);
+            _exit(126);
+        }
+        CHECK_CHILD(child);
+    }
+    stop_workers();
+}
+
+TEST(the_parents_memory_is_untouched_by_its_child) {
+    fill_blocks();
+    pid_t child = fork();
+    if (child == 0) {
+        for (size_t i = 0; i < BLOCKS; i++) memset(blocks[i], 0xFF, sizes[i]);
+        for (size_t i = 0; i < BLOCKS; i++) free(blocks[i]);
+        fill_blocks();
+        _exit(0);
+    }
+    CHECK_CHILD(child);
+    check_and_free_blocks();
+}

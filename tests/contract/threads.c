@@ -1,0 +1,298 @@
+/* Blocks that wander between threads, threads that come and go, frees at the very end of a thread's
+ * life. */
+#include "check.h"
+#include "memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "subject.h"
+
+static pthread_t start(void* (*run)(void*), void* argument) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run, argument) == 0);
+    return thread;
+}
+
+static void finish(pthread_t thread) {
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void run_to_end(void* (*run)(void*), void* argument) {
+    finish(start(run, argument));
+}
+
+struct parcel {
+    size_t size;
+    uint64_t seed;
+    unsigned char contents[];
+};
+
+static struct parcel* pack(size_t size, uint64_t seed) {
+    struct parcel* parcel = malloc(sizeof *parcel + size);
+    CHECK(parcel != NULL);
+    parcel->size = size;
+    parcel->seed = seed;
+    pattern_fill(parcel->contents, size, seed);
+    return parcel;
+}
+
+static void unpack(struct parcel* parcel) {
+    CHECK_WITH(pattern_holds(parcel->contents, parcel->size, parcel->size, parcel->seed),
+               "size %zu", parcel->size);
+    free(parcel);
+}
+
+// ---- ten thousand threads, each leaving blocks behind for the next ----
+
+enum { THREADS = SUBJECT_API ? 1500 : 10000, LEFT_BEHIND = 24 };
+
+static struct parcel* inheritance[LEFT_BEHIND];
+
+static void* live_a_short_life(void* argument) {
+    uint64_t number = (uint64_t)(uintptr_t)argument;
+    struct random random = {number};
+    for (int i = 0; i < LEFT_BEHIND; i++) {
+        if (inheritance[i]) unpack(inheritance[i]);
+        free(malloc(random_size(&random, 5000)));
+        inheritance[i] =
+            pack(random_size(&random, i == 0 ? 200000 : 1000), number * LEFT_BEHIND + (unsigned)i);
+    }
+    return NULL;
+}
+
+TEST(ten_thousand_threads_come_and_go_and_hand_over_live_blocks) {
+    size_t early = 0, late;
+    for (uintptr_t i = 1; i <= THREADS; i++) {
+        run_to_end(live_a_short_life, (void*)i);
+        if (i == THREADS / 10) early = resident_bytes();
+    }
+    late = resident_bytes();
+    CHECK_WITH(SUBJECT_API || late < early + 16u * MIB, "%zu KiB, and %zu after a tenth",
+               late / KIB, early / KIB);
+    for (int i = 0; i < LEFT_BEHIND; i++) unpack(inheritance[i]);
+}
+
+static void* keep_one_block(void* slot) {
+    *(struct parcel**)slot = pack(40, 1);
+    return NULL;
+}
+
+// One live block each pins something of every dead heap; what is around it must be usable by
+// others.
+TEST(the_dead_leave_one_block_each_and_the_rest_is_reused) {
+    enum { DEAD = 2000 };
+    static struct parcel* kept[DEAD];
+    for (int i = 0; i < DEAD; i++) run_to_end(keep_one_block, &kept[i]);
+    CHECK_WITH(SUBJECT_API || resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
+    for (int i = 0; i < DEAD; i++) unpack(kept[i]);
+}
+
+static _Atomic unsigned waiting;
+static _Atomic bool may_go;
+
+static void* allocate_wait_and_free(void* argument) {
+    struct parcel* parcels[50];
+    for (unsigned i = 0; i < 50; i++) parcels[i] = pack(16 + i * 20, (uintptr_t)argument + i);
+    atomic_fetch_add(&waiting, 1);
+    while (!may_go) sleep_ms(1);
+    for (unsigned i = 0; i < 50; i++) unpack(parcels[i]);
+    return NULL;
+}
+
+TEST(five_hundred_threads_live_at_the_same_time) {
+    enum { MANY = 500 };
+    static pthread_t threads[MANY];
+    for (uintptr_t i = 0; i < MANY; i++)
+        threads[i] = start(allocate_wait_and_free, (void*)(i * 100));
+    while (waiting < MANY) sleep_ms(1);
+    may_go = true;
+    for (int i = 0; i < MANY; i++) finish(threads[i]);
+}
+
+// ---- one-way streets: the thread that only frees, the pipeline ----
+
+enum { LANE = 256, PASSED_ON = SUBJECT_API ? 100000 : 1000000 };
+
+struct lane {
+    _Atomic(struct parcel*) slots[LANE];
+};
+
+static void put(struct lane* lane, unsigned at, struct parcel* parcel) {
+    while (atomic_load_explicit(&lane->slots[at % LANE], memory_order_relaxed)) sched_yield();
+    atomic_store_explicit(&lane->slots[at % LANE], parcel, memory_order_release);
+}
+
+static struct parcel* take(struct lane* lane, unsigned at) {
+    struct parcel* parcel;
+    while (!(parcel = atomic_load_explicit(&lane->slots[at % LANE], memory_order_acquire)))
+        sched_yield();
+    atomic_store_explicit(&lane->slots[at % LANE], NULL, memory_order_relaxed);
+    return parcel;
+}
+
+static void* only_free(void* argument) {
+    for (unsigned i = 0; i < PASSED_ON; i++) unpack(take(argument, i));
+    return NULL;
+}
+
+TEST(a_thread_that_only_frees_gives_everything_back) {
+    static struct lane lane;
+    struct random random = {8};
+    pthread_t consumer = start(only_free, &lane);
+    for (unsigned i = 0; i < PASSED_ON; i++) put(&lane, i, pack(random_size(&random, 400), i));
+    finish(consumer);
+    CHECK_WITH(SUBJECT_API || resident_bytes() < 96u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+struct stage {
+    struct lane *from, *to;
+};
+
+static void* pass_on(void* argument) {
+    struct stage* stage = argument;
+    for (unsigned i = 0; i < PASSED_ON / 5; i++) {
+        struct parcel* parcel = take(stage->from, i);
+        struct parcel* next = pack(parcel->size + (i % 3), parcel->seed + 1);
+        unpack(parcel);
+        put(stage->to, i, next);
+    }
+    return NULL;
+}
+
+TEST(a_pipeline_of_threads_passes_blocks_on) {
+    static struct lane lanes[4];
+    struct stage stages[3] = {
+        {&lanes[0], &lanes[1]}, {&lanes[1], &lanes[2]}, {&lanes[2], &lanes[3]}};
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) threads[i] = start(pass_on, &stages[i]);
+    unsigned sent = 0, received = 0;
+    while (received < PASSED_ON / 5) {
+        for (int i = 0; i < 100 && sent < PASSED_ON / 5; i++, sent++)
+            put(&lanes[0], sent, pack(sent % 300, sent));
+        while (received < sent) unpack(take(&lanes[3], received++));
+    }
+    for (int i = 0; i < 3; i++) finish(threads[i]);
+    CHECK_WITH(SUBJECT_API || resident_bytes() < 96u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+// ---- rotating owners: as larson's server, each round's thread inherits an array of live blocks
+// and exits ----
+
+enum { ROTATING = 4, OWNED = 1000, ROTATIONS = 60 };
+
+struct estate {
+    struct parcel* parcels[OWNED];
+    uint64_t seed;
+};
+
+static void* own_for_a_while(void* argument) {
+    struct estate* estate = argument;
+    struct random random = {estate->seed++};
+    for (int i = 0; i < 3 * OWNED; i++) {
+        size_t at = random_below(&random, OWNED);
+        if (estate->parcels[at]) unpack(estate->parcels[at]);
+        estate->parcels[at] = pack(random_below(&random, 500), random_next(&random));
+    }
+    return NULL;
+}
+
+TEST(owners_rotate) {
+    static struct estate estates[ROTATING];
+    pthread_t threads[ROTATING];
+    for (unsigned i = 0; i < ROTATING; i++) estates[i].seed = 1000 * i;
+    for (int round = 0; round < ROTATIONS; round++) {
+        for (int i = 0; i < ROTATING; i++) threads[i] = start(own_for_a_while, &estates[i]);
+        for (int i = 0; i < ROTATING; i++) finish(threads[i]);
+    }
+    CHECK_WITH(SUBJECT_API || resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+// ---- everyone frees everyone's, large blocks too ----
+
+static _Atomic(struct parcel*) shelf[64];
+
+static void* exchange(void* argument) {
+    struct random random = {(uintptr_t)argument};
+    for (int i = 0; i < (SUBJECT_API ? 2000 : 20000); i++) {
+        size_t most = i % 200 == 0 ? 6u * MIB : i % 20 == 0 ? 200000 : 2000;
+        struct parcel* parcel = pack(random_size(&random, most), random_next(&random));
+        struct parcel* other = atomic_exchange(&shelf[random_below(&random, 64)], parcel);
+        if (other) unpack(other);
+    }
+    return NULL;
+}
+
+TEST(blocks_of_all_sizes_are_freed_by_other_threads) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++) threads[i] = start(exchange, (void*)(i + 1));
+    for (int i = 0; i < 4; i++) finish(threads[i]);
+    for (int i = 0; i < 64; i++) {
+        if (shelf[i]) unpack(shelf[i]);
+    }
+}
+
+// ---- at the end of a thread ----
+
+static pthread_key_t key;
+static _Atomic unsigned destroyed;
+
+static void destroy_and_allocate(void* value) {
+    struct parcel* parcel = value;
+    uint64_t rounds_left = parcel->seed;
+    unpack(parcel);
+    free(malloc(3000));
+    unpack(pack(100000, 4));
+    atomic_fetch_add(&destroyed, 1);
+    if (rounds_left > 0)
+        pthread_setspecific(key, pack(77, rounds_left - 1)); // runs in the destructors' next round
+}
+
+static void* set_specific(void* argument) {
+    (void)argument;
+    CHECK(pthread_setspecific(key, pack(50, 2)) == 0);
+    return NULL;
+}
+
+TEST(destructors_of_thread_locals_free_and_allocate) {
+    CHECK(pthread_key_create(&key, destroy_and_allocate) == 0);
+    for (int i = 0; i < 1000; i++) run_to_end(set_specific, NULL);
+    CHECK_EQUAL(destroyed, 3000);
+    CHECK_WITH(SUBJECT_API || resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+// A thread whose first and only call comes from a destructor, after the allocator's own end of the
+// thread may have run.
+static void* set_what_main_allocated(void* parcel) {
+    CHECK(pthread_setspecific(key, parcel) == 0);
+    return NULL;
+}
+
+TEST(the_first_call_of_a_thread_may_come_from_a_destructor) {
+    pthread_key_t keys[20];
+    for (int i = 0; i < 20; i++) CHECK(pthread_key_create(&keys[i], NULL) == 0);
+    CHECK(pthread_key_create(&key, destroy_and_allocate) == 0);
+    for (int i = 0; i < 1000; i++) run_to_end(set_what_main_allocated, pack(60, 3));
+    CHECK_EQUAL(destroyed, 4000);
+}
+
+static void* wait_for_end(void* argument) {
+    struct parcel* parcel = pack(1000, 5);
+    pthread_cleanup_push(free, parcel);
+    atomic_fetch_add((_Atomic unsigned*)argument, 1);
+    for (;;) sleep_ms(1000);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+TEST(cancelled_threads_clean_up) {
+    for (int i = 0; i < 100; i++) {
+        _Atomic unsigned ready = 0;
+        pthread_t thread = start(wait_for_end, &ready);
+        while (!ready) sched_yield();
+        CHECK(pthread_cancel(thread) == 0);
+        finish(thread);
+    }
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The long multi-threaded stress: verified contents, new seeds until the time is over, thread counts that fit the machine
+# and such that do not. Needs the build (`make build`).
+#
+#     tests/stress.sh [SECONDS, default 300] [FIRST_SEED, default from the clock]
+set -uo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-300}
+seed=${2:-$(date +%s)}
+build=build/cmake
+cmake --build "$build" >/dev/null || exit 1
+library=$(find build/lib build/cmake/lib -name libkeel.so 2>/dev/null | head -n 1)
+[ -n "$library" ] || { echo "stress: libkeel.so is not built; run make build" >&2; exit 1; }
+
+end=$((SECONDS + seconds))
+passed=0 failed=0
+while [ "$SECONDS" -lt "$end" ]; do
+    for threads in 1 2 4 16 48; do
+        command=(build/cmake/tests/stress --seed "$seed" --threads "$threads" --operations 1000000)
+        if line=$(LD_PRELOAD=$PWD/$library timeout 300 "${command[@]}" 2>&1); then
+            passed=$((passed + 1))
+            echo "ok   $line"
+        else
+            failed=$((failed + 1))
+            printf 'FAIL with status %d: %s\n     again: LD_PRELOAD=%s %s\n' $? "$line" "$library" "${command[*]}"
+        fi
+        seed=$((seed + 1))
+    done
+done
+echo "total: $passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
