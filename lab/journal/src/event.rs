@@ -57,15 +57,8 @@ pub struct Event {
 
 impl Op {
     /// Every operation, by its number in the file.
-    pub const ALL: [Op; 7] = [
-        Op::Malloc,
-        Op::Free,
-        Op::Calloc,
-        Op::Realloc,
-        Op::Aligned,
-        Op::ForeignFree,
-        Op::ForeignRealloc,
-    ];
+    pub const ALL: [Op; 7] =
+        [Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned, Op::ForeignFree, Op::ForeignRealloc];
 
     /// The operation with this number in the file, if there is one.
     pub fn from_code(code: u8) -> Option<Op> {

@@ -1,9 +1,33 @@
 //! The allocation journal: types, streaming Parquet writer and reader.
 //!
 //! `journal/FORMAT.md` specifies the file. This crate knows nothing of how journals come to be or what they are for.
+//!
+//! ```no_run
+//! use keel_journal::{Metadata, Reader, Writer};
+//! # fn example(event: keel_journal::Event) -> Result<(), keel_journal::Error> {
+//! let mut writer = Writer::create("game.journal.parquet")?;
+//! writer.push(&event)?;
+//! writer.finish(Metadata::default())?;
+//!
+//! let reader = Reader::open("game.journal.parquet")?;
+//! for batch in reader.batches() {
+//!     for event in batch? { /* ... */ }
+//! }
+//! # Ok(()) }
+//! ```
 
+mod columns;
+mod encoder;
+mod error;
 mod event;
 mod metadata;
+mod reader;
+mod rules;
+mod writer;
 
+pub use error::{Error, Result};
 pub use event::{Event, Op};
 pub use metadata::{FORMAT_VERSION, Mark, Metadata, Thread};
+pub use reader::{Batches, ColumnSize, Reader};
+pub use rules::{Rules, Violation};
+pub use writer::{Options, Writer, Written};

@@ -1,0 +1,227 @@
+//! Row groups to bytes to the file: the half of the writer that runs on a thread of its own.
+//!
+//! A row group is encoded in memory and put into the file in one piece. So when the disk is full, the file can be cut
+//! back to the end of the last whole row group, and a footer for those makes it a valid journal: nothing that was
+//! written is lost for want of room for what came after.
+
+use crate::columns::{
+    Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, Nullable, layout_crc32, properties, schema,
+};
+use crate::{Error, Metadata, Result};
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write};
+use std::sync::Arc;
+
+/// Where the bytes go: a file; in tests also a disk that is full.
+pub(crate) trait Store: Write + Send {
+    /// Forgets everything from `length` on; the next write goes there.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl Store for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)?;
+        self.seek(SeekFrom::Start(length)).map(drop)
+    }
+}
+
+/// Gathers what Parquet writes until [`Staged::commit`] puts it into the store.
+struct Staged {
+    store: Box<dyn Store>,
+    pending: Vec<u8>,
+    committed: u64,
+}
+
+impl Write for Staged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Staged {
+    fn commit(&mut self) -> io::Result<()> {
+        self.store.write_all(&self.pending)?;
+        self.committed += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// How a finished file came out.
+pub(crate) struct Closed {
+    pub rows: u64,
+    pub bytes: u64,
+    /// Set when not all rows that were given are in the file.
+    pub failure: Option<io::Error>,
+}
+
+pub(crate) struct Encoder {
+    file: SerializedFileWriter<Staged>,
+    checksums: Vec<Checksum>,
+    /// The first error of the store; after it nothing more is encoded.
+    failure: Option<io::Error>,
+}
+
+impl Encoder {
+    pub fn new(store: Box<dyn Store>, zstd_level: i32, rows_per_group: usize) -> Result<Encoder> {
+        let staged = Staged { store, pending: Vec::new(), committed: 0 };
+        let properties = Arc::new(properties(zstd_level, rows_per_group)?);
+        let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
+        Ok(Encoder { file, checksums: Vec::new(), failure: None })
+    }
+
+    /// The error that ended the writing, if one did.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
+    /// Writes one row group. After a failure of the store this does nothing.
+    pub fn encode(&mut self, batch: &Batch) -> Result<()> {
+        if self.failure.is_some() || batch.rows() == 0 {
+            return Ok(());
+        }
+        self.encode_columns(batch).map_err(encode_error)?;
+        self.file.flush().map_err(Error::from_flush)?;
+        let staged = self.file.inner_mut();
+        // The first commit carries the four bytes of magic before the row group.
+        let start = if staged.committed == 0 { MAGIC_BYTES } else { 0 };
+        let group = &staged.pending[start..];
+        let checksum = Checksum {
+            offset: staged.committed + start as u64,
+            length: group.len() as u64,
+            crc32: crc32fast::hash(group),
+        };
+        match staged.commit() {
+            Ok(()) => self.checksums.push(checksum),
+            Err(error) => self.failure = Some(error),
+        }
+        Ok(())
+    }
+
+    fn encode_columns(&mut self, batch: &Batch) -> std::result::Result<(), ParquetError> {
+        let mut group = self.file.next_row_group()?;
+        write_column::<Int64Type>(&mut group, &batch.time, None)?;
+        write_nullable(&mut group, &batch.begin)?;
+        write_column::<Int32Type>(&mut group, &batch.thread, None)?;
+        write_column::<Int32Type>(&mut group, &batch.op, None)?;
+        write_column::<Int64Type>(&mut group, &batch.size, None)?;
+        write_nullable(&mut group, &batch.align)?;
+        write_nullable(&mut group, &batch.created)?;
+        write_nullable(&mut group, &batch.released)?;
+        write_column::<Int32Type>(&mut group, &batch.frame, None)?;
+        group.close().map(drop)
+    }
+
+    /// Writes the footer; after a failure, the footer of what is in the file.
+    pub fn close(mut self, metadata: &Metadata) -> Result<Closed> {
+        if self.failure.is_none() {
+            let entries = footer_entries(metadata, &self.checksums, self.file.flushed_row_groups())?;
+            for entry in entries {
+                self.file.append_key_value_metadata(entry);
+            }
+            let parquet = self.file.finish().map_err(encode_error)?;
+            let staged = self.file.inner_mut();
+            match staged.commit().and_then(|()| staged.store.flush()) {
+                Ok(()) => {
+                    let rows = parquet.file_metadata().num_rows() as u64;
+                    return Ok(Closed { rows, bytes: staged.committed, failure: None });
+                }
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        self.close_cut_short(metadata)
+    }
+
+    /// Gives up row groups from the end until those that stay and their footer fit.
+    fn close_cut_short(mut self, metadata: &Metadata) -> Result<Closed> {
+        let descriptor = Arc::new(self.file.schema_descr().clone());
+        let created_by = Some(format!("keel {}", env!("CARGO_PKG_VERSION")));
+        let mut groups = self.file.flushed_row_groups().to_vec();
+        groups.truncate(self.checksums.len());
+        loop {
+            let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
+            let entries = footer_entries(metadata, &self.checksums[..groups.len()], &groups)?;
+            let file =
+                FileMetaData::new(1, rows, created_by.clone(), Some(entries), Arc::clone(&descriptor), None);
+            let mut footer = Vec::new();
+            let length = self.checksums[..groups.len()].last().map_or(0, |group| group.offset + group.length);
+            if length == 0 {
+                footer.extend_from_slice(b"PAR1");
+            }
+            let parquet = ParquetMetaData::new(file, groups.clone());
+            ParquetMetaDataWriter::new(TrackedWrite::new(&mut footer), &parquet)
+                .finish()
+                .map_err(encode_error)?;
+            let store = &mut self.file.inner_mut().store;
+            let written =
+                store.cut(length).and_then(|()| store.write_all(&footer)).and_then(|()| store.flush());
+            match written {
+                Ok(()) => {
+                    let bytes = length + footer.len() as u64;
+                    return Ok(Closed { rows: rows as u64, bytes, failure: self.failure });
+                }
+                Err(error) if groups.pop().is_none() => {
+                    return Ok(Closed { rows: 0, bytes: 0, failure: Some(error) });
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+const MAGIC_BYTES: usize = 4;
+
+impl Error {
+    /// Staged never refuses a byte, so this is the library's own trouble.
+    fn from_flush(error: io::Error) -> Error {
+        Error::Encode(error.to_string())
+    }
+}
+
+fn encode_error(error: ParquetError) -> Error {
+    Error::Encode(error.to_string())
+}
+
+fn footer_entries(
+    metadata: &Metadata,
+    checksums: &[Checksum],
+    groups: &[RowGroupMetaData],
+) -> Result<Vec<KeyValue>> {
+    let text = serde_json::to_string(metadata).map_err(|error| Error::Encode(error.to_string()))?;
+    let checksums = Checksums {
+        metadata: crc32fast::hash(text.as_bytes()),
+        layout: layout_crc32(groups),
+        row_groups: checksums.to_vec(),
+    };
+    let checksums = serde_json::to_string(&checksums).map_err(|error| Error::Encode(error.to_string()))?;
+    Ok(vec![KeyValue::new(METADATA_KEY.to_owned(), text), KeyValue::new(CHECKSUMS_KEY.to_owned(), checksums)])
+}
+
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Staged>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> std::result::Result<(), ParquetError> {
+    let missing = || ParquetError::General("a column of the schema is missing".to_owned());
+    let mut column = group.next_column()?.ok_or_else(missing)?;
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+fn write_nullable(
+    group: &mut SerializedRowGroupWriter<'_, Staged>,
+    column: &Nullable,
+) -> std::result::Result<(), ParquetError> {
+    write_column::<Int64Type>(group, &column.values, Some(&column.levels))
+}

@@ -1,0 +1,117 @@
+//! What can go wrong with a journal file. Every message says what, where, and what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of the [`crate::Writer`] or the [`crate::Reader`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be opened or read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is something other than Parquet.
+    #[error("{path} is not a journal: {found}. {advice}")]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        found: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A Parquet file that nobody wrote as a journal.
+    #[error(
+        "{path} is a Parquet file but not a journal: its footer has no `keel.journal` entry (columns: {columns}). \
+         A journal loses it when another tool writes it anew; use the file that `keel record` or `keel import` wrote"
+    )]
+    NotJournal {
+        /// The file.
+        path: PathBuf,
+        /// The columns found.
+        columns: String,
+    },
+    /// The end is missing.
+    #[error(
+        "{path} is cut short: {detail}. It was copied in part, or its writer was interrupted; \
+         copy it again, or record or import it again"
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// How that shows.
+        detail: String,
+    },
+    /// Written by a later version of Keel.
+    #[error("{path} has journal format {version}, and this keel reads up to {known}: use a newer keel")]
+    Future {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+        /// The latest version known here.
+        known: u32,
+    },
+    /// Some bytes are not those that were written.
+    #[error(
+        "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import it again"
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Footer, row group and byte range, or row.
+        place: String,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// The file to be written cannot be created.
+    #[error("cannot create {path}: {source}; choose another place for the journal")]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Writing failed. [`crate::Writer::finish`] still saves what was written before.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Writing failed, and the file holds a valid journal of the first `rows` operations.
+    #[error(
+        "the journal was cut short: {source}. {path} holds the first {rows} operations and is valid, {lost} are lost; \
+         make room and record or import it again"
+    )]
+    CutShort {
+        /// The file.
+        path: PathBuf,
+        /// Operations saved.
+        rows: u64,
+        /// Operations lost.
+        lost: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// An event that would break what every journal promises; the caller has a fault.
+    #[error("operation {row} cannot be written: {what}")]
+    Invalid {
+        /// The row it would have had, from 0.
+        row: u64,
+        /// The broken rule.
+        what: String,
+    },
+    /// The Parquet library refused; never seen.
+    #[error("cannot encode the journal: {0}")]
+    Encode(String),
+}
+
+/// The result of everything here.
+pub type Result<T> = std::result::Result<T, Error>;

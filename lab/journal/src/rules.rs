@@ -1,0 +1,138 @@
+//! What every journal promises, checked in full.
+
+use crate::{Event, Metadata, Op};
+
+/// The first row that breaks a promise.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("row {row}: {what}")]
+pub struct Violation {
+    /// Its number, from 0.
+    pub row: u64,
+    /// The broken rule, with the numbers.
+    pub what: String,
+}
+
+/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]; one bit of memory an object.
+pub struct Rules<'a> {
+    metadata: &'a Metadata,
+    row: u64,
+    last_time: u64,
+    objects: u64,
+    frame: usize,
+    /// Bit n: object n is live.
+    live: Vec<u64>,
+}
+
+impl<'a> Rules<'a> {
+    /// Starts with the metadata, whose own rules are checked at once.
+    ///
+    /// # Errors
+    /// Frame marks or program marks out of order.
+    pub fn new(metadata: &'a Metadata) -> Result<Rules<'a>, Violation> {
+        let unsorted = metadata.frames.windows(2).position(|pair| pair[0] > pair[1]);
+        if let Some(index) = unsorted {
+            let what = format!("metadata: frame mark {} lies before frame mark {index}", index + 1);
+            return Err(Violation { row: 0, what });
+        }
+        Ok(Rules { metadata, row: 0, last_time: 0, objects: 0, frame: 0, live: Vec::new() })
+    }
+
+    /// Rows checked so far.
+    pub fn rows(&self) -> u64 {
+        self.row
+    }
+
+    /// Checks the next event.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check(&mut self, event: &Event) -> Result<(), Violation> {
+        match self.broken(event) {
+            Some(what) => Err(Violation { row: self.row, what }),
+            None => {
+                self.last_time = event.time;
+                self.row += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn broken(&mut self, event: &Event) -> Option<String> {
+        if event.time < self.last_time {
+            return Some(format!(
+                "time {} ns lies before {} ns of the row above",
+                event.time, self.last_time
+            ));
+        }
+        if event.begin > event.time || (event.begin != event.time && event.op != Op::Realloc) {
+            let (begin, time) = (event.begin, event.time);
+            return Some(format!("a {} at {time} ns cannot begin at {begin} ns", event.op.name()));
+        }
+        if event.thread as usize >= self.metadata.threads.len() {
+            let known = self.metadata.threads.len();
+            return Some(format!("thread {} of {known} that the metadata lists", event.thread));
+        }
+        if event.align != 0 && !event.align.is_power_of_two()
+            || (event.op == Op::Aligned) != (event.align != 0)
+        {
+            return Some(format!("a {} cannot have alignment {}", event.op.name(), event.align));
+        }
+        if !event.op.creates() && event.size != 0 {
+            return Some(format!("a {} cannot have size {}", event.op.name(), event.size));
+        }
+        self.broken_frame(event)
+            .or_else(|| self.broken_release(event))
+            .or_else(|| self.broken_creation(event))
+    }
+
+    fn broken_frame(&mut self, event: &Event) -> Option<String> {
+        let frames = &self.metadata.frames;
+        // A realloc's begin may lie a little before an earlier row's.
+        while self.frame > 0 && frames[self.frame - 1] > event.begin {
+            self.frame -= 1;
+        }
+        while self.frame < frames.len() && frames[self.frame] <= event.begin {
+            self.frame += 1;
+        }
+        let (told, marks) = (event.frame, self.frame);
+        (told as usize != marks)
+            .then(|| format!("frame {told}, and {marks} marks lie at or before {} ns", event.begin))
+    }
+
+    fn broken_release(&mut self, event: &Event) -> Option<String> {
+        let id = event.released;
+        if id == 0 {
+            return (event.op == Op::Free).then(|| "a free that names no object".to_owned());
+        }
+        if !matches!(event.op, Op::Free | Op::Realloc) {
+            return Some(format!("a {} cannot release object {id}", event.op.name()));
+        }
+        if id > self.objects {
+            return Some(format!("object {id} is released before it is created"));
+        }
+        let (word, bit) = ((id / 64) as usize, 1 << (id % 64));
+        if self.live[word] & bit == 0 {
+            return Some(format!("object {id} is released twice"));
+        }
+        self.live[word] &= !bit;
+        None
+    }
+
+    fn broken_creation(&mut self, event: &Event) -> Option<String> {
+        let expected = if event.op.creates() { self.objects + 1 } else { 0 };
+        if event.created != expected {
+            return Some(format!(
+                "a {} must create object {expected}, not {}",
+                event.op.name(),
+                event.created
+            ));
+        }
+        if expected != 0 {
+            self.objects = expected;
+            let word = (expected / 64) as usize;
+            self.live.resize(self.live.len().max(word + 1), 0);
+            self.live[word] |= 1 << (expected % 64);
+        }
+        None
+    }
+}

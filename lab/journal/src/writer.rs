@@ -1,0 +1,309 @@
+//! Streams events into a journal file with bounded memory.
+
+use crate::columns::Batch;
+use crate::encoder::{Encoder, Store};
+use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Result, Thread};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// How a journal is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// zstd level, 1 to 22. Level 1 keeps up with a recording; above 9 little is gained.
+    pub zstd_level: i32,
+    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping for readers.
+    pub rows_per_group: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { zstd_level: 1, rows_per_group: 1 << 18 }
+    }
+}
+
+/// What [`Writer::finish`] wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Operations.
+    pub rows: u64,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+/// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
+///
+/// The bytes go to `<path>.partial`, which takes the name `<path>` when it is finished; a writer that is dropped
+/// unfinished removes it. Encoding runs on a thread of the writer's own, at most two row groups behind (about 25 MB
+/// each with default options). Events are checked against the rules of [`Event`] that need no memory of the live set.
+///
+/// After an error of the file system, call `finish` all the same: it makes a valid journal of what the file holds.
+pub struct Writer {
+    path: PathBuf,
+    partial: PathBuf,
+    options: Options,
+    batch: Batch,
+    rows: u64,
+    objects: u64,
+    last_time: u64,
+    threads: usize,
+    encoding: Encoding,
+    /// The partial file exists and is ours to remove.
+    open: bool,
+}
+
+/// Where the encoder is: at work on its thread, or back here.
+enum Encoding {
+    Running { full: SyncSender<Batch>, empty: Receiver<Batch>, thread: JoinHandle<Result<Encoder>> },
+    Stopped(Box<Encoder>),
+    Gone,
+}
+
+impl Writer {
+    /// Starts a journal with the default options, those of a live recording.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the file cannot be created.
+    pub fn create(path: impl AsRef<Path>) -> Result<Writer> {
+        Writer::with_options(path, Options::default())
+    }
+
+    /// Starts a journal.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a zstd level that there is not.
+    pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
+        let path = path.as_ref().to_path_buf();
+        let create_error = |source| Error::Create { path: path.clone(), source };
+        if path.is_dir() {
+            return Err(create_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+        }
+        let partial = partial_path(&path);
+        let file = File::create(&partial).map_err(create_error)?;
+        let writer = Writer::start(path, partial.clone(), Box::new(file), options);
+        if writer.is_err() {
+            drop(std::fs::remove_file(partial));
+        }
+        writer
+    }
+
+    fn start(path: PathBuf, partial: PathBuf, store: Box<dyn Store>, options: Options) -> Result<Writer> {
+        let options = Options { rows_per_group: options.rows_per_group.max(1), ..options };
+        let encoder = Encoder::new(store, options.zstd_level, options.rows_per_group)?;
+        let (full, full_receiver) = sync_channel::<Batch>(1);
+        let (empty_sender, empty) = sync_channel::<Batch>(4);
+        let thread = std::thread::Builder::new()
+            .name("journal encoder".to_owned())
+            .spawn(move || encode_all(encoder, &full_receiver, &empty_sender))
+            .map_err(|source| Error::Create { path: path.clone(), source })?;
+        Ok(Writer {
+            path,
+            partial,
+            options,
+            batch: Batch::default(),
+            rows: 0,
+            objects: 0,
+            last_time: 0,
+            threads: 0,
+            encoding: Encoding::Running { full, empty, thread },
+            open: true,
+        })
+    }
+
+    /// Operations given so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Objects created so far; the next creating event has `created` = this + 1.
+    pub fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// Appends an event.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the event breaks a rule; it is then not written, and the writer stays usable.
+    /// [`Error::Write`] when the file system refuses; then only `finish` is left to call.
+    #[inline]
+    pub fn push(&mut self, event: &Event) -> Result<()> {
+        if let Some(what) = self.broken_rule(event) {
+            return Err(Error::Invalid { row: self.rows, what });
+        }
+        self.last_time = event.time;
+        self.objects += u64::from(event.created != 0);
+        self.threads = self.threads.max(event.thread as usize + 1);
+        self.rows += 1;
+        self.batch.push(event);
+        if self.batch.rows() >= self.options.rows_per_group {
+            self.send_batch()?;
+        }
+        Ok(())
+    }
+
+    /// Appends events in order.
+    ///
+    /// # Errors
+    /// As [`Writer::push`]; the events before the refused one are written.
+    pub fn push_batch(&mut self, events: &[Event]) -> Result<()> {
+        events.iter().try_for_each(|event| self.push(event))
+    }
+
+    #[inline]
+    fn broken_rule(&self, event: &Event) -> Option<String> {
+        let created = if event.op.creates() { self.objects + 1 } else { 0 };
+        let releases = match event.op {
+            Op::Free => event.released != 0,
+            Op::Realloc => true,
+            _ => event.released == 0,
+        };
+        let in_order = event.time >= self.last_time && event.begin <= event.time;
+        let large =
+            (event.time | event.size | event.align) >> 63 != 0 || (event.thread | event.frame) >> 31 != 0;
+        if in_order && event.created == created && releases && event.released <= self.objects && !large {
+            return None;
+        }
+        Some(self.describe_broken_rule(event, created, large))
+    }
+
+    #[cold]
+    fn describe_broken_rule(&self, event: &Event, created: u64, large: bool) -> String {
+        if large {
+            format!("a number is too large for the format: {event:?}")
+        } else if event.time < self.last_time {
+            format!("its time {} ns lies before that of the row above, {} ns", event.time, self.last_time)
+        } else if event.begin > event.time {
+            format!("it begins at {} ns, after its time {} ns", event.begin, event.time)
+        } else if event.created != created {
+            format!("a {} must create object {created}, not {}", event.op.name(), event.created)
+        } else if event.released > self.objects {
+            format!("it releases object {}, and only {} were created", event.released, self.objects)
+        } else {
+            format!("a {} cannot release object {}", event.op.name(), event.released)
+        }
+    }
+
+    fn send_batch(&mut self) -> Result<()> {
+        let Encoding::Running { full, empty, .. } = &self.encoding else {
+            return Err(self.stopped());
+        };
+        let next = empty.try_recv().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, next);
+        if full.send(batch).is_ok() {
+            return Ok(());
+        }
+        // The encoder ends early only when the store failed.
+        self.join()?;
+        Err(self.stopped())
+    }
+
+    /// Takes the encoder back from its thread.
+    fn join(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.encoding, Encoding::Gone) {
+            Encoding::Running { full, empty, thread } => {
+                drop((full, empty));
+                let encoder = thread.join().map_err(|_| Error::Encode("the encoder failed".to_owned()))??;
+                self.encoding = Encoding::Stopped(Box::new(encoder));
+            }
+            stopped => self.encoding = stopped,
+        }
+        Ok(())
+    }
+
+    fn stopped(&self) -> Error {
+        let source = match &self.encoding {
+            Encoding::Stopped(encoder) => encoder.failure().map(copy_error),
+            _ => None,
+        };
+        let source = source.unwrap_or_else(|| io::Error::other("the writer has stopped"));
+        Error::Write { path: self.path.clone(), source }
+    }
+
+    /// Writes what is left and the footer, and gives the file its name. The format version is filled in, and threads
+    /// that the metadata does not list are added without names.
+    ///
+    /// # Errors
+    /// [`Error::CutShort`] when the file system refused at some point: the file is then a valid journal of the first
+    /// rows. [`Error::Write`] when not even that could be written; nothing is left behind then.
+    pub fn finish(mut self, metadata: Metadata) -> Result<Written> {
+        if self.batch.rows() > 0 && matches!(self.encoding, Encoding::Running { .. }) {
+            match self.send_batch() {
+                Ok(()) | Err(Error::Write { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.join()?;
+        let Encoding::Stopped(encoder) = std::mem::replace(&mut self.encoding, Encoding::Gone) else {
+            return Err(self.stopped());
+        };
+        let metadata = self.complete(metadata);
+        let closed = encoder.close(&metadata)?;
+        let write_error = |source| Error::Write { path: self.path.clone(), source };
+        match closed.failure {
+            Some(source) if closed.rows == 0 => Err(write_error(source)),
+            failure => {
+                if self.open {
+                    std::fs::rename(&self.partial, &self.path).map_err(write_error)?;
+                    self.open = false;
+                }
+                match failure {
+                    None => Ok(Written { rows: closed.rows, bytes: closed.bytes }),
+                    Some(source) => Err(Error::CutShort {
+                        path: self.path.clone(),
+                        rows: closed.rows,
+                        lost: self.rows - closed.rows,
+                        source,
+                    }),
+                }
+            }
+        }
+    }
+
+    fn complete(&self, mut metadata: Metadata) -> Metadata {
+        metadata.version = FORMAT_VERSION;
+        if metadata.threads.len() < self.threads {
+            metadata.threads.resize(self.threads, Thread::default());
+        }
+        metadata
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.join());
+        if self.open {
+            drop(std::fs::remove_file(&self.partial));
+        }
+    }
+}
+
+fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<Batch>) -> Result<Encoder> {
+    while let Ok(mut batch) = full.recv() {
+        encoder.encode(&batch)?;
+        if encoder.failure().is_some() {
+            break;
+        }
+        batch.clear();
+        // A full or closed channel only means that the buffer is not needed again.
+        drop(empty.try_send(batch));
+    }
+    Ok(encoder)
+}
+
+fn partial_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn copy_error(error: &io::Error) -> io::Error {
+    error
+        .raw_os_error()
+        .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! A disk that is full at every possible moment.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use super::*;
+use crate::Reader;
+use std::sync::{Arc, Mutex};
+
+/// Holds `room` bytes and then says that the disk is full.
+struct FullDisk {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    room: usize,
+}
+
+impl io::Write for FullDisk {
+    fn write(&mut self, new: &[u8]) -> io::Result<usize> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let count = new.len().min(self.room - bytes.len());
+        if count == 0 && !new.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "No space left on device"));
+        }
+        bytes.extend_from_slice(&new[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Store for FullDisk {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.bytes.lock().unwrap().truncate(length as usize);
+        Ok(())
+    }
+}
+
+fn events(count: u64) -> Vec<Event> {
+    let event = |index: u64| Event {
+        time: index * 7,
+        begin: index * 7,
+        thread: 0,
+        op: Op::Malloc,
+        size: index * 2_654_435_761 % 5000,
+        align: 0,
+        created: index + 1,
+        released: 0,
+        frame: 0,
+    };
+    (0..count).map(event).collect()
+}
+
+/// Writes 1000 events into `room` bytes; returns what finish said and the bytes.
+fn write_into(room: usize) -> (Result<Written>, Vec<u8>) {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let store = Box::new(FullDisk { bytes: Arc::clone(&bytes), room });
+    let options = Options { rows_per_group: 100, ..Options::default() };
+    let mut writer = Writer::start("full".into(), "full.partial".into(), store, options).unwrap();
+    writer.open = false;
+    let pushed = writer.push_batch(&events(1000));
+    assert!(matches!(pushed, Ok(()) | Err(Error::Write { .. })), "{pushed:?}");
+    writer.rows = 1000;
+    let result = writer.finish(Metadata::default());
+    let bytes = bytes.lock().unwrap().clone();
+    (result, bytes)
+}
+
+#[test]
+fn a_full_disk_leaves_a_valid_journal_of_what_fitted() {
+    let (whole, bytes) = write_into(1 << 20);
+    assert_eq!(whole.unwrap().rows, 1000);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.parquet");
+    let (mut cut, mut none) = (0, 0);
+    for room in (0..bytes.len()).step_by(97) {
+        let (result, bytes) = write_into(room);
+        match result {
+            Err(Error::CutShort { rows, lost, .. }) => {
+                cut += 1;
+                assert_eq!((rows % 100, rows + lost), (0, 1000));
+                std::fs::write(&path, &bytes).unwrap();
+                let reader = Reader::open(&path).unwrap();
+                let read: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
+                assert!(read == events(1000)[..rows as usize], "room for {room} bytes");
+            }
+            Err(Error::Write { source, .. }) => {
+                none += 1;
+                assert!(source.to_string().contains("No space left"), "{source}");
+            }
+            other => panic!("room for {room} bytes: {other:?}"),
+        }
+    }
+    assert!(cut > 10 && none > 1, "{cut} journals cut short, {none} without a row");
+}

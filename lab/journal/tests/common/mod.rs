@@ -1,0 +1,139 @@
+//! Random journals that keep every rule.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part; tests may panic")]
+
+use keel_journal::{Event, Mark, Metadata, Op, Thread, Writer};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// One step of a random program; turned into an event that is valid where it falls.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub op: Op,
+    pub pause: u64,
+    pub took: u64,
+    pub thread: u32,
+    pub size: u64,
+    pub align_bits: u32,
+    pub pick: prop::sample::Index,
+}
+
+pub fn step() -> impl Strategy<Value = Step> {
+    let op = prop_oneof![
+        6 => Just(Op::Malloc), 6 => Just(Op::Free), 1 => Just(Op::Calloc), 2 => Just(Op::Realloc),
+        1 => Just(Op::Aligned), 1 => Just(Op::ForeignFree), 1 => Just(Op::ForeignRealloc),
+    ];
+    let size = prop_oneof![8 => 0u64..5000, 1 => 0u64..=i64::MAX as u64];
+    let pause = prop_oneof![8 => 0u64..400, 1 => 0u64..1 << 40];
+    (op, pause, 0u64..300, 0u32..5, size, 0u32..13, any::<prop::sample::Index>()).prop_map(
+        |(op, pause, took, thread, size, align_bits, pick)| Step {
+            op,
+            pause,
+            took,
+            thread,
+            size,
+            align_bits,
+            pick,
+        },
+    )
+}
+
+/// The journal that these steps make.
+pub fn journal(steps: &[Step], frame_marks: &[u64]) -> (Vec<Event>, Metadata) {
+    let mut frames = frame_marks.to_vec();
+    frames.sort_unstable();
+    let mut events = Vec::new();
+    let (mut live, mut objects, mut time) = (Vec::new(), 0, 0);
+    for step in steps {
+        let mut op = step.op;
+        if op == Op::Free && live.is_empty() {
+            op = Op::Malloc;
+        }
+        time += step.pause;
+        let mut begin = time;
+        let mut released = 0;
+        if matches!(op, Op::Free | Op::Realloc) && !live.is_empty() {
+            released = live.swap_remove(step.pick.index(live.len()));
+        }
+        if op == Op::Realloc {
+            time += step.took;
+            begin = time - step.took;
+        }
+        let mut created = 0;
+        if op.creates() {
+            objects += 1;
+            created = objects;
+            live.push(created);
+        }
+        events.push(Event {
+            time,
+            begin,
+            thread: step.thread,
+            op,
+            size: if op.creates() { step.size } else { 0 },
+            align: if op == Op::Aligned { 1 << step.align_bits } else { 0 },
+            created,
+            released,
+            frame: frames.partition_point(|mark| *mark <= begin) as u32,
+        });
+    }
+    (events, metadata(frames))
+}
+
+pub fn metadata(frames: Vec<u64>) -> Metadata {
+    Metadata {
+        version: keel_journal::FORMAT_VERSION,
+        writer: "a test".to_owned(),
+        program: "/usr/bin/gr\u{fc}n".to_owned(),
+        arguments: vec!["--quote=\"".to_owned(), String::new()],
+        clock: "tsc".to_owned(),
+        clock_hz: 2.5e9,
+        threads: (0..5).map(|index| Thread { id: 100 + index, name: format!("thread {index}") }).collect(),
+        frames,
+        marks: vec![Mark { time: 7, thread: 1, text: "level 1".to_owned() }],
+        ended: "exit 0".to_owned(),
+        ..Metadata::default()
+    }
+}
+
+/// A journal of about `count` events, always the same.
+pub fn sample(count: u64) -> (Vec<Event>, Metadata) {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 11
+    };
+    let ops = [Op::Malloc, Op::Free, Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned, Op::Free];
+    let steps: Vec<Step> = (0..count)
+        .map(|_| Step {
+            op: ops[(random() % 8) as usize],
+            pause: random() % 200,
+            took: random() % 90,
+            thread: (random() % 5) as u32,
+            size: random() % 700,
+            align_bits: (random() % 12) as u32,
+            pick: index_from(random()),
+        })
+        .collect();
+    journal(&steps, &[900, 5_000, 5_000, 70_000])
+}
+
+fn index_from(value: u64) -> prop::sample::Index {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&value.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    any::<prop::sample::Index>().new_tree(&mut runner).unwrap().current()
+}
+
+pub fn write(path: &Path, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
+    let options = keel_journal::Options { rows_per_group, ..Default::default() };
+    let mut writer = Writer::with_options(path, options).unwrap();
+    writer.push_batch(events).unwrap();
+    let written = writer.finish(metadata.clone()).unwrap();
+    assert_eq!(written.rows, events.len() as u64);
+    assert_eq!(written.bytes, std::fs::metadata(path).unwrap().len());
+}
