@@ -62,6 +62,7 @@ foreach(fault NONE ${toy_faults})
   target_compile_definitions(toy_${fault} PRIVATE TOY_FAULT=TOY_${fault})
   target_compile_options(toy_${fault} PRIVATE -fno-builtin -Wno-array-bounds)
   target_link_libraries(toy_${fault} PRIVATE keel_flags pthread)
+  target_link_options(toy_${fault} PRIVATE -Wl,-Bsymbolic) # also when loaded beside another malloc
   set_target_properties(toy_${fault} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${test_dir}/toys)
 endforeach()
 set(labels toys)
