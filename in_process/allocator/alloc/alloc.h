@@ -1,0 +1,81 @@
+// Allocate and free: the fast paths, inline, and the doors to the slow ones.
+//
+//   malloc(size)                                              api/override.c, api/keel.c
+//   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
+//      `- (bin empty, or size > 1 KiB) alloc_slow             alloc/allocate.c
+//         |- size <= 64 KiB: pop the bin of its class, else refill it:
+//         |  |- page's own free list                          page_take_free, O(1)
+//         |  |- drain the inbox, then again                   heap_drain, <= 32 batches
+//         |  |- carve                                         page_carve, <= 16 links
+//         |  |- next page of the class                        heap_next_page, O(1)
+//         |  `- fresh page: kept slice, else a run            heap_fresh_page, <= 8 CAS a window
+//         `- larger: a run of slices, or a mapping            large_allocate
+//
+//   free(p)
+//   `- free_block: page = page_of(p); page->owner == heap? push, count
+//      |- none used any more: free_emptied                    alloc/free.c
+//      `- owner differs: free_slow
+//         |- full page of ours: push, back into its queue
+//         |- another heap's: into a batch, sent home by one exchange
+//         |- large or jumbo: back to the arena
+//         `- nobody's: NULL, foreign, or a fault
+//
+// Nothing here sets errno: NULL says it all.
+#ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
+#define KEEL_ALLOCATOR_ALLOC_ALLOC_H
+
+#include "allocator/heap/pool.h"
+#include "base/attributes.h"
+
+// A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
+KEEL_INLINE void* alloc_hit(size_t size) {
+    if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
+    struct heap* heap = thread_heap;
+    unsigned size_class = size_class_of_small(size);
+    struct block* block = heap->bin[size_class];
+    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    heap->bin[size_class] = block->next;
+    return block;
+}
+
+// NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
+KEEL_NOINLINE void* alloc_slow(size_t size);
+void* alloc_zeroed(size_t size);
+
+// `alignment` is a power of two.
+void* alloc_aligned(size_t size, size_t alignment);
+
+KEEL_NOINLINE void free_emptied(struct page* page);
+KEEL_NOINLINE void free_slow(void* address, struct page* page);
+
+KEEL_INLINE void free_block(void* address) {
+    struct page* page = page_of(address);
+    if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
+        if (KEEL_UNLIKELY(page_push(page, address))) free_emptied(page);
+    } else {
+        free_slow(address, page);
+    }
+}
+
+// As realloc of a block that exists and a size that is not 0. NULL: no memory, the old block stands.
+void* reallocate(void* address, size_t size);
+
+// As reallocate, but never moves. False: it does not fit.
+bool reallocate_in_place(void* address, size_t size);
+
+// Bytes that may be used at `address`; 0 for NULL and for what is not Keel's.
+size_t block_usable_bytes(const void* address);
+
+// True if `address` is in a live block of Keel's.
+bool block_is_ours(const void* address);
+
+// Bytes that malloc(size) makes usable.
+size_t good_size(size_t size);
+
+// A quantum of housekeeping on behalf of heaps whose threads have ended.
+void reclaim_step(void);
+
+// Takes everything home that can be and gives all unused memory back to the system. Unbounded.
+void reclaim_all(void);
+
+#endif

@@ -1,0 +1,99 @@
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/purge.h"
+#include "allocator/heap/batch.h"
+#include "allocator/page/large.h"
+#include "base/checked.h"
+#include "base/counters.h"
+#include <string.h>
+
+// What the current page can still give: its free list, or newly carved blocks.
+static struct block* page_give(struct heap* heap, struct page* page) {
+    if (page->local_free != NULL) return page_take_free(page);
+    struct block* list = page_carve(page);
+    if (list != NULL) atomic_bump(&heap->counts[HEAP_CARVE], 1);
+    return list;
+}
+
+// From memory that nobody uses. First sends home what we hold of others, who may be waiting for it just as we are.
+static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
+    bool from_arena;
+    batch_flush(heap);
+    reclaim_step();
+    struct page* page = heap_fresh_page(heap, size_class, &from_arena);
+    if (page == NULL) {
+        reclaim_all();
+        page = heap_fresh_page(heap, size_class, &from_arena);
+        if (page == NULL) return NULL;
+    }
+    if (from_arena) purge_note();
+    return page_give(heap, page);
+}
+
+// A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
+static struct block* refill(struct heap* heap, unsigned size_class) {
+    atomic_bump(&heap->counts[HEAP_REFILL], 1);
+    struct page* page = heap->current[size_class];
+    if (page != NULL && page->local_free != NULL) return page_take_free(page);
+    if (inbox_has_mail(&heap->inbox)) heap_drain(heap);
+    if (page != NULL) {
+        struct block* list = page_give(heap, page);
+        if (list != NULL) return list;
+        heap_retire_current(heap, size_class);
+    }
+    count_work(WORK_PAGE_PROBES, 2);
+    page = heap_next_page(heap, size_class);
+    return page != NULL ? page_give(heap, page) : refill_fresh(heap, size_class);
+}
+
+static void* alloc_class(unsigned size_class) {
+    struct heap* heap = thread_heap;
+    struct block* block = heap->bin[size_class];
+    if (KEEL_UNLIKELY(block == NULL)) {
+        heap = heap_acquire();
+        if (heap == NULL) return NULL;
+        block = heap->bin[size_class]; // an adopted heap may have some
+        if (block == NULL) block = refill(heap, size_class);
+        if (block == NULL) return NULL;
+    }
+    heap->bin[size_class] = block->next;
+    return block;
+}
+
+static struct large alloc_large(size_t size, size_t alignment) {
+    purge_step();
+    struct large block = large_allocate(size, alignment);
+    if (block.start == NULL && size <= KEEL_SIZE_MAX) {
+        reclaim_all();
+        block = large_allocate(size, alignment);
+    }
+    purge_note();
+    return block;
+}
+
+void* alloc_slow(size_t size) {
+    if (KEEL_LIKELY(size <= CLASS_BYTES_MAX)) return alloc_class(size_class_of(size));
+    return alloc_large(size, 1).start;
+}
+
+void* alloc_zeroed(size_t size) {
+    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
+        struct large block = alloc_large(size, 1);
+        if (block.start != NULL && !block.zero) memset(block.start, 0, size);
+        return block.start;
+    }
+    void* block = alloc_class(size_class_of(size));
+    if (KEEL_LIKELY(block != NULL)) memset(block, 0, size);
+    return block;
+}
+
+void* alloc_aligned(size_t size, size_t alignment) {
+    unsigned size_class = size_class_aligned(size, alignment);
+    if (KEEL_LIKELY(size_class < CLASS_COUNT)) return alloc_class(size_class);
+    return alloc_large(size, alignment).start;
+}
+
+size_t good_size(size_t size) {
+    if (size <= CLASS_BYTES_MAX) return size_class_bytes[size_class_of(size)];
+    if (size > KEEL_SIZE_MAX) return size;
+    return round_up(size, SLICE_BYTES);
+}

@@ -1,0 +1,57 @@
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/purge.h"
+#include "allocator/page/large.h"
+#include "base/checked.h"
+#include <string.h>
+
+// The page that `address` is in, seen from any of its slices. NULL: not in a small page, nor where a large block begins.
+static struct page* page_around(const void* address) {
+    struct page* page = page_of(address);
+    uintptr_t owner = atomic_get(&page->owner);
+    if (owner == 0) return NULL;
+    return (owner & PAGE_INTERIOR) != 0 ? page - page->distance : page;
+}
+
+static size_t usable_in(const struct page* page) {
+    return page->block_bytes != 0 ? page->block_bytes : page->bytes;
+}
+
+size_t block_usable_bytes(const void* address) {
+    struct page* page = page_around(address);
+    return page == NULL ? 0 : usable_in(page);
+}
+
+bool block_is_ours(const void* address) { return page_around(address) != NULL; }
+
+// A block that is more than twice as large as need be is worth a copy to a smaller one.
+static bool fits_well(size_t size, size_t usable) { return size <= usable && size >= usable / 2; }
+
+static void* resize_without_copy(struct page* page, void* address, size_t size) {
+    size_t usable = usable_in(page);
+    bool large = page->block_bytes == 0;
+    if (!large) return fits_well(size, usable) ? address : NULL;
+    if (size <= usable && size > usable - usable / 8) return address;
+    void* resized = large_resize(page, size);
+    if (resized != NULL) purge_step();
+    return resized;
+}
+
+bool reallocate_in_place(void* address, size_t size) {
+    struct page* page = page_around(address);
+    return page != NULL && size <= usable_in(page);
+}
+
+void* reallocate(void* address, size_t size) {
+    struct page* page = page_around(address);
+    if (page == NULL || size > KEEL_SIZE_MAX) return NULL; // a foreign block has no length that we could copy
+    void* resized = resize_without_copy(page, address, size);
+    if (resized != NULL) return resized;
+
+    size_t usable = usable_in(page);
+    void* copy = alloc_hit(size);
+    if (copy == NULL) copy = alloc_slow(size);
+    if (copy == NULL) return size <= usable ? address : NULL;
+    memcpy(copy, address, size < usable ? size : usable);
+    free_block(address);
+    return copy;
+}

@@ -1,0 +1,51 @@
+// Memory of threads that have ended: parked heaps are looked after by whoever needs memory next.
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/purge.h"
+#include "allocator/heap/batch.h"
+
+#define FLUSH_LINKS_MAX 64u
+
+// Lets go of the current pages in which nothing is used. False: a bin was too long to be looked through.
+static void release_currents(struct heap* heap, unsigned links_max) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        struct page* page = heap->current[c];
+        if (page == NULL || !heap_flush_bin(heap, c, links_max)) continue;
+        if (page->used > 0) continue;
+        heap->current[c] = NULL;
+        page->list = PAGE_UNLISTED;
+        heap_page_emptied(heap, page);
+    }
+}
+
+void reclaim_step(void) {
+    struct heap* heap = heap_take_parked();
+    if (heap == NULL) return;
+    if (inbox_has_mail(&heap->inbox)) heap_drain(heap);
+    heap_release_empty(heap);
+    heap_park(heap);
+}
+
+static void reclaim_heap(struct heap* heap) {
+    // What is in the inbox now; what comes meanwhile is for next time.
+    for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++) heap_drain(heap);
+    release_currents(heap, UINT32_MAX);
+    heap_release_empty(heap);
+}
+
+void reclaim_all(void) {
+    struct heap* heap = thread_heap;
+    if (heap_is_real(heap)) {
+        batch_flush(heap);
+        reclaim_heap(heap);
+    }
+    // Each parked heap once: they come back at the end of the line.
+    unsigned count = 0;
+    for (struct heap* each = heap_first(); each != NULL; each = each->next_all) count++;
+    for (; count > 0; count--) {
+        heap = heap_take_parked();
+        if (heap == NULL) break;
+        reclaim_heap(heap);
+        heap_park(heap);
+    }
+    purge_all();
+}

@@ -1,0 +1,48 @@
+#include "allocator/api/entry.h"
+#include "allocator/api/process.h"
+#include "base/bits.h"
+#include "base/counters.h"
+#include <errno.h>
+
+static void* or_no_memory(void* block) {
+    if (KEEL_UNLIKELY(block == NULL)) {
+        count_event(EVENT_OUT_OF_MEMORY, 1);
+        errno = ENOMEM;
+    }
+    return block;
+}
+
+void* entry_malloc(size_t size) {
+    process_enter();
+    return or_no_memory(alloc_slow(size));
+}
+
+void* entry_zeroed(size_t size) {
+    process_enter();
+    return or_no_memory(alloc_zeroed(size));
+}
+
+void* entry_aligned(size_t size, size_t alignment) {
+    process_enter();
+    return or_no_memory(alloc_aligned(size, alignment));
+}
+
+void* entry_realloc(void* block, size_t size) {
+    if (block == NULL) return entry_allocate(size);
+    if (size == 0) {
+        free_block(block);
+        return NULL;
+    }
+    process_enter();
+    return or_no_memory(reallocate(block, size));
+}
+
+int entry_posix_memalign(void** block, size_t alignment, size_t size) {
+    if (alignment % sizeof(void*) != 0 || !is_power_of_two(alignment)) return EINVAL;
+    int saved = errno;
+    void* aligned = entry_aligned(size, alignment);
+    errno = saved;
+    if (aligned == NULL) return ENOMEM;
+    *block = aligned;
+    return 0;
+}

@@ -1,0 +1,19 @@
+// The allocator's life in a process: start, threads' ends, fork, exit.
+#ifndef KEEL_ALLOCATOR_API_PROCESS_H
+#define KEEL_ALLOCATOR_API_PROCESS_H
+
+#include "base/atomic.h"
+
+extern atomic_state process_started;
+
+void process_start(void);
+
+// Called at the head of every slow path that may be the first.
+KEEL_INLINE void process_enter(void) {
+    if (KEEL_UNLIKELY(atomic_get(&process_started) == 0)) process_start();
+}
+
+// Milliseconds since process_start.
+uint64_t process_elapsed_ms(void);
+
+#endif

@@ -1,0 +1,128 @@
+#include "allocator/api/statistics.h"
+#include "allocator/api/process.h"
+#include "allocator/arena/jumbo.h"
+#include "allocator/arena/run.h"
+#include "allocator/heap/pool.h"
+#include "base/counters.h"
+#include "base/format.h"
+#include "os/process.h"
+
+#define NAME_COLUMN 28
+
+static const char* heap_count_name(enum heap_count count) {
+    static const char* const names[HEAP_COUNTS] = {
+        [HEAP_REFILL] = "refills",
+        [HEAP_CARVE] = "carves",
+        [HEAP_PAGE_BEGUN] = "pages_begun",
+        [HEAP_PAGE_ENDED] = "pages_ended",
+        [HEAP_BATCH_SENT] = "remote_batches_sent",
+        [HEAP_BATCH_TAKEN] = "remote_batches_taken",
+        [HEAP_BLOCKS_SENT] = "remote_blocks_sent",
+    };
+    return names[count];
+}
+
+static uint64_t heap_count_total(enum heap_count count) {
+    uint64_t total = 0;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
+        total += atomic_get(&heap->counts[count]);
+    }
+    return total;
+}
+
+void statistics_process(struct kl_process* process) {
+    struct os_usage usage;
+    os_usage(&usage);
+    *process = (struct kl_process){
+        .elapsed_ms = process_elapsed_ms(),
+        .user_ms = usage.user_ms,
+        .system_ms = usage.system_ms,
+        .rss_bytes = usage.rss_bytes,
+        .rss_peak_bytes = usage.rss_peak_bytes,
+        .major_faults = usage.major_faults,
+        .minor_faults = usage.minor_faults,
+        .held_bytes = run_live_slices() * SLICE_BYTES + jumbo_live_bytes(),
+        .unused_bytes = run_dirty_slices() * SLICE_BYTES,
+    };
+}
+
+// Every figure of the report, in its order: the one list that both forms are made from.
+typedef void figure_visitor(void* context, const char* name, uint64_t value, bool bytes);
+
+static void figures_visit(figure_visitor* visit, void* context) {
+    struct kl_process process;
+    statistics_process(&process);
+    visit(context, "elapsed_ms", process.elapsed_ms, false);
+    visit(context, "user_ms", process.user_ms, false);
+    visit(context, "system_ms", process.system_ms, false);
+    visit(context, "rss_bytes", process.rss_bytes, true);
+    visit(context, "rss_peak_bytes", process.rss_peak_bytes, true);
+    visit(context, "major_faults", process.major_faults, false);
+    visit(context, "minor_faults", process.minor_faults, false);
+    visit(context, "held_bytes", process.held_bytes, true);
+    visit(context, "unused_bytes", process.unused_bytes, true);
+    for (unsigned i = 0; i < HEAP_COUNTS; i++) {
+        visit(context, heap_count_name((enum heap_count)i), heap_count_total((enum heap_count)i), false);
+    }
+    for (unsigned i = 0; i < EVENT_COUNT; i++) {
+        visit(context, event_name((enum event)i), atomic_get(&counters.events[i]), false);
+    }
+    for (unsigned i = 0; KEEL_COUNT && i < WORK_COUNT; i++) {
+        visit(context, work_name((enum work)i), atomic_get(&counters.worst[i]), false);
+    }
+}
+
+static void output_stderr(const char* text, void* argument) {
+    (void)argument;
+    size_t length = 0;
+    while (text[length] != '\0') length++;
+    os_write_error(text, length);
+}
+
+struct table {
+    kl_output* output;
+    void* argument;
+};
+
+static void table_row(void* context, const char* name, uint64_t value, bool bytes) {
+    struct table* table = context;
+    char line[96];
+    struct text text;
+    text_begin(&text, line, sizeof line);
+    text_string(&text, "  ");
+    text_string(&text, name);
+    text_pad(&text, 0, NAME_COLUMN);
+    if (bytes) text_bytes(&text, value);
+    else text_decimal(&text, value);
+    text_string(&text, "\n");
+    table->output(line, table->argument);
+}
+
+void statistics_print(kl_output* output, void* argument) {
+    struct table table = {output != NULL ? output : output_stderr, argument};
+    table.output("keel statistics\n", argument);
+    figures_visit(table_row, &table);
+}
+
+struct object {
+    struct text text;
+    bool begun;
+};
+
+static void object_member(void* context, const char* name, uint64_t value, bool bytes) {
+    (void)bytes;
+    struct object* object = context;
+    text_string(&object->text, object->begun ? ",\"" : "{\"");
+    text_string(&object->text, name);
+    text_string(&object->text, "\":");
+    text_decimal(&object->text, value);
+    object->begun = true;
+}
+
+size_t statistics_json(char* buffer, size_t size) {
+    struct object object = {.begun = false};
+    text_begin(&object.text, buffer, size);
+    figures_visit(object_member, &object);
+    text_string(&object.text, "}");
+    return object.text.length;
+}

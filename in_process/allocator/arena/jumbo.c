@@ -1,0 +1,70 @@
+#include "allocator/arena/jumbo.h"
+#include "allocator/arena/window.h"
+#include "base/bits.h"
+#include "base/checked.h"
+#include "base/counters.h"
+#include "os/memory.h"
+
+static atomic_signed live_bytes;
+
+size_t jumbo_live_bytes(void) {
+    int64_t bytes = atomic_get(&live_bytes);
+    return bytes < 0 ? 0 : (size_t)bytes;
+}
+
+static void jumbo_enter(struct page* page, char* start, size_t bytes) {
+    page->start = start;
+    page->bytes = bytes;
+    page->block_bytes = 0;
+    (void)atomic_add(&live_bytes, (int64_t)bytes);
+    atomic_set_release(&page->owner, PAGE_JUMBO);
+}
+
+static void jumbo_leave(struct page* page) {
+    (void)atomic_sub(&live_bytes, (int64_t)page->bytes);
+    page->start = NULL;
+    atomic_set_release(&page->owner, 0);
+}
+
+void* jumbo_allocate(size_t bytes, size_t alignment) {
+    size_t unit = os_page_bytes();
+    bytes = round_up(bytes, unit);
+    char* start = os_map(bytes, alignment < unit ? unit : alignment);
+    if (start == NULL) return NULL;
+    if (window_for(start) == NULL) {
+        os_unmap(start, bytes);
+        return NULL;
+    }
+    jumbo_enter(page_of(start), start, bytes);
+    count_event(EVENT_JUMBO_ALLOCATED, 1);
+    return start;
+}
+
+void jumbo_release(struct page* page) {
+    char* start = page->start;
+    size_t bytes = page->bytes;
+    jumbo_leave(page); // before the range may become another's
+    os_unmap(start, bytes);
+    count_event(EVENT_JUMBO_RELEASED, 1);
+}
+
+void* jumbo_resize(struct page* page, size_t bytes) {
+    char* old_start = page->start;
+    size_t old_bytes = page->bytes;
+    bytes = round_up(bytes, os_page_bytes());
+    if (bytes == old_bytes) return old_start;
+    jumbo_leave(page); // before the range, or its tail, may become another's
+    if (os_remap(old_start, old_bytes, bytes)) {
+        jumbo_enter(page, old_start, bytes);
+        return old_start;
+    }
+    // Elsewhere: first a place that is described, then the move, which replaces it; so every failure leaves the old.
+    char* start = os_map(bytes, os_page_bytes());
+    if (start != NULL && window_for(start) != NULL && os_remap_to(old_start, old_bytes, start, bytes)) {
+        jumbo_enter(page_of(start), start, bytes);
+        return start;
+    }
+    if (start != NULL) os_unmap(start, bytes);
+    jumbo_enter(page, old_start, old_bytes);
+    return NULL;
+}

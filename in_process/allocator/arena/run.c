@@ -1,0 +1,301 @@
+#include "allocator/arena/run.h"
+#include "allocator/arena/window.h"
+#include "base/bits.h"
+#include "base/counters.h"
+
+#define RUN_TRIES 8u
+#define RUN_PROBES 8u
+
+static atomic_signed live_slices;
+static atomic_signed dirty_slices;
+
+size_t run_live_slices(void) {
+    int64_t count = atomic_get(&live_slices);
+    return count < 0 ? 0 : (size_t)count;
+}
+
+size_t run_dirty_slices(void) {
+    int64_t count = atomic_get(&dirty_slices);
+    return count < 0 ? 0 : (size_t)count;
+}
+
+static char* slice_address(struct window* window, unsigned superblock, unsigned slice) {
+    return window->base + superblock * SUPERBLOCK_BYTES + slice * SLICE_BYTES;
+}
+
+// Files the superblock under every length that its free word now has (see superblock_set.h for the order).
+static void superblock_file(struct window* window, unsigned index, uint64_t free) {
+    if (free == 0) return;
+    for (unsigned bucket = 0; bucket <= bit_longest_log2(free); bucket++) {
+        superblock_set_add(&window->by_run[bucket], index);
+    }
+}
+
+static void superblock_unfile(struct window* window, unsigned index, unsigned bucket) {
+    superblock_set_remove(&window->by_run[bucket], index);
+    superblock_file(window, index, atomic_get_ordered(&window->superblocks[index].free));
+}
+
+// Books slices whose bits the caller has just cleared. True if all are known to be zero.
+static bool slices_take(struct superblock* superblock, uint64_t mask) {
+    uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
+    (void)atomic_add(&live_slices, (int64_t)bit_count(mask));
+    (void)atomic_sub(&dirty_slices, (int64_t)bit_count(touched));
+    return touched == 0;
+}
+
+// Makes slices of the caller's free again.
+static void slices_give(struct window* window, unsigned index, uint64_t mask) {
+    (void)atomic_sub(&live_slices, (int64_t)bit_count(mask));
+    (void)atomic_add(&dirty_slices, (int64_t)bit_count(mask));
+    uint64_t free = atomic_or_ordered(&window->superblocks[index].free, mask) | mask;
+    superblock_set_add(&window->dirty, index);
+    superblock_file(window, index, free);
+}
+
+// Tries to take `slices` from this superblock; *tries is what is left of the caller's compare-and-swaps.
+static struct run superblock_take(struct window* window, unsigned index, unsigned slices,
+                                  unsigned* tries) {
+    struct superblock* superblock = &window->superblocks[index];
+    uint64_t free = atomic_get(&superblock->free);
+    while (*tries > 0) {
+        uint64_t starts = bit_runs(free, slices);
+        if (starts == 0) break;
+        unsigned first = bit_lowest(starts);
+        uint64_t mask = bit_range(first, slices);
+        --*tries;
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) {
+            return (struct run){slice_address(window, index, first), slices_take(superblock, mask)};
+        }
+    }
+    return (struct run){NULL, false};
+}
+
+// Looks through the superblocks filed under `bucket`; those that turn out not to belong there are unfiled.
+static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices,
+                              unsigned* tries) {
+    unsigned index = 0;
+    for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
+        index = superblock_set_next(&window->by_run[bucket], index);
+        if (index == WINDOW_SUPERBLOCKS) break;
+        struct run run = superblock_take(window, index, slices, tries);
+        if (run.start != NULL) return run;
+        uint64_t free = atomic_get(&window->superblocks[index].free);
+        if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
+        index++;
+    }
+    return (struct run){NULL, false};
+}
+
+static struct run window_take(struct window* window, unsigned slices, unsigned* tries) {
+    unsigned bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
+    struct run run = {NULL, false};
+    if (!is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, tries); // some runs there may be
+    if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, tries);
+    if (run.start == NULL && *tries > 0 && bucket < RUN_BUCKETS - 1) {
+        run = bucket_take(window, RUN_BUCKETS - 1, slices, tries);
+    }
+    return run;
+}
+
+static struct run narrow_allocate(unsigned slices) {
+    unsigned spent = 0;
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        unsigned tries = RUN_TRIES;
+        struct run run = window_take(window, slices, &tries);
+        spent += RUN_TRIES - tries;
+        if (run.start != NULL) {
+            count_work(WORK_RUN_TRIES, spent);
+            return run;
+        }
+    }
+    return (struct run){NULL, false};
+}
+
+// Takes `count` wholly free superblocks from `first` on, or none of them.
+static bool superblocks_take(struct window* window, unsigned first, unsigned count, bool* zero) {
+    *zero = true;
+    for (unsigned i = 0; i < count; i++) {
+        struct superblock* superblock = &window->superblocks[first + i];
+        uint64_t expected = ~UINT64_C(0);
+        if (atomic_try_bits(&superblock->free, &expected, 0)) {
+            *zero &= slices_take(superblock, ~UINT64_C(0));
+            continue;
+        }
+        superblock_set_remove(&window->by_run[RUN_BUCKETS - 1], first + i);
+        superblock_file(window, first + i, atomic_get_ordered(&superblock->free));
+        while (i-- > 0) slices_give(window, first + i, ~UINT64_C(0));
+        return false;
+    }
+    return true;
+}
+
+// Runs of more than a superblock: whole superblocks side by side (within one word of the set), the rest of the last
+// one given back.
+static struct run wide_allocate(unsigned slices) {
+    unsigned count = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
+            uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
+            uint64_t starts = bit_runs(whole, count);
+            bool zero;
+            for (unsigned tries = 0; starts != 0 && tries < RUN_TRIES; tries++) {
+                unsigned first = word * 64 + bit_lowest(starts);
+                starts &= starts - 1;
+                if (!superblocks_take(window, first, count, &zero)) continue;
+                unsigned rest = count * SUPERBLOCK_SLICES - slices;
+                if (rest > 0) {
+                    slices_give(window, first + count - 1, bit_range(64 - rest, rest));
+                }
+                return (struct run){slice_address(window, first, 0), zero};
+            }
+        }
+    }
+    return (struct run){NULL, false};
+}
+
+struct run run_allocate(unsigned slices) {
+    unsigned superblocks = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
+    // Three rounds: the first without growing; a new window may in theory be emptied by others before we look.
+    for (unsigned round = 0; round < 3; round++) {
+        struct run run = superblocks > 1 ? wide_allocate(slices) : narrow_allocate(slices);
+        if (run.start != NULL) {
+            count_event(EVENT_RUN_ALLOCATED, 1);
+            return run;
+        }
+        if (!window_grow(superblocks)) break;
+    }
+    return (struct run){NULL, false};
+}
+
+// Gives slices back without accounting a run: parts of one, or the whole.
+static void slices_release(char* start, unsigned slices) {
+    struct window* window = window_find(start);
+    size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
+    while (slices > 0) {
+        unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+        unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
+        unsigned here = SUPERBLOCK_SLICES - first < slices ? SUPERBLOCK_SLICES - first : slices;
+        slices_give(window, index, bit_range(first, here));
+        slice += here;
+        slices -= here;
+    }
+}
+
+void run_release(char* start, unsigned slices) {
+    slices_release(start, slices);
+    count_event(EVENT_RUN_RELEASED, 1);
+}
+
+struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
+    unsigned surplus = alignment_slices - 1;
+    struct run run = run_allocate(slices + surplus);
+    if (run.start == NULL || surplus == 0) return run;
+    char* aligned = (char*)round_up((uintptr_t)run.start, alignment_slices * SLICE_BYTES);
+    unsigned before = (unsigned)((size_t)(aligned - run.start) / SLICE_BYTES);
+    if (before > 0) slices_release(run.start, before);
+    if (surplus > before) slices_release(aligned + slices * SLICE_BYTES, surplus - before);
+    run.start = aligned;
+    return run;
+}
+
+bool run_extend(char* start, unsigned slices, unsigned new_slices) {
+    struct window* window = window_find(start);
+    size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
+    unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
+    if (first + new_slices > SUPERBLOCK_SLICES) return false;
+    struct superblock* superblock = &window->superblocks[slice / SUPERBLOCK_SLICES];
+    uint64_t mask = bit_range(first + slices, new_slices - slices);
+    uint64_t free = atomic_get(&superblock->free);
+    for (unsigned tries = 0; tries < RUN_TRIES && (free & mask) == mask; tries++) {
+        if (!atomic_try_bits(&superblock->free, &free, free & ~mask)) continue;
+        (void)slices_take(superblock, mask);
+        return true;
+    }
+    return false;
+}
+
+// The highest free and touched run of at most slices_max slices in this superblock, taken; false: none or contended.
+static bool superblock_take_dirty(struct superblock* superblock, unsigned slices_max, uint64_t* mask) {
+    uint64_t free = atomic_get_ordered(&superblock->free);
+    for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
+        uint64_t dirty = free & atomic_get_ordered(&superblock->touched);
+        if (dirty == 0) return false;
+        unsigned last = bit_highest(dirty);
+        uint64_t gaps = ~dirty & bit_range(0, last + 1);
+        unsigned lowest = gaps == 0 ? 0 : bit_highest(gaps) + 1;
+        unsigned count = last - lowest + 1 < slices_max ? last - lowest + 1 : slices_max;
+        *mask = bit_range(last + 1 - count, count);
+        if (atomic_try_bits(&superblock->free, &free, free & ~*mask)) return true;
+    }
+    return false;
+}
+
+struct dirty_run run_take_dirty(unsigned slices_max) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        for (unsigned probe = 0; probe < RUN_PROBES; probe++) {
+            unsigned index = superblock_set_last(&window->dirty);
+            if (index == WINDOW_SUPERBLOCKS) break;
+            struct superblock* superblock = &window->superblocks[index];
+            uint64_t mask;
+            if (superblock_take_dirty(superblock, slices_max, &mask)) {
+                return (struct dirty_run){slice_address(window, index, bit_lowest(mask)),
+                                          bit_count(mask)};
+            }
+            superblock_set_remove(&window->dirty, index);
+            uint64_t free = atomic_get_ordered(&superblock->free);
+            if ((free & atomic_get_ordered(&superblock->touched)) != 0) {
+                superblock_set_add(&window->dirty, index);
+            }
+        }
+    }
+    return (struct dirty_run){NULL, 0};
+}
+
+void run_return(struct dirty_run run, bool clean) {
+    struct window* window = window_find(run.start);
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
+    struct superblock* superblock = &window->superblocks[index];
+    if (clean) {
+        (void)atomic_and_ordered(&superblock->touched, ~mask);
+        (void)atomic_sub(&dirty_slices, (int64_t)run.slices);
+    }
+    uint64_t free = atomic_or_ordered(&superblock->free, mask) | mask;
+    superblock_file(window, index, free);
+    if ((free & atomic_get_ordered(&superblock->touched)) != 0) {
+        superblock_set_add(&window->dirty, index);
+    }
+}
+
+bool run_check(void) {
+    int64_t live = 0;
+    int64_t dirty = 0;
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) return false;
+        for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
+            struct superblock* superblock = &window->superblocks[index];
+            if (atomic_get(&superblock->owned) == 0) continue;
+            uint64_t free = atomic_get(&superblock->free);
+            uint64_t touched = atomic_get(&superblock->touched);
+            if ((~free & ~touched) != 0) return false; // handed out but not booked as touched
+            live += bit_count(~free);
+            dirty += bit_count(free & touched);
+            unsigned word = index / 64;
+            uint64_t bit = UINT64_C(1) << (index % 64);
+            for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
+                if ((atomic_get(&window->by_run[bucket].words[word]) & bit) == 0) return false;
+            }
+            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0) return false;
+        }
+    }
+    return live == atomic_get(&live_slices) && dirty == atomic_get(&dirty_slices);
+}

@@ -1,0 +1,62 @@
+// Windows: the 4 GiB-aligned ranges of the address space in which Keel has memory.
+//
+// Normally a window is reserved whole. Where the system refuses 4 GiB (a limit on address space, strict overcommit) smaller
+// regions are reserved, and a window then has superblocks of ours only in places. A window is also made for every
+// range in which a jumbo mapping lies. A window is never given up: its metadata costs address space only, since pages of
+// it that describe nothing are never touched.
+//
+//   metadata mapping of a window
+//   +------------------------------+-------------------------------------------+
+//   | struct window (64 KiB)       | struct page [65536]  (4 MiB)              |
+//   +------------------------------+-------------------------------------------+
+#ifndef KEEL_ALLOCATOR_ARENA_WINDOW_H
+#define KEEL_ALLOCATOR_ARENA_WINDOW_H
+
+#include "allocator/arena/page_map.h"
+#include "allocator/arena/superblock_set.h"
+#include <stdbool.h>
+
+#define RUN_BUCKETS 7      // longest free run of 1, 2, 4, .. 64 slices
+#define WINDOWS_MAX 4096u  // with memory of ours: 16 TiB
+
+// 64 slices. Who has cleared a bit of `free` owns that slice.
+struct superblock {
+    atomic_bits free;    // bit i: slice i is nobody's
+    atomic_bits touched; // bit i: slice i may hold something else than zeros, and may occupy memory
+    atomic_word owned;   // 1: this range is ours (reserved), 0: not ours
+    uintptr_t unused;
+};
+_Static_assert(sizeof(struct superblock) == 32, "two to a cache line");
+
+struct window {
+    struct superblock superblocks[WINDOW_SUPERBLOCKS];
+    struct superblock_set by_run[RUN_BUCKETS]; // [b]: superblocks that may have a free run of >= 2^b slices
+    struct superblock_set dirty;               // superblocks that may have slices free and touched
+    char* base;                                // 4 GiB-aligned
+};
+#define WINDOW_HEADER_BYTES ((size_t)65536)
+_Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
+
+struct windows {
+    atomic_word count;                // entries that may be in use
+    atomic_word entry[WINDOWS_MAX];   // struct window*, or 0 while it is being entered
+};
+extern struct windows windows;
+
+KEEL_INLINE struct window* window_at(size_t index) {
+    return (struct window*)atomic_get_acquire(&windows.entry[index]);
+}
+
+// The window of `address`, made if need be. NULL: no memory for its metadata. Lock-free.
+struct window* window_for(const void* address);
+
+// The window of `address` if there is one, else NULL.
+struct window* window_find(const void* address);
+
+// True if the superblock around `address` is reserved by Keel.
+bool window_owns(const void* address);
+
+// Reserves more address space, at least `superblocks` (1..5) adjacent ones. False: the system refuses.
+bool window_grow(unsigned superblocks);
+
+#endif

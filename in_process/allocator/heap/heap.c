@@ -1,0 +1,150 @@
+#include "allocator/heap/heap.h"
+#include "allocator/arena/purge.h"
+#include "allocator/arena/run.h"
+#include "base/counters.h"
+#include "base/panic.h"
+
+static void queue_append(struct page_queue* queue, struct page* page) {
+    page->next = NULL;
+    page->prev = queue->last;
+    if (queue->last != NULL) queue->last->next = page;
+    else queue->first = page;
+    queue->last = page;
+    page->list = PAGE_QUEUED;
+}
+
+static void queue_remove(struct page_queue* queue, struct page* page) {
+    if (page->prev != NULL) page->prev->next = page->next;
+    else queue->first = page->next;
+    if (page->next != NULL) page->next->prev = page->prev;
+    else queue->last = page->prev;
+    page->list = PAGE_UNLISTED;
+}
+
+static void make_current(struct heap* heap, unsigned size_class, struct page* page) {
+    KEEL_ASSERT(heap->current[size_class] == NULL && heap->bin[size_class] == NULL);
+    heap->current[size_class] = page;
+    page->list = PAGE_CURRENT;
+}
+
+struct page* heap_next_page(struct heap* heap, unsigned size_class) {
+    struct page* page = heap->queue[size_class].first;
+    if (page == NULL) return NULL;
+    queue_remove(&heap->queue[size_class], page);
+    make_current(heap, size_class, page);
+    return page;
+}
+
+void heap_retire_current(struct heap* heap, unsigned size_class) {
+    struct page* page = heap->current[size_class];
+    heap->current[size_class] = NULL;
+    page->list = PAGE_UNLISTED;
+    atomic_set(&page->owner, (uintptr_t)heap | PAGE_FULL);
+}
+
+struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
+    char* start;
+    unsigned slices = page_slices(size_class);
+    *from_arena = false;
+    if (slices == 1 && heap->empty_count > 0) {
+        start = heap->empty[--heap->empty_count];
+    } else {
+        start = run_allocate(slices).start;
+        *from_arena = true;
+    }
+    if (start == NULL) return NULL;
+    struct page* page = page_begin(start, size_class, (uintptr_t)heap);
+    make_current(heap, size_class, page);
+    atomic_bump(&heap->counts[HEAP_PAGE_BEGUN], 1);
+    return page;
+}
+
+void heap_page_not_full(struct heap* heap, struct page* page) {
+    atomic_set(&page->owner, (uintptr_t)heap);
+    queue_append(&heap->queue[page->size_class], page);
+}
+
+void heap_page_emptied(struct heap* heap, struct page* page) {
+    if (page->list == PAGE_CURRENT) return;
+    if (page->list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
+    char* start = page->start;
+    unsigned slices = page_slices(page->size_class);
+    page_end(page);
+    atomic_bump(&heap->counts[HEAP_PAGE_ENDED], 1);
+    if (slices == 1 && heap->empty_count < HEAP_EMPTY_MAX) {
+        heap->empty[heap->empty_count++] = start;
+        return;
+    }
+    run_release(start, slices);
+    purge_step();
+}
+
+// One batch that has come home. The page may have changed hands since it was sent: then it is sent on.
+static void take_home(struct heap* heap, struct batch_list batch) {
+    struct page* page = page_of(batch.head);
+    page -= page->distance;
+    uintptr_t owner = atomic_get(&page->owner);
+    struct heap* home = page_heap(owner);
+    if (KEEL_UNLIKELY(home != heap)) {
+        KEEL_REQUIRE(home != NULL, batch.head);
+        inbox_push(&home->inbox, batch, page->block_bytes);
+        return;
+    }
+    KEEL_REQUIRE(batch.count <= page->used, batch.head);
+    bool empty = page_push_list(page, batch.head, batch.tail, batch.count);
+    if ((owner & PAGE_FULL) != 0 && !empty) heap_page_not_full(heap, page);
+    if (empty) heap_page_emptied(heap, page);
+}
+
+void heap_drain(struct heap* heap) {
+    struct batch_list batch;
+    unsigned taken = 0;
+    while (taken < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
+        take_home(heap, batch);
+        taken++;
+    }
+    atomic_bump(&heap->counts[HEAP_BATCH_TAKEN], taken);
+    count_work(WORK_DRAIN_BATCHES, taken);
+}
+
+bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
+    struct block* head = heap->bin[size_class];
+    if (head == NULL) return true;
+    struct block* tail = head;
+    unsigned count = 1;
+    for (; tail->next != NULL; tail = tail->next) {
+        if (++count > limit) return false;
+    }
+    heap->bin[size_class] = NULL;
+    (void)page_push_list(heap->current[size_class], head, tail, count);
+    return true;
+}
+
+void heap_release_empty(struct heap* heap) {
+    while (heap->empty_count > 0) run_release(heap->empty[--heap->empty_count], 1);
+}
+
+static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned size_class, unsigned list) {
+    return atomic_get(&page->owner) == (uintptr_t)heap && page->size_class == size_class && page->list == list &&
+           page_check(page);
+}
+
+bool heap_check(struct heap* heap) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        struct page* current = heap->current[c];
+        if (current == NULL && heap->bin[c] != NULL) return false;
+        if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;
+        for (struct block* block = heap->bin[c]; block != NULL; block = block->next) {
+            struct page* page = page_of(block);
+            if (page - page->distance != current) return false;
+        }
+        struct page* last = NULL;
+        for (struct page* page = heap->queue[c].first; page != NULL; page = page->next) {
+            if (!page_of_heap_check(heap, page, c, PAGE_QUEUED)) return false;
+            if (page->prev != last || !page_has_free(page)) return false;
+            last = page;
+        }
+        if (heap->queue[c].last != last) return false;
+    }
+    return heap->empty_count <= HEAP_EMPTY_MAX;
+}

@@ -1,0 +1,92 @@
+// A thread's heap: for each size class a bin of blocks ready to hand out, the page they come from, and the queue of
+// pages that have more.
+//
+//   bin[c]  -> block -> block -> 0          what malloc pops; all from current[c]
+//   current[c]                              that page, or NULL
+//   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
+//   empty[0..7]                             64 KiB slices kept for the next page of any class
+//   batch[16]                               blocks of others' pages, on their way home
+//   inbox                                   blocks of our pages that others sent home
+//
+// One thread at a time holds a heap (pool.h) and everything but the inbox and the counters' readers is its alone.
+// A heap is never unmapped, so that an inbox may be pushed to at any time.
+#ifndef KEEL_ALLOCATOR_HEAP_HEAP_H
+#define KEEL_ALLOCATOR_HEAP_HEAP_H
+
+#include "allocator/page/inbox.h"
+#include "allocator/page/page.h"
+#include "base/atomic.h"
+#include <stdbool.h>
+
+#define HEAP_EMPTY_MAX 8u
+#define HEAP_BATCHES 16u
+
+struct page_queue {
+    struct page* first;
+    struct page* last;
+};
+
+struct batch {
+    struct page* page; // NULL: slot not in use
+    struct batch_list list;
+};
+
+enum heap_count {
+    HEAP_REFILL,        // mallocs that found their bin empty
+    HEAP_CARVE,         // times blocks were carved
+    HEAP_PAGE_BEGUN,    // pages taken into use
+    HEAP_PAGE_ENDED,    // pages that became empty and were let go
+    HEAP_BATCH_SENT,    // batches sent to other heaps
+    HEAP_BATCH_TAKEN,   // batches that came home
+    HEAP_BLOCKS_SENT,   // blocks in them
+    HEAP_COUNTS
+};
+
+struct heap {
+    struct block* bin[CLASS_COUNT];
+    struct page* current[CLASS_COUNT];
+    struct page_queue queue[CLASS_COUNT];
+    char* empty[HEAP_EMPTY_MAX];
+    unsigned empty_count;  // 0..HEAP_EMPTY_MAX
+    uint32_t batch_bytes;  // bytes in `batch`
+    struct batch batch[HEAP_BATCHES];
+    atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
+    struct heap* next_parked;        // pool.c
+    struct heap* next_all;           // pool.c; constant once set
+    KEEL_ALIGNED(KEEL_CACHE_LINE) struct inbox inbox;
+};
+_Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
+
+KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
+    return (struct heap*)(owner & ~(uintptr_t)PAGE_FLAGS);
+}
+
+// The next page of this class that has a block to give, made current. NULL: the queue is empty. O(1).
+struct page* heap_next_page(struct heap* heap, unsigned size_class);
+
+// The current page has nothing left: it is full from now on and in no list.
+void heap_retire_current(struct heap* heap, unsigned size_class);
+
+// A page for this class from memory that nobody uses, made current. NULL: no memory. `*from_arena` tells whether the
+// arena was asked.
+struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena);
+
+// A block has come home to a page whose owner word had PAGE_FULL: it goes back into its queue.
+void heap_page_not_full(struct heap* heap, struct page* page);
+
+// The page has no block in use. Lets it go, unless it is current. O(1).
+void heap_page_emptied(struct heap* heap, struct page* page);
+
+// Takes home at most INBOX_DRAIN_MAX batches.
+void heap_drain(struct heap* heap);
+
+// Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more, nothing changed.
+bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
+
+// Gives the kept empty slices back to the arena. At most 8 steps.
+void heap_release_empty(struct heap* heap);
+
+// Verifies queues and current pages. Owner only; linear in the pages it finds.
+bool heap_check(struct heap* heap);
+
+#endif

@@ -1,0 +1,109 @@
+#include "allocator/heap/pool.h"
+#include "allocator/heap/batch.h"
+#include "base/bits.h"
+#include "base/counters.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/thread.h"
+
+#define HEAPS_AT_ONCE 16u
+
+const struct heap heap_none;
+const struct heap heap_gone;
+KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
+
+static struct {
+    struct os_lock lock;
+    struct heap* parked_first; // parked longest
+    struct heap* parked_last;
+    struct heap* unused;       // the rest of the mapping that heaps are made from
+    unsigned unused_count;
+    atomic_word all;           // newest heap; linked by next_all
+} pool;
+
+struct heap* heap_first(void) { return (struct heap*)atomic_get_acquire(&pool.all); }
+
+static void parked_append(struct heap* heap) {
+    heap->next_parked = NULL;
+    if (pool.parked_last != NULL) pool.parked_last->next_parked = heap;
+    else pool.parked_first = heap;
+    pool.parked_last = heap;
+}
+
+static struct heap* parked_remove(void) {
+    struct heap* heap = pool.parked_first;
+    if (heap == NULL) return NULL;
+    pool.parked_first = heap->next_parked;
+    if (pool.parked_first == NULL) pool.parked_last = NULL;
+    return heap;
+}
+
+static struct heap* unused_remove(void) {
+    if (pool.unused_count == 0) return NULL;
+    pool.unused_count--;
+    struct heap* heap = pool.unused++;
+    heap->next_all = (struct heap*)atomic_get(&pool.all);
+    atomic_set_release(&pool.all, (uintptr_t)heap);
+    return heap;
+}
+
+// A heap that nobody has held yet. The mapping is made without the lock; a thread that finds on its return that another
+// was faster uses that one's.
+static struct heap* heap_make(void) {
+    os_lock_acquire(&pool.lock);
+    struct heap* heap = unused_remove();
+    os_lock_release(&pool.lock);
+    if (heap != NULL) return heap;
+
+    size_t bytes = round_up(HEAPS_AT_ONCE * sizeof(struct heap), os_page_bytes());
+    void* mapping = os_map(bytes, os_page_bytes());
+    os_lock_acquire(&pool.lock);
+    if (pool.unused_count == 0 && mapping != NULL) {
+        pool.unused = mapping;
+        pool.unused_count = HEAPS_AT_ONCE;
+        mapping = NULL;
+    }
+    heap = unused_remove();
+    os_lock_release(&pool.lock);
+    if (mapping != NULL) os_unmap(mapping, bytes);
+    return heap;
+}
+
+struct heap* heap_acquire(void) {
+    if (heap_is_real(thread_heap)) return thread_heap;
+    os_lock_acquire(&pool.lock);
+    struct heap* heap = parked_remove();
+    os_lock_release(&pool.lock);
+    count_event(heap != NULL ? EVENT_HEAP_ADOPTED : EVENT_HEAP_CREATED, 1);
+    if (heap == NULL) heap = heap_make();
+    if (heap == NULL) return NULL;
+    thread_heap = heap;
+    os_thread_exit_arm(heap); // may call malloc: by now it finds the heap
+    return heap;
+}
+
+void heap_leave(void) {
+    struct heap* heap = thread_heap;
+    if (!heap_is_real(heap)) return;
+    thread_heap = (struct heap*)&heap_gone;
+    batch_flush(heap);
+    heap_release_empty(heap);
+    heap_park(heap);
+    count_event(EVENT_HEAP_PARKED, 1);
+}
+
+struct heap* heap_take_parked(void) {
+    if (!os_lock_try(&pool.lock)) return NULL;
+    struct heap* heap = parked_remove();
+    os_lock_release(&pool.lock);
+    return heap;
+}
+
+void heap_park(struct heap* heap) {
+    os_lock_acquire(&pool.lock);
+    parked_append(heap);
+    os_lock_release(&pool.lock);
+}
+
+void heap_pool_before_fork(void) { os_lock_acquire(&pool.lock); }
+void heap_pool_after_fork(void) { os_lock_release(&pool.lock); }

@@ -1,0 +1,65 @@
+#include "allocator/page/page.h"
+#include "base/counters.h"
+#include "base/panic.h"
+
+#define SYSTEM_PAGE ((uintptr_t)4096) // the smallest there is; where pages are larger this only carves less at once
+
+struct page* page_begin(char* start, unsigned size_class, uintptr_t owner) {
+    struct page* page = page_of(start);
+    unsigned slices = page_slices(size_class);
+    KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
+    page->local_free = NULL;
+    page->used = 0;
+    page->block_bytes = size_class_bytes[size_class];
+    page->carved = 0;
+    page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
+    page->size_class = (uint8_t)size_class;
+    page->distance = 0;
+    page->list = PAGE_UNLISTED;
+    page->start = start;
+    page->bytes = slices * SLICE_BYTES;
+    page->next = NULL;
+    page->prev = NULL;
+    atomic_set_release(&page->owner, owner);
+    for (unsigned i = 1; i < slices; i++) {
+        page[i].distance = (uint8_t)i;
+        atomic_set_release(&page[i].owner, owner | PAGE_INTERIOR);
+    }
+    return page;
+}
+
+void page_end(struct page* page) {
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
+}
+
+struct block* page_carve(struct page* page) {
+    unsigned left = (unsigned)(page->capacity - page->carved);
+    if (left == 0) return NULL;
+    uint32_t step = page->block_bytes;
+    char* first = page->start + (size_t)page->carved * step;
+    size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
+    unsigned count = (unsigned)((to_boundary + step - 1) / step);
+    if (count > left) count = left;
+    if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
+
+    char* at = first;
+    for (unsigned i = 1; i < count; i++, at += step) ((struct block*)at)->next = (struct block*)(at + step);
+    ((struct block*)at)->next = NULL;
+    page->carved = (uint16_t)(page->carved + count);
+    page->used += count;
+    count_work(WORK_CARVE_LINKS, count);
+    return (struct block*)first;
+}
+
+bool page_check(const struct page* page) {
+    if (page->carved > page->capacity || page->used > page->carved) return false;
+    if (page->block_bytes != size_class_bytes[page->size_class]) return false;
+    if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
+    unsigned length = 0;
+    for (const struct block* block = page->local_free; block != NULL; block = block->next) {
+        if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes) return false;
+        if (!page_begins_block(page, block) || ++length > page->carved) return false;
+    }
+    return page->used + length == page->carved;
+}

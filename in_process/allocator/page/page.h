@@ -1,0 +1,71 @@
+// Pages of small blocks: carve, take, push. All owner-only: called by the thread that holds the owning heap.
+//
+//   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819:
+//   +----+----+----+-- .. --+----+------------------------------------------------+----+
+//   | b0 | b1 | b2 |        | b18| never written                                  |rest|
+//   +----+----+----+-- .. --+----+------------------------------------------------+----+
+//   carved blocks are each in exactly one of: local_free, the bin of the heap, the program, a batch or inbox.
+#ifndef KEEL_ALLOCATOR_PAGE_PAGE_H
+#define KEEL_ALLOCATOR_PAGE_PAGE_H
+
+#include "allocator/arena/page_map.h"
+#include "allocator/page/size_class.h"
+#include <stdbool.h>
+
+#define CARVE_LINKS_MAX 16u
+
+enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED };
+
+// Slices of a page of this class.
+KEEL_INLINE unsigned page_slices(unsigned size_class) {
+    return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
+}
+
+// Makes the run at `start` a page of this class with nothing carved. `owner` is the heap's address.
+struct page* page_begin(char* start, unsigned size_class, uintptr_t owner);
+
+// Ends it: no block of it may be live. Its slices are nobody's page afterwards.
+void page_end(struct page* page);
+
+// Carves up to 16 blocks, and none whose first byte lies in another system page than the first one's: at most one page
+// fault. NULL if all are carved. The blocks count as used.
+struct block* page_carve(struct page* page);
+
+// Takes the whole list of free blocks, O(1). They count as used from then on (they go to the bin).
+KEEL_INLINE struct block* page_take_free(struct page* page) {
+    struct block* list = page->local_free;
+    page->local_free = NULL;
+    page->used = page->carved;
+    return list;
+}
+
+// One block comes home. True if that leaves none used.
+KEEL_INLINE bool page_push(struct page* page, void* address) {
+    struct block* block = address;
+    block->next = page->local_free;
+    page->local_free = block;
+    return --page->used == 0;
+}
+
+// A list of `count` blocks comes home, O(1). True if that leaves none used.
+KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail, unsigned count) {
+    tail->next = page->local_free;
+    page->local_free = head;
+    page->used -= count;
+    return page->used == 0;
+}
+
+KEEL_INLINE bool page_has_free(const struct page* page) {
+    return page->local_free != NULL || page->carved < page->capacity;
+}
+
+// True if `address` is where a block of this page begins.
+KEEL_INLINE bool page_begins_block(const struct page* page, const void* address) {
+    uint32_t offset = (uint32_t)((const char*)address - page->start);
+    return offset % page->block_bytes == 0 && offset / page->block_bytes < page->carved;
+}
+
+// Verifies the invariants of one page, walking its list.
+bool page_check(const struct page* page);
+
+#endif

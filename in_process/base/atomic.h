@@ -1,0 +1,54 @@
+// The only file that names <stdatomic.h>. Everything lock-free in Keel is written with these few verbs, so that a
+// test may replace this header by one that explores interleavings.
+//
+// The verbs say their ordering by name; the plain `load`/`store` are relaxed because that is what owner-written
+// fields want, and every stronger use must show itself at the call.
+#ifndef KEEL_BASE_ATOMIC_H
+#define KEEL_BASE_ATOMIC_H
+
+#include "base/attributes.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef _Atomic(uintptr_t) atomic_word;   // a pointer with flags, or a count
+typedef _Atomic(uint64_t) atomic_bits;    // 64 flags
+typedef _Atomic(int64_t) atomic_signed;   // a count that is moved both ways by several threads
+typedef _Atomic(uint32_t) atomic_state;   // a lock word or a small state
+
+_Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics carry no hidden lock");
+_Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
+
+#define atomic_get(p) atomic_load_explicit((p), memory_order_relaxed)
+#define atomic_get_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+#define atomic_get_ordered(p) atomic_load_explicit((p), memory_order_seq_cst)
+#define atomic_set(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define atomic_set_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+#define atomic_swap(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
+#define atomic_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define atomic_sub(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+// Ordered among all ordered operations of all threads: what the "clear, then look again" protocols rest on.
+#define atomic_or_ordered(p, v) atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
+#define atomic_and_ordered(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
+
+// One try; on failure `*expected` holds what was seen. May fail spuriously.
+KEEL_INLINE bool atomic_try_bits(atomic_bits* p, uint64_t* expected, uint64_t desired) {
+    return atomic_compare_exchange_weak_explicit(p, expected, desired, memory_order_seq_cst,
+                                                 memory_order_relaxed);
+}
+KEEL_INLINE bool atomic_try_word(atomic_word* p, uintptr_t* expected, uintptr_t desired) {
+    return atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+KEEL_INLINE bool atomic_try_state(atomic_state* p, uint32_t* expected, uint32_t desired) {
+    return atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+// A counter with one writer (its owner) and any number of readers: no read-modify-write needed.
+KEEL_INLINE void atomic_bump(atomic_bits* p, uint64_t by) {
+    atomic_set(p, atomic_get(p) + by);
+}
+
+#endif

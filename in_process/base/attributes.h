@@ -1,0 +1,21 @@
+// Compiler attributes under short names, so that no other file needs to know which compiler it is.
+#ifndef KEEL_BASE_ATTRIBUTES_H
+#define KEEL_BASE_ATTRIBUTES_H
+
+#define KEEL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KEEL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define KEEL_INLINE static inline __attribute__((always_inline))
+#define KEEL_NOINLINE __attribute__((noinline))
+#define KEEL_COLD __attribute__((noinline, cold))
+#define KEEL_NORETURN __attribute__((noreturn))
+#define KEEL_ALIGNED(n) __attribute__((aligned(n)))
+#define KEEL_EXPORT __attribute__((visibility("default")))
+
+// One TLS word, at a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy allocation inside
+// malloc. Sound for LD_PRELOAD and static linking, and for dlopen as long as libc has 8 spare bytes of static TLS.
+#define KEEL_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+
+#define KEEL_CACHE_LINE 64
+
+#endif

@@ -1,0 +1,32 @@
+#include "base/counters.h"
+
+struct counters counters;
+
+const char* event_name(enum event event) {
+    static const char* const names[EVENT_COUNT] = {
+        [EVENT_MAP] = "map_calls",
+        [EVENT_UNMAP] = "unmap_calls",
+        [EVENT_REMAP] = "remap_calls",
+        [EVENT_PURGE] = "purge_calls",
+        [EVENT_PURGED_SLICES] = "purged_slices",
+        [EVENT_RUN_ALLOCATED] = "runs_allocated",
+        [EVENT_RUN_RELEASED] = "runs_released",
+        [EVENT_JUMBO_ALLOCATED] = "jumbos_allocated",
+        [EVENT_JUMBO_RELEASED] = "jumbos_released",
+        [EVENT_HEAP_CREATED] = "heaps_created",
+        [EVENT_HEAP_ADOPTED] = "heaps_adopted",
+        [EVENT_HEAP_PARKED] = "heaps_parked",
+        [EVENT_FOREIGN_FREE] = "foreign_frees",
+        [EVENT_OUT_OF_MEMORY] = "out_of_memory",
+    };
+    return names[event];
+}
+
+const char* work_name(enum work work) {
+    static const char* const names[WORK_COUNT] = {
+        [WORK_CARVE_LINKS] = "carve_links",     [WORK_DRAIN_BATCHES] = "drain_batches",
+        [WORK_PAGE_PROBES] = "page_probes",     [WORK_RUN_TRIES] = "run_tries",
+        [WORK_PURGE_SLICES] = "purge_slices",
+    };
+    return names[work];
+}

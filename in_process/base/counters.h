@@ -1,0 +1,57 @@
+// Process-wide counts. Data low down; the report that reads them stands in api/.
+//
+// EVENTS are counted always: each lies on a path that costs far more than the addition. WORK is counted in
+// KEEL_COUNT builds only, and keeps the *largest* amount that one call did, which the tests hold against the bounds.
+#ifndef KEEL_BASE_COUNTERS_H
+#define KEEL_BASE_COUNTERS_H
+
+#include "base/atomic.h"
+
+enum event {
+    EVENT_MAP,            // mmap calls
+    EVENT_UNMAP,          // munmap calls
+    EVENT_REMAP,          // mremap calls
+    EVENT_PURGE,          // madvise calls that give memory back
+    EVENT_PURGED_SLICES,  // slices given back
+    EVENT_RUN_ALLOCATED,  // runs of slices taken from the arena
+    EVENT_RUN_RELEASED,   // runs of slices given back to it
+    EVENT_JUMBO_ALLOCATED,
+    EVENT_JUMBO_RELEASED,
+    EVENT_HEAP_CREATED,
+    EVENT_HEAP_ADOPTED,
+    EVENT_HEAP_PARKED,
+    EVENT_FOREIGN_FREE,   // frees of pointers that are not Keel's
+    EVENT_OUT_OF_MEMORY,
+    EVENT_COUNT
+};
+
+enum work {
+    WORK_CARVE_LINKS,   // links written by one carve, bound 16
+    WORK_DRAIN_BATCHES, // batches spliced by one drain, bound 32
+    WORK_PAGE_PROBES,   // pages looked at by one refill, bound 4
+    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation
+    WORK_PURGE_SLICES,  // slices given back by one quantum
+    WORK_COUNT
+};
+
+struct counters {
+    atomic_bits events[EVENT_COUNT];
+    atomic_bits worst[WORK_COUNT];
+};
+
+extern struct counters counters;
+
+const char* event_name(enum event event);
+const char* work_name(enum work work);
+
+KEEL_INLINE void count_event(enum event event, uint64_t by) {
+    (void)atomic_add(&counters.events[event], by);
+}
+
+KEEL_INLINE void count_work(enum work work, uint64_t amount) {
+    if (KEEL_COUNT && amount > atomic_get(&counters.worst[work])) {
+        atomic_set(&counters.worst[work], amount); // a lost race loses a maximum seen by the other; tests repeat
+    }
+}
+
+#endif

@@ -1,0 +1,20 @@
+// What the user may choose, parsed once from the environment into a struct that is constant from then on.
+#ifndef KEEL_BASE_OPTIONS_H
+#define KEEL_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct options {
+    bool stats_at_exit;         // KEEL_STATS: print the report to stderr when the process ends
+    bool abort_on_foreign_free; // KEEL_FOREIGN_FREE=abort: free of another allocator's pointer ends the process
+    uint32_t purge_delay_ms;    // KEEL_PURGE_DELAY_MS: unused memory is given back after this long, 0 = at once
+};
+
+// The choices in force. Defaults until options_parse has run; read-only afterwards.
+extern struct options options;
+
+// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. Unknown or malformed values leave the default.
+void options_parse(char* const* environment);
+
+#endif

@@ -1,0 +1,40 @@
+// The end of a program whose heap cannot be trusted any more.
+//
+// One documented sentence per fault (docs/reference/faults.md), the pointer it is about, then the registered output
+// and abort. `base` makes no system call: what writes and aborts is passed down at process start; before that (and
+// in programs that never start the allocator) the trap instruction ends the process.
+#ifndef KEEL_BASE_PANIC_H
+#define KEEL_BASE_PANIC_H
+
+#include "base/attributes.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum fault {
+    FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's that holds no block: double or invalid free
+    FAULT_FREE_MISALIGNED,    // free of an address inside a block
+    FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
+    FAULT_COUNT
+};
+
+typedef void (*panic_output)(const char* text, size_t length);
+
+// Called once, at process start. `output` writes the text and does not return into the heap.
+void panic_set_output(panic_output output);
+
+// The sentence for `fault`, as it is printed.
+const char* panic_sentence(enum fault fault);
+
+KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
+
+// An invariant of ours; compiled in always where it costs nothing that matters, else in debug builds.
+#define KEEL_ASSERT(condition)                                                                     \
+    do {                                                                                           \
+        if (KEEL_DEBUG && !(condition)) panic(FAULT_CORRUPT, NULL);                                \
+    } while (0)
+#define KEEL_REQUIRE(condition, about)                                                             \
+    do {                                                                                           \
+        if (KEEL_UNLIKELY(!(condition))) panic(FAULT_CORRUPT, (about));                            \
+    } while (0)
+
+#endif

@@ -1,0 +1,77 @@
+#include "os/memory.h"
+#include "base/bits.h"
+#include "base/counters.h"
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+size_t os_page_bytes(void) {
+    static size_t cached; // written with the same value by whoever comes first
+    if (cached == 0) {
+        long bytes = sysconf(_SC_PAGESIZE);
+        cached = bytes > 0 ? (size_t)bytes : 4096;
+    }
+    return cached;
+}
+
+static void* map_anywhere(size_t bytes) {
+    int saved = errno;
+    void* start = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    count_event(EVENT_MAP, 1);
+    errno = saved;
+    return start == MAP_FAILED ? NULL : start;
+}
+
+void* os_map(size_t bytes, size_t alignment) {
+    char* start = map_anywhere(bytes);
+    if (start == NULL || ((uintptr_t)start & (alignment - 1)) == 0) return start;
+
+    // Map more and cut off what lies before and behind the aligned part.
+    os_unmap(start, bytes);
+    size_t slack = alignment - os_page_bytes();
+    if (bytes + slack < bytes) return NULL;
+    start = map_anywhere(bytes + slack);
+    if (start == NULL) return NULL;
+    size_t before = round_up((uintptr_t)start, alignment) - (uintptr_t)start;
+    if (before > 0) os_unmap(start, before);
+    if (slack > before) os_unmap(start + before + bytes, slack - before);
+    return start + before;
+}
+
+void os_unmap(void* start, size_t bytes) {
+    int saved = errno;
+    (void)munmap(start, bytes); // fails only when the kernel is out of map entries: then the range stays ours
+    count_event(EVENT_UNMAP, 1);
+    errno = saved;
+}
+
+bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
+    int saved = errno;
+    void* result = mremap(start, old_bytes, new_bytes, 0);
+    count_event(EVENT_REMAP, 1);
+    errno = saved;
+    return result != MAP_FAILED;
+}
+
+bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
+    int saved = errno;
+    void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+    count_event(EVENT_REMAP, 1);
+    errno = saved;
+    return result != MAP_FAILED;
+}
+
+bool os_discard(void* start, size_t bytes) {
+    int saved = errno;
+    int result = madvise(start, bytes, MADV_DONTNEED);
+    count_event(EVENT_PURGE, 1);
+    errno = saved;
+    return result == 0;
+}
+
+void os_forbid_huge_pages(void* start, size_t bytes) {
+    int saved = errno;
+    (void)madvise(start, bytes, MADV_NOHUGEPAGE); // a kernel without huge pages refuses, and that is as good
+    errno = saved;
+}

@@ -1,0 +1,67 @@
+#include "os/process.h"
+#include "os/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t os_clock_ms(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) return 0;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+char* const* os_environment(void) { return getauxval(AT_SECURE) != 0 ? NULL : environ; }
+
+void os_write_error(const char* text, size_t length) {
+    int saved = errno;
+    while (length > 0) {
+        ssize_t written = write(STDERR_FILENO, text, length);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        text += written;
+        length -= (size_t)written;
+    }
+    errno = saved;
+}
+
+void os_abort(const char* text, size_t length) {
+    os_write_error(text, length);
+    abort();
+}
+
+// Second number of /proc/self/statm: resident pages. Read with plain calls: stdio would allocate.
+static uint64_t resident_pages(void) {
+    char buffer[128];
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    ssize_t length = read(file, buffer, sizeof buffer - 1);
+    (void)close(file);
+    uint64_t pages = 0;
+    ssize_t i = 0;
+    while (i < length && buffer[i] != ' ') i++;
+    for (i++; i < length && buffer[i] >= '0' && buffer[i] <= '9'; i++) {
+        pages = pages * 10 + (uint64_t)(buffer[i] - '0');
+    }
+    return pages;
+}
+
+static uint64_t milliseconds(struct timeval time) {
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_usec / 1000;
+}
+
+void os_usage(struct os_usage* usage) {
+    int saved = errno;
+    struct rusage self = {0};
+    (void)getrusage(RUSAGE_SELF, &self);
+    usage->user_ms = milliseconds(self.ru_utime);
+    usage->system_ms = milliseconds(self.ru_stime);
+    usage->rss_bytes = resident_pages() * os_page_bytes();
+    usage->rss_peak_bytes = (uint64_t)self.ru_maxrss * 1024;
+    usage->major_faults = (uint64_t)self.ru_majflt;
+    usage->minor_faults = (uint64_t)self.ru_minflt;
+    errno = saved;
+}

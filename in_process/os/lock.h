@@ -1,0 +1,30 @@
+// A mutex for the few rare paths that need one (a new window, the pool of heaps). Waiters sleep in the kernel, so a
+// holder that was descheduled costs nobody a spin. Zero-initialised is unlocked. Never held across a system call.
+#ifndef KEEL_OS_LOCK_H
+#define KEEL_OS_LOCK_H
+
+#include "base/atomic.h"
+
+struct os_lock {
+    atomic_state state; // 0 free, 1 held, 2 held and somebody may sleep
+};
+
+void os_lock_wait(struct os_lock* lock);
+void os_lock_wake(struct os_lock* lock);
+
+KEEL_INLINE bool os_lock_try(struct os_lock* lock) {
+    uint32_t expected = 0;
+    return atomic_try_state(&lock->state, &expected, 1);
+}
+
+KEEL_INLINE void os_lock_acquire(struct os_lock* lock) {
+    if (KEEL_UNLIKELY(!os_lock_try(lock))) os_lock_wait(lock);
+}
+
+KEEL_INLINE void os_lock_release(struct os_lock* lock) {
+    if (KEEL_UNLIKELY(atomic_swap(&lock->state, 0) == 2)) {
+        os_lock_wake(lock);
+    }
+}
+
+#endif

@@ -1,0 +1,29 @@
+// The process and its machine: clock, environment, figures, output.
+#ifndef KEEL_OS_PROCESS_H
+#define KEEL_OS_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Milliseconds of a clock that never goes back; about 5 ms coarse, no system call.
+uint64_t os_clock_ms(void);
+
+// NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
+char* const* os_environment(void);
+
+void os_write_error(const char* text, size_t length);
+
+// Writes the text to stderr and aborts.
+void os_abort(const char* text, size_t length);
+
+struct os_usage {
+    uint64_t user_ms;
+    uint64_t system_ms;
+    uint64_t rss_bytes;
+    uint64_t rss_peak_bytes;
+    uint64_t major_faults;
+    uint64_t minor_faults;
+};
+void os_usage(struct os_usage* usage);
+
+#endif

@@ -1,0 +1,123 @@
+// The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/purge.h"
+#include "allocator/arena/run.h"
+#include "allocator/page/large.h"
+#include "base/bits.h"
+#include "base/format.h"
+#include "check.h"
+#include "keel/keel.h"
+#include <string.h>
+
+static void test_bits(void) {
+    CHECK(bit_runs(UINT64_C(0xF0), 4) == UINT64_C(0x10));
+    CHECK(bit_runs(UINT64_C(0xF0), 5) == 0);
+    CHECK(bit_runs(~UINT64_C(0), 64) == 1);
+    CHECK(bit_longest_log2(1) == 0 && bit_longest_log2(0x70) == 1 && bit_longest_log2(~UINT64_C(0)) == 6);
+    CHECK(bit_range(0, 64) == ~UINT64_C(0) && bit_range(63, 1) == UINT64_C(1) << 63);
+}
+
+static void test_text(void) {
+    char buffer[8];
+    struct text text;
+    text_begin(&text, buffer, sizeof buffer);
+    text_bytes(&text, 1536);
+    CHECK(strcmp(buffer, "1.5 KiB") == 0 && text.length == 7);
+    text_begin(&text, buffer, sizeof buffer);
+    text_decimal(&text, UINT64_MAX);
+    CHECK(strcmp(buffer, "1844674") == 0 && text.length == 20);
+}
+
+static void test_runs(void) {
+    struct run a = run_allocate(1);
+    struct run b = run_allocate(64);
+    struct run c = run_allocate(200);
+    struct run d = run_allocate_aligned(3, 8);
+    CHECK(a.start != NULL && b.start != NULL && c.start != NULL && d.start != NULL);
+    CHECK(c.zero && ((uintptr_t)d.start & (8 * SLICE_BYTES - 1)) == 0);
+    memset(c.start, 1, 200 * SLICE_BYTES);
+    CHECK(run_check());
+    CHECK(run_extend(d.start, 3, 5));
+    run_release(c.start, 200);
+    run_release(b.start, 64);
+    run_release(d.start, 5);
+    run_release(a.start, 1);
+    CHECK(run_check());
+    purge_all();
+    CHECK(run_check() && run_dirty_slices() == 0);
+    c = run_allocate(200);
+    CHECK(c.zero);
+    for (size_t i = 0; i < 200 * SLICE_BYTES; i += 4096) CHECK(c.start[i] == 0);
+    run_release(c.start, 200);
+}
+
+static void test_alignment(void) {
+    for (size_t alignment = 1; alignment <= (size_t)1 << 28; alignment *= 2) {
+        for (size_t size = 0; size < 300000; size = size * 3 / 2 + 1) {
+            char* block = kl_aligned_alloc(alignment, size);
+            CHECK(block != NULL && ((uintptr_t)block & (alignment - 1)) == 0);
+            CHECK(kl_usable_size(block) >= size);
+            memset(block, 0xA5, size);
+            kl_free(block);
+        }
+    }
+}
+
+static void test_sizes(void) {
+    for (size_t size = 0; size < (size_t)40 << 20; size = size + size / 7 + 1) {
+        char* block = kl_malloc(size);
+        CHECK(block != NULL && ((uintptr_t)block & (size > 8 ? 15 : 7)) == 0);
+        CHECK(kl_usable_size(block) >= size && kl_good_size(size) >= size);
+        memset(block, 1, size);
+        block = kl_realloc(block, size * 2 + 1);
+        CHECK(block != NULL);
+        for (size_t i = 0; i < size; i += 97) CHECK(block[i] == 1);
+        char* zero = kl_calloc(1, size);
+        CHECK(zero != NULL);
+        for (size_t i = 0; i < size; i += i < 5000 ? 1 : 89) CHECK(zero[i] == 0);
+        kl_free(block);
+        memset(zero, 1, size);
+        kl_free(zero);
+    }
+}
+
+static void test_refusals(void) {
+    volatile size_t huge = SIZE_MAX / 2 + 2;
+    CHECK(kl_malloc(huge) == NULL);
+    CHECK(kl_calloc(huge, 4) == NULL);
+    CHECK(kl_aligned_alloc(48, 8) == NULL);
+    void* block = kl_malloc(100);
+    CHECK(kl_realloc(block, huge) == NULL);
+    CHECK(kl_realloc(block, 0) == NULL);
+    int local = 0;
+    kl_free(&local); // foreign: ignored
+    CHECK(kl_usable_size(&local) == 0 && !kl_contains(&local) && !kl_contains(NULL));
+}
+
+// After a burst everything is given back on request, and the heap's own state holds.
+static void test_collect(void) {
+    enum { COUNT = 100000 };
+    void** blocks = malloc(COUNT * sizeof *blocks);
+    for (unsigned i = 0; i < COUNT; i++) CHECK((blocks[i] = kl_malloc(i % 700)) != NULL);
+    CHECK(heap_check(thread_heap));
+    for (unsigned i = 0; i < COUNT; i += 2) kl_free(blocks[i]);
+    CHECK(heap_check(thread_heap));
+    for (unsigned i = 1; i < COUNT; i += 2) kl_free(blocks[i]);
+    CHECK(heap_check(thread_heap));
+    kl_collect();
+    CHECK(heap_check(thread_heap) && run_check());
+    CHECK(run_live_slices() == 0 && run_dirty_slices() == 0);
+    free(blocks);
+}
+
+int main(void) {
+    CHECK(size_class_check());
+    test_bits();
+    test_text();
+    test_runs();
+    test_sizes();
+    test_alignment();
+    test_refusals();
+    test_collect();
+    return 0;
+}

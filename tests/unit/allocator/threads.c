@@ -1,0 +1,94 @@
+// Several threads: blocks change hands, threads come and go, one only frees. Contents are verified on the way.
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/run.h"
+#include "base/atomic.h"
+#include "base/random.h"
+#include "check.h"
+#include "keel/keel.h"
+#include <pthread.h>
+#include <string.h>
+
+enum { SLOTS = 2048, STEPS = 200000, THREADS = 4, GENERATIONS = 10 };
+
+static atomic_word slots[SLOTS];
+
+// Each block says its own size and is filled with what follows from it.
+static void* block_make(uint64_t random) {
+    size_t size = 16 + (random % 64 == 0 ? random / 64 % 300000 : random / 64 % 600);
+    unsigned char* block = kl_malloc(size);
+    CHECK(block != NULL);
+    memcpy(block, &size, sizeof size);
+    memset(block + 8, (int)(size & 0xFF), size - 8);
+    return block;
+}
+
+static void block_verify_and_free(unsigned char* block) {
+    size_t size;
+    memcpy(&size, block, sizeof size);
+    CHECK(kl_usable_size(block) >= size);
+    for (size_t i = 8; i < size; i += size < 1000 ? 1 : 501) CHECK(block[i] == (size & 0xFF));
+    kl_free(block);
+}
+
+static void* exchange_blocks(void* seed) {
+    uint64_t random = (uint64_t)(uintptr_t)seed;
+    for (unsigned i = 0; i < STEPS / GENERATIONS; i++) {
+        uint64_t r = random_next(&random);
+        void* mine = r % 3 == 0 ? NULL : block_make(r >> 8);
+        void* other = (void*)atomic_swap(&slots[(r >> 40) % SLOTS], (uintptr_t)mine);
+        if (other != NULL) block_verify_and_free(other);
+    }
+    return NULL;
+}
+
+static void* free_all(void* unused) {
+    (void)unused;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        void* block = (void*)atomic_swap(&slots[i], 0);
+        if (block != NULL) block_verify_and_free(block);
+    }
+    return NULL;
+}
+
+static void test_generations(void) {
+    uintptr_t seed = 1;
+    for (unsigned generation = 0; generation < GENERATIONS; generation++) {
+        pthread_t threads[THREADS];
+        for (unsigned i = 0; i < THREADS; i++) {
+            CHECK(pthread_create(&threads[i], NULL, exchange_blocks, (void*)seed++) == 0);
+        }
+        for (unsigned i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, free_all, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    kl_collect();
+    kl_collect(); // blocks sent on in the first round come home in the second
+    CHECK(run_check());
+    CHECK(run_live_slices() == 0 && run_dirty_slices() == 0);
+}
+
+static void* touch_once(void* unused) {
+    (void)unused;
+    return kl_malloc(100);
+}
+
+// As many heaps as threads at one time, not as threads ever.
+static void test_many_threads(void) {
+    for (unsigned i = 0; i < 2000; i++) {
+        pthread_t thread;
+        void* block;
+        CHECK(pthread_create(&thread, NULL, touch_once, NULL) == 0);
+        CHECK(pthread_join(thread, &block) == 0);
+        kl_free(block);
+    }
+    unsigned heaps = 0;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heaps++;
+    CHECK(heaps <= THREADS + 2);
+}
+
+int main(void) {
+    test_generations();
+    test_many_threads();
+    return 0;
+}
