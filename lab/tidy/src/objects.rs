@@ -19,7 +19,16 @@ pub struct Compiled {
 struct Command {
     directory: PathBuf,
     file: PathBuf,
-    output: PathBuf,
+    command: String,
+}
+
+impl Command {
+    /// The object file that the command writes: what follows its `-o`.
+    fn object(&self) -> Option<PathBuf> {
+        let mut words = self.command.split_whitespace();
+        words.find(|word| *word == "-o")?;
+        Some(self.directory.join(words.next()?))
+    }
 }
 
 /// Reads the objects that the build's `compile_commands.json` lists, one for each source under `in_process/`.
@@ -30,8 +39,8 @@ pub fn read(root: &Path, build: &Path) -> Result<Vec<Compiled>> {
     let mut compiled = HashMap::new();
     for command in commands {
         let Ok(source) = command.file.strip_prefix(&root).map(Path::to_path_buf) else { continue };
-        let path = command.directory.join(&command.output);
-        if !source.starts_with("in_process") || !path.is_file() {
+        let Some(path) = command.object().filter(|path| path.is_file()) else { continue };
+        if !source.starts_with("in_process") {
             continue;
         }
         compiled.insert(source.clone(), read_object(source, &path)?);
