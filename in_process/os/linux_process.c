@@ -1,5 +1,6 @@
 #include "os/process.h"
 #include "os/memory.h"
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ void os_write_error(const char* text, size_t length) {
     }
     errno = saved;
 }
+
+void* os_next_symbol(const char* name) { return dlsym(RTLD_NEXT, name); }
 
 void os_abort(const char* text, size_t length) {
     os_write_error(text, length);

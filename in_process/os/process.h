@@ -16,6 +16,9 @@ void os_write_error(const char* text, size_t length);
 // Writes the text to stderr and aborts.
 void os_abort(const char* text, size_t length);
 
+// The next definition of a function after the caller's library in the order of look-up, or NULL.
+void* os_next_symbol(const char* name);
+
 struct os_usage {
     uint64_t user_ms;
     uint64_t system_ms;

@@ -68,7 +68,7 @@ TEST(many_blocks_of_megabytes_live_side_by_side) {
 
 TEST(huge_blocks_come_and_go_without_adding_up) {
     for (int round = 0; round < 3000; round++) {
-        char* p = malloc(GIB + (size_t)round * 4096);
+        char* p = malloc(GIB + (size_t)(round + 1) * 4096);
         CHECK_WITH(p != NULL, "round %d", round);
         p[0] = p[GIB] = 1;
         free(p);
@@ -183,7 +183,7 @@ TEST(a_program_started_under_an_address_space_limit_works) {
         setenv("CHECK_SECONDS", "20", 1);
         setenv("CHECK_VERBOSE", "", 1);
         dup2(STDERR_FILENO, STDOUT_FILENO);
-        execl("/proc/self/exe", "large", "under_a_limit", NULL);
+        execl("/proc/self/exe", program_invocation_short_name, "under_a_limit", NULL);
         _exit(126);
     }
     CHECK_CHILD(child);

@@ -44,21 +44,43 @@ static inline void* new_or_throw(size_t size) {
     return block;
 }
 
-static void* new_aligned_or_null(size_t size, size_t alignment) {
-    if (!is_power_of_two(alignment)) return NULL;
-    void* block = entry_aligned(size, alignment);
-    return block != NULL ? block : new_retry(size, alignment);
-}
-
 static void* new_aligned_or_throw(size_t size, size_t alignment) {
-    void* block = new_aligned_or_null(size, alignment);
+    void* block = NULL;
+    if (is_power_of_two(alignment)) {
+        block = entry_aligned(size, alignment);
+        if (block == NULL) block = new_retry(size, alignment);
+    }
     if (block == NULL) throw_bad_alloc();
     return block;
 }
 
-// A handler that throws through a nothrow form is turned into NULL by libstdc++ and libc++; from C that cannot be
-// caught, so these forms do not call it: they only say NULL, which the standard's callers must expect anyway.
-static inline void* new_or_null(size_t size) { return entry_allocate(size); }
+// The nothrow forms must call the handler too, and turn what it throws into NULL. C cannot catch; so where the C++ library is
+// behind us, its own nothrow form does it, which calls our throwing form inside a try. Without it (all static) a
+// handler that throws here ends the program, as a throw through noexcept does.
+static KEEL_COLD void* new_nothrow_retry(size_t size) {
+    static void* (*library_new)(size_t, const void*);
+    if (library_new == NULL) *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "RKSt9nothrow_t");
+    return library_new != NULL ? library_new(size, &library_new) : new_retry(size, 0);
+}
+
+static inline void* new_or_null(size_t size) {
+    void* block = entry_allocate(size);
+    return KEEL_LIKELY(block != NULL) ? block : new_nothrow_retry(size);
+}
+
+static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) {
+    static void* (*library_new)(size_t, size_t, const void*);
+    if (!is_power_of_two(alignment)) return NULL;
+    if (library_new == NULL) {
+        *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t");
+    }
+    return library_new != NULL ? library_new(size, alignment, &library_new) : new_retry(size, alignment);
+}
+
+static void* new_aligned_nothrow(size_t size, size_t alignment) {
+    void* block = is_power_of_two(alignment) ? entry_aligned(size, alignment) : NULL;
+    return KEEL_LIKELY(block != NULL) ? block : new_aligned_nothrow_retry(size, alignment);
+}
 
 #define OPERATOR(result, name, mangled, ...)                                                       \
     result name(__VA_ARGS__) __asm__(mangled);                                                     \
@@ -83,12 +105,12 @@ OPERATOR(void*, operator_new_array_aligned, "_Zna" SIZE_CODE "St11align_val_t", 
 OPERATOR(void*, operator_new_aligned_nothrow, "_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size,
          size_t alignment, const void* tag) {
     (void)tag;
-    return is_power_of_two(alignment) ? entry_aligned(size, alignment) : NULL;
+    return new_aligned_nothrow(size, alignment);
 }
 OPERATOR(void*, operator_new_array_aligned_nothrow, "_Zna" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size,
          size_t alignment, const void* tag) {
     (void)tag;
-    return is_power_of_two(alignment) ? entry_aligned(size, alignment) : NULL;
+    return new_aligned_nothrow(size, alignment);
 }
 
 // All forms of delete find the block's size themselves; what the caller knows about it is not needed.

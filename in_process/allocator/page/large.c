@@ -21,6 +21,7 @@ static void large_begin(char* start, unsigned slices) {
 struct large large_allocate(size_t bytes, size_t alignment) {
     struct large block = {NULL, true};
     if (bytes > KEEL_SIZE_MAX - WINDOW_BYTES || alignment > WINDOW_BYTES * 64) return block;
+    if (bytes == 0) bytes = 1;
     unsigned alignment_slices = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment / SLICE_BYTES);
     bool jumbo = bytes > RUN_BYTES_MAX ||
                  (alignment_slices > 1 && slices_for(bytes) + alignment_slices - 1 > SUPERBLOCK_SLICES);

@@ -11,7 +11,7 @@ struct large {
     bool zero;   // all of it is known to be zero
 };
 
-// bytes > 0, <= KEEL_SIZE_MAX; alignment a power of two.
+// Any size; alignment a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.
