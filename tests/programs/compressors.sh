@@ -1,0 +1,13 @@
+# needs: xz zstd gzip tar
+source "$SUPPORT"
+words 90000 21 >text
+xz -T2 -4 --block-size=2MiB -k text
+xz -dc -T2 text.xz | sha256sum
+zstd -q -T2 -9 text -o text.zst
+zstd -q -T2 -13 --long=24 text -o long.zst
+sha256sum <text.xz
+sha256sum <text.zst
+zstd -dc text.zst | sha256sum
+zstd -dc --long=24 long.zst | sha256sum
+tar -cf - text | gzip -9 | gzip -d | sha256sum
+zstd -q -b1 -e3 -i0 text >/dev/null 2>&1 && echo benchmarked
