@@ -11,7 +11,7 @@ SELECT count(*), sum(length(data)), avg(price) FROM item;
 SELECT a.tag, count(*), group_concat(a.id) FROM item a JOIN item b ON a.name = b.name WHERE a.tag < 5 AND a.id < 3000
   GROUP BY a.tag ORDER BY 1;
 SELECT name, rank() OVER (PARTITION BY tag ORDER BY price DESC) FROM item WHERE tag = 17 ORDER BY 2, 1 LIMIT 20;
-UPDATE item SET data = randomblob(0) || name, name = upper(name) WHERE id % 3 = 0;
+UPDATE item SET data = x'00ff' || name, name = upper(name) WHERE id % 3 = 0;
 DELETE FROM item WHERE id % 7 = 0;
 CREATE TABLE doc AS SELECT id, json_object('id', id, 'name', name, 'list', json_array(tag, price)) AS j FROM item;
 SELECT sum(json_extract(j, '$.list[1]')), max(json_extract(j, '$.name')) FROM doc;

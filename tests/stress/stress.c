@@ -107,20 +107,27 @@ static struct parcel* make(struct estate* estate) {
     return parcel;
 }
 
+// Draws as many random numbers for an empty slot as for a full one: what others have swapped in
+// must not matter.
 static struct parcel* resize(struct estate* estate, struct parcel* parcel) {
-    size_t size = pick_size(estate);
-    if (!parcel) return make(estate);
-    verify(estate, parcel);
-    size_t old_size = parcel->size;
-    uint64_t old_seed = parcel->seed;
-    parcel = realloc(parcel, size + sizeof *parcel);
-    if (!parcel) fail(estate, "no memory", size);
-    if (parcel->size != old_size || parcel->seed != old_seed ||
-        !pattern_holds(parcel->contents, size < old_size ? size : old_size, old_size, old_seed)) {
-        fail(estate, "realloc lost contents", old_size);
+    size_t size = pick_size(estate), old_size = 0;
+    uint64_t old_seed = 0;
+    if (parcel) {
+        verify(estate, parcel);
+        old_size = parcel->size;
+        old_seed = parcel->seed;
     }
-    sign(estate, parcel, size);
-    return parcel;
+    struct parcel* resized = realloc(parcel, size + sizeof *parcel);
+    if (!resized) fail(estate, "no memory", size);
+    if (parcel) {
+        bool same = resized->size == old_size && resized->seed == old_seed;
+        size_t kept = size < old_size ? size : old_size;
+        if (!same || !pattern_holds(resized->contents, kept, old_size, old_seed)) {
+            fail(estate, "realloc lost contents", old_size);
+        }
+    }
+    sign(estate, resized, size);
+    return resized;
 }
 
 // Blocks too small to describe themselves: 0 to 15 bytes.
