@@ -2,6 +2,7 @@
 #include <stddef.h>
 
 struct options options = {
+    .keeper = KEEPER_AUTO,
     .stats_at_exit = false,
     .abort_on_foreign_free = false,
     .purge_delay_ms = 500,
@@ -29,6 +30,12 @@ static void parse_switch(const char* value, bool* option) {
     if (text_equals(value, "0") || text_equals(value, "off")) *option = false;
 }
 
+static void parse_keeper(const char* value, enum keeper_choice* option) {
+    if (text_equals(value, "auto")) *option = KEEPER_AUTO;
+    if (text_equals(value, "on") || text_equals(value, "1")) *option = KEEPER_ALWAYS;
+    if (text_equals(value, "off") || text_equals(value, "0")) *option = KEEPER_NEVER;
+}
+
 static void parse_number(const char* value, uint32_t* option) {
     uint64_t number = 0;
     if (*value == '\0') return;
@@ -46,6 +53,8 @@ void options_parse(char* const* environment) {
         if (entry[0] != 'K') continue;
         if ((value = value_of(entry, "KEEL_STATS")) != NULL) {
             parse_switch(value, &options.stats_at_exit);
+        } else if ((value = value_of(entry, "KEEL_KEEPER")) != NULL) {
+            parse_keeper(value, &options.keeper);
         } else if ((value = value_of(entry, "KEEL_FOREIGN_FREE")) != NULL) {
             options.abort_on_foreign_free = text_equals(value, "abort");
         } else if ((value = value_of(entry, "KEEL_PURGE_DELAY_MS")) != NULL) {

@@ -5,7 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum keeper_choice {
+    KEEPER_AUTO,   // once a second thread allocates
+    KEEPER_ALWAYS, // from the first allocation after the constructors
+    KEEPER_NEVER,
+};
+
 struct options {
+    enum keeper_choice keeper;  // KEEL_KEEPER=auto|on|off
     bool stats_at_exit;         // KEEL_STATS: print the report to stderr when the process ends
     bool abort_on_foreign_free; // KEEL_FOREIGN_FREE=abort: free of another allocator's pointer ends the process
     uint32_t purge_delay_ms;    // KEEL_PURGE_DELAY_MS: unused memory is given back after this long, 0 = at once

@@ -1,6 +1,7 @@
 #include "os/memory.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "os/thread.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,11 +15,17 @@ size_t os_page_bytes(void) {
     return cached;
 }
 
+// A call to the system on a thread of the program is what the latency contract is about.
+static void count_call(enum event event) {
+    count_event(event, 1);
+    if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
+}
+
 static void* map_anywhere(size_t bytes) {
     int saved = errno;
     void* start = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    count_event(EVENT_MAP, 1);
+    count_call(EVENT_MAP);
     errno = saved;
     return start == MAP_FAILED ? NULL : start;
 }
@@ -42,14 +49,14 @@ void* os_map(size_t bytes, size_t alignment) {
 void os_unmap(void* start, size_t bytes) {
     int saved = errno;
     (void)munmap(start, bytes); // fails only when the kernel is out of map entries: then the range stays ours
-    count_event(EVENT_UNMAP, 1);
+    count_call(EVENT_UNMAP);
     errno = saved;
 }
 
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     int saved = errno;
     void* result = mremap(start, old_bytes, new_bytes, 0);
-    count_event(EVENT_REMAP, 1);
+    count_call(EVENT_REMAP);
     errno = saved;
     return result != MAP_FAILED;
 }
@@ -57,7 +64,7 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
     int saved = errno;
     void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target);
-    count_event(EVENT_REMAP, 1);
+    count_call(EVENT_REMAP);
     errno = saved;
     return result != MAP_FAILED;
 }
@@ -65,7 +72,15 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) 
 bool os_discard(void* start, size_t bytes) {
     int saved = errno;
     int result = madvise(start, bytes, MADV_DONTNEED);
-    count_event(EVENT_PURGE, 1);
+    count_call(EVENT_PURGE);
+    errno = saved;
+    return result == 0;
+}
+
+bool os_populate(void* start, size_t bytes) {
+    int saved = errno;
+    int result = madvise(start, bytes, 23 /* MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name */);
+    count_call(EVENT_POPULATE);
     errno = saved;
     return result == 0;
 }

@@ -24,6 +24,9 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 // then the content is as it was.
 bool os_discard(void* start, size_t bytes);
 
+// Gives the pages memory now, as touching each would. False: not possible here (old kernel, no memory).
+bool os_populate(void* start, size_t bytes);
+
 // Asks that this range never be backed by huge pages, whose zeroing would be a 300 us fault on the caller.
 void os_forbid_huge_pages(void* start, size_t bytes);
 

@@ -1,5 +1,15 @@
 #include "os/thread.h"
+#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)128 * 1024)
+
+KEEL_TLS bool os_thread_is_own;
 
 static pthread_key_t exit_key;
 static bool exit_key_made;
@@ -11,6 +21,48 @@ bool os_thread_exit_register(void (*on_exit)(void* value)) {
 
 void os_thread_exit_arm(void* value) {
     if (exit_key_made) (void)pthread_setspecific(exit_key, value);
+}
+
+static void* thread_main(void* run) {
+    os_thread_is_own = true;
+    void (*function)(void);
+    *(void**)&function = run;
+    function();
+    return NULL;
+}
+
+bool os_thread_start(void (*run)(void)) {
+    int saved = errno;
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void* argument = *(void**)&run;
+    bool started = false;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
+        if (pthread_attr_init(&attributes) == 0) {
+            (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+            (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+            started = pthread_create(&thread, &attributes, thread_main, argument) == 0;
+            (void)pthread_attr_destroy(&attributes);
+        }
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    errno = saved;
+    return started;
+}
+
+void os_wait(atomic_state* word, uint32_t expected, uint32_t milliseconds) {
+    struct timespec limit = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000};
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit, NULL, 0);
+    errno = saved;
+}
+
+void os_wake(atomic_state* word) {
+    int saved = errno;
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    errno = saved;
 }
 
 void os_fork_register(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {

@@ -2,6 +2,7 @@
 #ifndef KEEL_OS_THREAD_H
 #define KEEL_OS_THREAD_H
 
+#include "base/atomic.h"
 #include <stdbool.h>
 
 // `on_exit` will run in every thread that has called os_thread_exit_arm, with the armed value, when that thread
@@ -10,6 +11,16 @@ bool os_thread_exit_register(void (*on_exit)(void* value));
 
 // Without effect before os_thread_exit_register, or with NULL (disarms).
 void os_thread_exit_arm(void* value);
+
+// Starts a detached thread with all signals blocked and a small stack. False: the system refuses. May allocate.
+bool os_thread_start(void (*run)(void));
+
+// True on a thread that os_thread_start made.
+extern KEEL_TLS bool os_thread_is_own;
+
+// Sleeps until os_wake(word), at most `milliseconds`; not at all if *word is no longer `expected`.
+void os_wait(atomic_state* word, uint32_t expected, uint32_t milliseconds);
+void os_wake(atomic_state* word);
 
 // May allocate: to be called once the allocator works.
 void os_fork_register(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));

@@ -72,8 +72,8 @@ bool block_is_ours(const void* address);
 // Bytes that malloc(size) makes usable.
 size_t good_size(size_t size);
 
-// A quantum of housekeeping on behalf of heaps whose threads have ended.
-void reclaim_step(void);
+// A quantum of housekeeping on behalf of one heap whose thread has ended. False: there is none with anything to do.
+bool reclaim_parked(void);
 
 // Takes everything home that can be and gives all unused memory back to the system. Unbounded.
 void reclaim_all(void);

@@ -1,5 +1,5 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/heap/batch.h"
 #include "allocator/page/large.h"
 #include "base/checked.h"
@@ -18,14 +18,14 @@ static struct block* page_give(struct heap* heap, struct page* page) {
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_arena;
     batch_flush(heap);
-    reclaim_step();
+    (void)reclaim_parked();
     struct page* page = heap_fresh_page(heap, size_class, &from_arena);
     if (page == NULL) {
         reclaim_all();
         page = heap_fresh_page(heap, size_class, &from_arena);
         if (page == NULL) return NULL;
     }
-    if (from_arena) purge_note();
+    if (from_arena) stock_note();
     return page_give(heap, page);
 }
 
@@ -60,13 +60,13 @@ static void* alloc_class(unsigned size_class) {
 }
 
 static struct large alloc_large(size_t size, size_t alignment) {
-    purge_step();
+    stock_step();
     struct large block = large_allocate(size, alignment);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
         reclaim_all();
         block = large_allocate(size, alignment);
     }
-    purge_note();
+    stock_note();
     return block;
 }
 

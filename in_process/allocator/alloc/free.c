@@ -1,5 +1,5 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/arena/window.h"
 #include "allocator/heap/batch.h"
 #include "allocator/page/large.h"
@@ -46,7 +46,7 @@ void free_slow(void* address, struct page* page) {
     } else if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
         large_release(page);
-        purge_step();
+        stock_step();
     } else if (page_heap(owner) == thread_heap) {
         free_local(thread_heap, page, owner, address);
     } else {

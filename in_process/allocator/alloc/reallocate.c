@@ -1,5 +1,5 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/page/large.h"
 #include "base/checked.h"
 #include <string.h>
@@ -32,7 +32,7 @@ static void* resize_without_copy(struct page* page, void* address, size_t size) 
     if (!large) return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
     void* resized = large_resize(page, size);
-    if (resized != NULL) purge_step();
+    if (resized != NULL) stock_step();
     return resized;
 }
 

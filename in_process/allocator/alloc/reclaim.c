@@ -1,6 +1,6 @@
 // Memory of threads that have ended: parked heaps are looked after by whoever needs memory next.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/heap/batch.h"
 
 #define FLUSH_LINKS_MAX 64u
@@ -17,12 +17,18 @@ static void release_currents(struct heap* heap, unsigned links_max) {
     }
 }
 
-void reclaim_step(void) {
+bool reclaim_parked(void) {
     struct heap* heap = heap_take_parked();
-    if (heap == NULL) return;
-    if (inbox_has_mail(&heap->inbox)) heap_drain(heap);
-    heap_release_empty(heap);
+    if (heap == NULL) return false;
+    bool mail = inbox_has_mail(&heap->inbox);
+    if (mail) heap_drain(heap);
+    if (mail || heap->freshly_parked) {
+        heap->freshly_parked = inbox_has_mail(&heap->inbox);
+        release_currents(heap, FLUSH_LINKS_MAX);
+        heap_release_empty(heap);
+    }
     heap_park(heap);
+    return mail;
 }
 
 static void reclaim_heap(struct heap* heap) {
@@ -47,5 +53,5 @@ void reclaim_all(void) {
         reclaim_heap(heap);
         heap_park(heap);
     }
-    purge_all();
+    stock_discard_all();
 }

@@ -1,5 +1,6 @@
 #include "allocator/api/entry.h"
 #include "allocator/api/process.h"
+#include "allocator/keeper/keeper.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include <errno.h>
@@ -14,6 +15,7 @@ static void* or_no_memory(void* block) {
 
 void* entry_malloc(size_t size) {
     process_enter();
+    keeper_consider();
     return or_no_memory(alloc_slow(size));
 }
 

@@ -1,6 +1,7 @@
 #include "allocator/api/process.h"
 #include "allocator/api/statistics.h"
 #include "allocator/heap/pool.h"
+#include "allocator/keeper/keeper.h"
 #include "base/options.h"
 #include "base/panic.h"
 #include "os/process.h"
@@ -31,11 +32,16 @@ void process_start(void) {
 
 static void before_fork(void) { heap_pool_before_fork(); }
 static void after_fork(void) { heap_pool_after_fork(); }
+static void after_fork_in_child(void) {
+    heap_pool_after_fork();
+    keeper_forget();
+}
 
 // Registering for fork may allocate, so it waits for the constructors: before them nobody forks.
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
-    os_fork_register(before_fork, after_fork, after_fork);
+    os_fork_register(before_fork, after_fork, after_fork_in_child);
+    keeper_allow();
 }
 
 __attribute__((destructor)) static void process_ended(void) {

@@ -8,6 +8,9 @@
 
 static atomic_signed live_slices;
 static atomic_signed dirty_slices;
+static atomic_bits narrow_taken;
+
+size_t run_narrow_taken(void) { return atomic_get(&narrow_taken); }
 
 size_t run_live_slices(void) {
     int64_t count = atomic_get(&live_slices);
@@ -36,12 +39,14 @@ static void superblock_unfile(struct window* window, unsigned index, unsigned bu
     superblock_file(window, index, atomic_get_ordered(&window->superblocks[index].free));
 }
 
-// Books slices whose bits the caller has just cleared. True if all are known to be zero.
-static bool slices_take(struct superblock* superblock, uint64_t mask) {
+static const struct run run_none = {NULL, false, false};
+
+// Books slices whose bits the caller has just cleared. The result: which of them had been touched before.
+static uint64_t slices_take(struct superblock* superblock, uint64_t mask) {
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
     (void)atomic_add(&live_slices, (int64_t)bit_count(mask));
     (void)atomic_sub(&dirty_slices, (int64_t)bit_count(touched));
-    return touched == 0;
+    return touched;
 }
 
 // Makes slices of the caller's free again.
@@ -53,22 +58,38 @@ static void slices_give(struct window* window, unsigned index, uint64_t mask) {
     superblock_file(window, index, free);
 }
 
-// Tries to take `slices` from this superblock; *tries is what is left of the caller's compare-and-swaps.
-static struct run superblock_take(struct window* window, unsigned index, unsigned slices,
+// Tries to take `slices` from this superblock, of touched slices only if `warm`; *tries is what is left of the
+// caller's compare-and-swaps.
+static struct run superblock_take(struct window* window, unsigned index, unsigned slices, bool warm,
                                   unsigned* tries) {
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
     while (*tries > 0) {
-        uint64_t starts = bit_runs(free, slices);
+        uint64_t eligible = warm ? free & atomic_get(&superblock->touched) : free;
+        uint64_t starts = bit_runs(eligible, slices);
         if (starts == 0) break;
         unsigned first = bit_lowest(starts);
         uint64_t mask = bit_range(first, slices);
         --*tries;
         if (atomic_try_bits(&superblock->free, &free, free & ~mask)) {
-            return (struct run){slice_address(window, index, first), slices_take(superblock, mask)};
+            uint64_t touched = slices_take(superblock, mask);
+            return (struct run){slice_address(window, index, first), touched == 0, touched == mask};
         }
     }
-    return (struct run){NULL, false};
+    return run_none;
+}
+
+// From superblocks that have slices free and touched.
+static struct run dirty_take(struct window* window, unsigned slices, unsigned* tries) {
+    unsigned index = 0;
+    for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
+        index = superblock_set_next(&window->dirty, index);
+        if (index == WINDOW_SUPERBLOCKS) break;
+        struct run run = superblock_take(window, index, slices, true, tries);
+        if (run.start != NULL) return run;
+        index++;
+    }
+    return run_none;
 }
 
 // Looks through the superblocks filed under `bucket`; those that turn out not to belong there are unfiled.
@@ -78,19 +99,19 @@ static struct run bucket_take(struct window* window, unsigned bucket, unsigned s
     for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
         index = superblock_set_next(&window->by_run[bucket], index);
         if (index == WINDOW_SUPERBLOCKS) break;
-        struct run run = superblock_take(window, index, slices, tries);
+        struct run run = superblock_take(window, index, slices, false, tries);
         if (run.start != NULL) return run;
         uint64_t free = atomic_get(&window->superblocks[index].free);
         if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
         index++;
     }
-    return (struct run){NULL, false};
+    return run_none;
 }
 
 static struct run window_take(struct window* window, unsigned slices, unsigned* tries) {
     unsigned bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
-    struct run run = {NULL, false};
-    if (!is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, tries); // some runs there may be
+    struct run run = dirty_take(window, slices, tries);
+    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, tries); // some runs there may be
     if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, tries);
     if (run.start == NULL && *tries > 0 && bucket < RUN_BUCKETS - 1) {
         run = bucket_take(window, RUN_BUCKETS - 1, slices, tries);
@@ -108,20 +129,23 @@ static struct run narrow_allocate(unsigned slices) {
         spent += RUN_TRIES - tries;
         if (run.start != NULL) {
             count_work(WORK_RUN_TRIES, spent);
+            if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
             return run;
         }
     }
-    return (struct run){NULL, false};
+    return run_none;
 }
 
 // Takes `count` wholly free superblocks from `first` on, or none of them.
-static bool superblocks_take(struct window* window, unsigned first, unsigned count, bool* zero) {
-    *zero = true;
+static bool superblocks_take(struct window* window, unsigned first, unsigned count, struct run* run) {
+    *run = (struct run){slice_address(window, first, 0), true, true};
     for (unsigned i = 0; i < count; i++) {
         struct superblock* superblock = &window->superblocks[first + i];
         uint64_t expected = ~UINT64_C(0);
         if (atomic_try_bits(&superblock->free, &expected, 0)) {
-            *zero &= slices_take(superblock, ~UINT64_C(0));
+            uint64_t touched = slices_take(superblock, ~UINT64_C(0));
+            run->zero &= touched == 0;
+            run->warm &= touched == ~UINT64_C(0);
             continue;
         }
         superblock_set_remove(&window->by_run[RUN_BUCKETS - 1], first + i);
@@ -142,20 +166,20 @@ static struct run wide_allocate(unsigned slices) {
         for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
             uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
             uint64_t starts = bit_runs(whole, count);
-            bool zero;
+            struct run run;
             for (unsigned tries = 0; starts != 0 && tries < RUN_TRIES; tries++) {
                 unsigned first = word * 64 + bit_lowest(starts);
                 starts &= starts - 1;
-                if (!superblocks_take(window, first, count, &zero)) continue;
+                if (!superblocks_take(window, first, count, &run)) continue;
                 unsigned rest = count * SUPERBLOCK_SLICES - slices;
                 if (rest > 0) {
                     slices_give(window, first + count - 1, bit_range(64 - rest, rest));
                 }
-                return (struct run){slice_address(window, first, 0), zero};
+                return run;
             }
         }
     }
-    return (struct run){NULL, false};
+    return run_none;
 }
 
 struct run run_allocate(unsigned slices) {
@@ -169,7 +193,7 @@ struct run run_allocate(unsigned slices) {
         }
         if (!window_grow(superblocks)) break;
     }
-    return (struct run){NULL, false};
+    return run_none;
 }
 
 // Gives slices back without accounting a run: parts of one, or the whole.
@@ -219,23 +243,41 @@ bool run_extend(char* start, unsigned slices, unsigned new_slices) {
     return false;
 }
 
-// The highest free and touched run of at most slices_max slices in this superblock, taken; false: none or contended.
-static bool superblock_take_dirty(struct superblock* superblock, unsigned slices_max, uint64_t* mask) {
+// The highest free and touched, or the lowest free and untouched, run of at most slices_max slices in this superblock,
+// taken. 0: none, or contended.
+static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max, bool dirty) {
     uint64_t free = atomic_get_ordered(&superblock->free);
     for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
-        uint64_t dirty = free & atomic_get_ordered(&superblock->touched);
-        if (dirty == 0) return false;
-        unsigned last = bit_highest(dirty);
-        uint64_t gaps = ~dirty & bit_range(0, last + 1);
-        unsigned lowest = gaps == 0 ? 0 : bit_highest(gaps) + 1;
-        unsigned count = last - lowest + 1 < slices_max ? last - lowest + 1 : slices_max;
-        *mask = bit_range(last + 1 - count, count);
-        if (atomic_try_bits(&superblock->free, &free, free & ~*mask)) return true;
+        uint64_t touched = atomic_get_ordered(&superblock->touched);
+        uint64_t eligible = dirty ? free & touched : free & ~touched;
+        if (eligible == 0) return 0;
+        unsigned first = bit_lowest(eligible);
+        unsigned end;
+        if (dirty) {
+            end = bit_highest(eligible) + 1;
+            uint64_t gaps = ~eligible & bit_range(0, end);
+            first = gaps == 0 ? 0 : bit_highest(gaps) + 1;
+            if (end - first > slices_max) first = end - slices_max;
+        } else {
+            uint64_t gaps = ~eligible & (~UINT64_C(0) << first);
+            end = gaps == 0 ? 64 : bit_lowest(gaps);
+            if (end - first > slices_max) end = first + slices_max;
+        }
+        uint64_t mask = bit_range(first, end - first);
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return mask;
     }
-    return false;
+    return 0;
 }
 
-struct dirty_run run_take_dirty(unsigned slices_max) {
+static struct free_run free_run_of(struct window* window, unsigned index, uint64_t mask) {
+    return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
+}
+
+static bool superblock_is_dirty(struct superblock* superblock) {
+    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
+}
+
+struct free_run run_take_dirty(unsigned slices_max) {
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         if (window == NULL) continue;
@@ -243,37 +285,46 @@ struct dirty_run run_take_dirty(unsigned slices_max) {
             unsigned index = superblock_set_last(&window->dirty);
             if (index == WINDOW_SUPERBLOCKS) break;
             struct superblock* superblock = &window->superblocks[index];
-            uint64_t mask;
-            if (superblock_take_dirty(superblock, slices_max, &mask)) {
-                return (struct dirty_run){slice_address(window, index, bit_lowest(mask)),
-                                          bit_count(mask)};
-            }
+            uint64_t mask = superblock_take_free(superblock, slices_max, true);
+            if (mask != 0) return free_run_of(window, index, mask);
             superblock_set_remove(&window->dirty, index);
-            uint64_t free = atomic_get_ordered(&superblock->free);
-            if ((free & atomic_get_ordered(&superblock->touched)) != 0) {
-                superblock_set_add(&window->dirty, index);
-            }
+            if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
         }
     }
-    return (struct dirty_run){NULL, 0};
+    return (struct free_run){NULL, 0};
 }
 
-void run_return(struct dirty_run run, bool clean) {
+struct free_run run_take_cold(unsigned slices_max) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        unsigned index = 0;
+        for (; window != NULL; index++) {
+            index = superblock_set_next(&window->by_run[0], index);
+            if (index == WINDOW_SUPERBLOCKS) break;
+            uint64_t mask = superblock_take_free(&window->superblocks[index], slices_max, false);
+            if (mask != 0) return free_run_of(window, index, mask);
+        }
+    }
+    return (struct free_run){NULL, 0};
+}
+
+static void run_return(struct free_run run, bool clean) {
     struct window* window = window_find(run.start);
     size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
     unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
     uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
     struct superblock* superblock = &window->superblocks[index];
-    if (clean) {
-        (void)atomic_and_ordered(&superblock->touched, ~mask);
-        (void)atomic_sub(&dirty_slices, (int64_t)run.slices);
-    }
+    int64_t before = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
+    if (clean) (void)atomic_and_ordered(&superblock->touched, ~mask);
+    else (void)atomic_or_ordered(&superblock->touched, mask);
+    (void)atomic_add(&dirty_slices, (clean ? 0 : (int64_t)run.slices) - before);
     uint64_t free = atomic_or_ordered(&superblock->free, mask) | mask;
     superblock_file(window, index, free);
-    if ((free & atomic_get_ordered(&superblock->touched)) != 0) {
-        superblock_set_add(&window->dirty, index);
-    }
+    if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
 }
+
+void run_return_clean(struct free_run run) { run_return(run, true); }
+void run_return_dirty(struct free_run run) { run_return(run, false); }
 
 bool run_check(void) {
     int64_t live = 0;

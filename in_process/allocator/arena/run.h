@@ -2,7 +2,8 @@
 //
 // Idea: TLSF's "list of the longest free runs" on bitmaps, one word for the 64 slices of a superblock. Superblocks are
 // filed by the power of two that their longest free run reaches; the lowest address is tried first, which keeps the
-// low superblocks dense and lets the high ones empty. A run is owned by whoever cleared its bits in one
+// low superblocks dense and lets the high ones empty. Slices that already occupy memory go before slices that do
+// not: they cost no page fault and no further memory. A run is owned by whoever cleared its bits in one
 // compare-and-swap; it is given back by setting them.
 //
 // Bound: at most RUN_PROBES superblocks of a window are tried, each with RUN_TRIES compare-and-swaps, before a new window.
@@ -17,6 +18,7 @@
 struct run {
     char* start; // NULL: no memory
     bool zero;   // every byte is known to be zero
+    bool warm;   // all of it has been touched: using it takes no page fault
 };
 
 // `slices` in 1..RUN_SLICES_MAX. Above 64 the run consists of whole superblocks but for its last slices.
@@ -30,6 +32,10 @@ void run_release(char* start, unsigned slices);
 // Takes the slices that follow the run, if they are free and in the same superblock. False: nothing changed.
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
+// Slices taken by runs of at most RUN_NARROW slices so far: what pages of small blocks ask for. Never decreases.
+#define RUN_NARROW 8u
+size_t run_narrow_taken(void);
+
 // Slices handed out, and slices free that may occupy memory. Momentary.
 size_t run_live_slices(void);
 size_t run_dirty_slices(void);
@@ -37,12 +43,16 @@ size_t run_dirty_slices(void);
 // Verifies that every superblock's state is possible; only when no other thread is active.
 bool run_check(void);
 
-// --- for purge.c, which takes free slices for the moment in which it discards their memory ---
-struct dirty_run {
+// --- for stock.c, which takes free slices for the moment in which it discards or populates their memory ---
+struct free_run {
     char* start;
     unsigned slices; // 0: none found
 };
-struct dirty_run run_take_dirty(unsigned slices_max);
-void run_return(struct dirty_run run, bool clean);
+// Free slices that may occupy memory, from the highest address; and such that never did, from the lowest.
+struct free_run run_take_dirty(unsigned slices_max);
+struct free_run run_take_cold(unsigned slices_max);
+// Gives them back as they are now.
+void run_return_clean(struct free_run run);
+void run_return_dirty(struct free_run run);
 
 #endif

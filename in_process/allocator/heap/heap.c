@@ -1,5 +1,5 @@
 #include "allocator/heap/heap.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/arena/run.h"
 #include "base/counters.h"
 #include "base/panic.h"
@@ -42,17 +42,34 @@ void heap_retire_current(struct heap* heap, unsigned size_class) {
     atomic_set(&page->owner, (uintptr_t)heap | PAGE_FULL);
 }
 
-struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
-    char* start;
-    unsigned slices = page_slices(size_class);
-    *from_arena = false;
-    if (slices == 1 && heap->empty_count > 0) {
-        start = heap->empty[--heap->empty_count];
-    } else {
-        start = run_allocate(slices).start;
-        *from_arena = true;
+// The slice kept last, if nobody has taken them all away.
+static char* empty_take(struct heap* heap) {
+    while (heap->empty_count > 0) {
+        char* start = (char*)atomic_swap(&heap->empty[--heap->empty_count], 0);
+        if (start != NULL) return start;
     }
-    if (start == NULL) return NULL;
+    return NULL;
+}
+
+static bool empty_put(struct heap* heap, char* start) {
+    if (heap->empty_count == HEAP_EMPTY_MAX) {
+        if (atomic_get(&heap->empty[HEAP_EMPTY_MAX - 1]) != 0) return false;
+        heap->empty_count = 0; // taken away, from the first to the last
+    }
+    atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
+    return true;
+}
+
+struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
+    unsigned slices = page_slices(size_class);
+    char* start = slices == 1 ? empty_take(heap) : NULL;
+    *from_arena = start == NULL;
+    if (start == NULL) {
+        struct run run = run_allocate(slices);
+        if (run.start == NULL) return NULL;
+        if (!run.warm) count_event(EVENT_RESERVE_MISS, 1);
+        start = run.start;
+    }
     struct page* page = page_begin(start, size_class, (uintptr_t)heap);
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGE_BEGUN], 1);
@@ -71,12 +88,9 @@ void heap_page_emptied(struct heap* heap, struct page* page) {
     unsigned slices = page_slices(page->size_class);
     page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGE_ENDED], 1);
-    if (slices == 1 && heap->empty_count < HEAP_EMPTY_MAX) {
-        heap->empty[heap->empty_count++] = start;
-        return;
-    }
+    if (slices == 1 && empty_put(heap, start)) return;
     run_release(start, slices);
-    purge_step();
+    stock_step();
 }
 
 // One batch that has come home. The page may have changed hands since it was sent: then it is sent on.
@@ -121,7 +135,11 @@ bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
 }
 
 void heap_release_empty(struct heap* heap) {
-    while (heap->empty_count > 0) run_release(heap->empty[--heap->empty_count], 1);
+    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
+        if (atomic_get(&heap->empty[i]) == 0) continue;
+        char* start = (char*)atomic_swap(&heap->empty[i], 0);
+        if (start != NULL) run_release(start, 1);
+    }
 }
 
 static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned size_class, unsigned list) {

@@ -46,11 +46,13 @@ struct heap {
     struct block* bin[CLASS_COUNT];
     struct page* current[CLASS_COUNT];
     struct page_queue queue[CLASS_COUNT];
-    char* empty[HEAP_EMPTY_MAX];
-    unsigned empty_count;  // 0..HEAP_EMPTY_MAX
+    atomic_word empty[HEAP_EMPTY_MAX]; // addresses; anyone may take one by exchange, only the owner puts
+    unsigned empty_count;  // 0..HEAP_EMPTY_MAX; entries from here on are 0
     uint32_t batch_bytes;  // bytes in `batch`
     struct batch batch[HEAP_BATCHES];
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
+    uint64_t activity_seen;          // keeper's own
+    bool freshly_parked;             // pool.c: nobody has looked through the current pages since
     struct heap* next_parked;        // pool.c
     struct heap* next_all;           // pool.c; constant once set
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct inbox inbox;
@@ -83,7 +85,7 @@ void heap_drain(struct heap* heap);
 // Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more, nothing changed.
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
-// Gives the kept empty slices back to the arena. At most 8 steps.
+// Gives the kept empty slices back to the arena. Any thread. At most 8 steps.
 void heap_release_empty(struct heap* heap);
 
 // Verifies queues and current pages. Owner only; linear in the pages it finds.

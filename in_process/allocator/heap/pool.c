@@ -88,6 +88,7 @@ void heap_leave(void) {
     thread_heap = (struct heap*)&heap_gone;
     batch_flush(heap);
     heap_release_empty(heap);
+    heap->freshly_parked = true;
     heap_park(heap);
     count_event(EVENT_HEAP_PARKED, 1);
 }

@@ -1,6 +1,6 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/purge.h"
+#include "allocator/arena/stock.h"
 #include "allocator/arena/run.h"
 #include "allocator/page/large.h"
 #include "base/bits.h"
@@ -43,7 +43,7 @@ static void test_runs(void) {
     run_release(d.start, 5);
     run_release(a.start, 1);
     CHECK(run_check());
-    purge_all();
+    stock_discard_all();
     CHECK(run_check() && run_dirty_slices() == 0);
     c = run_allocate(200);
     CHECK(c.zero);

@@ -1,0 +1,93 @@
+#include "allocator/arena/stock.h"
+#include "allocator/arena/page_map.h"
+#include "allocator/arena/run.h"
+#include "base/atomic.h"
+#include "base/counters.h"
+#include "base/options.h"
+#include "os/memory.h"
+#include "os/process.h"
+
+#define SLACK_SLICES ((size_t)512) // 32 MiB
+
+static atomic_bits period_end_ms; // 0: no period has begun
+static atomic_bits period_lowest; // lowest dirty count seen in this period
+static atomic_bits surplus;       // slices still to be given back
+static atomic_bits reserve;       // slices that never are surplus
+static atomic_state kept;
+
+void stock_set_kept(bool by_keeper) { atomic_set(&kept, by_keeper); }
+void stock_set_reserve(size_t slices) { atomic_set(&reserve, slices); }
+size_t stock_reserve(void) { return atomic_get(&reserve); }
+
+void stock_note(void) {
+    size_t dirty = run_dirty_slices();
+    if (dirty < atomic_get(&period_lowest)) atomic_set(&period_lowest, dirty);
+}
+
+// Races between threads lose at most a note, which the next period makes up for.
+static void period_turn(void) {
+    uint64_t now = os_clock_ms();
+    uint64_t end = atomic_get(&period_end_ms);
+    if (now < end) return;
+    if (!atomic_try_bits(&period_end_ms, &end, now + options.purge_delay_ms)) return;
+    stock_note();
+    uint64_t lowest = atomic_get(&period_lowest);
+    uint64_t floor = atomic_get(&reserve);
+    atomic_set(&surplus, end != 0 && lowest > floor ? lowest - floor : 0);
+    atomic_set(&period_lowest, run_dirty_slices());
+}
+
+size_t stock_surplus(void) {
+    period_turn();
+    return atomic_get(&surplus);
+}
+
+void stock_worked_off(size_t slices) {
+    uint64_t due = atomic_get(&surplus);
+    atomic_set(&surplus, due > slices ? due - slices : 0);
+}
+
+size_t stock_discard(unsigned slices_max) {
+    struct free_run run = run_take_dirty(slices_max);
+    if (run.slices == 0) return 0;
+    if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
+        run_return_dirty(run);
+        return 0;
+    }
+    run_return_clean(run);
+    count_event(EVENT_PURGED_SLICES, run.slices);
+    count_work(WORK_PURGE_SLICES, run.slices);
+    return run.slices;
+}
+
+size_t stock_populate(unsigned slices_max) {
+    struct free_run run = run_take_cold(slices_max);
+    if (run.slices == 0) return 0;
+    if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
+        run_return_clean(run); // what was populated so far is zero, as clean slices are
+        return 0;
+    }
+    // The slices are ours at this moment, so their metadata may be written: its pages are then there, too.
+    for (unsigned i = 0; i < run.slices; i++) page_of(run.start + i * SLICE_BYTES)->start = NULL;
+    run_return_dirty(run);
+    count_event(EVENT_POPULATED_SLICES, run.slices);
+    return run.slices;
+}
+
+void stock_step(void) {
+    if (atomic_get(&kept)) return;
+    size_t due = stock_surplus();
+    bool above = run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
+    if (due == 0 && !above) return;
+    size_t done = stock_discard(PURGE_QUANTUM_SLICES);
+    if (due > 0) stock_worked_off(done > 0 ? done : due);
+}
+
+void stock_discard_all(void) {
+    // Bounded by what is free now: slices that others free meanwhile are theirs to give back.
+    for (size_t left = run_dirty_slices(); left > 0;) {
+        size_t done = stock_discard(64);
+        if (done == 0) break;
+        left -= done < left ? done : left;
+    }
+}
