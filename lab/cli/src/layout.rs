@@ -32,7 +32,10 @@ impl Layout {
 
     fn existing(&self, path: PathBuf) -> Result<PathBuf> {
         if !path.exists() {
-            bail!("{} is missing: build it with `make build`, or set KEEL_PREFIX to an installation", path.display());
+            bail!(
+                "{} is missing: build it with `make build`, or set KEEL_PREFIX to an installation",
+                path.display()
+            );
         }
         Ok(path)
     }

@@ -18,7 +18,9 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Report(commands::report::ReportArguments),
+}
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -32,5 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    match arguments.command {}
+    match arguments.command {
+        Command::Report(arguments) => commands::report::run(&arguments),
+    }
 }

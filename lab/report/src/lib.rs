@@ -1,1 +1,65 @@
 //! Results to one self-contained HTML page.
+//!
+//! ```text
+//! results.json ------------------> summary, statistics -> verdict --> facts (JSON) --+
+//! operations.parquet --+                                                             |
+//! run-*.parquet -------+-> rows -> tiles (counts), frames, outliers -> blocks -------+-> page.html
+//!                                                                  page/*.{html,css,js}
+//! ```
+//! Nothing here measures, prints or reads the environment. The page holds every call of one run of each allocator,
+//! counted, and works offline.
+
+mod build;
+mod encode;
+mod model;
+mod page;
+mod rows;
+mod statistics;
+mod summary;
+mod tiles;
+mod verdict;
+mod words;
+
+pub use build::{Options, Report, build};
+
+use std::path::PathBuf;
+
+/// Why a page could not be made; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The folder or its summary is not as expected.
+    #[error(transparent)]
+    Folder(#[from] keel_results::FolderError),
+    /// A file of raw rows is not as expected.
+    #[error(transparent)]
+    Raw(#[from] keel_results::raw::RawError),
+    /// A run measured another number of operations than the folder holds.
+    #[error(
+        "{}: {found} rows, but operations.parquet has {expected}: the files are not of one comparison",
+        path.display()
+    )]
+    RowCount {
+        /// The run's file.
+        path: PathBuf,
+        /// Its rows.
+        found: u64,
+        /// The rows of the operations.
+        expected: u64,
+    },
+    /// An operation that this version does not know.
+    #[error("{}: unknown operation {code}: use the keel that wrote it", path.display())]
+    UnknownOperation {
+        /// The file.
+        path: PathBuf,
+        /// The code.
+        code: u8,
+    },
+    /// The summary cannot be true.
+    #[error("{}: {detail}; run `keel compare` again", path.display())]
+    Nonsense {
+        /// The summary.
+        path: PathBuf,
+        /// What cannot be.
+        detail: String,
+    },
+}

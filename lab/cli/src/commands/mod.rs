@@ -1,1 +1,3 @@
 //! One file per subcommand: its arguments, and `run`, which reads like a table of contents.
+
+pub mod report;

@@ -1,0 +1,117 @@
+// Canvases and axes shared by all charts.
+
+const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let inkCache = null;
+/** The theme's colours for canvases, read once a theme. */
+const ink = () => {
+  inkCache ??= {
+    text: styleOf("--ink"), soft: styleOf("--soft"), line: styleOf("--line"), plot: styleOf("--plot"),
+    accent: styleOf("--accent"), band: styleOf("--band"),
+  };
+  return inkCache;
+};
+const forgetInk = () => { inkCache = null; };
+
+const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
+
+/** Fits a canvas to its box in device pixels; its context then measures in CSS pixels. */
+const fit = (canvas) => {
+  const ratio = window.devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== across || canvas.height !== down) { canvas.width = across; canvas.height = down; }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.font = FONT;
+  return { context, width, height, ratio };
+};
+
+/** Round steps that give about `wanted` ticks in from..to. */
+const niceTicks = (from, to, wanted) => {
+  const rough = (to - from) / Math.max(wanted, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
+  const ticks = [];
+  for (let tick = Math.ceil(from / step) * step; tick <= to + step * 1e-9; tick += step) ticks.push(tick);
+  return ticks;
+};
+
+/** Bytes in steps of powers of two. */
+const byteTicks = (to, wanted) => {
+  let step = 2 ** Math.ceil(Math.log2(Math.max(to, 1) / wanted));
+  if (to / step < wanted * 0.6) step /= 2;
+  return Array.from({ length: Math.floor(to / step) + 1 }, (_, index) => index * step);
+};
+
+const timeAxis = (context, plot, view) => {
+  const span = view.to - view.from;
+  const ticks = niceTicks(view.from, view.to, plot.width / 90);
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const tick of ticks) {
+    const x = plot.x + (tick - view.from) / span * plot.width;
+    context.fillStyle = ink().line;
+    context.fillRect(Math.round(x), plot.y + plot.height, 1, 4);
+    context.fillStyle = ink().soft;
+    const label = moment(tick, ticks.length > 1 ? (ticks[1] - ticks[0]) * 100 : span);
+    const half = context.measureText(label).width / 2;
+    context.fillText(label, clamp(x, plot.x + half, plot.x + plot.width - half), plot.y + plot.height + 6);
+  }
+};
+
+/** Decades of latency; `yOf` maps ns to y. */
+const latencyAxis = (context, plot, low, high, yOf) => {
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power += 1) {
+    const y = Math.round(yOf(10 ** power));
+    context.fillStyle = ink().line;
+    context.fillRect(plot.x, y, plot.width, 1);
+    context.fillStyle = ink().soft;
+    context.fillText(duration(10 ** power), plot.x - 6, clamp(y, plot.y + 5, plot.y + plot.height - 5));
+  }
+};
+
+/** Moves labels apart so that none covers another; keeps their order. */
+const spreadLabels = (labels, gap, low, high) => {
+  labels.sort((one, other) => one.y - other.y);
+  labels.forEach((label, index) => {
+    label.at = Math.max(label.y, index ? labels[index - 1].at + gap : low);
+  });
+  for (let index = labels.length - 1; index >= 0; index -= 1) {
+    const limit = index === labels.length - 1 ? high : labels[index + 1].at - gap;
+    labels[index].at = Math.min(labels[index].at, limit);
+  }
+  return labels;
+};
+
+/** Names at the right end of curves, each with a lead to where its curve ends. */
+const endLabels = (context, plot, labels) => {
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  const x = plot.x + plot.width;
+  for (const label of spreadLabels(labels, 13, plot.y + 6, plot.y + plot.height - 6)) {
+    context.strokeStyle = context.fillStyle = label.colour;
+    context.lineWidth = 1;
+    context.setLineDash([]);
+    context.beginPath();
+    context.moveTo(label.x ?? x, label.y);
+    context.lineTo(x + 4, label.y);
+    context.lineTo(x + 10, label.at);
+    context.stroke();
+    context.fillText(label.text, x + 13, label.at + 0.5);
+  }
+};
+
+const tip = byId("tip");
+/** Shows lines of text near a point of the window. The first line is the heading. */
+const showTip = (event, lines) => {
+  tip.replaceChildren(...lines.map((line, index) => make(index ? "div" : "b", {}, line)));
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  const left = event.clientX + 16 + box.width > window.innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;
+  tip.style.left = `${clamp(left, 6, Math.max(6, window.innerWidth - box.width - 6))}px`;
+  tip.style.top = `${clamp(event.clientY + 14, 6, Math.max(6, window.innerHeight - box.height - 6))}px`;
+};
+const hideTip = () => { tip.hidden = true; };

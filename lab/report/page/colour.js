@@ -1,0 +1,108 @@
+// Colours. Lightness carries density, hue carries size or cause, so the two never fight; the hue ramp runs along the
+// blue-yellow axis, which every kind of colour vision tells apart.
+
+/** OKLab to 8-bit sRGB. */
+const oklab = (lightness, a, b) => {
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((value) => {
+    const v = clamp(value, 0, 1);
+    return Math.round(255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055));
+  });
+};
+
+// Hue and chroma from the smallest blocks to the largest.
+const SIZE_STOPS = [[0, 272, 0.17], [0.3, 232, 0.12], [0.52, 178, 0.085], [0.72, 92, 0.13], [0.86, 62, 0.16], [1, 34, 0.19]];
+const SIZE_LOW = 4; // 16 bytes
+const SIZE_HIGH = 20; // 1 MiB
+const HUES = 64;
+const SHADES = 128;
+
+const polar = (hue, chroma) => [chroma * Math.cos(hue * Math.PI / 180), chroma * Math.sin(hue * Math.PI / 180)];
+
+/** a and b of the size ramp at 0..1. */
+const sizeHue = (part) => {
+  const next = Math.max(1, SIZE_STOPS.findIndex((stop) => stop[0] >= part));
+  const [from, to] = [SIZE_STOPS[next - 1], SIZE_STOPS[next]];
+  const [a, b] = [polar(from[1], from[2]), polar(to[1], to[2])];
+  const share = (part - from[0]) / (to[0] - from[0]);
+  return [a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share];
+};
+
+const CAUSES = [
+  { id: "own", words: "the allocator's own work", hue: polar(240, 0.1) },
+  { id: "kernel", words: "page fault or system call", hue: polar(75, 0.16) },
+  { id: "interrupted", words: "interrupted by the system", hue: polar(350, 0.2) },
+  { id: "unknown", words: "not known whether interrupted", hue: polar(200, 0.02) },
+];
+
+/** Which of CAUSES a cause's bits belong to. */
+const causeIndex = (cause) => {
+  if (cause & CAUSE.interrupted) return 2;
+  if (cause & (CAUSE.fault | CAUSE.syscall)) return 1;
+  return cause & CAUSE.unknown ? 3 : 0;
+};
+
+const dark = () => document.documentElement.dataset.theme === "dark";
+
+/** One shade of a hue: strength 0 is a single call, 1 the densest cell. */
+const shade = ([a, b], strength) => {
+  const lightness = dark() ? 0.42 + 0.53 * strength : 0.76 - 0.5 * strength;
+  const fullness = dark() ? 0.55 + 0.9 * strength * (1.35 - strength) : 0.6 + 0.5 * Math.sqrt(strength);
+  return oklab(lightness, a * fullness, b * fullness);
+};
+
+const packed = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
+
+const ramps = new Map();
+/** Ready pixels: ramp[hue * SHADES + shade] for sizes, then for causes. */
+const rampOf = (colour) => {
+  const key = `${colour}-${dark()}`;
+  if (!ramps.has(key)) {
+    const hues = colour === "size"
+      ? Array.from({ length: HUES }, (_, index) => sizeHue(index / (HUES - 1)))
+      : CAUSES.map((cause) => cause.hue);
+    hues.push([0, 0]); // size unknown
+    const ramp = new Uint32Array(hues.length * SHADES);
+    hues.forEach((hue, index) => {
+      for (let step = 0; step < SHADES; step += 1) ramp[index * SHADES + step] = packed(shade(hue, step / (SHADES - 1)));
+    });
+    ramps.set(key, ramp);
+  }
+  return ramps.get(key);
+};
+
+/** Index of a hue for a size step (quarter octaves plus one; 0 is unknown). */
+const hueOfStep = (step) => {
+  if (step < 0.5) return HUES;
+  return Math.round(clamp(((step - 1) / 4 - SIZE_LOW) / (SIZE_HIGH - SIZE_LOW), 0, 1) * (HUES - 1));
+};
+const stepOfSize = (size) => (size > 0 ? 1 + 4 * Math.log2(size) : 0);
+
+// Allocators: fixed colours (Okabe and Ito's, and kin) and dashes, so that an allocator looks the same on every page.
+const KNOWN = {
+  keel: ["#d1490c", "#ff7a3d", []],
+  system: ["#5b6470", "#a3adb9", []],
+  mimalloc: ["#0067a3", "#4aa8e0", []],
+  mimalloc2: ["#3b9bd0", "#8fd0f5", [6, 3]],
+  jemalloc: ["#00805c", "#2fc29a", []],
+  snmalloc: ["#b0588c", "#e39ac4", []],
+  rpmalloc: ["#b87a00", "#f0b32e", []],
+  tlsf: ["#75700a", "#d8d04f", [6, 3]],
+  dlmalloc: ["#6a4fb5", "#ab93ee", [6, 3]],
+  null: ["#9aa1aa", "#6c747e", [2, 3]],
+};
+const SPARE = [["#8a3b12", "#e0a184", [2, 2]], ["#2b5f5f", "#85c9c9", [2, 2]], ["#7a2f6b", "#d59ac9", [2, 2]]];
+
+const lookOf = (index) => {
+  const name = facts.allocators[index].name;
+  const [light, night, dash] = KNOWN[name] ?? SPARE[index % SPARE.length];
+  return { colour: dark() ? night : light, dash, width: name === "keel" ? 2.4 : 1.5 };
+};

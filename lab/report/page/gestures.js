@@ -1,0 +1,161 @@
+// Hands and keys on the time charts: drag to zoom, pinch, wheel, arrows. One finger keeps scrolling the page.
+
+const place = (canvas, event) => {
+  const box = canvas.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+};
+
+/** Keys that every time chart knows. */
+const timeKeys = (event) => {
+  const act = {
+    ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), "+": () => zoom(0.5), "=": () => zoom(0.5),
+    "-": () => zoom(2), 0: lookAtAll, Home: lookAtAll, Escape: lookAtAll,
+  }[event.key];
+  if (!act || event.ctrlKey || event.metaKey || event.altKey) return false;
+  event.preventDefault();
+  act();
+  return true;
+};
+
+/** Wheel with Ctrl zooms, sideways pans; a plain wheel scrolls the page. */
+const timeWheel = (canvas, plotOfCanvas) => (event) => {
+  const plot = plotOfCanvas();
+  if (!plot) return;
+  if (event.ctrlKey || event.metaKey) {
+    event.preventDefault();
+    zoom(2 ** (clamp(event.deltaY, -120, 120) / 120), timeAt(plot, place(canvas, event)[0]));
+  } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+    event.preventDefault();
+    pan((event.shiftKey ? event.deltaX + event.deltaY : event.deltaX) / plot.width);
+  }
+};
+
+const setCursor = (time) => { if (time !== state.cursor) set({ cursor: time }); };
+
+const pointAt = async (panel, event) => {
+  const [x, y] = place(panel.canvas, event);
+  const { plot } = panel;
+  if (!plot || x < plot.x || x > plot.x + plot.width || y > plot.y + plot.height) { leave(panel); return; }
+  panel.pointed = nearestMark(panel, x, y);
+  setCursor(timeAt(plot, x));
+  drawOver(panel);
+  if (panel.pointed === undefined) {
+    const words = cellWords(panel, x, y);
+    if (words) showTip(event, words); else hideTip();
+    return;
+  }
+  showTip(event, markWords("", panel.outliers, panel.pointed, frameOf(panel.outliers.time[panel.pointed])));
+};
+
+const leave = (panel) => {
+  panel.pointed = undefined;
+  hideTip();
+  setCursor(null);
+  drawOver(panel);
+};
+
+/** Two fingers: what was under them stays under them. */
+const pinch = (panel, fingers) => {
+  const now = [...fingers.values()].map((finger) => finger.x);
+  const { plot } = panel;
+  const held = panel.pinch ??= { times: now.map((x) => timeAt(plot, x)) };
+  const [left, right] = now[0] < now[1] ? [0, 1] : [1, 0];
+  const spanPerPixel = (held.times[right] - held.times[left]) / Math.max(8, now[right] - now[left]);
+  if (spanPerPixel <= 0) return;
+  const from = held.times[left] - (now[left] - plot.x) * spanPerPixel;
+  look(from, from + spanPerPixel * plot.width);
+};
+
+const listen = (panel) => {
+  const { canvas } = panel;
+  const fingers = new Map();
+  const end = (event) => {
+    fingers.delete(event.pointerId);
+    if (fingers.size < 2) panel.pinch = undefined;
+    if (!panel.brush) return;
+    const [from, to] = [Math.min(...panel.brush), Math.max(...panel.brush)];
+    panel.brush = undefined;
+    if (to - from > 5) look(timeAt(panel.plot, from), timeAt(panel.plot, to));
+    drawOver(panel);
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !panel.plot) return;
+    const [x] = place(canvas, event);
+    fingers.set(event.pointerId, { x });
+    canvas.setPointerCapture(event.pointerId);
+    if (event.pointerType === "mouse") panel.brush = [x, x];
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const [x] = place(canvas, event);
+    const held = fingers.get(event.pointerId);
+    if (held && event.pointerType !== "mouse") {
+      const before = held.x;
+      held.x = x;
+      if (fingers.size === 2) pinch(panel, fingers);
+      else pan((before - x) / panel.plot.width);
+      return;
+    }
+    if (panel.brush) {
+      panel.brush[1] = clamp(x, panel.plot.x, panel.plot.x + panel.plot.width);
+      hideTip();
+      drawOver(panel);
+      return;
+    }
+    pointAt(panel, event);
+  });
+  canvas.addEventListener("pointerup", end);
+  canvas.addEventListener("pointercancel", end);
+  canvas.addEventListener("pointerleave", () => leave(panel));
+  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("wheel", timeWheel(canvas, () => panel.plot), { passive: false });
+  canvas.addEventListener("keydown", (event) => { if (!timeKeys(event)) markKeys(panel, event); });
+  canvas.addEventListener("blur", () => leave(panel));
+};
+
+/** n and p walk through the slow calls in view by time; their words appear as with the pointer. */
+const markKeys = (panel, event) => {
+  const step = { n: 1, p: -1 }[event.key];
+  if (!step || !panel.marks?.length) return;
+  event.preventDefault();
+  const now = panel.marks.indexOf(panel.pointed);
+  const next = now < 0 ? (step > 0 ? 0 : panel.marks.length - 1) : clamp(now + step, 0, panel.marks.length - 1);
+  panel.pointed = panel.marks[next];
+  drawOver(panel);
+  const box = panel.canvas.getBoundingClientRect();
+  const { outliers, pointed } = panel;
+  showTip({
+    clientX: box.left + xOfTime(panel.plot, outliers.time[pointed]),
+    clientY: box.top + yOfLatency(panel.plot, outliers.latency[pointed]),
+  }, markWords("", outliers, pointed, frameOf(outliers.time[pointed])));
+};
+
+/** The overview: drag the window to pan, drag elsewhere to choose a new one. */
+const listenOverview = () => {
+  const canvas = byId("overview");
+  let drag = null;
+  const time = (event) => {
+    const width = canvas.clientWidth - PANEL.left - PANEL.right;
+    return clamp((place(canvas, event)[0] - PANEL.left) / width, 0, 1) * facts.span_ns;
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    const at = time(event);
+    const whole = state.view.to - state.view.from >= facts.span_ns * 0.999;
+    const inside = !whole && at >= state.view.from && at <= state.view.to;
+    drag = { at, inside, from: state.view.from, to: state.view.to };
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const now = time(event);
+    if (drag.inside) {
+      const by = clamp(now - drag.at, -drag.from, facts.span_ns - drag.to);
+      look(drag.from + by, drag.to + by);
+    } else if (Math.abs(now - drag.at) > facts.span_ns * 0.004) look(Math.min(now, drag.at), Math.max(now, drag.at));
+  });
+  const end = () => { drag = null; };
+  canvas.addEventListener("pointerup", end);
+  canvas.addEventListener("pointercancel", end);
+  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("keydown", timeKeys);
+  canvas.setAttribute("aria-label", "Calls over the whole recording. Arrow keys pan, plus and minus zoom, 0 shows all.");
+};

@@ -1,0 +1,104 @@
+// Resident memory of each allocator over the same time axis, above what the program itself asked for.
+
+let memoryPlot = null;
+
+const within = (curve) => curve.filter(([time], index) =>
+  (time >= state.view.from || (curve[index + 1]?.[0] ?? time) >= state.view.from)
+  && (time <= state.view.to || (curve[index - 1]?.[0] ?? time) <= state.view.to));
+
+/** A curve's value at a moment: that of the last sample before. */
+const valueAt = (curve, time) => {
+  let [low, high] = [0, curve.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve[middle][0] <= time) low = middle + 1; else high = middle;
+  }
+  return curve[Math.max(0, low - 1)]?.[1] ?? 0;
+};
+
+const memoryIndices = () => shown().filter((index) => facts.allocators[index].memory.length && !facts.allocators[index].floor);
+
+const drawMemory = () => {
+  const canvas = byId("memory");
+  const { context, width, height } = fit(canvas);
+  const narrow = width < 560;
+  const plot = memoryPlot = { x: 60, y: 10, width: width - 60 - (narrow ? 78 : 96), height: height - 40 };
+  const indices = memoryIndices();
+  const most = Math.max(1, ...facts.live.map(([, value]) => value),
+    ...indices.flatMap((index) => facts.allocators[index].memory.map(([, value]) => value))) * 1.04;
+  const yOf = (value) => plot.y + plot.height * (1 - value / most);
+  context.fillStyle = ink().plot;
+  context.fillRect(plot.x, plot.y, plot.width, plot.height);
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (const tick of byteTicks(most, 5)) {
+    context.fillStyle = ink().line;
+    context.fillRect(plot.x, Math.round(yOf(tick)), plot.width, 1);
+    context.fillStyle = ink().soft;
+    context.fillText(bytes(tick), plot.x - 6, yOf(tick));
+  }
+  timeAxis(context, plot, state.view);
+  context.save();
+  context.beginPath();
+  context.rect(plot.x, plot.y, plot.width, plot.height);
+  context.clip();
+  drawLive(context, plot, yOf);
+  const labels = indices.map((index) => drawResident(context, plot, yOf, index));
+  if (state.cursor !== null) {
+    context.fillStyle = ink().soft;
+    context.fillRect(Math.round(xOfTime(plot, state.cursor)), plot.y, 1, plot.height);
+  }
+  context.restore();
+  if (facts.live.length) labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
+  endLabels(context, plot, labels);
+  canvas.setAttribute("aria-label", "Resident memory over time. Peaks: " + indices.map((index) =>
+    `${facts.allocators[index].name} ${bytes(facts.allocators[index].figures.peak[0])}`).join(", "));
+};
+
+const drawLive = (context, plot, yOf) => {
+  const curve = within(facts.live);
+  if (!curve.length) return;
+  context.beginPath();
+  context.moveTo(xOfTime(plot, curve[0][0]), yOf(0));
+  curve.forEach(([time, value]) => context.lineTo(xOfTime(plot, time), yOf(value)));
+  context.lineTo(xOfTime(plot, Math.max(curve[curve.length - 1][0], state.view.to)), yOf(curve[curve.length - 1][1]));
+  context.lineTo(xOfTime(plot, Math.max(curve[curve.length - 1][0], state.view.to)), yOf(0));
+  context.fillStyle = ink().line;
+  context.fill();
+};
+
+const drawResident = (context, plot, yOf, index) => {
+  const { colour, dash, width } = lookOf(index);
+  const curve = within(facts.allocators[index].memory);
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(dash);
+  context.lineJoin = "round";
+  context.beginPath();
+  curve.forEach(([time, value], at) =>
+    context[at ? "lineTo" : "moveTo"](xOfTime(plot, time), yOf(value)));
+  if (curve.length) context.lineTo(plot.x + plot.width, yOf(curve[curve.length - 1][1]));
+  context.stroke();
+  context.setLineDash([]);
+  return { y: yOf(valueAt(facts.allocators[index].memory, state.view.to)), text: facts.allocators[index].name, colour };
+};
+
+const showMemory = (event) => {
+  const [x] = place(byId("memory"), event);
+  if (!memoryPlot || x < memoryPlot.x || x > memoryPlot.x + memoryPlot.width) { hideTip(); return; }
+  const time = timeAt(memoryPlot, x);
+  setCursor(time);
+  const rows = memoryIndices().map((index) => [valueAt(facts.allocators[index].memory, time), facts.allocators[index].name]);
+  rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
+  rows.sort((a, b) => b[0] - a[0]);
+  showTip(event, [`at ${moment(time, state.view.to - state.view.from)}`, ...rows.map(([value, name]) => `${bytes(value)}  ${name}`)]);
+};
+
+const listenMemory = () => {
+  const canvas = byId("memory");
+  canvas.addEventListener("pointermove", showMemory);
+  canvas.addEventListener("pointerleave", () => { hideTip(); setCursor(null); });
+  canvas.addEventListener("keydown", timeKeys);
+  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("wheel", timeWheel(canvas, () => memoryPlot), { passive: false });
+};

@@ -1,0 +1,72 @@
+// Causes of the slow calls, and the slowest of them in a list that needs no pointer.
+
+const SLOWEST_SHOWN = 15;
+
+const causeTotals = (outliers) => {
+  const totals = CAUSES.map(() => 0);
+  for (let at = 0; at < outliers.length; at += 1) totals[causeIndex(outliers.cause[at])] += 1;
+  return totals;
+};
+
+const causeBar = (index, totals) => {
+  const all = totals.reduce((a, b) => a + b, 0);
+  const parts = totals.map((total, cause) => {
+    const part = make("span", { class: "part", title: `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})` });
+    part.style.flexGrow = total;
+    part.style.background = css(shade(CAUSES[cause].hue, dark() ? 0.62 : 0.5));
+    return part;
+  }).filter((_, cause) => totals[cause]);
+  const words = totals.map((total, cause) => [total, CAUSES[cause].words]).filter(([total]) => total)
+    .map(([total, text]) => `${percent(total / all)} ${text}`).join(", ");
+  return make("div", { class: "cause-row" }, nameTag(index), make("div", { class: "bar", role: "img", "aria-label": words }, ...parts),
+    make("span", { class: "figure", text: `${count(all)} calls` }));
+};
+
+const causeLegend = () => make("div", { class: "cause-legend" }, ...CAUSES.map((cause) => {
+  const swatch = make("span", { class: "swatch" });
+  swatch.style.background = css(shade(cause.hue, dark() ? 0.62 : 0.5));
+  return make("span", {}, swatch, cause.words);
+}));
+
+const drawCauses = async () => {
+  const indices = shown().filter((index) => facts.allocators[index].outlier_count);
+  byId("causes-section").hidden = !indices.length;
+  if (!indices.length) return;
+  const loaded = await Promise.all(indices.map(async (index) => [index, await loadOutliers(index)]));
+  byId("causes").replaceChildren(causeLegend(), ...loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers))));
+  byId("slowest").replaceChildren(slowestTable(loaded));
+};
+
+const slowestTable = (loaded) => {
+  const rows = loaded.flatMap(([index, outliers]) => {
+    const order = Array.from({ length: outliers.length }, (_, at) => at).sort((a, b) => outliers.latency[b] - outliers.latency[a]);
+    return order.slice(0, SLOWEST_SHOWN).map((at) => ({ index, outliers, at }));
+  });
+  rows.sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at]);
+  const frames = frameMarks !== null;
+  const columns = ["allocator", "took", "operation", "size", "thread", "moment", ...(frames ? ["frame"] : []), "cause"];
+  const body = rows.slice(0, SLOWEST_SHOWN).map(({ index, outliers, at }) => make("tr", {}, nameCell(index),
+    make("td", { text: duration(outliers.latency[at]) }),
+    make("td", { text: OPERATION_NAMES[outliers.kind[at]] }),
+    make("td", { text: outliers.size[at] ? bytes(outliers.size[at]) : "–" }),
+    make("td", { text: outliers.thread[at] }),
+    make("td", {}, make("button", {
+      type: "button", class: "link", text: moment(outliers.time[at], 1e7), title: "Show this moment in the charts above",
+      onclick: () => lookAtCall(index, outliers, at),
+    })),
+    frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
+    make("td", { class: "words", text: causeWords(outliers.cause[at]) })));
+  return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col" })))),
+    make("tbody", {}, ...body));
+};
+
+/** Goes to a call: its operation, a hundredth of the recording around it, its mark ringed. */
+const lookAtCall = (index, outliers, at) => {
+  set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true });
+  const half = facts.span_ns / 200;
+  look(outliers.time[at] - half, outliers.time[at] + half);
+  const panel = panels.get(index);
+  if (!panel) return;
+  panel.pointed = at;
+  panel.figure.scrollIntoView({ behavior: "smooth", block: "center" });
+};

@@ -1,0 +1,133 @@
+// The percentile plot: each further nine is as wide as the one before, so that the tail is not a sliver.
+
+const NINES = [[0, "0"], [0.30103, "50 %"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"], [5, "99.999 %"],
+  [6, "99.9999 %"], [7, "99.99999 %"], [8, "8 nines"]];
+const percentilePlot = { plot: null, reach: 1, low: 1, high: 10 };
+
+const curveIndices = () =>
+  [...shown(), ...facts.allocators.flatMap((one, index) => (one.floor && !state.shown.has(index) ? [index] : []))]
+    .filter((index) => facts.allocators[index].operations[state.operation]);
+
+const summaryOf = (index) => facts.allocators[index].operations[state.operation];
+
+const measurePercentiles = (width, height) => {
+  const view = percentilePlot;
+  const indices = curveIndices();
+  const narrow = width < 560;
+  view.plot = { x: 54, y: 10, width: width - 54 - (narrow ? 78 : 96), height: height - 44 };
+  const points = Math.max(2, ...indices.map((index) => summaryOf(index).curve[0].length));
+  view.reach = (points - 1) / facts.curve_points_per_nine + 0.25;
+  view.low = Math.max(1, Math.min(...indices.map((index) => summaryOf(index).curve[1][0] || 1)) * 0.85);
+  view.high = Math.max(10, ...indices.map((index) => summaryOf(index).worst[2])) * 1.2;
+};
+
+const percentileX = (nines) => percentilePlot.plot.x + nines / percentilePlot.reach * percentilePlot.plot.width;
+const percentileY = (ns) => {
+  const { plot, low, high } = percentilePlot;
+  return plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
+};
+
+const ninesAxis = (context) => {
+  const { plot, reach } = percentilePlot;
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  let end = -Infinity;
+  for (const [nines, label] of NINES) {
+    if (nines > reach) break;
+    const x = Math.round(percentileX(nines));
+    context.fillStyle = ink().line;
+    context.fillRect(x, plot.y, 1, plot.height + 4);
+    const half = context.measureText(label).width / 2;
+    if (x - half < end + 8) continue;
+    end = x + half;
+    context.fillStyle = ink().soft;
+    context.fillText(label, x, plot.y + plot.height + 7);
+  }
+  context.fillStyle = ink().soft;
+  context.fillText("worst", percentileX(reach), plot.y + plot.height + (percentileX(reach) < end + 24 ? 20 : 7));
+};
+
+/** The curve's points, the worst call last. */
+const curvePoints = (summary, which) => {
+  const points = summary.curve[which].map((ns, index) => [percentileX(index / facts.curve_points_per_nine), percentileY(ns)]);
+  points.push([percentileX(percentilePlot.reach), percentileY(summary.worst[which])]);
+  return points;
+};
+
+const trace = (context, points) => points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+
+const drawCurve = (context, index) => {
+  const { colour, dash, width } = lookOf(index);
+  const summary = summaryOf(index);
+  if (facts.allocators[index].runs > 1) {
+    context.globalAlpha = 0.14;
+    context.fillStyle = colour;
+    context.beginPath();
+    trace(context, [...curvePoints(summary, 1), ...curvePoints(summary, 2).reverse()]);
+    context.fill();
+    context.globalAlpha = 1;
+  }
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.lineJoin = "round";
+  context.setLineDash(dash);
+  context.beginPath();
+  trace(context, curvePoints(summary, 0));
+  context.stroke();
+  context.setLineDash([]);
+  return { y: percentileY(summary.worst[0]), text: facts.allocators[index].name, colour };
+};
+
+const drawPercentiles = () => {
+  const canvas = byId("percentiles");
+  const { context, width, height } = fit(canvas);
+  const indices = curveIndices();
+  if (!indices.length) return;
+  measurePercentiles(width, height);
+  const { plot, low, high } = percentilePlot;
+  context.fillStyle = ink().plot;
+  context.fillRect(plot.x, plot.y, plot.width, plot.height);
+  latencyAxis(context, plot, low, high, percentileY);
+  ninesAxis(context);
+  const keelLast = [...indices].sort((a, b) => (facts.allocators[a].name === "keel") - (facts.allocators[b].name === "keel"));
+  const labels = keelLast.map((index) => drawCurve(context, index));
+  endLabels(context, plot, labels);
+  if (percentilePlot.cursor !== undefined) {
+    context.fillStyle = ink().soft;
+    context.fillRect(Math.round(percentileX(percentilePlot.cursor)), plot.y, 1, plot.height);
+  }
+  canvas.setAttribute("aria-label", `Percentiles of ${state.operation}. ` + indices.map((index) => {
+    const values = Object.entries(summaryOf(index).percentiles).map(([name, spread]) => `${name} ${duration(spread[0])}`);
+    return `${facts.allocators[index].name}: ${values.join(", ")}, worst ${duration(summaryOf(index).worst[0])}`;
+  }).join(". "));
+};
+
+/** 99.93 % from 3.15 nines */
+const shareWords = (nines) => {
+  const share = 100 * (1 - 10 ** -nines);
+  return `${share.toFixed(clamp(Math.ceil(nines) - 1, 0, 7))} %`;
+};
+
+const showPercentiles = (event) => {
+  const canvas = byId("percentiles");
+  const { plot, reach } = percentilePlot;
+  if (!plot) return;
+  const point = clamp(Math.round((place(canvas, event)[0] - plot.x) / plot.width * reach * facts.curve_points_per_nine),
+    0, Math.ceil(reach * facts.curve_points_per_nine));
+  const nines = point / facts.curve_points_per_nine;
+  percentilePlot.cursor = Math.min(nines, reach);
+  touch(["percentiles"]);
+  const rows = curveIndices().map((index) => {
+    const summary = summaryOf(index);
+    const worst = point >= summary.curve[0].length;
+    return [worst ? summary.worst[0] : summary.curve[0][point], facts.allocators[index].name, worst];
+  }).sort((a, b) => a[0] - b[0]);
+  showTip(event, [`${shareWords(nines)} of ${state.operation} calls take at most`,
+    ...rows.map(([ns, name, worst]) => `${duration(ns)}  ${name}${worst ? " (worst)" : ""}`)]);
+};
+
+const listenPercentiles = () => {
+  const canvas = byId("percentiles");
+  canvas.addEventListener("pointermove", showPercentiles);
+  canvas.addEventListener("pointerleave", () => { percentilePlot.cursor = undefined; hideTip(); touch(["percentiles"]); });
+};

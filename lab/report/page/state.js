@@ -1,0 +1,55 @@
+// What is shown, and who redraws when that changes.
+
+const contenders = facts.allocators.flatMap((one, index) => (one.floor || !one.runs ? [] : [index]));
+const busiest = () => {
+  const calls = (name) => Math.max(0, ...facts.allocators.map((one) => one.operations[name]?.count ?? 0));
+  const creating = facts.operations.filter((name) => name !== "free");
+  return (creating.length ? creating : facts.operations).reduce((a, b) => (calls(b) > calls(a) ? b : a), facts.operations[0]);
+};
+
+const state = {
+  operation: busiest(),
+  colour: "size",
+  marks: true,
+  shown: new Set(contenders.length ? contenders : facts.allocators.map((_, index) => index)),
+  view: { from: 0, to: facts.span_ns },
+  cursor: null, // moment under the pointer, in all time charts
+  budget: 1e9 / 60,
+  interrupted: true,
+};
+
+const watchers = [];
+/** Calls `draw` at the next frame after one of `keys` has changed. */
+const watch = (keys, draw) => watchers.push({ keys, draw, due: false });
+
+let scheduled = false;
+const flush = () => {
+  scheduled = false;
+  for (const watcher of watchers) {
+    if (!watcher.due) continue;
+    watcher.due = false;
+    watcher.draw();
+  }
+};
+
+const touch = (keys) => {
+  for (const watcher of watchers) if (keys.some((key) => watcher.keys.includes(key))) watcher.due = true;
+  if (!scheduled) { scheduled = true; requestAnimationFrame(flush); }
+};
+
+const set = (changes) => { Object.assign(state, changes); touch(Object.keys(changes)); };
+
+/** Shows from..to of the journal, at least a microsecond and never outside. */
+const look = (from, to) => {
+  const span = clamp(to - from, Math.min(1000, facts.span_ns), facts.span_ns);
+  const start = clamp((from + to - span) / 2, 0, facts.span_ns - span);
+  set({ view: { from: start, to: start + span } });
+};
+const zoom = (factor, about = (state.view.from + state.view.to) / 2) =>
+  look(about - (about - state.view.from) * factor, about + (state.view.to - about) * factor);
+const pan = (share) => {
+  const by = clamp((state.view.to - state.view.from) * share, -state.view.from, facts.span_ns - state.view.to);
+  look(state.view.from + by, state.view.to + by);
+};
+const lookAtAll = () => look(0, facts.span_ns);
+const shown = () => [...state.shown].sort((a, b) => a - b);

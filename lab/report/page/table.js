@@ -1,0 +1,92 @@
+// The tables: figures as medians over runs with their range beneath; a click on a heading sorts.
+
+const nameTag = (index) => {
+  const swatch = make("span", { class: "swatch" });
+  swatch.style.background = lookOf(index).colour;
+  return make("span", { class: "name" }, swatch, facts.allocators[index].name);
+};
+const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
+
+const LATENCY_COLUMNS = [
+  ["calls", (summary) => summary.count], ["mean", (summary) => summary.mean],
+  ["p50", (summary) => summary.percentiles.p50], ["p90", (summary) => summary.percentiles.p90],
+  ["p99", (summary) => summary.percentiles.p99], ["p99.9", (summary) => summary.percentiles.p999],
+  ["p99.99", (summary) => summary.percentiles.p9999], ["p99.999", (summary) => summary.percentiles.p99999],
+  ["worst", (summary) => summary.worst], ["total", (summary) => summary.total],
+];
+const RUN_COLUMNS = [
+  ["peak memory", "peak", bytes], ["page faults", "minor_faults", count], ["major faults", "major_faults", count],
+  ["elapsed", "elapsed", duration], ["CPU", "cpu", duration], ["waiting for other threads", "waited", duration],
+  ["context switches", "involuntary_switches", count],
+];
+
+/** A figure for sorting: a missing one comes last. */
+const rank = (value) => (value === undefined ? Infinity : Array.isArray(value) ? value[0] : value);
+
+const figureCell = (value, format, runs) => {
+  if (value === undefined) return make("td", { class: "none", title: "too few calls for this percentile", text: "–" });
+  if (!Array.isArray(value)) return make("td", { text: value.toLocaleString("en-US") });
+  const cell = make("td", { text: format(value[0]), "data-value": value[0] });
+  if (runs > 1) cell.append(make("small", { text: value[1] === value[2] ? "same in all" : `${format(value[1])} – ${format(value[2])}` }));
+  return cell;
+};
+
+/** Those that may be lowest: ranges that meet the best's. Mirrors lab/report/src/statistics.rs. */
+const mayBeLowest = (rows, value) => {
+  const real = rows.filter((row) => !facts.allocators[row.index].floor && Array.isArray(value(row)));
+  if (real.length < 2) return new Set();
+  const best = real.reduce((a, b) => (value(b)[0] < value(a)[0] ? b : a));
+  const tied = real.filter((row) => value(row)[1] <= value(best)[2]);
+  return new Set(tied.length < real.length ? tied.map((row) => row.index) : []);
+};
+
+const sortable = (title, columns, rows) => {
+  const table = make("table", {}, make("caption", { text: title }));
+  const best = columns.map((column) => (column.plain ? new Set() : mayBeLowest(rows, column.value)));
+  let sorted = { column: -1, up: true };
+  const body = make("tbody");
+  const fill = () => body.replaceChildren(...rows.map((row) => make("tr", { class: facts.allocators[row.index].floor ? "floor" : null },
+    nameCell(row.index), ...columns.map((column, at) => {
+      const cell = figureCell(column.value(row), column.format, facts.allocators[row.index].runs);
+      if (best[at].has(row.index)) cell.classList.add("best");
+      return cell;
+    }))));
+  const heading = (name, at) => make("th", { scope: "col", "aria-sort": "none" }, make("button", {
+    type: "button", text: name, onclick: (event) => {
+      sorted = { column: at, up: sorted.column === at ? !sorted.up : true };
+      const key = (row) => (at < 0 ? facts.allocators[row.index].name : rank(columns[at].value(row)));
+      rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (sorted.up ? 1 : -1));
+      table.querySelectorAll("thead th").forEach((cell) => cell.setAttribute("aria-sort", "none"));
+      event.target.parentElement.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
+      fill();
+    },
+  }));
+  table.append(make("thead", {}, make("tr", {}, heading("allocator", -1), ...columns.map((column, at) => heading(column.name, at)))), body);
+  fill();
+  return make("div", { class: "scroll" }, table);
+};
+
+const latencyTable = (operation) => {
+  const rows = facts.allocators.flatMap((one, index) => (one.operations[operation] ? [{ index, summary: one.operations[operation] }] : []));
+  const columns = LATENCY_COLUMNS.map(([name, value]) =>
+    ({ name, value: (row) => value(row.summary), format: duration, plain: name === "calls" }))
+    .filter((column) => rows.some((row) => column.value(row) !== undefined));
+  return sortable(operation === "all" ? "all operations" : operation, columns, rows);
+};
+
+const drawTables = () => {
+  const box = byId("tables");
+  const main = facts.operations.filter((name) => name === "malloc" || name === "free");
+  const others = facts.operations.filter((name) => !main.includes(name));
+  const runs = facts.allocators.flatMap((one, index) => (one.runs ? [{ index }] : []));
+  const columns = RUN_COLUMNS.map(([name, key, format]) =>
+    ({ name, value: (row) => facts.allocators[row.index].figures[key], format, plain: key !== "peak" }))
+    .filter((column) => runs.some((row) => column.value(row)?.[2] > 0));
+  const tables = [...main, ...(main.length ? [] : others)].map(latencyTable);
+  tables.push(sortable("whole run", columns, runs));
+  if (main.length && others.length) {
+    tables.push(make("details", {}, make("summary", { text: `${list(others)}, and all operations together` }),
+      ...others.map(latencyTable), latencyTable("all")));
+  }
+  box.replaceChildren(...tables);
+};

@@ -1,0 +1,52 @@
+// Figures, sentences and elements. Nothing here knows of allocators.
+
+const scaled = (value, step, units) => {
+  let unit = 0;
+  while (value >= step - 0.5 && unit < units.length - 1) { value /= step; unit += 1; }
+  const digits = value >= 99.95 || Number.isInteger(value) ? 0 : value >= 9.995 ? 1 : 2;
+  return `${value.toFixed(digits)}\u00a0${units[unit]}`;
+};
+
+/** 21.4 ns, 1.23 µs, 45 ms */
+const duration = (ns) => scaled(ns, 1000, ["ns", "µs", "ms", "s"]);
+
+/** 96.5 MiB */
+const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+
+/** 1,234 in full; 12.3 M when large */
+const count = (value) => {
+  if (value < 100000) return Math.round(value).toLocaleString("en-US");
+  return value < 1e6 ? `${(value / 1e3).toFixed(0)}\u00a0k` : scaled(value / 1e6, 1000, ["M", "G"]);
+};
+
+/** A moment of the journal: 12.345 s, with as many digits as the visible span needs. */
+const moment = (ns, span = ns) => {
+  const digits = Math.max(0, Math.min(9, Math.ceil(2.5 - Math.log10(Math.max(span, 1) / 1e9))));
+  return `${(ns / 1e9).toFixed(digits)}\u00a0s`;
+};
+
+const percent = (share) => {
+  if (share === 0) return "0\u00a0%";
+  const value = share * 100;
+  return value < 0.01 ? "<\u00a00.01\u00a0%" : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
+};
+
+/** a, b and c */
+const list = (names) =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
+
+/** An element; attributes starting with "on" are listeners, `text` its text. */
+const make = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "text") element.textContent = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+};
+
+const byId = (id) => document.getElementById(id);
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);

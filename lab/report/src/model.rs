@@ -1,0 +1,97 @@
+//! The facts that the page's scripts read: JSON beside the binary blocks. Field by field what `page/*.js` names.
+
+use crate::statistics::Spread;
+use crate::summary::OperationSummary;
+use crate::verdict::Verdict;
+use keel_results::{JournalFacts, Machine, Settings};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything but the blocks.
+#[derive(Debug, Serialize)]
+pub struct Facts {
+    /// Version of Keel that measured, and its wall-clock start.
+    pub keel_version: String,
+    /// See `keel_version`; RFC 3339.
+    pub started: String,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// What was replayed; its frame marks are in the block `frame-marks`.
+    pub journal: JournalFacts,
+    /// How.
+    pub settings: Settings,
+    /// The instrument.
+    pub clock: ClockFacts,
+    /// Operations that occur, in the order of their switch.
+    pub operations: Vec<&'static str>,
+    /// The time axis is `0..span_ns` of the journal's time.
+    pub span_ns: u64,
+    /// Time columns of the tiles; 0 if no raw rows were kept.
+    pub columns: usize,
+    /// See [`crate::tiles::ROWS_PER_OCTAVE`].
+    pub rows_per_octave: u32,
+    /// Lowest and highest latency row that any allocator but the floor uses.
+    pub row_range: [u16; 2],
+    /// Points of a percentile curve for each factor of ten.
+    pub curve_points_per_nine: u32,
+    /// Number of frame marks; 0 hides the frames.
+    pub frame_count: usize,
+    /// One entry an allocator, in the comparison's order.
+    pub allocators: Vec<AllocatorFacts>,
+    /// Bytes asked for and live, `[time, bytes]`, in journal time.
+    pub live: Vec<[f64; 2]>,
+    /// The opening.
+    pub verdict: Verdict,
+}
+
+/// The instrument.
+#[derive(Debug, Serialize)]
+pub struct ClockFacts {
+    /// `tsc` or `clock_monotonic`.
+    pub name: String,
+    /// Ticks in a ns.
+    pub ticks_per_ns: f64,
+    /// An empty pair of readings at p50, p99 and p99.9, ns; empty if not measured.
+    pub empty_pair: Vec<f64>,
+}
+
+/// One allocator.
+#[derive(Debug, Serialize)]
+pub struct AllocatorFacts {
+    /// Its name and version.
+    pub name: String,
+    /// See `name`.
+    pub version: String,
+    /// Whether it is the floor of the instrument and no contender.
+    pub floor: bool,
+    /// Why it could not run.
+    pub failure: Option<String>,
+    /// Number of its runs, and which of them (from 1) is drawn; 0 if none is.
+    pub runs: usize,
+    /// See `runs`.
+    pub drawn_run: usize,
+    /// Latencies by operation.
+    pub operations: BTreeMap<String, OperationSummary>,
+    /// Whole-run figures by name, over runs: `peak`, `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`,
+    /// `voluntary_switches`, `involuntary_switches`.
+    pub figures: BTreeMap<&'static str, Spread>,
+    /// Resident bytes of the drawn run, `[time, bytes]`, in journal time.
+    pub memory: Vec<[f64; 2]>,
+    /// Blocks of the tiles by operation.
+    pub tiles: BTreeMap<&'static str, TileFacts>,
+    /// Number of outliers in the block `outliers-<index>`.
+    pub outlier_count: usize,
+    /// Calls of the drawn run that the tiles hold.
+    pub calls: u64,
+}
+
+/// One block of tiles.
+#[derive(Debug, Serialize)]
+pub struct TileFacts {
+    /// The element's id.
+    pub block: String,
+    /// Its cells and calls.
+    pub cells: usize,
+    /// See `cells`.
+    pub calls: u64,
+}

@@ -1,0 +1,166 @@
+//! From the histograms of runs to the figures of the table and the curves of the percentile plot.
+//!
+//! A percentile is taken in each run and then summed up over the runs; percentiles are never averaged.
+
+use crate::rows::OPERATION_NAMES;
+use crate::statistics::{Spread, short};
+use keel_results::{AllocatorResult, Run};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+type Counts = hdrhistogram::Histogram<u64>;
+
+/// The percentiles of the table, by the name of their column.
+pub const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("p99999", 0.99999)];
+/// Name of all operations together.
+pub const ALL_OPERATIONS: &str = "all";
+/// Points of a curve for each factor of ten in rarity.
+pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
+
+/// One operation of one allocator; all latencies in ns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OperationSummary {
+    /// Calls in one run.
+    pub count: u64,
+    /// Sum of the time inside calls.
+    pub total: Spread,
+    /// Mean latency.
+    pub mean: Spread,
+    /// By the names of [`PERCENTILES`]; those with fewer than ten calls above them are left out.
+    pub percentiles: BTreeMap<&'static str, Spread>,
+    /// The slowest call of each run.
+    pub worst: Spread,
+    /// The latency exceeded by one call in `10^(index / 16)`: medians, lows and highs over runs.
+    pub curve: [Vec<f64>; 3],
+}
+
+/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out.
+pub fn summarize(result: &AllocatorResult, ticks_per_ns: f64) -> BTreeMap<String, OperationSummary> {
+    let mut summaries = BTreeMap::new();
+    for name in OPERATION_NAMES.iter().copied().chain([ALL_OPERATIONS]) {
+        let runs: Vec<(Counts, f64)> =
+            result.runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
+        if let Some(summary) = summarize_runs(&runs, ticks_per_ns) {
+            summaries.insert(name.to_owned(), summary);
+        }
+    }
+    summaries
+}
+
+/// One run's latencies of an operation, and the time inside its calls, ns.
+fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> {
+    if name == ALL_OPERATIONS {
+        // A new one grows as needed; one that was read from a file does not.
+        let mut counts = Counts::new(3).ok()?;
+        run.latency.values().try_for_each(|part| counts.add(&part.0)).ok()?;
+        if counts.is_empty() {
+            return None;
+        }
+        let inside = if run.inside_ns.is_empty() {
+            counts.mean() * counts.len() as f64 / ticks_per_ns
+        } else {
+            run.inside_ns.values().sum()
+        };
+        return Some((counts, inside));
+    }
+    let counts = run.latency.get(name)?.0.clone();
+    if counts.is_empty() {
+        return None;
+    }
+    let estimate = counts.mean() * counts.len() as f64 / ticks_per_ns;
+    let inside = run.inside_ns.get(name).copied().unwrap_or(estimate);
+    Some((counts, inside))
+}
+
+fn summarize_runs(runs: &[(Counts, f64)], ticks_per_ns: f64) -> Option<OperationSummary> {
+    let count = runs.iter().map(|(counts, _)| counts.len()).min()?;
+    let over_runs = |value: &dyn Fn(&Counts) -> u64| {
+        Spread::of(runs.iter().map(|(counts, _)| value(counts) as f64 / ticks_per_ns))
+    };
+    let mut percentiles = BTreeMap::new();
+    for (name, quantile) in PERCENTILES {
+        if count as f64 * (1.0 - quantile) >= 9.999 {
+            percentiles.insert(name, over_runs(&|counts| counts.value_at_quantile(quantile))?);
+        }
+    }
+    let points = ((count as f64).log10() * CURVE_POINTS_PER_NINE).floor() as usize + 1;
+    let mut curve = [const { Vec::new() }; 3];
+    for point in 0..points {
+        let quantile = 1.0 - 10f64.powf(-(point as f64) / CURVE_POINTS_PER_NINE);
+        let spread = over_runs(&|counts| counts.value_at_quantile(quantile))?;
+        for (values, value) in curve.iter_mut().zip([spread.median, spread.low, spread.high]) {
+            values.push(short(value));
+        }
+    }
+    Some(OperationSummary {
+        count,
+        total: Spread::of(runs.iter().map(|(_, inside)| *inside))?,
+        mean: Spread::of(runs.iter().map(|(counts, inside)| inside / counts.len() as f64))?,
+        percentiles,
+        worst: over_runs(&|counts| counts.max())?,
+        curve,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use keel_results::Histogram;
+
+    fn run(scale: u64) -> Run {
+        let mut malloc = Histogram::default();
+        (1..=10_000u64).for_each(|value| malloc.0.record(value * scale).unwrap());
+        let mut free = Histogram::default();
+        (1..=5u64).for_each(|value| free.0.record(value).unwrap());
+        let latency = BTreeMap::from([("malloc".to_owned(), malloc), ("free".to_owned(), free)]);
+        Run { latency, ..Run::default() }
+    }
+
+    fn close(value: f64, expected: f64) -> bool {
+        (value - expected).abs() <= expected * 0.002
+    }
+
+    #[test]
+    fn percentiles_are_medians_over_runs_in_nanoseconds() {
+        let result = AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
+        let summaries = summarize(&result, 2.0);
+        let malloc = &summaries["malloc"];
+        assert_eq!(malloc.count, 10_000);
+        let p50 = malloc.percentiles["p50"];
+        assert!(
+            close(p50.median, 10_000.0) && close(p50.low, 5_000.0) && close(p50.high, 20_000.0),
+            "{p50:?}"
+        );
+        assert!(close(malloc.percentiles["p999"].median, 9_990.0 * 2.0));
+        assert!(close(malloc.worst.median, 20_000.0));
+        assert!(close(malloc.mean.median, 10_001.0));
+        assert!(!malloc.percentiles.contains_key("p9999"), "one call lies above p99.99: no such percentile");
+        assert_eq!(malloc.curve[0].len(), 65, "four nines of 16 points, and the first");
+        assert!(malloc.curve[0].is_sorted() && close(malloc.curve[0][16], 18_000.0));
+        assert_eq!(summaries["all"].count, 10_005);
+        assert_eq!(summaries["free"].percentiles.len(), 0);
+        assert!(!summaries.contains_key("realloc"));
+    }
+
+    #[test]
+    fn all_operations_add_up_after_a_round_trip_through_a_file() {
+        let text = serde_json::to_string(&run(1000)).unwrap();
+        let result = AllocatorResult {
+            runs: vec![serde_json::from_str(&text).unwrap()],
+            ..AllocatorResult::default()
+        };
+        assert_eq!(summarize(&result, 1.0)["all"].count, 10_005, "free's range is far below malloc's");
+    }
+
+    #[test]
+    fn the_time_inside_calls_is_used_where_it_was_measured() {
+        let mut only = run(1);
+        only.inside_ns = BTreeMap::from([("malloc".to_owned(), 1e6), ("free".to_owned(), 5e3)]);
+        let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
+        let summaries = summarize(&result, 1.0);
+        assert_eq!(summaries["malloc"].mean.median, 100.0);
+        assert_eq!(summaries["all"].total.median, 1_005_000.0);
+    }
+}

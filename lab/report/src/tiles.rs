@@ -1,0 +1,308 @@
+//! Exact counts of calls over program time and latency: what the density view draws.
+//!
+//! ```text
+//!              column 0      column 1            ...   column 2^k - 1
+//!            +-------------+-------------+
+//! latency    | row, count, | row, count, |       time in the journal -->
+//! (12 rows   | size, cause | size, cause |
+//! an octave) | ...         | ...         |
+//!            +-------------+-------------+
+//! ```
+//! Rows of a result folder come in the journal's order, so time never goes back: one dense column is counted at a
+//! time, and left behind as a sparse one. Counting is O(1) a call and takes no memory that grows with the calls.
+//! Coarser levels come from adding pairs of columns ([`Tiles::halve`]); every level holds every call exactly once.
+
+use crate::encode::Stream;
+
+/// Latency rows in a doubling of latency; a row is 5.9 % wide.
+pub const ROWS_PER_OCTAVE: u32 = 12;
+/// Rows from 1 ns up: 40 octaves, so that the slowest clock's longest call still has a row.
+pub const LATENCY_ROWS: usize = 40 * ROWS_PER_OCTAVE as usize;
+/// Time columns at the finest level that is ever counted.
+pub const FINEST_COLUMNS: usize = 1 << 14;
+/// Steps of a size's logarithm in a doubling of size.
+pub const SIZE_STEPS_PER_OCTAVE: f64 = 4.0;
+
+/// From ticks to a row of latency.
+pub struct LatencyScale {
+    /// The row of every short call; the long ones are rare enough to be computed.
+    short: Vec<u16>,
+    ticks_per_ns: f64,
+}
+
+impl LatencyScale {
+    /// `ticks_per_ns` is that of the run's clock and must be positive.
+    pub fn new(ticks_per_ns: f64) -> LatencyScale {
+        let short = (0..1u32 << 16).map(|ticks| row_of(f64::from(ticks) / ticks_per_ns)).collect();
+        LatencyScale { short, ticks_per_ns }
+    }
+
+    /// The row that a call of this many ticks belongs to, `0..LATENCY_ROWS`.
+    #[inline]
+    pub fn row(&self, ticks: u32) -> u16 {
+        match self.short.get(ticks as usize) {
+            Some(row) => *row,
+            None => row_of(f64::from(ticks) / self.ticks_per_ns),
+        }
+    }
+}
+
+fn row_of(ns: f64) -> u16 {
+    let row = (ns.max(1.0).log2() * f64::from(ROWS_PER_OCTAVE)).floor();
+    row.min(LATENCY_ROWS as f64 - 1.0) as u16
+}
+
+/// The logarithm of a size in quarter octaves plus one; 0 stands for an unknown size (0 bytes).
+#[inline]
+pub fn size_step(size: u64) -> u8 {
+    if size == 0 {
+        return 0;
+    }
+    // 1 + 4 * log2(2^64) = 257 would not fit, but no block is larger than 2^57.
+    (1.0 + SIZE_STEPS_PER_OCTAVE * (size as f64).log2().min(60.0)).round() as u8
+}
+
+/// Why calls of a cell took their time, as far as the drawing tells it apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cell {
+    count: u32,
+    /// Calls with page faults or system calls that were not interrupted.
+    kernel: u32,
+    /// Calls interrupted by the system.
+    interrupted: u32,
+    size_steps: u64,
+}
+
+/// Sparse columns of cells, cells of a column by rising row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tiles {
+    cells_in_column: Vec<u16>,
+    rows: Vec<u16>,
+    cells: Vec<Cell>,
+}
+
+/// Counts one operation's calls, column by column.
+pub struct TileBuilder {
+    column: Vec<Cell>,
+    /// Rows outside `low..high` are untouched in this column.
+    low: usize,
+    high: usize,
+    tiles: Tiles,
+}
+
+impl Default for TileBuilder {
+    fn default() -> Self {
+        TileBuilder {
+            column: vec![Cell::default(); LATENCY_ROWS],
+            low: LATENCY_ROWS,
+            high: 0,
+            tiles: Tiles::default(),
+        }
+    }
+}
+
+impl TileBuilder {
+    /// Counts a call in the current column.
+    #[inline]
+    pub fn count(&mut self, row: u16, size_step: u8, cause: u8) {
+        let row = usize::from(row);
+        let cell = &mut self.column[row];
+        cell.count += 1;
+        cell.size_steps += u64::from(size_step);
+        if cause != 0 {
+            let interrupted = cause & keel_results::CAUSE_INTERRUPTED != 0;
+            let kernel = cause & (keel_results::CAUSE_FAULT | keel_results::CAUSE_SYSCALL) != 0;
+            cell.interrupted += u32::from(interrupted);
+            cell.kernel += u32::from(kernel && !interrupted);
+        }
+        self.low = self.low.min(row);
+        self.high = self.high.max(row + 1);
+    }
+
+    /// Ends the current column and begins the next.
+    pub fn end_column(&mut self) {
+        let mut cells = 0;
+        for row in self.low..self.high {
+            let cell = std::mem::take(&mut self.column[row]);
+            if cell.count != 0 {
+                self.tiles.rows.push(row as u16);
+                self.tiles.cells.push(cell);
+                cells += 1;
+            }
+        }
+        self.tiles.cells_in_column.push(cells);
+        (self.low, self.high) = (LATENCY_ROWS, 0);
+    }
+
+    /// The finished columns.
+    pub fn finish(self) -> Tiles {
+        self.tiles
+    }
+}
+
+impl Tiles {
+    /// Number of columns, a power of two.
+    pub fn columns(&self) -> usize {
+        self.cells_in_column.len()
+    }
+
+    /// Number of non-empty cells: what drawing and file size cost.
+    pub fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Number of calls: the same at every level.
+    pub fn calls(&self) -> u64 {
+        self.cells.iter().map(|cell| u64::from(cell.count)).sum()
+    }
+
+    /// Lowest and highest row that holds a call; None without calls.
+    pub fn row_range(&self) -> Option<(u16, u16)> {
+        Some((*self.rows.iter().min()?, *self.rows.iter().max()?))
+    }
+
+    /// The next coarser level: pairs of columns added up.
+    pub fn halve(&self) -> Tiles {
+        let mut halved = Tiles::default();
+        let mut from = 0;
+        for pair in self.cells_in_column.chunks(2) {
+            let middle = from + usize::from(pair[0]);
+            let end = middle + pair.get(1).map_or(0, |cells| usize::from(*cells));
+            let before = halved.rows.len();
+            self.merge(from..middle, middle..end, &mut halved);
+            halved.cells_in_column.push((halved.rows.len() - before) as u16);
+            from = end;
+        }
+        halved
+    }
+
+    /// Appends the union of two columns of `self` to `to`, by rising row.
+    fn merge(&self, left: std::ops::Range<usize>, right: std::ops::Range<usize>, to: &mut Tiles) {
+        let (mut a, mut b) = (left.start, right.start);
+        while a < left.end || b < right.end {
+            let row_a = if a < left.end { self.rows[a] } else { u16::MAX };
+            let row_b = if b < right.end { self.rows[b] } else { u16::MAX };
+            let mut cell = Cell::default();
+            if row_a <= row_b {
+                cell.add(&self.cells[a]);
+                a += 1;
+            }
+            if row_b <= row_a {
+                cell.add(&self.cells[b]);
+                b += 1;
+            }
+            to.rows.push(row_a.min(row_b));
+            to.cells.push(cell);
+        }
+    }
+
+    /// The bytes that `page/data.js` reads: six streams, like values together so that they compress well.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut stream = Stream::default();
+        for cells in &self.cells_in_column {
+            stream.varint(u64::from(*cells));
+        }
+        let mut at = 0;
+        for cells in &self.cells_in_column {
+            let mut previous = 0;
+            for row in &self.rows[at..at + usize::from(*cells)] {
+                stream.varint(u64::from(row - previous));
+                previous = *row;
+            }
+            at += usize::from(*cells);
+        }
+        self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.count)));
+        self.cells.iter().for_each(|cell| stream.byte(cell.mean_size_step()));
+        self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.kernel)));
+        self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.interrupted)));
+        stream.finish()
+    }
+}
+
+impl Cell {
+    fn add(&mut self, other: &Cell) {
+        self.count += other.count;
+        self.kernel += other.kernel;
+        self.interrupted += other.interrupted;
+        self.size_steps += other.size_steps;
+    }
+
+    fn mean_size_step(&self) -> u8 {
+        let count = u64::from(self.count.max(1));
+        ((self.size_steps + count / 2) / count) as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    fn sample() -> (Tiles, u64) {
+        let scale = LatencyScale::new(2.5);
+        let (mut builder, mut calls, mut state) = (TileBuilder::default(), 0u64, 1u64);
+        for _ in 0..64 {
+            for _ in 0..500 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let ticks = (state >> 40) as u32 >> (state & 15);
+                builder.count(scale.row(ticks), (state >> 20) as u8 & 63, calls as u8 & 3);
+                calls += 1;
+            }
+            builder.end_column();
+        }
+        (builder.finish(), calls)
+    }
+
+    #[test]
+    fn every_level_holds_every_call_once() {
+        let (mut tiles, calls) = sample();
+        let totals = |tiles: &Tiles| {
+            let sum = |of: fn(&Cell) -> u64| tiles.cells.iter().map(of).sum::<u64>();
+            [
+                sum(|cell| u64::from(cell.count)),
+                sum(|cell| u64::from(cell.kernel)),
+                sum(|cell| u64::from(cell.interrupted)),
+                sum(|cell| cell.size_steps),
+            ]
+        };
+        let finest = totals(&tiles);
+        assert_eq!(finest[0], calls);
+        assert_eq!(finest[2], calls / 2, "bit 0 of a cause that counts up");
+        while tiles.columns() > 1 {
+            let cells = tiles.cells();
+            tiles = tiles.halve();
+            assert_eq!(totals(&tiles), finest);
+            assert!(tiles.cells() <= cells);
+        }
+        assert!(tiles.rows.is_sorted_by(|a, b| a < b), "one column, each row once");
+    }
+
+    #[test]
+    fn rows_rise_with_latency_and_hold_what_they_say() {
+        let scale = LatencyScale::new(3.0);
+        let mut previous = 0;
+        for ticks in (0..2_000_000).step_by(7).chain([u32::MAX]) {
+            let row = scale.row(ticks);
+            assert!(row >= previous);
+            let low = (f64::from(row) / f64::from(ROWS_PER_OCTAVE)).exp2();
+            let ns = (f64::from(ticks) / 3.0).max(1.0);
+            assert!(low <= ns * (1.0 + 1e-9) && ns < low * 1.06, "{ticks} ticks in row {row} from {low} ns");
+            previous = row;
+        }
+    }
+
+    #[test]
+    fn a_size_step_is_a_quarter_octave_and_zero_is_unknown() {
+        assert_eq!([0, 1, 2, 16, 1 << 20].map(size_step), [0, 1, 5, 17, 81]);
+        assert_eq!(size_step(u64::MAX), 241);
+    }
+
+    #[test]
+    fn empty_columns_cost_one_byte() {
+        let mut builder = TileBuilder::default();
+        (0..8).for_each(|_| builder.end_column());
+        let tiles = builder.finish();
+        assert_eq!((tiles.columns(), tiles.cells(), tiles.row_range()), (8, 0, None));
+        assert_eq!(tiles.encode().len(), 8);
+    }
+}

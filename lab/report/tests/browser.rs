@@ -1,0 +1,368 @@
+//! The page in a real browser, from `file://`: what should be drawn is drawn, and what should change changes.
+//!
+//! Skipped, loudly, where there is no Chromium; with `CI` set that is a failure. Screenshots go to
+//! `build/screenshots/`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test may panic, and a skipped one must say so"
+)]
+
+mod common;
+
+use headless_chrome::browser::tab::Tab;
+use headless_chrome::protocol::cdp::{Emulation, Page};
+use headless_chrome::{Browser, LaunchOptions};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Installed before any script of the page: everything that a console would show as an error.
+const WATCH_ERRORS: &str = "window.problems = [];\
+    addEventListener('error', (e) => problems.push(String(e.message)));\
+    addEventListener('unhandledrejection', (e) => problems.push(String(e.reason && e.reason.stack || e.reason)));\
+    for (const level of ['error', 'warn']) {\
+      const plain = console[level];\
+      console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, words); };\
+    }";
+
+struct Window {
+    // Dropping the browser ends it, so it must outlive the tab.
+    _browser: Browser,
+    _profile: tempfile::TempDir,
+    tab: Arc<Tab>,
+}
+
+fn chromium() -> Option<PathBuf> {
+    let known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    let found = known.iter().map(PathBuf::from).find(|path| path.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "CI must have a browser: install chromium");
+        eprintln!("SKIPPED: no Chromium found; `apt install chromium` runs this test");
+    }
+    found
+}
+
+impl Window {
+    fn open(width: u32, height: u32) -> Option<Window> {
+        let path = chromium()?;
+        let profile = tempfile::tempdir().unwrap();
+        let flags = [
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--force-color-profile=srgb",
+            "--hide-scrollbars",
+        ];
+        let options = LaunchOptions::default_builder()
+            .path(Some(path))
+            .sandbox(false)
+            .user_data_dir(Some(profile.path().to_path_buf()))
+            .window_size(Some((width, height)))
+            .idle_browser_timeout(Duration::from_secs(120))
+            .args(flags.iter().map(|flag| OsStr::new(*flag)).collect())
+            .build()
+            .unwrap();
+        let browser = Browser::new(options).unwrap();
+        let tab = browser.new_tab().unwrap();
+        tab.set_default_timeout(Duration::from_secs(60));
+        tab.call_method(metrics(width, height)).unwrap();
+        tab.call_method(Page::AddScriptToEvaluateOnNewDocument {
+            source: WATCH_ERRORS.into(),
+            world_name: None,
+            include_command_line_api: None,
+            run_immediately: None,
+        })
+        .unwrap();
+        Some(Window { _browser: browser, _profile: profile, tab })
+    }
+
+    fn show(&self, page: &Path) -> Duration {
+        let begin = Instant::now();
+        self.tab.navigate_to(&format!("file://{}", page.display())).unwrap();
+        self.until("document.documentElement.dataset.ready === 'true'");
+        begin.elapsed()
+    }
+
+    /// The value of a JavaScript expression.
+    fn eval(&self, expression: &str) -> Value {
+        let wrapped = format!("(async () => JSON.stringify(await ({expression})))()");
+        let value = self.tab.evaluate(&wrapped, true).unwrap().value.unwrap_or(Value::Null);
+        serde_json::from_str(value.as_str().unwrap_or("null")).unwrap()
+    }
+
+    fn number(&self, expression: &str) -> f64 {
+        self.eval(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
+    }
+
+    fn until(&self, condition: &str) {
+        let begin = Instant::now();
+        while self.eval(condition) != Value::Bool(true) {
+            let problems = self.eval("window.problems");
+            assert!(begin.elapsed() < Duration::from_secs(60), "never: {condition}; problems: {problems}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Two frames later everything that a click asked for is drawn, as long as it is decoded.
+    fn settle(&self) {
+        self.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150))))");
+    }
+
+    fn no_problems(&self) {
+        assert_eq!(self.eval("window.problems"), serde_json::json!([]));
+    }
+
+    fn screenshot(&self, name: &str, whole: bool) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots");
+        std::fs::create_dir_all(&folder).unwrap();
+        let image = self
+            .tab
+            .call_method(Page::CaptureScreenshot {
+                format: Some(Page::CaptureScreenshotFormatOption::Png),
+                quality: None,
+                clip: None,
+                from_surface: Some(true),
+                capture_beyond_viewport: Some(whole),
+                optimize_for_speed: None,
+            })
+            .unwrap();
+        use base64::Engine as _;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(image.data).unwrap();
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+}
+
+fn metrics(width: u32, height: u32) -> Emulation::SetDeviceMetricsOverride {
+    Emulation::SetDeviceMetricsOverride {
+        width,
+        height,
+        device_scale_factor: 1.0,
+        mobile: false,
+        scale: None,
+        screen_width: None,
+        screen_height: None,
+        position_x: None,
+        position_y: None,
+        dont_set_visible_size: None,
+        screen_orientation: None,
+        viewport: None,
+        display_feature: None,
+        device_posture: None,
+    }
+}
+
+/// Pixels of a canvas, inside its plot, that are neither background nor grey axis: drawn data.
+fn coloured(selector: &str) -> String {
+    format!(
+        "(() => {{ const c = document.querySelector({selector:?}); \
+         const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; \
+         for (let i = 0; i < p.length; i += 4) {{ \
+           const spread = Math.max(p[i], p[i+1], p[i+2]) - Math.min(p[i], p[i+1], p[i+2]); \
+           if (p[i+3] > 200 && spread > 28) n += 1; }} return n; }})()"
+    )
+}
+
+fn panel(index: usize) -> String {
+    format!("#panels .panel:nth-child({}) canvas.density", index + 1)
+}
+
+fn picture(selector: &str) -> String {
+    format!("document.querySelector({selector:?}).toDataURL()")
+}
+
+fn press(window: &Window, label: &str) {
+    let script = format!(
+        "(() => {{ const b = [...document.querySelectorAll('button')].find((b) => b.textContent.trim() === {label:?}); \
+         if (!b) return false; b.click(); return true; }})()"
+    );
+    assert_eq!(window.eval(&script), Value::Bool(true), "no button {label}");
+    window.settle();
+}
+
+/// The page of a synthetic comparison: three allocators and the floor, four runs.
+fn make_page(folder: &Path, rows: usize, allocators: usize) -> (PathBuf, keel_results::Comparison) {
+    let (_, comparison) = common::write(folder, rows, allocators, 4);
+    let report = keel_report::build(folder, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    (page, comparison)
+}
+
+#[test]
+fn the_page_draws_every_allocator_and_follows_its_switches() {
+    let Some(window) = Window::open(1280, 900) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, comparison) = make_page(folder.path(), 200_000, 5);
+    let took = window.show(&page);
+    assert!(took < Duration::from_secs(20), "opened in {took:?}");
+    window.no_problems();
+    draws_every_allocator(&window, &comparison);
+    table_is_right(&window, &comparison);
+    window.screenshot("report-1280.png", true);
+    window.screenshot("report-1280-top.png", false);
+    switches_change_the_picture(&window, &comparison);
+    zooming_counts_fewer_calls(&window);
+    window.eval("document.getElementById('calls').scrollIntoView({ behavior: 'instant' })");
+    window.settle();
+    window.screenshot("report-1280-zoomed.png", false);
+    window.no_problems();
+}
+
+fn draws_every_allocator(window: &Window, comparison: &keel_results::Comparison) {
+    let drawn = window.number("document.querySelectorAll('#panels .panel').length") as usize;
+    assert_eq!(drawn, comparison.allocators.len() - 1, "all but the floor");
+    for index in 0..drawn {
+        let pixels = window.number(&coloured(&panel(index)));
+        assert!(pixels > 3000.0, "panel {index} has {pixels} coloured pixels");
+        let calls = window.eval(&format!("document.querySelector({:?}).dataset.calls", panel(index)));
+        let expected = comparison.journal.operations["malloc"].to_string();
+        assert_eq!(calls, Value::String(expected), "every call is in the picture");
+        let label =
+            window.eval(&format!("document.querySelector({:?}).getAttribute('aria-label')", panel(index)));
+        assert!(label.as_str().unwrap().contains(&comparison.allocators[index].name), "{label}");
+    }
+    for chart in ["#percentiles", "#memory", "#frames"] {
+        let pixels = window.number(&coloured(chart));
+        assert!(pixels > 400.0, "{chart} has {pixels} coloured pixels");
+        assert!(
+            window.number(&format!("document.querySelector({chart:?}).getAttribute('aria-label').length"))
+                > 40.0
+        );
+    }
+    let strips = window
+        .eval("[...document.querySelectorAll('.criterion')].map((c) => c.querySelectorAll('.strip').length)");
+    assert_eq!(
+        strips,
+        serde_json::json!([drawn, drawn, drawn, drawn, drawn]),
+        "every contender in every criterion"
+    );
+    let headline = window.eval("document.getElementById('headline').textContent");
+    assert!(headline.as_str().unwrap().contains("keel has"), "{headline}");
+}
+
+fn table_is_right(window: &Window, comparison: &keel_results::Comparison) {
+    let cell = |row: usize, column: &str| {
+        window.number(&format!(
+            "(() => {{ const table = [...document.querySelectorAll('#tables table')] \
+               .find((t) => t.caption.textContent === 'malloc'); \
+             const at = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === {column:?}); \
+             return Number(table.tBodies[0].rows[{row}].cells[at].dataset.value); }})()"
+        ))
+    };
+    for (row, result) in comparison.allocators.iter().enumerate() {
+        for (column, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            let mut values: Vec<f64> = (result.runs.iter())
+                .map(|run| run.latency["malloc"].0.value_at_quantile(quantile) as f64 / common::TICKS_PER_NS)
+                .collect();
+            values.sort_by(f64::total_cmp);
+            let median = f64::midpoint(values[1], values[2]);
+            let shown = cell(row, column);
+            assert!(
+                (shown - median).abs() <= median * 1e-4,
+                "{} {column}: {shown}, not {median}",
+                result.name
+            );
+        }
+    }
+    let order = "[...document.querySelectorAll('#tables table')[0].tBodies[0].rows].map((r) => r.cells[0].textContent)";
+    let before = window.eval(order);
+    window.eval("document.querySelectorAll('#tables table')[0].tHead.querySelectorAll('button')[2].click()");
+    let after = window.eval(order);
+    assert_ne!(before, after, "sorted by the mean");
+    assert_eq!(after[0], "null", "nothing is faster than no allocator");
+}
+
+fn switches_change_the_picture(window: &Window, comparison: &keel_results::Comparison) {
+    let (density, curves) = (picture(&panel(0)), picture("#percentiles"));
+    let before = (window.eval(&density), window.eval(&curves));
+    press(window, "free");
+    let frees = comparison.journal.operations["free"].to_string();
+    window.until(&format!("document.querySelector({:?}).dataset.calls === '{frees}'", panel(0)));
+    assert_ne!(window.eval(&density), before.0);
+    assert_ne!(window.eval(&curves), before.1);
+    press(window, "malloc");
+    assert_eq!(window.eval(&density), before.0, "and back");
+
+    press(window, "by cause");
+    assert_ne!(window.eval(&density), before.0);
+    press(window, "by size");
+    let marked = window.number(&coloured(&panel(0)));
+    press(window, "Slow calls");
+    assert!(window.number(&coloured(&panel(0))) < marked, "without marks there is less");
+    press(window, "Slow calls");
+
+    press(window, "Dark");
+    assert_eq!(window.eval("document.documentElement.dataset.theme"), "dark");
+    assert_ne!(window.eval(&density), before.0);
+    window.screenshot("report-1280-dark.png", true);
+    press(window, "Light");
+
+    let panels = "document.querySelectorAll('#panels .panel').length";
+    let count = window.number(panels);
+    window.eval("document.querySelector('.chip[data-allocator=system]').click()");
+    window.settle();
+    assert_eq!(window.number(panels), count - 1.0);
+    window.eval("document.querySelector('.chip[data-allocator=system]').click()");
+    window.settle();
+}
+
+fn zooming_counts_fewer_calls(window: &Window) {
+    let calls = format!("Number(document.querySelector({:?}).dataset.calls)", panel(1));
+    let all = window.number(&calls);
+    window.tab.find_element(&panel(1)).unwrap().focus().unwrap();
+    for _ in 0..3 {
+        window.tab.press_key("+").unwrap();
+    }
+    window.settle();
+    let zoomed = window.number(&calls);
+    assert!(zoomed > 0.0 && zoomed < all * 0.5, "{zoomed} of {all}");
+    assert!(window.number(&coloured(&panel(1))) > 500.0);
+    let label = window.eval("document.getElementById('memory').getAttribute('aria-label')");
+    assert!(label.as_str().unwrap().contains("Peaks"));
+    drag(window, 0.3, 0.6);
+    let brushed = window.number(&calls);
+    assert!(brushed > 0.0 && brushed < zoomed, "a brush zooms: {brushed} of {zoomed}");
+    press(window, "Show all");
+    assert_eq!(window.number(&calls), all);
+    drag(window, 0.02, 0.14);
+}
+
+/// Drags over a part of the first panel's plot, as a mouse does.
+fn drag(window: &Window, from: f64, to: f64) {
+    let script = format!(
+        "(() => {{ const c = document.querySelector({:?}); const b = c.getBoundingClientRect(); \
+         const fire = (kind, part) => c.dispatchEvent(new PointerEvent(kind, {{ bubbles: true, pointerId: 1, \
+           pointerType: 'mouse', button: 0, clientX: b.left + 50 + (b.width - 58) * part, clientY: b.top + 60 }})); \
+         c.setPointerCapture = () => {{}}; \
+         fire('pointerdown', {from}); fire('pointermove', {to}); fire('pointerup', {to}); }})()",
+        panel(0)
+    );
+    window.eval(&script);
+    window.settle();
+}
+
+#[test]
+fn the_page_is_readable_on_a_phone() {
+    let Some(window) = Window::open(390, 844) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, _) = make_page(folder.path(), 60_000, 3);
+    window.show(&page);
+    window.settle();
+    let overflow =
+        window.number("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    assert_eq!(overflow, 0.0, "nothing sticks out sideways");
+    assert!(window.number(&coloured(&panel(0))) > 1500.0);
+    assert!(window.number(&coloured("#percentiles")) > 200.0);
+    let unnamed = window.eval(
+        "[...document.querySelectorAll('button, canvas[role=img]')] \
+           .filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label'))).map((e) => e.outerHTML)",
+    );
+    assert_eq!(unnamed, serde_json::json!([]), "everything has a name");
+    window.no_problems();
+    window.screenshot("report-390.png", true);
+}

@@ -1,0 +1,209 @@
+//! The page's blocks, read back: no operation is lost, counted twice or put in another place.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use base64::Engine as _;
+use keel_report::{Options, ReportError, build};
+use keel_results::Comparison;
+use serde_json::Value;
+use std::io::Read as _;
+
+/// The text of an element of the page.
+fn element<'a>(html: &'a str, id: &str) -> &'a str {
+    let start = html.find(&format!("id=\"{id}\">")).unwrap_or_else(|| panic!("no element {id}"));
+    let text = &html[start + id.len() + 6..];
+    &text[..text.find("</script>").unwrap()]
+}
+
+fn inflate(html: &str, id: &str) -> Vec<u8> {
+    let packed = base64::engine::general_purpose::STANDARD.decode(element(html, id)).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::ZlibDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// An independent reader of the varints.
+struct Varints<'a>(&'a [u8]);
+
+impl Varints<'_> {
+    fn next(&mut self) -> u64 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = self.0[0];
+            self.0 = &self.0[1..];
+            value |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return value;
+            }
+            shift += 7;
+        }
+    }
+}
+
+/// (column, row, count) of every cell, and the number of calls marked interrupted.
+fn cells(html: &str, id: &str, columns: usize) -> (Vec<(usize, u64, u64)>, u64) {
+    let bytes = inflate(html, id);
+    let mut stream = Varints(&bytes);
+    let lengths: Vec<u64> = (0..columns).map(|_| stream.next()).collect();
+    let mut cells = Vec::new();
+    for (column, length) in lengths.iter().enumerate() {
+        let mut row = 0;
+        for _ in 0..*length {
+            row += stream.next();
+            cells.push((column, row, 0));
+        }
+    }
+    cells.iter_mut().for_each(|cell| cell.2 = stream.next());
+    stream.0 = &stream.0[cells.len()..];
+    for _ in &cells {
+        stream.next();
+    }
+    let interrupted = cells.iter().map(|_| stream.next()).sum();
+    assert!(stream.0.is_empty(), "nothing is left over");
+    (cells, interrupted)
+}
+
+fn page(folder: &std::path::Path, max_cells: usize) -> (String, Value) {
+    let report = build(folder, Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
+    let facts = serde_json::from_str(element(&report.html, "facts")).unwrap();
+    (report.html, facts)
+}
+
+#[test]
+fn every_call_is_in_the_cell_where_it_belongs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, comparison) = common::write(folder.path(), 60_000, 2, 1);
+    for max_cells in [usize::MAX, 20_000] {
+        let (html, facts) = page(folder.path(), max_cells);
+        let columns = facts["columns"].as_u64().unwrap() as usize;
+        assert_eq!(columns == 16384, max_cells == usize::MAX);
+        for (index, result) in comparison.allocators.iter().enumerate() {
+            check_run(folder.path(), &html, &facts, index, result, &journal, columns);
+        }
+    }
+}
+
+/// Ticks and causes of an allocator's kept run.
+fn measured(folder: &std::path::Path, result: &keel_results::AllocatorResult) -> (Vec<u32>, Vec<u8>) {
+    let path = folder.join(result.runs[0].raw.as_ref().unwrap());
+    let mut reader = keel_results::raw::RunReader::open(&path).unwrap();
+    let (mut ticks, mut cause) = (Vec::new(), Vec::new());
+    while let Some(rows) = reader.next_rows().unwrap() {
+        ticks.extend_from_slice(rows.ticks);
+        cause.extend_from_slice(rows.cause);
+    }
+    (ticks, cause)
+}
+
+fn check_run(
+    folder: &std::path::Path,
+    html: &str,
+    facts: &Value,
+    index: usize,
+    result: &keel_results::AllocatorResult,
+    journal: &common::Journal,
+    columns: usize,
+) {
+    let (ticks, cause) = measured(folder, result);
+    for code in 0..4u8 {
+        let name = common::NAMES[usize::from(code)];
+        let (cells, interrupted) = cells(html, &format!("tiles-{index}-{name}"), columns);
+        let mut expected = std::collections::BTreeMap::new();
+        let mut hit = 0;
+        for row in (0..journal.op.len()).filter(|row| journal.op[*row] == code) {
+            let column =
+                (u128::from(journal.time[row]) * columns as u128 / u128::from(journal.span)) as usize;
+            let ns = (f64::from(ticks[row]) / common::TICKS_PER_NS).max(1.0);
+            *expected.entry((column, (ns.log2() * 12.0).floor() as u64)).or_insert(0u64) += 1;
+            hit += u64::from(cause[row] & 1 != 0);
+        }
+        let found: std::collections::BTreeMap<_, _> =
+            cells.iter().map(|cell| ((cell.0, cell.1), cell.2)).collect();
+        assert_eq!(found, expected, "{} {name}", result.name);
+        assert_eq!(interrupted, hit);
+        assert_eq!(facts["allocators"][index]["tiles"][name]["calls"], journal.count(code));
+    }
+}
+
+#[test]
+fn frames_hold_all_the_time_inside_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, comparison) = common::write(folder.path(), 30_000, 1, 1);
+    let (html, _) = page(folder.path(), usize::MAX);
+    let bytes = inflate(&html, "frames-0");
+    let mut stream = Varints(&bytes);
+    let sums: Vec<u64> = (0..=journal.frames.len()).map(|_| stream.next()).collect();
+    let (ticks, _) = measured(folder.path(), &comparison.allocators[0]);
+    let mut expected = vec![0u64; sums.len()];
+    for (frame, ticks) in journal.frame.iter().zip(ticks) {
+        expected[*frame as usize] += u64::from(ticks);
+    }
+    let expected: Vec<u64> =
+        expected.iter().map(|ticks| (*ticks as f64 / common::TICKS_PER_NS).round() as u64).collect();
+    assert_eq!(sums, expected);
+}
+
+#[test]
+fn every_outlier_is_a_mark_with_its_details() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, comparison) = common::write(folder.path(), 50_000, 1, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    let outliers = &comparison.allocators[0].runs[0].outliers;
+    let count = facts["allocators"][0]["outlier_count"].as_u64().unwrap() as usize;
+    assert_eq!(count, outliers.len());
+    assert!(count > 20);
+    let bytes = inflate(&html, "outliers-0");
+    let mut stream = Varints(&bytes);
+    let mut time = 0;
+    let times: Vec<u64> = (0..count)
+        .map(|_| {
+            time += stream.next();
+            time
+        })
+        .collect();
+    stream.0 = &stream.0[count..];
+    let sizes: Vec<u64> = (0..count).map(|_| stream.next()).collect();
+    let mut rows: Vec<usize> = outliers.iter().map(|outlier| outlier.row as usize).collect();
+    rows.sort_unstable();
+    assert_eq!(times, rows.iter().map(|row| journal.time[*row]).collect::<Vec<_>>());
+    assert_eq!(sizes, rows.iter().map(|row| journal.size[*row]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_comparison_without_raw_rows_still_has_its_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, mut comparison) = common::write(folder.path(), 5_000, 2, 2);
+    let runs = comparison.allocators.iter_mut().flat_map(|result| &mut result.runs);
+    runs.for_each(|run| run.raw = None);
+    comparison.save(folder.path()).unwrap();
+    let (_, facts) = page(folder.path(), 1000);
+    assert_eq!(facts["columns"], 0);
+    assert!(facts["allocators"][0]["operations"]["malloc"]["percentiles"]["p50"][0].as_f64().unwrap() > 10.0);
+    assert!(facts["allocators"][0]["memory"].as_array().unwrap().len() > 500);
+}
+
+#[test]
+fn odd_folders_are_refused_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = || -> ReportError {
+        build(folder.path(), Options::default(), &|_, _| {}).expect_err("must be refused")
+    };
+    assert!(refused().to_string().contains("no result folder"), "{}", refused());
+    Comparison::default().save(folder.path()).unwrap();
+    assert!(refused().to_string().contains("holds no run"), "{}", refused());
+
+    let (journal, mut comparison) = common::write(folder.path(), 3_000, 1, 1);
+    let run = folder.path().join("run-keel-0.parquet");
+    std::fs::write(&run, b"PAR1").unwrap();
+    assert!(refused().to_string().contains("run-keel-0.parquet"), "{}", refused());
+    let mut writer = keel_results::raw::RunWriter::create(&run).unwrap();
+    writer.write(keel_results::raw::RunRows { start: &[0], ticks: &[1], cause: &[0] }).unwrap();
+    writer.finish().unwrap();
+    let expected = format!("1 rows, but operations.parquet has {}", journal.op.len());
+    assert!(refused().to_string().contains(&expected), "{}", refused());
+
+    comparison.clock.ticks_per_ns = 0.0;
+    comparison.save(folder.path()).unwrap();
+    assert!(refused().to_string().contains("no frequency"), "{}", refused());
+}
