@@ -1,1 +1,3 @@
 //! The table of allocators that the player can drive.
+
+pub mod table;

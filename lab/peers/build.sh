@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds every peer allocator and puts it, as NAME.so, into the folder given (build/lib/keel/peers by default).
+# A peer that cannot be built leaves NAME.unavailable with the reason instead, which `keel allocators` shows; the
+# others go on. Exits with failure only if no peer at all could be built.
+#
+#   lab/peers/build.sh [FOLDER] [NAME...]
+set -uo pipefail
+peers=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$peers/../.." && pwd)
+output=${1:-$root/build/lib/keel/peers}
+shift || true
+target=${KEEL_PEERS_TARGET:-$root/build/peers}
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+    for manifest in "$peers"/*/Cargo.toml; do names+=("$(basename "$(dirname "$manifest")")"); done
+fi
+mkdir -p "$output" "$target" || exit 1
+
+built=0
+for index in "${!names[@]}"; do
+    name=${names[$index]}
+    printf 'peer %d/%d: %s\n' $((index + 1)) ${#names[@]} "$name" >&2
+    log=$target/$name.log
+    # One target folder for all: what they share (libc, cc) is compiled once.
+    if (cd "$peers/$name" && cargo build --release --locked --target-dir "$target") >"$log" 2>&1; then
+        # Renamed into place, so that a replay that runs meanwhile never maps half a library.
+        cp "$target/release/libkeel_peer_$name.so" "$output/.$name.so" &&
+            mv "$output/.$name.so" "$output/$name.so" && rm -f "$output/$name.unavailable" && built=$((built + 1))
+    else
+        reason=$(grep -m1 -E '^(error|CMake Error|  .*[Ee]rror)' "$log" || tail -n1 "$log")
+        printf 'it could not be built: %s (the whole story: %s)\n' "$reason" "$log" >"$output/$name.unavailable"
+        rm -f "$output/$name.so"
+        printf 'peer %s: %s' "$name" "$(cat "$output/$name.unavailable")" >&2
+        printf '\n' >&2
+    fi
+done
+[ "$built" -gt 0 ]

@@ -1,0 +1,56 @@
+//! mimalloc, as a peer. The package `mimalloc2` includes this file too: the same functions, an older generation.
+
+#[allow(dead_code, reason = "the player's side of the file")]
+#[path = "../../../allocators/src/table.rs"]
+mod table;
+
+use libmimalloc_sys as mi;
+use std::ffi::{c_char, c_int, c_void};
+
+// What the crate itself declares only with its feature `extended`, which also compiles more of the library.
+unsafe extern "C" {
+    fn mi_version() -> c_int;
+    fn mi_calloc(count: usize, size: usize) -> *mut c_void;
+    fn mi_usable_size(block: *const c_void) -> usize;
+}
+
+unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: takes nothing, returns a constant.
+    let number = unsafe { mi_version() };
+    // Major, then two digits of minor and two of patch; three single digits before 3.3 and 2.3.
+    let [major, minor, patch] = match number {
+        10_000.. => [number / 10_000, number / 100 % 100, number % 100],
+        _ => [number / 100, number / 10 % 10, number % 10],
+    };
+    let text = format!("{major}.{minor}.{patch} ({})", env!("PEER_CRATE"));
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text(&text, buffer, bytes) }
+}
+
+unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
+    // SAFETY: as the caller vouches; only the order of the arguments differs.
+    unsafe { mi::mi_malloc_aligned(size, alignment) }
+}
+
+unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
+    // SAFETY: as the caller vouches.
+    unsafe { mi_usable_size(block) }
+}
+
+/// See `table.rs`.
+#[unsafe(no_mangle)]
+pub static keel_peer: table::Table = table::Table {
+    abi: table::ABI,
+    reserved: 0,
+    version,
+    malloc: mi::mi_malloc,
+    free: mi::mi_free,
+    calloc: mi_calloc,
+    realloc: mi::mi_realloc,
+    aligned,
+    usable_size: Some(usable_size),
+    init: None,
+    thread_init: None,
+    thread_exit: None,
+    teardown: None,
+};

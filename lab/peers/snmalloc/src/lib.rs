@@ -1,0 +1,41 @@
+//! snmalloc, as a peer.
+
+#[allow(dead_code, reason = "the player's side of the file")]
+#[path = "../../../allocators/src/table.rs"]
+mod table;
+
+use snmalloc_sys as sn;
+use std::ffi::{c_char, c_void};
+
+unsafe extern "C" {
+    fn sn_memalign(alignment: usize, size: usize) -> *mut c_void;
+}
+
+unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
+    // snmalloc tells no version of its own; the crate follows the library's releases.
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
+}
+
+unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
+    // SAFETY: as the caller vouches.
+    unsafe { sn::sn_malloc_usable_size(block.cast_const()) }
+}
+
+/// See `table.rs`.
+#[unsafe(no_mangle)]
+pub static keel_peer: table::Table = table::Table {
+    abi: table::ABI,
+    reserved: 0,
+    version,
+    malloc: sn::sn_malloc,
+    free: sn::sn_free,
+    calloc: sn::sn_calloc,
+    realloc: sn::sn_realloc,
+    aligned: sn_memalign,
+    usable_size: Some(usable_size),
+    init: None,
+    thread_init: None,
+    thread_exit: None,
+    teardown: None,
+};

@@ -1,0 +1,96 @@
+//! One step of a thread.
+
+use crate::Plain;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Allocate `argument` bytes into `slot`.
+    Malloc = 0,
+    /// Free the object in `slot`.
+    Free = 1,
+    /// Like malloc, zeroed.
+    Calloc = 2,
+    /// Resize the object in `slot` to `argument` bytes; it stays in that slot, with a new tag.
+    Realloc = 3,
+    /// Like malloc, at a multiple of the alignment.
+    Aligned = 4,
+    /// Not timed: wait until the tag of `slot` is `argument`. Stands before a step that uses an object of another thread.
+    Await = 5,
+    /// Not timed: `argument` is the upper half of the next step's size. Stands before sizes of 4 GiB and more.
+    High = 6,
+}
+
+/// A step in 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Op {
+    /// Row of `operations.parquet`; for `Await` and `High` that of the step they serve. Rises within a thread.
+    pub row: u32,
+    /// Index of the object's slot.
+    pub slot: u32,
+    /// See [`Kind`].
+    pub argument: u32,
+    kind: u8,
+    align_log2: u8,
+    reserved: u16,
+}
+
+const _: () = assert!(size_of::<Op>() == 16);
+
+// SAFETY: integers only, no padding, every bit pattern is an Op.
+unsafe impl Plain for Op {}
+
+impl Op {
+    /// A step; `align` is a power of two, or 0 where the operation names none.
+    pub fn new(kind: Kind, row: u32, slot: u32, argument: u32, align: u64) -> Op {
+        debug_assert!(align == 0 || align.is_power_of_two());
+        let align_log2 = if align == 0 { 0 } else { align.trailing_zeros() as u8 };
+        Op { row, slot, argument, kind: kind as u8, align_log2, reserved: 0 }
+    }
+
+    /// What it does. Memory that no [`crate::PlanWriter`] wrote reads as a malloc.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.kind {
+            1 => Kind::Free,
+            2 => Kind::Calloc,
+            3 => Kind::Realloc,
+            4 => Kind::Aligned,
+            5 => Kind::Await,
+            6 => Kind::High,
+            _ => Kind::Malloc,
+        }
+    }
+
+    /// Whether the step is a call of the allocator, so that a [`crate::Record`] belongs to it.
+    #[inline]
+    pub fn is_timed(self) -> bool {
+        self.kind <= Kind::Aligned as u8
+    }
+
+    /// The alignment asked for; 1 where none was named.
+    #[inline]
+    pub fn align(self) -> usize {
+        1usize << (self.align_log2 & 63)
+    }
+}
+
+impl Kind {
+    /// The name of the timed kinds in results, as in the journal.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Malloc => "malloc",
+            Kind::Free => "free",
+            Kind::Calloc => "calloc",
+            Kind::Realloc => "realloc",
+            Kind::Aligned => "aligned",
+            Kind::Await => "await",
+            Kind::High => "high",
+        }
+    }
+
+    /// The timed kinds, by number.
+    pub const TIMED: [Kind; 5] = [Kind::Malloc, Kind::Free, Kind::Calloc, Kind::Realloc, Kind::Aligned];
+}

@@ -1,0 +1,209 @@
+//! The plan: what each thread is to do.
+
+use crate::{Op, Plain, SharedError, SharedMemory};
+use std::os::fd::OwnedFd;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"keelplan");
+const VERSION: u32 = 1;
+
+/// The first bytes of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Header {
+    magic: u64,
+    version: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Steps, timed or not.
+    pub steps: u64,
+    /// Timed steps = rows of `operations.parquet`.
+    pub rows: u64,
+    /// Slots used.
+    pub slots: u32,
+    /// See [`crate::SKEW_ROWS`].
+    pub skew: u32,
+    /// The most threads that were alive at once, by first and last operation: as many must be able to run.
+    pub alive: u32,
+    /// 1 if there is a schedule.
+    pub paced: u32,
+}
+
+/// What one thread does: its part of the steps and of the records.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Thread {
+    /// Index of its first step.
+    pub first_step: u64,
+    /// Number of steps.
+    pub steps: u64,
+    /// Index of its first record, and of its first time in the schedule.
+    pub first_record: u64,
+    /// Number of timed steps.
+    pub records: u64,
+}
+
+// SAFETY: integers without padding.
+unsafe impl Plain for Header {}
+// SAFETY: integers without padding.
+unsafe impl Plain for Thread {}
+
+/// How large a plan is to be.
+#[derive(Clone, Debug, Default)]
+pub struct PlanShape {
+    /// Steps and timed steps of each thread.
+    pub threads: Vec<(u64, u64)>,
+    /// See [`Header`].
+    pub slots: u32,
+    /// See [`Header`].
+    pub alive: u32,
+    /// Whether each timed step has a time.
+    pub paced: bool,
+}
+
+/// A mapped plan.
+#[derive(Debug)]
+pub struct Plan {
+    memory: SharedMemory,
+    header: Header,
+}
+
+/// Fills a plan, thread by thread or in any order of threads, each thread's steps in their order.
+pub struct PlanWriter {
+    plan: Plan,
+    written: Vec<(u64, u64)>,
+}
+
+impl Header {
+    fn threads_at() -> usize {
+        4096
+    }
+
+    fn steps_at(&self) -> usize {
+        (Self::threads_at() + self.threads as usize * size_of::<Thread>()).next_multiple_of(4096)
+    }
+
+    fn schedule_at(&self) -> usize {
+        (self.steps_at() + self.steps as usize * size_of::<Op>()).next_multiple_of(4096)
+    }
+
+    fn bytes(&self) -> usize {
+        self.schedule_at() + if self.paced == 1 { self.rows as usize * 8 } else { 0 }
+    }
+}
+
+impl Plan {
+    /// Maps a plan that was handed over.
+    pub fn open(descriptor: OwnedFd) -> Result<Plan, SharedError> {
+        let memory = SharedMemory::open("the plan", descriptor)?;
+        let foreign = SharedError::Foreign { what: "plan" };
+        let Some(header) = memory.slice::<Header>(0, 1).map(|headers| headers[0]) else { return Err(foreign) };
+        if header.magic != MAGIC || header.version != VERSION || memory.bytes() < header.bytes() {
+            return Err(foreign);
+        }
+        Ok(Plan { memory, header })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The memory, to hand to a player.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// The threads.
+    pub fn threads(&self) -> &[Thread] {
+        self.memory.slice(Header::threads_at(), self.header.threads as usize).unwrap_or_default()
+    }
+
+    /// The steps of a thread.
+    pub fn steps(&self, thread: &Thread) -> &[Op] {
+        let at = self.header.steps_at() + thread.first_step as usize * size_of::<Op>();
+        self.memory.slice(at, thread.steps as usize).unwrap_or_default()
+    }
+
+    /// The time of each timed step of a thread, ns since the run's start; None at pace `max`.
+    pub fn schedule(&self, thread: &Thread) -> Option<&[u64]> {
+        if self.header.paced == 0 {
+            return None;
+        }
+        self.memory
+            .slice(self.header.schedule_at() + thread.first_record as usize * 8, thread.records as usize)
+    }
+}
+
+impl PlanWriter {
+    /// Room for a plan of this shape.
+    pub fn create(shape: &PlanShape) -> Result<PlanWriter, SharedError> {
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION,
+            threads: shape.threads.len() as u32,
+            steps: shape.threads.iter().map(|&(steps, _)| steps).sum(),
+            rows: shape.threads.iter().map(|&(_, records)| records).sum(),
+            slots: shape.slots,
+            skew: crate::SKEW_ROWS,
+            alive: shape.alive,
+            paced: u32::from(shape.paced),
+        };
+        let memory = SharedMemory::create("the plan", header.bytes())?;
+        let plan = Plan { memory, header };
+        let (mut first_step, mut first_record) = (0, 0);
+        for (index, &(steps, records)) in shape.threads.iter().enumerate() {
+            plan.put(
+                Header::threads_at() + index * size_of::<Thread>(),
+                Thread { first_step, steps, first_record, records },
+            );
+            first_step += steps;
+            first_record += records;
+        }
+        Ok(PlanWriter { plan, written: vec![(0, 0); shape.threads.len()] })
+    }
+
+    /// Appends a step to a thread; `time` is its place in the schedule (ns), ignored without one or for untimed steps.
+    ///
+    /// # Panics
+    /// If the thread would get more steps than the shape said.
+    pub fn push(&mut self, thread: usize, op: Op, time: u64) {
+        let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
+        let (steps, records) = &mut self.written[thread];
+        assert!(*steps < entry.steps, "thread {thread} has more steps than were counted");
+        let step = (entry.first_step + *steps) as usize;
+        *steps += 1;
+        self.plan.put(header.steps_at() + step * size_of::<Op>(), op);
+        if op.is_timed() {
+            assert!(*records < entry.records, "thread {thread} has more timed steps than were counted");
+            let record = (entry.first_record + *records) as usize;
+            *records += 1;
+            if header.paced == 1 {
+                self.plan.put(header.schedule_at() + record * 8, time);
+            }
+        }
+    }
+
+    /// The plan, complete; `slots` is how many it turned out to need.
+    ///
+    /// # Panics
+    /// If a thread has fewer steps than the shape said.
+    pub fn finish(mut self, slots: u32) -> Plan {
+        for (entry, written) in self.plan.threads().iter().zip(&self.written) {
+            assert!((entry.steps, entry.records) == *written, "steps written and counted agree");
+        }
+        self.plan.header.slots = slots;
+        self.plan.put(0, self.plan.header);
+        self.plan
+    }
+}
+
+impl Plan {
+    fn put<T: Plain>(&self, offset: usize, value: T) {
+        let place = self.memory.part::<T>(offset, 1);
+        debug_assert!(place.is_some(), "inside the plan by construction");
+        if let Some(place) = place {
+            // SAFETY: in bounds and aligned; only the writer of the plan, which owns it, comes here.
+            unsafe { place.write(value) }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What the player hands back, and the orders that it gets beside the plan.
+
+use crate::{Header, Plain, SharedError, SharedMemory};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"keelruns");
+/// How many empty pairs of clock readings are kept.
+pub const EMPTY_PAIRS: usize = 1 << 15;
+
+/// How the plan is to be executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// 0 none, 1 first byte, 2 a byte in every page, 3 all bytes.
+    pub touch: u8,
+    /// Whether touching counts as a part of the call.
+    pub touch_inside: bool,
+    /// Fill each block with a pattern of its own and check it when it is freed.
+    pub verify: bool,
+}
+
+/// How far the player has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub enum State {
+    /// Preparing.
+    Loading,
+    /// The clock runs.
+    Running,
+    /// All threads have ended; the results are complete.
+    Done,
+    /// It gave up; [`Control::message`] says why.
+    Failed,
+}
+
+/// The first page of the results. Atomics, because both processes look at them while the other writes.
+#[repr(C)]
+pub struct Control {
+    magic: AtomicU64,
+    touch: AtomicU32,
+    touch_inside: AtomicU32,
+    verify: AtomicU32,
+    state: AtomicU32,
+    /// The player's clock: 1 TSC (or the architecture's counter), 2 CLOCK_MONOTONIC.
+    pub clock: AtomicU32,
+    /// Whether interrupted calls can be told: 1 yes, 2 no.
+    pub interruptions: AtomicU32,
+    /// Whether the result arrays are locked in memory: 1 yes, 2 no.
+    pub locked: AtomicU32,
+    reserved: AtomicU32,
+    /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
+    pub start_ticks: AtomicU64,
+    /// See `start_ticks`.
+    pub start_ns: AtomicU64,
+    /// Anonymous resident bytes of the player, all prepared, before the allocator was loaded.
+    pub baseline_bytes: AtomicU64,
+    /// Calls that returned no memory, and the row of the first.
+    pub refused: AtomicU64,
+    /// See `refused`.
+    pub first_refused: AtomicU64,
+    /// Under `verify`: blocks whose contents had changed, and the row that found the first.
+    pub corrupt: AtomicU64,
+    /// See `corrupt`.
+    pub first_corrupt: AtomicU64,
+    message: [AtomicU8; 1024],
+}
+
+/// What a thread tells about itself.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct ThreadState {
+    /// The row of its next step, `u32::MAX` when it is done: on a line of its own, since other threads look at it.
+    pub next_row: AtomicU32,
+    reserved: [AtomicU32; 31],
+    /// Ticks since the run's start: start of its first call, end of its last.
+    pub first_ticks: AtomicU64,
+    /// See `first_ticks`.
+    pub last_ticks: AtomicU64,
+    /// Ticks spent waiting for objects of other threads.
+    pub waited_ticks: AtomicU64,
+    /// Ticks spent waiting because it was too far ahead.
+    pub held_ticks: AtomicU64,
+    /// CPU time, ns.
+    pub cpu_ns: AtomicU64,
+    /// Page faults while replaying.
+    pub minor_faults: AtomicU64,
+    /// See `minor_faults`.
+    pub major_faults: AtomicU64,
+    /// Context switches while replaying.
+    pub voluntary_switches: AtomicU64,
+    /// See `voluntary_switches`.
+    pub involuntary_switches: AtomicU64,
+    reserved_end: [AtomicU64; 7],
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Record {
+    /// Ticks since the run's start.
+    pub start: u64,
+    /// Ticks inside, capped at `u32::MAX`.
+    pub ticks: u32,
+    /// Set of `CAUSE_*` bits of the result format.
+    pub cause: u32,
+}
+
+// SAFETY: atomics without padding (three pairs of u32 fill their words; see the size below).
+unsafe impl Plain for Control {}
+// SAFETY: atomics without padding.
+unsafe impl Plain for ThreadState {}
+// SAFETY: integers without padding.
+unsafe impl Plain for Record {}
+const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
+const _: () = assert!(size_of::<Control>() == 8 + 8 * 4 + 7 * 8 + 1024);
+
+/// The thread was preempted, migrated, signalled, or slept during the call.
+pub const CAUSE_INTERRUPTED: u32 = 1;
+/// The call took page faults.
+pub const CAUSE_FAULT: u32 = 2;
+/// The call made system calls (seen only where one of them slept).
+pub const CAUSE_SYSCALL: u32 = 4;
+/// Whether it was interrupted could not be told.
+pub const CAUSE_INTERRUPTED_UNKNOWN: u32 = 8;
+
+/// Mapped results.
+#[derive(Debug)]
+pub struct Results {
+    memory: SharedMemory,
+    threads: usize,
+    rows: usize,
+}
+
+impl Results {
+    fn states_at() -> usize {
+        4096
+    }
+
+    fn pairs_at(threads: usize) -> usize {
+        (Self::states_at() + threads * size_of::<ThreadState>()).next_multiple_of(4096)
+    }
+
+    fn records_at(threads: usize) -> usize {
+        Self::pairs_at(threads) + EMPTY_PAIRS * 4
+    }
+
+    fn bytes(threads: usize, rows: usize) -> usize {
+        Self::records_at(threads) + rows * size_of::<Record>()
+    }
+
+    /// Room for the results of a plan.
+    pub fn create(header: &Header) -> Result<Results, SharedError> {
+        let (threads, rows) = (header.threads as usize, header.rows as usize);
+        let memory = SharedMemory::create("the results", Self::bytes(threads, rows))?;
+        Ok(Results { memory, threads, rows })
+    }
+
+    /// Maps results that were handed over with their plan.
+    pub fn open(descriptor: OwnedFd, header: &Header) -> Result<Results, SharedError> {
+        let (threads, rows) = (header.threads as usize, header.rows as usize);
+        let memory = SharedMemory::open("the results", descriptor)?;
+        let results = Results { memory, threads, rows };
+        if results.memory.bytes() < Self::bytes(threads, rows) || results.control().magic.load(Relaxed) != MAGIC
+        {
+            return Err(SharedError::Foreign { what: "result memory" });
+        }
+        Ok(results)
+    }
+
+    /// Makes ready for the next run. Records need no clearing: a run that succeeds writes every one of them.
+    pub fn reset(&self, orders: Orders) {
+        let bytes = Self::pairs_at(self.threads);
+        if let Some(start) = self.memory.part::<u64>(0, bytes / 8) {
+            // SAFETY: inside the mapping; no player runs now, so nobody else looks.
+            unsafe { std::ptr::write_bytes(start, 0, bytes / 8) }
+        }
+        let control = self.control();
+        control.touch.store(u32::from(orders.touch), Relaxed);
+        control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
+        control.verify.store(u32::from(orders.verify), Relaxed);
+        control.magic.store(MAGIC, Relaxed);
+    }
+
+    /// The memory, to hand to a player.
+    pub fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    /// The first page.
+    ///
+    /// # Panics
+    /// Never: both constructors make the memory large enough for it.
+    pub fn control(&self) -> &Control {
+        let control = self.memory.slice::<Control>(0, 1);
+        &control.expect("the first page is always there")[0]
+    }
+
+    /// One state for each thread of the plan.
+    pub fn states(&self) -> &[ThreadState] {
+        self.memory.slice(Self::states_at(), self.threads).unwrap_or_default()
+    }
+
+    /// Ticks of empty pairs of clock readings; written before the run.
+    pub fn empty_pairs(&self) -> &[AtomicU32] {
+        self.memory.slice(Self::pairs_at(self.threads), EMPTY_PAIRS).unwrap_or_default()
+    }
+
+    /// The records `first..first + count`. To be read when the player has ended.
+    pub fn records(&self, first: u64, count: u64) -> &[Record] {
+        let at = Self::records_at(self.threads) + first as usize * size_of::<Record>();
+        self.memory.slice(at, count as usize).unwrap_or_default()
+    }
+
+    /// The same, to be written by the thread that owns them; None if there are not so many.
+    pub fn records_mut(&self, first: u64, count: u64) -> Option<*mut Record> {
+        let at = Self::records_at(self.threads) + first as usize * size_of::<Record>();
+        let end = first.checked_add(count)?;
+        (end <= self.rows as u64).then(|| self.memory.part(at, count as usize)).flatten()
+    }
+}
+
+// SAFETY: an atomic integer.
+unsafe impl Plain for AtomicU32 {}
+
+impl Control {
+    /// How the plan is to be executed.
+    pub fn orders(&self) -> Orders {
+        Orders {
+            touch: self.touch.load(Relaxed) as u8,
+            touch_inside: self.touch_inside.load(Relaxed) != 0,
+            verify: self.verify.load(Relaxed) != 0,
+        }
+    }
+
+    /// How far the player has come.
+    pub fn state(&self) -> State {
+        match self.state.load(std::sync::atomic::Ordering::Acquire) {
+            0 => State::Loading,
+            1 => State::Running,
+            2 => State::Done,
+            _ => State::Failed,
+        }
+    }
+
+    /// Says how far it has come; what was written before is seen by whoever sees this.
+    pub fn set_state(&self, state: State) {
+        self.state.store(state as u32, std::sync::atomic::Ordering::Release);
+    }
+
+    /// Gives up, with a sentence for people.
+    pub fn fail(&self, message: &str) {
+        for (place, byte) in self.message.iter().zip(message.bytes().take(self.message.len() - 1)) {
+            place.store(byte, Relaxed);
+        }
+        self.set_state(State::Failed);
+    }
+
+    /// Why it gave up.
+    pub fn message(&self) -> String {
+        let bytes: Vec<u8> =
+            self.message.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Control").field("state", &self.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! Memory that two processes see.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Types that may be read from memory which another process wrote.
+///
+/// # Safety
+/// Any bytes must form a valid value, and there must be no padding. Types with interior mutability must be atomics.
+pub unsafe trait Plain {}
+
+// SAFETY: integers.
+unsafe impl Plain for u32 {}
+// SAFETY: integers.
+unsafe impl Plain for u64 {}
+
+/// What can go wrong with shared memory.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedError {
+    /// The kernel refused memory; what it was for, how much, and what it said.
+    #[error("cannot get {bytes} bytes of shared memory for {what}: {source}")]
+    Refused {
+        /// What the memory was for.
+        what: &'static str,
+        /// How much.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The memory does not hold what it should: two versions of Keel are mixed.
+    #[error("the {what} was written by another version of Keel: build all of Keel anew")]
+    Foreign {
+        /// Plan or results.
+        what: &'static str,
+    },
+}
+
+/// A mapped memory file. The mapping ends with the value; the memory, with the last process that holds its descriptor.
+#[derive(Debug)]
+pub struct SharedMemory {
+    base: NonNull<u8>,
+    bytes: usize,
+    descriptor: OwnedFd,
+}
+
+// SAFETY: a mapping is bound to no thread; all that is shared in it is reached through atomics or by one owner.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// A zeroed memory file of `bytes` bytes, not yet backed by pages.
+    pub fn create(what: &'static str, bytes: usize) -> Result<SharedMemory, SharedError> {
+        let refused = |source| SharedError::Refused { what, bytes, source };
+        // SAFETY: a constant name; the result is checked.
+        let descriptor = unsafe { libc::memfd_create(c"keel".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(refused(io::Error::last_os_error()));
+        }
+        // SAFETY: a fresh descriptor that nothing else owns.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let file = File::from(descriptor);
+        file.set_len(bytes as u64).map_err(refused)?;
+        Self::map(what, OwnedFd::from(file), bytes, 0)
+    }
+
+    /// Maps a memory file that was handed over as a descriptor, all of its pages present for writing.
+    pub fn open(what: &'static str, descriptor: OwnedFd) -> Result<SharedMemory, SharedError> {
+        let file = File::from(descriptor);
+        let length = file.metadata().map_err(|source| SharedError::Refused { what, bytes: 0, source })?.len();
+        Self::map(what, OwnedFd::from(file), length as usize, libc::MAP_POPULATE)
+    }
+
+    fn map(
+        what: &'static str,
+        descriptor: OwnedFd,
+        bytes: usize,
+        flags: i32,
+    ) -> Result<SharedMemory, SharedError> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | flags;
+        // SAFETY: a fresh mapping of a file that we hold; the result is checked.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, flags, descriptor.as_raw_fd(), 0)
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(SharedMemory { base, bytes, descriptor })
+            }
+            _ => Err(SharedError::Refused { what, bytes, source: io::Error::last_os_error() }),
+        }
+    }
+
+    /// Keeps the pages in memory, if the process may lock that much. Returns whether it may.
+    pub fn lock(&self) -> bool {
+        // SAFETY: our own mapping.
+        unsafe { libc::mlock(self.base.as_ptr().cast(), self.bytes) == 0 }
+    }
+
+    /// The descriptor, to hand to a child.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Bytes mapped.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// `count` values at `offset`; None if they do not lie wholly inside, or not aligned.
+    pub fn slice<T: Plain>(&self, offset: usize, count: usize) -> Option<&[T]> {
+        let pointer = self.part::<T>(offset, count)?;
+        // SAFETY: in bounds and aligned (checked by `part`), valid for any bytes by `Plain`.
+        Some(unsafe { std::slice::from_raw_parts(pointer, count) })
+    }
+
+    /// The same, as a pointer that may be written through by whoever owns that part by agreement.
+    pub fn part<T: Plain>(&self, offset: usize, count: usize) -> Option<*mut T> {
+        let end = count.checked_mul(size_of::<T>())?.checked_add(offset)?;
+        // SAFETY: `offset <= end <= bytes`, the size of the mapping.
+        let pointer =
+            if end <= self.bytes { unsafe { self.base.as_ptr().add(offset) } } else { return None };
+        (pointer.addr() % align_of::<T>() == 0).then_some(pointer.cast::<T>())
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and every borrow of it has ended.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes.max(1)) };
+    }
+}

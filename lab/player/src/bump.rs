@@ -1,0 +1,60 @@
+//! The player's own memory: a pointer that only moves forward, on mappings that no allocator under test knows of.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::UnsafeCell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const CHUNK: usize = 1 << 20;
+
+/// The player's global allocator. Thread-safe; nothing is ever given back (the player lives for one run).
+pub struct Bump {
+    busy: AtomicBool,
+    /// Next free address and end of the current chunk; touched only by the thread that set `busy`.
+    room: UnsafeCell<(usize, usize)>,
+}
+
+// SAFETY: `busy` lets one thread at a time at `room`.
+unsafe impl Sync for Bump {}
+
+impl Bump {
+    /// Without a mapping yet.
+    pub const fn new() -> Bump {
+        Bump { busy: AtomicBool::new(false), room: UnsafeCell::new((0, 0)) }
+    }
+
+    fn take(room: &mut (usize, usize), layout: Layout) -> *mut u8 {
+        let start = room.0.next_multiple_of(layout.align());
+        let Some(end) = start.checked_add(layout.size()) else { return null_mut() };
+        if room.0 != 0 && end <= room.1 {
+            room.0 = end;
+            return start as *mut u8;
+        }
+        let bytes = layout.size().saturating_add(layout.align()).saturating_add(CHUNK);
+        let Some(chunk) = crate::own::anonymous(bytes, 0) else { return null_mut() };
+        let start = chunk.as_ptr().addr().next_multiple_of(layout.align());
+        *room = (start + layout.size(), chunk.as_ptr().addr() + bytes);
+        start as *mut u8
+    }
+}
+
+impl Default for Bump {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// SAFETY: every block is a part of a mapping that no other block has.
+unsafe impl GlobalAlloc for Bump {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        while self.busy.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        // SAFETY: only the holder of `busy` is here.
+        let block = Self::take(unsafe { &mut *self.room.get() }, layout);
+        self.busy.store(false, Ordering::Release);
+        block
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}

@@ -1,0 +1,190 @@
+//! `keel-player`: started by `keel compare`, one fresh process for each run; not for people.
+//!
+//! ```text
+//! keel-player TARGET                  plan at descriptor 3, results at 4
+//! keel-player --describe TARGET       prints the allocator's version
+//! ```
+
+use keel_plan::{Plan, Results, Slot, State, Thread};
+use keel_player::clock::{self, Clock, Counter, Monotonic};
+use keel_player::interruption::{self, Flag};
+use keel_player::perform::{Part, empty_pair};
+use keel_player::wait_settings;
+use keel_player::{bump::Bump, own, target, threads};
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+
+#[global_allocator]
+static OWN: Bump = Bump::new();
+
+static GATE: threads::Gate = threads::Gate::new();
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let outcome = match arguments.as_slice() {
+        [flag, name] if flag == "--describe" => describe(name),
+        [name] => play(name),
+        _ => Err("usage: keel-player TARGET | keel-player --describe TARGET".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "{message}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Prints the version, having made one small block to be sure that it works at all.
+fn describe(name: &OsStr) -> Result<(), String> {
+    let table = initialised(name)?;
+    // SAFETY: initialised; one block, written, freed.
+    unsafe {
+        if let Some(thread_init) = table.thread_init {
+            thread_init();
+        }
+        let block = (table.malloc)(64).cast::<u8>();
+        if block.is_null() {
+            return Err("its malloc(64) returns NULL".to_owned());
+        }
+        block.write_volatile(1);
+        (table.free)(block.cast());
+    }
+    let _ = writeln!(std::io::stdout(), "{}", target::version(table));
+    Ok(())
+}
+
+fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, String> {
+    let table = target::load(name)?;
+    // SAFETY: the table's own rule: first of all, once.
+    match table.init.map_or(0, |init| unsafe { init() }) {
+        0 => Ok(table),
+        code => Err(format!("its initialisation failed with {code}")),
+    }
+}
+
+fn play(name: &OsStr) -> Result<(), String> {
+    // SAFETY: the parent put the plan and the results there, and nothing else in this process knows of them.
+    let (plan, results) = unsafe { (OwnedFd::from_raw_fd(3), OwnedFd::from_raw_fd(4)) };
+    let plan: &'static Plan = Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
+    let results = Results::open(results, plan.header()).map_err(|error| error.to_string())?;
+    let results: &'static Results = Box::leak(Box::new(results));
+    let outcome = if clock::trustworthy() {
+        run::<Counter>(name, plan, results)
+    } else {
+        run::<Monotonic>(name, plan, results)
+    };
+    if let Err(message) = &outcome {
+        results.control().fail(message);
+    }
+    outcome
+}
+
+fn run<C: Clock + 'static>(name: &OsStr, plan: &'static Plan, results: &'static Results) -> Result<(), String> {
+    let control = results.control();
+    let locked = plan.memory().lock() & results.memory().lock();
+    control.locked.store(if locked { 1 } else { 2 }, Relaxed);
+    control.clock.store(C::CODE, Relaxed);
+    // Sleeps of tens of microseconds would otherwise be rounded up by 50.
+    // SAFETY: sets a number of the calling thread, inherited by those that it starts.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let flag_usable = interruption::self_test();
+    control.interruptions.store(if flag_usable { 1 } else { 2 }, Relaxed);
+    measure_empty_pairs::<C>(results, flag_usable);
+    let slots = slots(plan.header().slots as usize)?;
+    let common = Part {
+        table: &keel_player::null::TABLE,
+        steps: &[],
+        schedule: None,
+        records: std::ptr::null_mut(),
+        slots,
+        states: results.states(),
+        index: 0,
+        control,
+        skew: plan.header().skew,
+        origin: 0,
+        waiter: wait_settings(clock::ticks_per_ns::<C>(), plan.header().alive as usize),
+        flag_usable,
+        orders: control.orders(),
+    };
+    let parts: Vec<Part<'static>> = plan
+        .threads()
+        .iter()
+        .enumerate()
+        .map(|(index, thread)| part_of(common, plan, results, index, thread))
+        .collect::<Result<_, _>>()?;
+    perform_all::<C>(name, &parts, plan.header().alive as usize, results)
+}
+
+fn part_of(
+    common: Part<'static>,
+    plan: &'static Plan,
+    results: &'static Results,
+    index: usize,
+    thread: &Thread,
+) -> Result<Part<'static>, String> {
+    let steps = plan.steps(thread);
+    // A thread that has not begun stands at its first step; nobody may run too far ahead of that either.
+    results.states()[index].next_row.store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
+    let records = results
+        .records_mut(thread.first_record, thread.records)
+        .ok_or("the results are smaller than the plan")?;
+    Ok(Part { steps, schedule: plan.schedule(thread), records, index, ..common })
+}
+
+/// Starts, parks, loads, lets go, joins.
+fn perform_all<C: Clock + 'static>(
+    name: &OsStr,
+    parts: &[Part<'static>],
+    alive: usize,
+    results: &'static Results,
+) -> Result<(), String> {
+    let control = results.control();
+    let limit = alive.max(threads::AT_ONCE);
+    // In order of their first steps: whoever waits to be created is then later than all that run (see `alive`).
+    let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| !part.steps.is_empty()).collect();
+    order.sort_by_key(|part| part.steps[0].row);
+    let beforehand = order.len().min(limit);
+    let mut started = Vec::with_capacity(order.len());
+    for part in &order[..beforehand] {
+        started.push(threads::start::<C>(**part, &GATE)?);
+    }
+    GATE.wait_for_parked(beforehand);
+    control.baseline_bytes.store(own::anonymous_resident(), Relaxed);
+    let table = initialised(name)?;
+    let origin = C::now();
+    control.start_ticks.store(origin, Relaxed);
+    control.start_ns.store(own::monotonic_ns(), Relaxed);
+    control.set_state(State::Running);
+    GATE.open(table, origin);
+    for part in &order[beforehand..] {
+        GATE.wait_for_room(started.len(), limit);
+        started.push(threads::start::<C>(**part, &GATE)?);
+    }
+    started.into_iter().for_each(threads::join);
+    if let Some(teardown) = table.teardown {
+        // SAFETY: the table's own rule: after all threads.
+        unsafe { teardown() }
+    }
+    control.set_state(State::Done);
+    Ok(())
+}
+
+fn measure_empty_pairs<C: Clock>(results: &Results, flag_usable: bool) {
+    let flag = Flag::of_this_thread(flag_usable);
+    for place in results.empty_pairs() {
+        place.store(empty_pair::<C>(flag).min(u64::from(u32::MAX)) as u32, Relaxed);
+    }
+    flag.disarm();
+}
+
+fn slots(count: usize) -> Result<&'static [Slot], String> {
+    let bytes = count.max(1) * size_of::<Slot>();
+    let memory = own::anonymous(bytes, libc::MAP_POPULATE)
+        .ok_or_else(|| format!("there is no memory for {count} objects"))?;
+    // SAFETY: fresh zeroed memory of this size, never unmapped; all zeroes is a valid Slot.
+    Ok(unsafe { std::slice::from_raw_parts(memory.as_ptr().cast::<Slot>(), count) })
+}

@@ -1,0 +1,359 @@
+//! One thread's part of the plan, call by call. The module's documentation in `lib.rs` is the outline.
+
+use crate::clock::Clock;
+use crate::interruption::{Flag, Seen};
+use crate::own::{self, Usage};
+use crate::wait::{Waiter, add, announce};
+use crate::{touch, verify};
+use keel_allocators::table::Table;
+use keel_plan::{
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, Kind, Op, Orders, Record,
+    Slot, ThreadState,
+};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Calls at least this long are looked into: shorter than any page fault, longer than nearly every other call.
+pub const SLOW_NS: f64 = 250.0;
+
+/// Everything a thread needs; nothing of it is allocated later.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// The allocator.
+    pub table: &'a Table,
+    /// The steps.
+    pub steps: &'a [Op],
+    /// When each timed step is due, ns since the start; None at pace `max`.
+    pub schedule: Option<&'a [u64]>,
+    /// Where the records go, one for each timed step.
+    pub records: *mut Record,
+    /// All objects.
+    pub slots: &'a [Slot],
+    /// The states of all threads, and which is this one's.
+    pub states: &'a [ThreadState],
+    /// See `states`.
+    pub index: usize,
+    /// For complaints.
+    pub control: &'a Control,
+    /// How far ahead a thread may run, rows.
+    pub skew: u32,
+    /// Ticks at the run's start.
+    pub origin: u64,
+    /// How to wait.
+    pub waiter: Waiter,
+    /// Whether [`Flag`] works here.
+    pub flag_usable: bool,
+    /// How the plan is to be executed.
+    pub orders: Orders,
+}
+
+/// Where wrong answers of the allocator are counted.
+pub struct Complaints<'a>(&'a Control);
+
+impl Complaints<'_> {
+    /// A block's contents were not as they should be.
+    #[cold]
+    pub fn corrupt(&self, row: u32) {
+        if self.0.corrupt.fetch_add(1, Relaxed) == 0 {
+            self.0.first_corrupt.store(u64::from(row), Relaxed);
+        }
+    }
+
+    #[cold]
+    fn refused(&self, row: u32) {
+        if self.0.refused.fetch_add(1, Relaxed) == 0 {
+            self.0.first_refused.store(u64::from(row), Relaxed);
+        }
+    }
+}
+
+/// Executes the part, from its first call to its last.
+///
+/// # Safety
+/// The plan must be one that replay compiled: slots in range, every object freed once, by a thread that may know it.
+/// `records` must have room for a record for each timed step.
+pub unsafe fn perform<C: Clock>(part: Part<'_>) {
+    // SAFETY: passed on.
+    unsafe {
+        match (part.orders.touch, part.orders.touch_inside) {
+            (touch::FIRST, true) => perform_as::<C, { touch::FIRST }, true>(part),
+            (touch::FIRST, false) => perform_as::<C, { touch::FIRST }, false>(part),
+            (touch::PAGE, true) => perform_as::<C, { touch::PAGE }, true>(part),
+            (touch::PAGE, false) => perform_as::<C, { touch::PAGE }, false>(part),
+            (touch::ALL, true) => perform_as::<C, { touch::ALL }, true>(part),
+            (touch::ALL, false) => perform_as::<C, { touch::ALL }, false>(part),
+            _ => perform_as::<C, { touch::NONE }, true>(part),
+        }
+    }
+}
+
+/// A call, as the clock saw it.
+struct Timed {
+    begin: u64,
+    end: u64,
+    seen: Seen,
+}
+
+#[inline(always)]
+fn timed<C: Clock>(flag: Flag, call: impl FnOnce() -> *mut u8) -> (*mut u8, Timed) {
+    flag.arm();
+    let begin = C::begin();
+    let block = call();
+    let end = C::end();
+    let seen = flag.look();
+    (block, Timed { begin, end, seen })
+}
+
+/// The kernel's counters at the last look, and what they say about slow calls.
+struct Looker {
+    last: Usage,
+    slow_ticks: u64,
+}
+
+impl Looker {
+    /// Outside of a call something may have happened (a sleep, an untimed touch): begin anew.
+    fn refresh(&mut self) {
+        self.last = own::thread_usage();
+    }
+
+    #[cold]
+    fn cause_of_slow(&mut self) -> u32 {
+        let now = own::thread_usage();
+        let faults = now.minor_faults + now.major_faults != self.last.minor_faults + self.last.major_faults;
+        let slept = now.voluntary_switches != self.last.voluntary_switches;
+        self.last = now;
+        u32::from(faults) * CAUSE_FAULT + u32::from(slept) * CAUSE_SYSCALL
+    }
+
+    #[inline(always)]
+    fn cause(&mut self, ticks: u64, seen: Seen) -> u32 {
+        let cause = match seen {
+            Seen::Nothing => 0,
+            Seen::Interrupted => CAUSE_INTERRUPTED,
+            Seen::Unknown => CAUSE_INTERRUPTED_UNKNOWN,
+        };
+        if ticks >= self.slow_ticks { cause | self.cause_of_slow() } else { cause }
+    }
+}
+
+unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'_>) {
+    let state = &part.states[part.index];
+    let flag = Flag::of_this_thread(part.flag_usable);
+    let complaints = Complaints(part.control);
+    let mut looker =
+        Looker { last: own::thread_usage(), slow_ticks: (SLOW_NS * part.waiter.ticks_per_ns) as u64 };
+    let (first_usage, first_cpu) = (looker.last, own::thread_cpu_ns());
+    let alone = part.states.len() == 1;
+    let mut limit = if alone { u32::MAX } else { 0 };
+    let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
+
+    for step in part.steps {
+        announce(state, step.row);
+        if step.row >= limit && !alone {
+            let from = C::now();
+            let slept;
+            (limit, slept) = part.waiter.others(part.states, part.index, step.row, part.skew);
+            if slept {
+                add(&state.held_ticks, C::now().wrapping_sub(from));
+                looker.refresh();
+            }
+        }
+        let slot = &part.slots[step.slot as usize];
+        match step.kind() {
+            Kind::Await => {
+                if slot.tag.load(std::sync::atomic::Ordering::Acquire) != step.argument {
+                    let from = C::now();
+                    if part.waiter.object(slot, step.argument) {
+                        looker.refresh();
+                    }
+                    add(&state.waited_ticks, C::now().wrapping_sub(from));
+                }
+                continue;
+            }
+            Kind::High => {
+                high = (step.argument as usize) << 32;
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(schedule) = part.schedule {
+            let due = part.origin + (schedule[record] as f64 * part.waiter.ticks_per_ns) as u64;
+            if part.waiter.time::<C>(due) {
+                looker.refresh();
+            }
+        }
+        let size = high | step.argument as usize;
+        high = 0;
+        // SAFETY: the caller vouches for the plan.
+        let call = unsafe { step_call::<C, TOUCH, INSIDE>(&part, *step, slot, size, flag, &complaints) };
+        let ticks = call.end.saturating_sub(call.begin);
+        let cause = looker.cause(ticks, call.seen);
+        let start = call.begin.wrapping_sub(part.origin);
+        let entry = Record { start, ticks: ticks.min(u64::from(u32::MAX)) as u32, cause };
+        // SAFETY: one record for each timed step, and this thread alone owns them.
+        unsafe { part.records.add(record).write(entry) };
+        record += 1;
+        first.get_or_insert(start);
+        last = call.end.wrapping_sub(part.origin);
+        if TOUCH != touch::NONE && !INSIDE && step.kind() != Kind::Free {
+            let from = C::now();
+            // SAFETY: the block is live and of this size.
+            unsafe { touch_outside::<TOUCH>(slot, size) };
+            if C::now().wrapping_sub(from) >= looker.slow_ticks {
+                looker.refresh();
+            }
+        }
+    }
+    announce(state, u32::MAX);
+    flag.disarm();
+    state.first_ticks.store(first.unwrap_or(0), Relaxed);
+    state.last_ticks.store(last, Relaxed);
+    report(state, first_usage, first_cpu);
+}
+
+/// The call that a step asks for, with what must happen right before and after it.
+#[inline(always)]
+unsafe fn step_call<C: Clock, const TOUCH: u8, const INSIDE: bool>(
+    part: &Part<'_>,
+    step: Op,
+    slot: &Slot,
+    size: usize,
+    flag: Flag,
+    complaints: &Complaints<'_>,
+) -> Timed {
+    let table = part.table;
+    let kind = step.kind();
+    let old = slot.block.load(Relaxed);
+    let held = slot.size.load(Relaxed) as usize;
+    let releases = matches!(kind, Kind::Free | Kind::Realloc);
+    if part.orders.verify && releases {
+        // SAFETY: the block is live, and was asked for with at least this size.
+        unsafe { verify::check(old, held, slot.tag.load(Relaxed), step.row, complaints) };
+    }
+    // SAFETY: in all calls below, blocks are live and ours by the plan; fresh blocks have the size asked for.
+    let (block, call) = unsafe {
+        match kind {
+            Kind::Free => timed::<C>(flag, || {
+                (table.free)(old.cast::<c_void>());
+                std::ptr::null_mut()
+            }),
+            Kind::Realloc => timed::<C>(flag, || {
+                let block = (table.realloc)(old.cast(), size).cast::<u8>();
+                if INSIDE && !block.is_null() {
+                    touch::touch::<TOUCH>(block, held, size);
+                }
+                block
+            }),
+            Kind::Calloc => timed::<C>(flag, || {
+                let block = (table.calloc)(1, size).cast::<u8>();
+                if INSIDE && !block.is_null() {
+                    touch::touch::<TOUCH>(block, 0, size);
+                }
+                block
+            }),
+            Kind::Aligned => timed::<C>(flag, || {
+                let block = (table.aligned)(step.align(), size).cast::<u8>();
+                if INSIDE && !block.is_null() {
+                    touch::touch::<TOUCH>(block, 0, size);
+                }
+                block
+            }),
+            _ => timed::<C>(flag, || {
+                let block = (table.malloc)(size).cast::<u8>();
+                if INSIDE && !block.is_null() {
+                    touch::touch::<TOUCH>(block, 0, size);
+                }
+                block
+            }),
+        }
+    };
+    if kind == Kind::Free {
+        return call;
+    }
+    // SAFETY: a fresh block of this size, or null.
+    unsafe { settle(part, step, slot, block, size, complaints) };
+    call
+}
+
+/// Puts a fresh block where those who will use it find it.
+#[inline(always)]
+unsafe fn settle(
+    part: &Part<'_>,
+    step: Op,
+    slot: &Slot,
+    block: *mut u8,
+    size: usize,
+    complaints: &Complaints<'_>,
+) {
+    let tag = step.row.wrapping_add(1);
+    if block.is_null() {
+        complaints.refused(step.row);
+    }
+    if part.orders.verify {
+        // SAFETY: as the caller vouches.
+        unsafe { examine(part, step, slot, block, size, complaints) };
+    }
+    // A realloc that failed leaves its old block alive, and in the slot.
+    if !(block.is_null() && step.kind() == Kind::Realloc) {
+        slot.block.store(block, Relaxed);
+        slot.size.store(size.min(u32::MAX as usize) as u32, Relaxed);
+    }
+    slot.tag.store(tag, Release);
+}
+
+#[cold]
+unsafe fn examine(
+    part: &Part<'_>,
+    step: Op,
+    slot: &Slot,
+    block: *mut u8,
+    size: usize,
+    complaints: &Complaints<'_>,
+) {
+    if block.is_null() {
+        return;
+    }
+    let checked = size.min(u32::MAX as usize);
+    // SAFETY: a fresh block of this size; after a realloc its head is what the old block held.
+    unsafe {
+        match step.kind() {
+            Kind::Calloc => verify::check_zero(block, checked, step.row, complaints),
+            Kind::Realloc => {
+                let kept = checked.min(slot.size.load(Relaxed) as usize);
+                verify::check(block, kept, slot.tag.load(Relaxed), step.row, complaints);
+            }
+            Kind::Aligned if block.addr() % step.align() != 0 => complaints.corrupt(step.row),
+            _ => {}
+        }
+        if block.addr() % if size >= 16 { 16 } else { 8 } != 0 {
+            complaints.corrupt(step.row);
+        }
+        verify::fill(block, checked, step.row.wrapping_add(1));
+    }
+    let _ = part;
+}
+
+/// Touches after the window. A realloc's old end is no longer known here, so all of its block is touched.
+#[inline(always)]
+unsafe fn touch_outside<const TOUCH: u8>(slot: &Slot, size: usize) {
+    let block = slot.block.load(Relaxed);
+    if !block.is_null() {
+        // SAFETY: a live block of this size.
+        unsafe { touch::touch::<TOUCH>(block, 0, size) }
+    }
+}
+
+fn report(state: &ThreadState, first: Usage, first_cpu: u64) {
+    let usage = own::thread_usage();
+    state.cpu_ns.store(own::thread_cpu_ns() - first_cpu, Relaxed);
+    state.minor_faults.store(usage.minor_faults - first.minor_faults, Relaxed);
+    state.major_faults.store(usage.major_faults - first.major_faults, Relaxed);
+    state.voluntary_switches.store(usage.voluntary_switches - first.voluntary_switches, Relaxed);
+    state.involuntary_switches.store(usage.involuntary_switches - first.involuntary_switches, Relaxed);
+}
+
+/// Ticks of pairs of clock readings around nothing, flag and all: what the instrument itself costs a call.
+pub fn empty_pair<C: Clock>(flag: Flag) -> u64 {
+    let (_, call) = timed::<C>(flag, std::ptr::null_mut);
+    call.end.saturating_sub(call.begin)
+}

@@ -1,0 +1,201 @@
+//! Which allocator, and how to get at its functions.
+//!
+//! | target | is |
+//! | --- | --- |
+//! | `null` | the floor, [`crate::null`] |
+//! | `system` | malloc and its family as the process sees them: the C library's |
+//! | `preload:FILE` | the same, having checked that FILE, which the parent put into LD_PRELOAD, provides them |
+//! | `peer:FILE` | a shared library that exports a [`Table`] |
+//! | `keel:FILE` | a libkeel, through its `kl_` functions |
+
+use keel_allocators::table::{ABI, SYMBOL, Table, put_text};
+use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// The functions of the target called `name`; a sentence for people if they cannot be had.
+pub fn load(name: &OsStr) -> Result<&'static Table, String> {
+    let bytes = name.as_bytes();
+    let after = |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes).map(Path::new);
+    if bytes == b"null" {
+        Ok(&crate::null::TABLE)
+    } else if bytes == b"system" {
+        Ok(&SYSTEM)
+    } else if let Some(file) = after("preload:") {
+        preloaded(file)
+    } else if let Some(file) = after("peer:") {
+        peer(file)
+    } else if let Some(file) = after("keel:") {
+        keel(file)
+    } else {
+        Err(format!("there is no target `{}`", name.to_string_lossy()))
+    }
+}
+
+/// Its version, as far as it tells.
+pub fn version(table: &Table) -> String {
+    let mut buffer = [0 as c_char; 256];
+    // SAFETY: the buffer's own size; `version` ends the text with a NUL.
+    unsafe {
+        (table.version)(buffer.as_mut_ptr(), buffer.len());
+        CStr::from_ptr(buffer.as_ptr()).to_string_lossy().into_owned()
+    }
+}
+
+/// The C library's functions, or those that a preloaded library put before them.
+static SYSTEM: Table = Table {
+    abi: ABI,
+    reserved: 0,
+    version: system_version,
+    malloc: libc::malloc,
+    free: libc::free,
+    calloc: libc::calloc,
+    realloc: libc::realloc,
+    aligned: libc::memalign,
+    usable_size: Some(libc::malloc_usable_size),
+    init: None,
+    thread_init: None,
+    thread_exit: None,
+    teardown: None,
+};
+
+unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
+    // Only glibc has this function; without it the C library is musl or another that does not tell.
+    // SAFETY: a name that ends in NUL.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) };
+    let text = if function.is_null() {
+        "C library of unknown version".to_owned()
+    } else {
+        // SAFETY: glibc's function of this type, which returns a constant string.
+        let version = unsafe {
+            let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
+            CStr::from_ptr(function())
+        };
+        format!("glibc {}", version.to_string_lossy())
+    };
+    // SAFETY: the caller's buffer.
+    unsafe { put_text(&text, buffer, bytes) }
+}
+
+fn preloaded(file: &Path) -> Result<&'static Table, String> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: asks which file the function is from; `info` is ours.
+    let found = unsafe { libc::dladdr(SYSTEM.malloc as *const c_void, &raw mut info) };
+    let provider = if found == 0 || info.dli_fname.is_null() {
+        Path::new("")
+    } else {
+        // SAFETY: the dynamic linker's own string, valid as long as the library is loaded.
+        Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes()))
+    };
+    let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    };
+    if same(provider, file) {
+        return Ok(&SYSTEM);
+    }
+    Err(format!(
+        "{} provides no malloc to the process (that comes from {}): it is no allocator for LD_PRELOAD",
+        file.display(),
+        provider.display()
+    ))
+}
+
+fn peer(file: &Path) -> Result<&'static Table, String> {
+    let library = open(file)?;
+    let table = symbol(library, SYMBOL)
+        .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
+    // SAFETY: the symbol is by definition a Table, whose first field tells whether it is this one; it is static data of
+    // a library that is never closed.
+    let table = unsafe { &*table.cast::<Table>() };
+    if table.abi != ABI {
+        return Err(format!("{} was built for another version of Keel: build it anew", file.display()));
+    }
+    Ok(table)
+}
+
+fn keel(file: &Path) -> Result<&'static Table, String> {
+    let library = open(file)?;
+    let need = |name: &CStr| {
+        symbol(library, name)
+            .ok_or_else(|| format!("{} has no function `{}`", file.display(), name.to_string_lossy()))
+    };
+    // SAFETY: libkeel's public functions have these types (in_process/include/keel/keel.h).
+    let table = unsafe {
+        Table {
+            abi: ABI,
+            reserved: 0,
+            version: keel_version,
+            malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(need(
+                c"kl_malloc",
+            )?),
+            free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(need(c"kl_free")?),
+            calloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(
+                need(c"kl_calloc")?,
+            ),
+            realloc: std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+            >(need(c"kl_realloc")?),
+            aligned: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(
+                need(c"kl_aligned_alloc")?,
+            ),
+            usable_size: symbol(library, c"kl_usable_size").map(|function| {
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(function)
+            }),
+            init: None,
+            thread_init: None,
+            thread_exit: None,
+            teardown: None,
+        }
+    };
+    Ok(Box::leak(Box::new(table)))
+}
+
+unsafe extern "C" fn keel_version(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: a name that ends in NUL; the function, where there is one, returns a constant string.
+    unsafe {
+        let function = KEEL.load(std::sync::atomic::Ordering::Relaxed);
+        let function = if function.is_null() {
+            std::ptr::null_mut()
+        } else {
+            libc::dlsym(function, c"kl_version_string".as_ptr())
+        };
+        if function.is_null() {
+            return put_text(env!("CARGO_PKG_VERSION"), buffer, bytes);
+        }
+        let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
+        put_text(&CStr::from_ptr(function()).to_string_lossy(), buffer, bytes);
+    }
+}
+
+/// The library that [`keel`] opened, for its version.
+static KEEL: std::sync::atomic::AtomicPtr<c_void> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+
+fn open(file: &Path) -> Result<*mut c_void, String> {
+    let name = CString::new(file.as_os_str().as_bytes()).map_err(|_| "a file name with a NUL".to_owned())?;
+    // SAFETY: loads a library and runs its constructors. Local, so that two generations of one allocator could never
+    // meet; now, so that no symbol is looked up inside a timed call.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: after a failure dlerror returns a string.
+        let reason = unsafe {
+            let text = libc::dlerror();
+            if text.is_null() { "unknown".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        };
+        return Err(format!("it cannot be loaded: {reason}"));
+    }
+    KEEL.store(library, std::sync::atomic::Ordering::Relaxed);
+    Ok(library)
+}
+
+fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: an open library and a name that ends in NUL.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}

@@ -1,0 +1,160 @@
+//! The threads of the run: started before the clock, parked, let go together, each ending when its part is done.
+//!
+//! A thread that is created while the clock runs would cost a `calloc` by the C library, which under `system` and
+//! `preload` is the allocator under test. So all threads exist beforehand, up to the larger of [`AT_ONCE`] and as many as
+//! were ever alive at the same time; a journal with more of them has the rest created as earlier ones end.
+
+use crate::clock::Clock;
+use crate::own;
+use crate::perform::{Part, perform};
+use keel_allocators::table::Table;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Threads that may exist at once, if the plan does not need more.
+pub const AT_ONCE: usize = 128;
+/// Stack that is touched beforehand, so that no page of it faults inside a timed call.
+const WARM_STACK: usize = 64 << 10;
+
+/// Shared by all threads of a run.
+pub struct Gate {
+    open: AtomicU32,
+    parked: AtomicU32,
+    ended: AtomicU32,
+    origin: AtomicU64,
+    table: AtomicPtr<Table>,
+}
+
+struct Actor<C> {
+    part: Part<'static>,
+    gate: &'static Gate,
+    clock: std::marker::PhantomData<C>,
+}
+
+impl Gate {
+    /// Closed.
+    pub const fn new() -> Gate {
+        Gate {
+            open: AtomicU32::new(0),
+            parked: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            origin: AtomicU64::new(0),
+            table: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Waits until so many threads stand at the gate.
+    pub fn wait_for_parked(&self, count: usize) {
+        while (self.parked.load(Ordering::Acquire) as usize) < count {
+            own::sleep_ns(50_000);
+        }
+    }
+
+    /// Lets all threads go: the allocator is loaded, and the run starts at `origin` ticks.
+    pub fn open(&self, table: &'static Table, origin: u64) {
+        self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Relaxed);
+        self.origin.store(origin, Ordering::Relaxed);
+        self.open.store(1, Ordering::Release);
+        futex_wake(&self.open);
+    }
+
+    fn pass(&self) -> (&'static Table, u64) {
+        self.parked.fetch_add(1, Ordering::AcqRel);
+        while self.open.load(Ordering::Acquire) == 0 {
+            futex_wait(&self.open, 0);
+        }
+        // SAFETY: stored before the gate was opened, from a static reference.
+        (unsafe { &*self.table.load(Ordering::Relaxed) }, self.origin.load(Ordering::Relaxed))
+    }
+
+    /// Waits until fewer than `limit` of `created` threads are still at work.
+    pub fn wait_for_room(&self, created: usize, limit: usize) {
+        loop {
+            let ended = self.ended.load(Ordering::Acquire);
+            if created - (ended as usize) < limit {
+                return;
+            }
+            futex_wait(&self.ended, ended);
+        }
+    }
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Starts a thread that parks at the gate and then performs its part; its id, to be joined.
+pub fn start<C: Clock + 'static>(part: Part<'static>, gate: &'static Gate) -> Result<libc::pthread_t, String> {
+    let actor = Box::leak(Box::new(Actor::<C> { part, gate, clock: std::marker::PhantomData }));
+    let mut id = 0;
+    // SAFETY: the actor is leaked, so it outlives the thread; the default attributes are fine.
+    let code = unsafe {
+        libc::pthread_create(
+            &raw mut id,
+            std::ptr::null(),
+            act::<C>,
+            std::ptr::from_mut(actor).cast::<c_void>(),
+        )
+    };
+    if code != 0 {
+        let reason = std::io::Error::from_raw_os_error(code);
+        return Err(format!("thread {} of the journal cannot be started: {reason}", part.index));
+    }
+    Ok(id)
+}
+
+/// Waits for a thread to end.
+pub fn join(id: libc::pthread_t) {
+    // SAFETY: a thread that `start` created, joined once.
+    unsafe { libc::pthread_join(id, std::ptr::null_mut()) };
+}
+
+extern "C" fn act<C: Clock>(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` passed a leaked Actor of this type.
+    let actor = unsafe { &*argument.cast::<Actor<C>>() };
+    warm_stack();
+    let (table, origin) = actor.gate.pass();
+    let part = Part { table, origin, ..actor.part };
+    // SAFETY: the table's own rule: before the first and after the last use. The plan is replay's.
+    unsafe {
+        if let Some(thread_init) = table.thread_init {
+            thread_init();
+        }
+        perform::<C>(part);
+        if let Some(thread_exit) = table.thread_exit {
+            thread_exit();
+        }
+    }
+    actor.gate.ended.fetch_add(1, Ordering::AcqRel);
+    futex_wake(&actor.gate.ended);
+    std::ptr::null_mut()
+}
+
+#[inline(never)]
+fn warm_stack() {
+    let mut room = [0u8; WARM_STACK];
+    for page in room.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&mut room);
+}
+
+fn futex_wait(word: &AtomicU32, value: u32) {
+    // SAFETY: waits on a word that outlives the call, if it still holds `value`.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            std::ptr::null::<libc::timespec>(),
+        )
+    };
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: wakes whoever waits on the word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
+}
