@@ -1,3 +1,297 @@
-//! The table of allocators that the player can drive.
+//! The allocators that the player can drive: their names, where they are, how the player is told to use them.
 
 pub mod table;
+
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Names in the order of tables. Every one is known; not every one need have been built.
+pub const NAMES: [&str; 10] = [
+    "keel",
+    "system",
+    "mimalloc",
+    "mimalloc2",
+    "jemalloc",
+    "snmalloc",
+    "rpmalloc",
+    "tlsf",
+    "dlmalloc",
+    "null",
+];
+
+/// The name of the floor: an allocator that only hands out addresses, to show what the instrument itself costs.
+pub const FLOOR: &str = "null";
+
+/// How the player gets at an allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Built into the player.
+    Floor,
+    /// The C library's.
+    System,
+    /// libkeel, through its own functions.
+    Keel,
+    /// A library with a [`table::Table`].
+    Peer,
+    /// Any library with malloc and its family, by LD_PRELOAD.
+    Preload,
+}
+
+/// An allocator to replay on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Allocator {
+    /// Name in tables and file names.
+    pub name: String,
+    /// How the player gets at it.
+    pub kind: Kind,
+    /// Its library, where it has one of its own.
+    pub file: Option<PathBuf>,
+    /// Why it cannot be used, if it cannot; a clause for people.
+    pub unavailable: Option<String>,
+}
+
+/// Where libraries lie.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The folder of `libkeel.so`.
+    pub library: PathBuf,
+    /// The folder of the peers.
+    pub peers: PathBuf,
+}
+
+/// A name that no allocator has.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by its path", near(nearest))]
+pub struct Unknown {
+    /// What was asked for.
+    pub name: String,
+    /// Names like it, best first.
+    pub nearest: Vec<String>,
+}
+
+fn near(nearest: &[String]) -> String {
+    match nearest {
+        [] => String::new(),
+        names => format!(" (did you mean `{}`?)", names.join("` or `")),
+    }
+}
+
+impl Places {
+    /// Every known allocator, in the order of [`NAMES`], then others found in the folder of the peers.
+    pub fn all(&self) -> Vec<Allocator> {
+        let mut all: Vec<Allocator> = NAMES.iter().map(|name| self.known(name)).collect();
+        let mut others: Vec<String> = std::fs::read_dir(&self.peers)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".so")?.to_owned()))
+            .filter(|name| !name.starts_with('.') && !NAMES.contains(&name.as_str()))
+            .collect();
+        others.sort();
+        all.extend(others.iter().map(|name| self.known(name)));
+        all
+    }
+
+    /// The allocators that a list of names asks for, in that order. `all` means every one that is available. Anything
+    /// with a slash or ending in `.so` is the path of a library.
+    ///
+    /// # Errors
+    /// The first name that no allocator has.
+    pub fn resolve(&self, names: &[String]) -> Result<Vec<Allocator>, Unknown> {
+        let mut chosen: Vec<Allocator> = Vec::new();
+        for name in names {
+            let found = if name == "all" {
+                self.all().into_iter().filter(|allocator| allocator.unavailable.is_none()).collect()
+            } else if name.contains('/') || name.ends_with(".so") {
+                vec![by_path(Path::new(name))]
+            } else {
+                vec![self.by_name(name)?]
+            };
+            for mut allocator in found {
+                if chosen.contains(&allocator) {
+                    continue;
+                }
+                // Two libraries of one name in different folders are two allocators.
+                let base = allocator.name.clone();
+                let mut number = 2;
+                while chosen.iter().any(|other| other.name == allocator.name) {
+                    allocator.name = format!("{base}-{number}");
+                    number += 1;
+                }
+                chosen.push(allocator);
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn by_name(&self, name: &str) -> Result<Allocator, Unknown> {
+        let all = self.all();
+        if let Some(found) = all.iter().find(|allocator| allocator.name == name) {
+            return Ok(found.clone());
+        }
+        let mut scored: Vec<(f64, String)> = all
+            .into_iter()
+            .map(|allocator| (strsim::jaro_winkler(name, &allocator.name), allocator.name))
+            .filter(|(score, _)| *score > 0.75)
+            .collect();
+        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let nearest = scored.into_iter().take(2).map(|(_, name)| name).collect();
+        Err(Unknown { name: name.to_owned(), nearest })
+    }
+
+    fn known(&self, name: &str) -> Allocator {
+        let (kind, file) = match name {
+            FLOOR => (Kind::Floor, None),
+            "system" => (Kind::System, None),
+            "keel" => (Kind::Keel, Some(self.library.join("libkeel.so"))),
+            _ => (Kind::Peer, Some(self.peers.join(format!("{name}.so")))),
+        };
+        let unavailable = match &file {
+            Some(file) if !file.exists() => Some(self.reason(name, file)),
+            _ => None,
+        };
+        Allocator { name: name.to_owned(), kind, file, unavailable }
+    }
+
+    fn reason(&self, name: &str, file: &Path) -> String {
+        let told = std::fs::read_to_string(self.peers.join(format!("{name}.unavailable")));
+        match told {
+            Ok(reason) => reason.trim().to_owned(),
+            Err(_) => format!("{} has not been built: run `make build`", file.display()),
+        }
+    }
+}
+
+fn by_path(file: &Path) -> Allocator {
+    let stem = file.file_name().unwrap_or_default().to_string_lossy();
+    let stem = stem.split(".so").next().unwrap_or_default();
+    let name: String = stem
+        .strip_prefix("lib")
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(stem)
+        .chars()
+        .map(|letter| if letter.is_alphanumeric() || "-_.".contains(letter) { letter } else { '_' })
+        .collect();
+    let (file, unavailable) = match file.canonicalize() {
+        Ok(found) if found.is_file() => (found, None),
+        Ok(found) => (found, Some("it is no file".to_owned())),
+        Err(error) => (file.to_path_buf(), Some(format!("{}: {error}", file.display()))),
+    };
+    Allocator { name, kind: Kind::Preload, file: Some(file), unavailable }
+}
+
+impl Allocator {
+    /// The command that runs `player` on this allocator, ready for its other arguments; standard streams are the
+    /// caller's to set.
+    pub fn command(&self, player: &Path) -> Command {
+        let mut command = Command::new(player);
+        // Peers keep the fast TLS model (initial-exec) that their own builds choose; loading such a library late needs
+        // room in the static block, of which glibc by default keeps too little for some.
+        let mut tunables = std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
+        if !tunables.is_empty() {
+            tunables.push(":");
+        }
+        tunables.push("glibc.rtld.optional_static_tls=65536");
+        command.env("GLIBC_TUNABLES", tunables).env_remove("LD_PRELOAD");
+        if let (Kind::Preload, Some(file)) = (self.kind, &self.file) {
+            command.env("LD_PRELOAD", file);
+        }
+        command
+    }
+
+    /// What the player calls it.
+    pub fn target(&self) -> OsString {
+        let with_file = |prefix: &str| {
+            let mut target = OsString::from(prefix);
+            target.push(self.file.as_deref().unwrap_or(Path::new("")));
+            target
+        };
+        match self.kind {
+            Kind::Floor => "null".into(),
+            Kind::System => "system".into(),
+            Kind::Keel => with_file("keel:"),
+            Kind::Peer => with_file("peer:"),
+            Kind::Preload => with_file("preload:"),
+        }
+    }
+
+    /// Loads the allocator in a process of its own and asks for its version.
+    ///
+    /// # Errors
+    /// Why it cannot be used; a clause for people.
+    pub fn describe(&self, player: &Path) -> Result<String, String> {
+        if let Some(reason) = &self.unavailable {
+            return Err(reason.clone());
+        }
+        let output = self
+            .command(player)
+            .arg("--describe")
+            .arg(self.target())
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("the player {} cannot be started: {error}", player.display()))?;
+        let last = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes).trim().lines().last().unwrap_or_default().to_owned()
+        };
+        match output.status.code() {
+            Some(0) => Ok(last(&output.stdout)),
+            Some(_) => Err(last(&output.stderr)),
+            None => Err(format!("it crashed when it was loaded ({})", output.status)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    fn places(folder: &Path) -> Places {
+        Places { library: folder.join("lib"), peers: folder.join("peers") }
+    }
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_its_nearest() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = places(folder.path()).resolve(&names(&["system", "mimaloc"])).unwrap_err();
+        assert_eq!(error.nearest[0], "mimalloc");
+        assert!(error.to_string().contains("did you mean `mimalloc`"), "{error}");
+        let error = places(folder.path()).resolve(&names(&["qqq"])).unwrap_err();
+        assert!(error.nearest.is_empty() && error.to_string().contains("`keel allocators`"), "{error}");
+    }
+
+    #[test]
+    fn all_means_what_is_there_and_a_missing_one_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = places(folder.path());
+        std::fs::create_dir(&places.peers).unwrap();
+        std::fs::write(places.peers.join("jemalloc.so"), b"").unwrap();
+        std::fs::write(places.peers.join("own.so"), b"").unwrap();
+        std::fs::write(places.peers.join("snmalloc.unavailable"), b"it could not be built: no cmake\n").unwrap();
+        let found: Vec<String> =
+            places.resolve(&names(&["all"])).unwrap().into_iter().map(|one| one.name).collect();
+        assert_eq!(found, ["system", "jemalloc", "null", "own"]);
+        let one = places.resolve(&names(&["snmalloc"])).unwrap();
+        assert_eq!(one[0].unavailable.as_deref(), Some("it could not be built: no cmake"));
+    }
+
+    #[test]
+    fn libraries_by_path_get_names_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("libfoo.so.2"), folder.path().join("b/libfoo.so"));
+        std::fs::create_dir(folder.path().join("b")).unwrap();
+        std::fs::write(&one, b"").unwrap();
+        std::fs::write(&two, b"").unwrap();
+        let paths = [one.to_string_lossy().into_owned(), two.to_string_lossy().into_owned()];
+        let found = places(folder.path()).resolve(&paths).unwrap();
+        assert_eq!([found[0].name.as_str(), found[1].name.as_str()], ["foo", "foo-2"]);
+        assert!(found.iter().all(|one| one.kind == Kind::Preload && one.unavailable.is_none()));
+    }
+}

@@ -34,7 +34,8 @@ pub struct Op {
     pub argument: u32,
     kind: u8,
     align_log2: u8,
-    reserved: u16,
+    /// 1 for a realloc of NULL: whatever the slot holds is of a former object.
+    fresh: u16,
 }
 
 const _: () = assert!(size_of::<Op>() == 16);
@@ -47,7 +48,18 @@ impl Op {
     pub fn new(kind: Kind, row: u32, slot: u32, argument: u32, align: u64) -> Op {
         debug_assert!(align == 0 || align.is_power_of_two());
         let align_log2 = if align == 0 { 0 } else { align.trailing_zeros() as u8 };
-        Op { row, slot, argument, kind: kind as u8, align_log2, reserved: 0 }
+        Op { row, slot, argument, kind: kind as u8, align_log2, fresh: 0 }
+    }
+
+    /// A realloc of NULL.
+    pub fn fresh_realloc(row: u32, slot: u32, argument: u32) -> Op {
+        Op { fresh: 1, ..Op::new(Kind::Realloc, row, slot, argument, 0) }
+    }
+
+    /// Whether it is a realloc of NULL.
+    #[inline]
+    pub fn is_fresh(self) -> bool {
+        self.fresh != 0
     }
 
     /// What it does. Memory that no [`crate::PlanWriter`] wrote reads as a malloc.

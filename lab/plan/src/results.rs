@@ -51,8 +51,18 @@ pub struct Control {
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
     pub start_ns: AtomicU64,
+    /// The same two when the player began to prepare, and when it was done: for the clock's frequency.
+    pub prepare_ticks: AtomicU64,
+    /// See `prepare_ticks`.
+    pub prepare_ns: AtomicU64,
+    /// See `prepare_ticks`.
+    pub end_ticks: AtomicU64,
+    /// See `prepare_ticks`.
+    pub end_ns: AtomicU64,
     /// Anonymous resident bytes of the player, all prepared, before the allocator was loaded.
     pub baseline_bytes: AtomicU64,
+    /// The same right after the last thread ended.
+    pub end_bytes: AtomicU64,
     /// Calls that returned no memory, and the row of the first.
     pub refused: AtomicU64,
     /// See `refused`.
@@ -111,7 +121,7 @@ unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () = assert!(size_of::<Control>() == 8 + 8 * 4 + 7 * 8 + 1024);
+const _: () = assert!(size_of::<Control>() == 8 + 8 * 4 + 12 * 8 + 1024);
 
 /// The thread was preempted, migrated, signalled, or slept during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;

@@ -85,6 +85,8 @@ fn play(name: &OsStr) -> Result<(), String> {
 
 fn run<C: Clock + 'static>(name: &OsStr, plan: &'static Plan, results: &'static Results) -> Result<(), String> {
     let control = results.control();
+    control.prepare_ticks.store(C::now(), Relaxed);
+    control.prepare_ns.store(own::monotonic_ns(), Relaxed);
     let locked = plan.memory().lock() & results.memory().lock();
     control.locked.store(if locked { 1 } else { 2 }, Relaxed);
     control.clock.store(C::CODE, Relaxed);
@@ -165,6 +167,9 @@ fn perform_all<C: Clock + 'static>(
         started.push(threads::start::<C>(**part, &GATE)?);
     }
     started.into_iter().for_each(threads::join);
+    control.end_ticks.store(C::now(), Relaxed);
+    control.end_ns.store(own::monotonic_ns(), Relaxed);
+    control.end_bytes.store(own::anonymous_resident(), Relaxed);
     if let Some(teardown) = table.teardown {
         // SAFETY: the table's own rule: after all threads.
         unsafe { teardown() }

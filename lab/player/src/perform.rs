@@ -223,8 +223,11 @@ unsafe fn step_call<C: Clock, const TOUCH: u8, const INSIDE: bool>(
 ) -> Timed {
     let table = part.table;
     let kind = step.kind();
-    let old = slot.block.load(Relaxed);
-    let held = slot.size.load(Relaxed) as usize;
+    // Where there is no old block, the slot may still name that of an object long gone.
+    let (old, held) = match step.is_fresh() {
+        true => (std::ptr::null_mut(), 0),
+        false => (slot.block.load(Relaxed), slot.size.load(Relaxed) as usize),
+    };
     let releases = matches!(kind, Kind::Free | Kind::Realloc);
     if part.orders.verify && releases {
         // SAFETY: the block is live, and was asked for with at least this size.
@@ -318,7 +321,7 @@ unsafe fn examine(
     unsafe {
         match step.kind() {
             Kind::Calloc => verify::check_zero(block, checked, step.row, complaints),
-            Kind::Realloc => {
+            Kind::Realloc if !step.is_fresh() => {
                 let kept = checked.min(slot.size.load(Relaxed) as usize);
                 verify::check(block, kept, slot.tag.load(Relaxed), step.row, complaints);
             }

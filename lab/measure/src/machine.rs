@@ -1,0 +1,76 @@
+//! What the numbers were measured on.
+
+use keel_results::Machine;
+use std::fs::read_to_string;
+
+/// Facts about this machine; what cannot be found out is left empty.
+pub fn machine() -> Machine {
+    let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    let virtual_machine = field("flags").split(' ').any(|flag| flag == "hypervisor");
+    Machine {
+        cpu: field("model name"),
+        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u32),
+        memory_bytes: memory_bytes(),
+        kernel: line_of("/proc/sys/kernel/osrelease"),
+        libc: libc_version(),
+        huge_pages: huge_pages(&line_of("/sys/kernel/mm/transparent_hugepage/enabled")),
+        governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        hypervisor: if virtual_machine { hypervisor() } else { String::new() },
+    }
+}
+
+fn line_of(path: &str) -> String {
+    read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn memory_bytes() -> u64 {
+    let text = read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// The word in brackets of `always [madvise] never`.
+fn huge_pages(text: &str) -> String {
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map(|(word, _)| word.to_owned()).unwrap_or_default()
+}
+
+fn hypervisor() -> String {
+    let vendor = line_of("/sys/class/dmi/id/sys_vendor");
+    let product = line_of("/sys/class/dmi/id/product_name");
+    let told = format!("{vendor} {product}");
+    if told.trim().is_empty() { "unknown".to_owned() } else { told.trim().to_owned() }
+}
+
+#[cfg(target_env = "gnu")]
+fn libc_version() -> String {
+    // SAFETY: returns a constant string.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn libc_version() -> String {
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_that_runs_the_test_has_processors_memory_and_a_kernel() {
+        let machine = machine();
+        assert!(machine.cpus > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
+    }
+
+    #[test]
+    fn the_setting_of_huge_pages_is_the_word_in_brackets() {
+        assert_eq!(huge_pages("always [madvise] never"), "madvise");
+        assert_eq!(huge_pages(""), "");
+    }
+}
