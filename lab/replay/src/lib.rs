@@ -1,1 +1,26 @@
-//! Journal to plan; schedules players; pairs and interleaves runs.
+//! Journal to plan; schedules players; pairs and interleaves runs; makes a result folder of what they measured.
+//!
+//! ```text
+//! compare      compile the journal (twice over it: to count, to write)  -> plan in shared memory, operations.parquet
+//!              for each run in a shuffled order: a fresh player         -> results in shared memory, samples of memory
+//!              digest                                                   -> Run, run-<allocator>-<number>.parquet
+//!              choose the run of each allocator whose rows are kept     -> results.json
+//! ```
+
+mod compare;
+mod compile;
+mod digest;
+mod error;
+mod options;
+mod run;
+mod sampler;
+mod source;
+
+pub use compare::{Outcome, Progress, Request, compare};
+pub use compile::{Compiled, compile};
+pub use digest::Rows;
+pub use error::Error;
+pub use options::{Keep, Options, Pace, Touch};
+pub use run::{Player, RunFailure};
+pub use sampler::Sampler;
+pub use source::{Source, Sourced};

@@ -30,6 +30,9 @@ const OPERATION_COLUMNS: [(&str, DataType); 5] = [
     ("frame", DataType::UInt32),
     ("time", DataType::UInt64),
 ];
+/// Written beside [`OPERATION_COLUMNS`]: how many rows before this one the block was created that this one releases, 0
+/// if it releases none. So each free finds its allocation, in tools that know nothing of us as well.
+const AGE_COLUMN: (&str, DataType) = ("age", DataType::UInt32);
 const RUN_COLUMNS: [(&str, DataType); 3] =
     [("start", DataType::UInt64), ("ticks", DataType::UInt32), ("cause", DataType::UInt8)];
 
@@ -104,19 +107,43 @@ pub struct OperationReader(TableReader);
 /// Reads `run-<allocator>-<number>.parquet`, a batch at a time.
 pub struct RunReader(TableReader);
 
+/// Reads the ages of `operations.parquet`, a batch at a time: see [`OperationWriter::write_with_ages`].
+pub struct AgeReader(TableReader);
+
+impl AgeReader {
+    /// Opens the file and checks that it has them.
+    pub fn open(path: &Path) -> Result<Self, RawError> {
+        TableReader::open(path, &[AGE_COLUMN], "operations with their ages").map(AgeReader)
+    }
+
+    /// The next at most [`BATCH_ROWS`] rows; None at the end.
+    pub fn next_rows(&mut self) -> Result<Option<&[u32]>, RawError> {
+        Ok(self.0.advance()?.map(|batch| -> &[u32] { batch.column(0).as_primitive::<UInt32Type>().values() }))
+    }
+}
+
 impl OperationWriter {
     /// Creates or replaces the file at `path`.
     pub fn create(path: &Path) -> Result<Self, RawError> {
-        TableWriter::create(path, &OPERATION_COLUMNS).map(OperationWriter)
+        let [op, size, thread, frame, time] = OPERATION_COLUMNS;
+        TableWriter::create(path, &[op, size, thread, frame, time, AGE_COLUMN]).map(OperationWriter)
     }
 
-    /// Appends rows, any number of them.
+    /// Appends rows, any number of them, of which it is not known which releases what.
     ///
     /// # Panics
     /// If the slices differ in length.
     pub fn write(&mut self, rows: OperationRows<'_>) -> Result<(), RawError> {
+        self.write_with_ages(rows, &vec![0; rows.op.len()])
+    }
+
+    /// Appends rows; `ages` tells for each how many rows before it the block was created that it releases, or 0.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn write_with_ages(&mut self, rows: OperationRows<'_>, ages: &[u32]) -> Result<(), RawError> {
         let count = rows.op.len();
-        assert!([rows.size.len(), rows.time.len()] == [count; 2], "columns of one length");
+        assert!([rows.size.len(), rows.time.len(), ages.len()] == [count; 3], "columns of one length");
         assert!([rows.thread.len(), rows.frame.len()] == [count; 2], "columns of one length");
         for from in (0..count).step_by(BATCH_ROWS) {
             let part = from..count.min(from + BATCH_ROWS);
@@ -125,7 +152,8 @@ impl OperationWriter {
                 Arc::new(UInt64Array::from(rows.size[part.clone()].to_vec())),
                 Arc::new(UInt32Array::from(rows.thread[part.clone()].to_vec())),
                 Arc::new(UInt32Array::from(rows.frame[part.clone()].to_vec())),
-                Arc::new(UInt64Array::from(rows.time[part].to_vec())),
+                Arc::new(UInt64Array::from(rows.time[part.clone()].to_vec())),
+                Arc::new(UInt32Array::from(ages[part].to_vec())),
             ])?;
         }
         Ok(())
@@ -340,6 +368,21 @@ mod tests {
             seen = part.end;
         }
         assert_eq!(seen, count);
+    }
+
+    #[test]
+    fn ages_come_back_beside_the_rows_and_are_0_where_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(OPERATIONS_FILE);
+        let rows = OperationRows { op: &[0, 1], size: &[8, 8], thread: &[0, 0], frame: &[0, 0], time: &[1, 2] };
+        let mut writer = OperationWriter::create(&path).unwrap();
+        writer.write_with_ages(rows, &[0, 1]).unwrap();
+        writer.write(rows).unwrap();
+        writer.finish().unwrap();
+        let mut ages = AgeReader::open(&path).unwrap();
+        assert_eq!(ages.next_rows().unwrap().unwrap(), [0, 1, 0, 0]);
+        assert!(ages.next_rows().unwrap().is_none());
+        assert_eq!(OperationReader::open(&path).unwrap().rows(), 4);
     }
 
     #[test]

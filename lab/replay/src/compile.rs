@@ -1,0 +1,322 @@
+//! From a journal to a plan.
+//!
+//! The journal is read twice, by the same machine of live objects and slots: once to count (how many steps each thread
+//! has, how many slots are needed, facts about the journal), once to write. So the plan is laid out in shared memory at
+//! its exact size, and besides it only the live objects are in memory, however long the journal is.
+
+mod pacing;
+mod slots;
+
+use crate::{Error, Options, Source};
+use keel_journal::{Event, Op as Operation};
+use keel_plan::{Kind, Op, Plan, PlanShape, PlanWriter};
+use keel_results::JournalFacts;
+use pacing::Pacer;
+use rustc_hash::FxHashMap;
+use slots::Slots;
+
+/// A plan and what was learnt on the way.
+#[derive(Debug)]
+pub struct Compiled {
+    /// For the player.
+    pub plan: Plan,
+    /// For the report.
+    pub facts: JournalFacts,
+    /// The longest time that the schedule leaves without any operation, ns.
+    pub longest_pause_ns: u64,
+}
+
+/// One replayed operation, as it goes into `operations.parquet`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operated {
+    pub op: u8,
+    pub size: u64,
+    pub thread: u32,
+    pub frame: u32,
+    pub time: u64,
+    /// Rows since the operation that created the block released here; 0 if none is released.
+    pub age: u32,
+}
+
+/// What the machine hands on.
+trait Sink {
+    fn step(&mut self, thread: usize, op: Op, due: u64);
+    fn operation(&mut self, operation: Operated) -> Result<(), Error>;
+}
+
+/// Compiles the journal; each replayed operation is passed to `operated`, in journal order.
+pub(crate) fn compile_with(
+    source: &dyn Source,
+    options: &Options,
+    operated: &mut dyn FnMut(Operated) -> Result<(), Error>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Compiled, Error> {
+    let rows = source.rows();
+    let mut count = Count::default();
+    let mut machine = Machine::new(options);
+    machine.feed(source, &mut count, &mut |done| progress(done, 2 * rows))?;
+    if machine.row == 0 {
+        return Err(Error::Empty);
+    }
+    let shape = PlanShape {
+        threads: count.threads.iter().map(|thread| (thread.steps, thread.records)).collect(),
+        slots: machine.slots.used(),
+        alive: count.alive_at_once(),
+        paced: machine.pacer.is_paced(),
+    };
+    let (facts, longest_pause_ns) = (machine.into_facts(source), count.longest_pause);
+    let mut write = Write { writer: PlanWriter::create(&shape)?, operated };
+    let mut machine = Machine::new(options);
+    machine.feed(source, &mut write, &mut |done| progress(rows + done, 2 * rows))?;
+    let plan = write.writer.finish(machine.slots.used());
+    Ok(Compiled { plan, facts, longest_pause_ns })
+}
+
+/// Compiles the journal into a plan.
+///
+/// # Errors
+/// An unreadable or invalid journal, or no memory for the plan.
+pub fn compile(source: &dyn Source, options: &Options) -> Result<Compiled, Error> {
+    compile_with(source, options, &mut |_| Ok(()), &mut |_, _| {})
+}
+
+#[derive(Clone, Copy)]
+struct Live {
+    slot: u32,
+    row: u32,
+    thread: u32,
+    size: u64,
+}
+
+/// The state of the journal's program at a row.
+struct Machine {
+    live: FxHashMap<u64, Live>,
+    slots: Slots,
+    pacer: Pacer,
+    serial: bool,
+    row: u32,
+    facts: JournalFacts,
+    live_bytes: u64,
+    threads_seen: u32,
+    last_time: u64,
+}
+
+impl Machine {
+    fn new(options: &Options) -> Machine {
+        Machine {
+            live: FxHashMap::default(),
+            slots: Slots::new(keel_plan::SKEW_ROWS),
+            pacer: Pacer::new(options.pace),
+            serial: options.serial,
+            row: 0,
+            facts: JournalFacts::default(),
+            live_bytes: 0,
+            threads_seen: 0,
+            last_time: 0,
+        }
+    }
+
+    fn feed(
+        &mut self,
+        source: &dyn Source,
+        sink: &mut dyn Sink,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        let mut journal_row = 0;
+        source.for_each(&mut |event| {
+            self.event(event, journal_row, sink)?;
+            journal_row += 1;
+            if journal_row % 65_536 == 0 {
+                progress(journal_row);
+            }
+            Ok(())
+        })
+    }
+
+    fn event(&mut self, event: &Event, journal_row: u64, sink: &mut dyn Sink) -> Result<(), Error> {
+        let invalid = |what: String| Error::Invalid { row: journal_row, what };
+        self.last_time = self.last_time.max(event.time);
+        self.threads_seen = self.threads_seen.max(event.thread + 1);
+        let due = self.pacer.due(event);
+        if event.op == Operation::ForeignFree {
+            *self.facts.skipped.entry(event.op.name().to_owned()).or_default() += 1;
+            return Ok(());
+        }
+        if self.row >= u32::MAX - 1 {
+            return Err(Error::TooLong);
+        }
+        let old = match event.released {
+            0 => None,
+            object => Some(self.live.remove(&object).ok_or_else(|| {
+                invalid(format!("it releases object {object}, which is not alive"))
+            })?),
+        };
+        if event.op == Operation::Free && old.is_none() {
+            return Err(invalid("a free that names no object".to_owned()));
+        }
+        let slot = match old {
+            Some(old) => old.slot,
+            None => self.slots.take(event.thread, self.row),
+        };
+        self.steps(event, slot, old, due, sink);
+        let released = old.map_or(0, |old| old.size);
+        let operation = replayed_as(event.op);
+        sink.operation(Operated {
+            op: operation as u8,
+            size: if event.op == Operation::Free { released } else { event.size },
+            thread: event.thread,
+            frame: event.frame,
+            time: event.time,
+            age: old.map_or(0, |old| self.row - old.row),
+        })?;
+        self.account(event, operation, slot, old);
+        self.row += 1;
+        Ok(())
+    }
+
+    /// The steps of an event: what must be waited for or said first, then the call.
+    fn steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
+        let thread = if self.serial { 0 } else { event.thread as usize };
+        if let Some(old) = old.filter(|old| old.thread != event.thread && !self.serial) {
+            sink.step(thread, Op::new(Kind::Await, self.row, slot, old.row + 1, 0), due);
+        }
+        if event.op.creates() && event.size >> 32 != 0 {
+            sink.step(thread, Op::new(Kind::High, self.row, slot, (event.size >> 32) as u32, 0), due);
+        }
+        let size = event.size as u32;
+        let step = match event.op {
+            Operation::Free | Operation::ForeignFree => Op::new(Kind::Free, self.row, slot, 0, 0),
+            Operation::Malloc | Operation::ForeignRealloc => Op::new(Kind::Malloc, self.row, slot, size, 0),
+            Operation::Calloc => Op::new(Kind::Calloc, self.row, slot, size, 0),
+            Operation::Aligned => Op::new(Kind::Aligned, self.row, slot, size, alignment(event.align)),
+            // realloc(p, 0) frees in some allocators and not in others; the recorded one returned a block.
+            Operation::Realloc if old.is_none() => Op::fresh_realloc(self.row, slot, size.max(1)),
+            Operation::Realloc if event.size == 0 => Op::new(Kind::Realloc, self.row, slot, 1, 0),
+            Operation::Realloc => Op::new(Kind::Realloc, self.row, slot, size, 0),
+        };
+        sink.step(thread, step, due);
+    }
+
+    fn account(&mut self, event: &Event, operation: Operation, slot: u32, old: Option<Live>) {
+        let count = match self.facts.operations.get_mut(operation.name()) {
+            Some(count) => count,
+            None => self.facts.operations.entry(operation.name().to_owned()).or_default(),
+        };
+        *count += 1;
+        if let Some(old) = old {
+            self.live_bytes -= old.size;
+            self.facts.cross_thread_frees += u64::from(old.thread != event.thread);
+        }
+        if event.op.creates() {
+            let (row, thread, size) = (self.row, event.thread, event.size);
+            self.live.insert(event.created, Live { slot, row, thread, size });
+            self.live_bytes += size;
+            self.facts.total_bytes += size;
+            if self.live_bytes > self.facts.peak_live_bytes {
+                self.facts.peak_live_bytes = self.live_bytes;
+                self.facts.peak_live_objects = self.live.len() as u64;
+            }
+        } else {
+            self.slots.give_back(event.thread, slot, self.row);
+        }
+    }
+
+    fn into_facts(self, source: &dyn Source) -> JournalFacts {
+        let metadata = source.metadata();
+        let mut program = metadata.program.clone();
+        for argument in &metadata.arguments {
+            program.push(' ');
+            program.push_str(argument);
+        }
+        JournalFacts {
+            program,
+            threads: self.threads_seen,
+            duration_ns: self.last_time,
+            frames: metadata.frames.clone(),
+            ..self.facts
+        }
+    }
+}
+
+/// A realloc of a block whose birth nobody saw can only be replayed as the birth of the new one.
+fn replayed_as(op: Operation) -> Operation {
+    if op == Operation::ForeignRealloc { Operation::Malloc } else { op }
+}
+
+/// What an aligned call is made with: at least a pointer's size, as posix_memalign asks.
+fn alignment(asked: u64) -> u64 {
+    asked.max(8).checked_next_power_of_two().unwrap_or(8)
+}
+
+#[derive(Default)]
+struct Count {
+    threads: Vec<ThreadCount>,
+    last_due: u64,
+    longest_pause: u64,
+}
+
+#[derive(Clone, Default)]
+struct ThreadCount {
+    steps: u64,
+    records: u64,
+    first_row: u32,
+    last_row: u32,
+}
+
+impl Sink for Count {
+    fn step(&mut self, thread: usize, op: Op, due: u64) {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, ThreadCount::default());
+        }
+        let count = &mut self.threads[thread];
+        if count.steps == 0 {
+            count.first_row = op.row;
+        }
+        count.last_row = op.row;
+        count.steps += 1;
+        count.records += u64::from(op.is_timed());
+        self.longest_pause = self.longest_pause.max(due.saturating_sub(self.last_due));
+        self.last_due = self.last_due.max(due);
+    }
+
+    fn operation(&mut self, _: Operated) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Count {
+    /// The most threads whose rows overlap: a sweep over their first and last rows.
+    fn alive_at_once(&self) -> u32 {
+        let mut edges: Vec<(u32, i32)> = Vec::with_capacity(2 * self.threads.len());
+        for thread in self.threads.iter().filter(|thread| thread.steps > 0) {
+            edges.push((thread.first_row, -1));
+            edges.push((thread.last_row, 1));
+        }
+        // At one row, a thread that begins counts before one that ends is taken off.
+        edges.sort_unstable();
+        let (mut alive, mut most) = (0i32, 0i32);
+        for (_, edge) in edges {
+            alive -= edge;
+            most = most.max(alive);
+        }
+        most as u32
+    }
+}
+
+struct Write<'a> {
+    writer: PlanWriter,
+    operated: &'a mut dyn FnMut(Operated) -> Result<(), Error>,
+}
+
+impl Sink for Write<'_> {
+    fn step(&mut self, thread: usize, op: Op, due: u64) {
+        self.writer.push(thread, op, due);
+    }
+
+    fn operation(&mut self, operation: Operated) -> Result<(), Error> {
+        (self.operated)(operation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Which slot an object gets. See the note on slots in `keel_plan`.
+
+use std::collections::VecDeque;
+
+/// Slots that a thread keeps for itself; a thread that frees more than it allocates hands the rest on.
+const OWN: usize = 256;
+
+pub struct Slots {
+    /// Freed by the thread itself, so free for it at once. The last freed is the first used: its line is warm.
+    own: Vec<Vec<u32>>,
+    /// (slot, row of its free), in order of rows: free for everyone `skew` rows later.
+    shared: VecDeque<(u32, u32)>,
+    skew: u32,
+    used: u32,
+}
+
+impl Slots {
+    pub fn new(skew: u32) -> Slots {
+        Slots { own: Vec::new(), shared: VecDeque::new(), skew, used: 0 }
+    }
+
+    /// A slot for an object that `thread` creates at `row`.
+    pub fn take(&mut self, thread: u32, row: u32) -> u32 {
+        if let Some(slot) = self.own.get_mut(thread as usize).and_then(Vec::pop) {
+            return slot;
+        }
+        if let Some(&(slot, freed)) = self.shared.front()
+            && u64::from(freed) + u64::from(self.skew) <= u64::from(row)
+        {
+            self.shared.pop_front();
+            return slot;
+        }
+        self.used += 1;
+        self.used - 1
+    }
+
+    /// The slot of an object that `thread` freed at `row`.
+    pub fn give_back(&mut self, thread: u32, slot: u32, row: u32) {
+        let thread = thread as usize;
+        if self.own.len() <= thread {
+            self.own.resize(thread + 1, Vec::new());
+        }
+        if self.own[thread].len() < OWN {
+            self.own[thread].push(slot);
+        } else {
+            self.shared.push_back((slot, row));
+        }
+    }
+
+    /// How many there are.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+}

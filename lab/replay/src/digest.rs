@@ -1,0 +1,349 @@
+//! From the records of a run to its place in the results.
+//!
+//! Records lie thread by thread. [`Rows`] walks them in journal order without sorting: within a thread rows rise, and
+//! all threads' rows together are 0, 1, 2 ... without a gap, so the next row is nearly always the same thread's.
+
+use crate::sampler::Sampler;
+use keel_measure::Frequency;
+use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
+use keel_results::raw::{RawError, RunRows, RunWriter};
+use keel_results::{
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Histogram, MemorySample, Outlier, Run,
+};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Outliers kept of a run.
+const MOST_OUTLIERS: usize = 20_000;
+/// Rows handed to the writer at once.
+const BATCH: usize = 1 << 16;
+
+// The player knows the bits from the plan, readers from the results.
+const _: () = assert!(
+    keel_plan::CAUSE_INTERRUPTED == CAUSE_INTERRUPTED as u32
+        && keel_plan::CAUSE_FAULT == CAUSE_FAULT as u32
+        && keel_plan::CAUSE_SYSCALL == CAUSE_SYSCALL as u32
+        && keel_plan::CAUSE_INTERRUPTED_UNKNOWN == CAUSE_INTERRUPTED_UNKNOWN as u32
+);
+
+/// The timed steps of a plan with their records, in journal order.
+pub struct Rows<'a> {
+    threads: Vec<Walk<'a>>,
+    current: usize,
+    next_row: u32,
+}
+
+struct Walk<'a> {
+    steps: std::slice::Iter<'a, Op>,
+    records: std::slice::Iter<'a, Record>,
+    head: Option<Op>,
+    high: u64,
+}
+
+/// A timed step and its record.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The call.
+    pub step: Op,
+    /// Its size, both halves; 0 for a free.
+    pub size: u64,
+    /// What was measured.
+    pub record: &'a Record,
+}
+
+impl<'a> Rows<'a> {
+    /// From the first row.
+    pub fn new(plan: &'a Plan, results: &'a Results) -> Rows<'a> {
+        let walk = |thread: &Thread| {
+            let mut walk = Walk {
+                steps: plan.steps(thread).iter(),
+                records: results.records(thread.first_record, thread.records).iter(),
+                head: None,
+                high: 0,
+            };
+            walk.advance();
+            walk
+        };
+        Rows { threads: plan.threads().iter().map(walk).collect(), current: 0, next_row: 0 }
+    }
+}
+
+impl Walk<'_> {
+    /// Moves the head to the next timed step.
+    fn advance(&mut self) {
+        self.high = 0;
+        self.head = self.steps.by_ref().copied().find(|step| {
+            if step.kind() == Kind::High {
+                self.high = u64::from(step.argument) << 32;
+            }
+            step.is_timed()
+        });
+    }
+
+    fn stands_at(&self, row: u32) -> bool {
+        self.head.is_some_and(|step| step.row == row)
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Row<'a>;
+
+    fn next(&mut self) -> Option<Row<'a>> {
+        if !self.threads.get(self.current)?.stands_at(self.next_row) {
+            self.current = self.threads.iter().position(|walk| walk.stands_at(self.next_row))?;
+        }
+        let walk = &mut self.threads[self.current];
+        let (step, record) = (walk.head?, walk.records.next()?);
+        let size = if step.kind() == Kind::Free { 0 } else { walk.high | u64::from(step.argument) };
+        walk.advance();
+        self.next_row += 1;
+        Some(Row { step, size, record })
+    }
+}
+
+/// What a digest is made from.
+pub struct Measured<'a> {
+    pub plan: &'a Plan,
+    pub results: &'a Results,
+    pub sampler: &'a Sampler,
+    pub frequency: Frequency,
+}
+
+/// Makes the run, and writes its rows to `raw` if there is one.
+pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Result<Run, RawError> {
+    let mut run = totals(measured, position);
+    let Measured { plan, results, .. } = measured;
+    let ticks_per_ns = measured.frequency.ticks_per_ns();
+    let mut tallies = Tallies::new();
+    let mut memory = Memory::new(measured, plan.header().slots as usize);
+    let mut rows = raw.map(RowBatch::create).transpose()?;
+    for row in Rows::new(plan, results) {
+        let start = (row.record.start as f64 / ticks_per_ns) as u64;
+        tallies.add(row.step.kind(), row.record.ticks);
+        memory.add(&row, start);
+        if let Some(rows) = &mut rows {
+            rows.push(start, row.record)?;
+        }
+    }
+    if let Some(rows) = rows {
+        rows.finish()?;
+    }
+    tallies.store(&mut run, ticks_per_ns);
+    run.lateness = lateness(measured, ticks_per_ns);
+    run.memory = memory.finish();
+    run.peak_rss_bytes = run.memory.iter().map(|sample| sample.resident).max().unwrap_or(0);
+    run.outliers = outliers(plan, results, &run, ticks_per_ns);
+    Ok(run)
+}
+
+/// What the threads counted themselves.
+fn totals(measured: &Measured<'_>, position: u32) -> Run {
+    let states = measured.results.states();
+    let ticks_per_ns = measured.frequency.ticks_per_ns();
+    let ns = |ticks: u64| (ticks as f64 / ticks_per_ns) as u64;
+    let busy: Vec<_> = measured
+        .plan
+        .threads()
+        .iter()
+        .zip(states)
+        .filter(|(thread, _)| thread.records > 0)
+        .map(|(_, state)| state)
+        .collect();
+    let sum = |field: fn(&keel_plan::ThreadState) -> u64| busy.iter().map(|state| field(state)).sum::<u64>();
+    let first = busy.iter().map(|state| state.first_ticks.load(Relaxed)).min().unwrap_or(0);
+    let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
+    Run {
+        position,
+        elapsed_ns: ns(last.saturating_sub(first)),
+        cpu_ns: sum(|state| state.cpu_ns.load(Relaxed)),
+        waited_ns: ns(sum(|state| state.waited_ticks.load(Relaxed))),
+        minor_faults: sum(|state| state.minor_faults.load(Relaxed)),
+        major_faults: sum(|state| state.major_faults.load(Relaxed)),
+        voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),
+        involuntary_switches: sum(|state| state.involuntary_switches.load(Relaxed)),
+        ..Run::default()
+    }
+}
+
+/// Latencies by operation. Ticks come in steps (26 on some machines), so the count of each small value is kept in a table
+/// and handed to the histogram at the end: many times faster than recording call by call.
+struct Tallies {
+    small: [Vec<u64>; Kind::TIMED.len()],
+    large: [Histogram; Kind::TIMED.len()],
+    sums: [u64; Kind::TIMED.len()],
+}
+
+const SMALL: usize = 1 << 14;
+
+impl Tallies {
+    fn new() -> Tallies {
+        let growing = || {
+            let mut histogram = Histogram::default();
+            histogram.0.auto(true);
+            histogram
+        };
+        Tallies {
+            small: std::array::from_fn(|_| vec![0; SMALL]),
+            large: std::array::from_fn(|_| growing()),
+            sums: [0; Kind::TIMED.len()],
+        }
+    }
+
+    fn add(&mut self, kind: Kind, ticks: u32) {
+        let index = kind as usize;
+        self.sums[index] += u64::from(ticks);
+        match self.small[index].get_mut(ticks as usize) {
+            Some(count) => *count += 1,
+            // A growing histogram takes any value.
+            None => self.large[index].0.saturating_record(u64::from(ticks)),
+        }
+    }
+
+    fn store(self, run: &mut Run, ticks_per_ns: f64) {
+        for (kind, ((small, mut histogram), sum)) in
+            Kind::TIMED.into_iter().zip(self.small.into_iter().zip(self.large).zip(self.sums))
+        {
+            for (ticks, count) in small.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                histogram.0.saturating_record_n(ticks as u64, count);
+            }
+            if !histogram.0.is_empty() {
+                run.inside_ns.insert(kind.name().to_owned(), sum as f64 / ticks_per_ns);
+                run.latency.insert(kind.name().to_owned(), histogram);
+            }
+        }
+    }
+}
+
+/// Live bytes at the times at which resident memory was read.
+struct Memory {
+    samples: Vec<MemorySample>,
+    /// Change of live bytes up to each sample since the one before.
+    changes: Vec<i64>,
+    sizes: Vec<u64>,
+    near: usize,
+}
+
+impl Memory {
+    fn new(measured: &Measured<'_>, slots: usize) -> Memory {
+        let control = measured.results.control();
+        let (start, baseline) =
+            (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
+        let samples: Vec<MemorySample> = measured
+            .sampler
+            .readings()
+            .iter()
+            .map(|&(ns, bytes)| MemorySample {
+                time: ns.saturating_sub(start),
+                resident: bytes.saturating_sub(baseline),
+                live: 0,
+            })
+            .collect();
+        Memory { changes: vec![0; samples.len() + 1], samples, sizes: vec![0; slots], near: 0 }
+    }
+
+    fn add(&mut self, row: &Row<'_>, start: u64) {
+        let held = &mut self.sizes[row.step.slot as usize];
+        let released = if row.step.is_fresh() { 0 } else { *held };
+        let change = match row.step.kind() {
+            Kind::Free => -(released as i64),
+            Kind::Realloc => row.size as i64 - released as i64,
+            _ => row.size as i64,
+        };
+        *held = row.size;
+        // The first sample at or after the call; calls come nearly in order of time, so it is near the last one's.
+        while self.samples.get(self.near).is_some_and(|sample| sample.time < start) {
+            self.near += 1;
+        }
+        while self.near > 0 && self.samples[self.near - 1].time >= start {
+            self.near -= 1;
+        }
+        self.changes[self.near] += change;
+    }
+
+    fn finish(mut self) -> Vec<MemorySample> {
+        let mut live = 0i64;
+        for (sample, change) in self.samples.iter_mut().zip(&self.changes) {
+            live += change;
+            sample.live = live.max(0) as u64;
+        }
+        self.samples
+    }
+}
+
+/// How late calls began, where there was a schedule.
+fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
+    let Measured { plan, results, .. } = measured;
+    if plan.header().paced == 0 {
+        return None;
+    }
+    let mut histogram = Histogram::default();
+    histogram.0.auto(true);
+    for thread in plan.threads() {
+        let due = plan.schedule(thread).unwrap_or_default();
+        for (record, due) in results.records(thread.first_record, thread.records).iter().zip(due) {
+            let late = ((record.start as f64 / ticks_per_ns) as u64).saturating_sub(*due);
+            histogram.0.saturating_record(late);
+        }
+    }
+    Some(histogram)
+}
+
+/// The calls above the 99.9th percentile of their operation, worst first.
+fn outliers(plan: &Plan, results: &Results, run: &Run, ticks_per_ns: f64) -> Vec<Outlier> {
+    let limits = Kind::TIMED.map(|kind| {
+        run.latency.get(kind.name()).map_or(u64::MAX, |histogram| histogram.0.value_at_quantile(0.999))
+    });
+    let mut found = Vec::new();
+    for thread in plan.threads() {
+        let steps = plan.steps(thread).iter().filter(|step| step.is_timed());
+        for (step, record) in steps.zip(results.records(thread.first_record, thread.records)) {
+            if u64::from(record.ticks) > limits[step.kind() as usize] {
+                found.push(Outlier {
+                    row: u64::from(step.row),
+                    start: (record.start as f64 / ticks_per_ns) as u64,
+                    ticks: record.ticks,
+                    cause: record.cause as u8,
+                });
+            }
+        }
+    }
+    found.sort_by_key(|outlier| (std::cmp::Reverse(outlier.ticks), outlier.row));
+    found.truncate(MOST_OUTLIERS);
+    found
+}
+
+/// Rows on their way into a file.
+struct RowBatch {
+    writer: RunWriter,
+    start: Vec<u64>,
+    ticks: Vec<u32>,
+    cause: Vec<u8>,
+}
+
+impl RowBatch {
+    fn create(path: &Path) -> Result<RowBatch, RawError> {
+        let writer = RunWriter::create(path)?;
+        let (start, ticks) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        Ok(RowBatch { writer, start, ticks, cause: Vec::with_capacity(BATCH) })
+    }
+
+    fn push(&mut self, start: u64, record: &Record) -> Result<(), RawError> {
+        self.start.push(start);
+        self.ticks.push(record.ticks);
+        self.cause.push(record.cause as u8);
+        if self.start.len() == BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), RawError> {
+        self.writer.write(RunRows { start: &self.start, ticks: &self.ticks, cause: &self.cause })?;
+        self.start.clear();
+        self.ticks.clear();
+        self.cause.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), RawError> {
+        self.flush()?;
+        self.writer.finish().map(|_| ())
+    }
+}

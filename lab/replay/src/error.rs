@@ -1,0 +1,52 @@
+//! What can stop a comparison as a whole. What stops one allocator only is told in its result.
+
+use std::path::PathBuf;
+
+/// Why there is no comparison; the text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] keel_journal::Error),
+    /// The journal is readable but breaks a rule.
+    #[error("row {row} of the journal: {what}; `keel info --verify` shows all that is wrong with it")]
+    Invalid {
+        /// Row, from 0.
+        row: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// Nothing to replay.
+    #[error("the journal holds no operation that can be replayed")]
+    Empty,
+    /// More rows than a plan can number.
+    #[error("the journal has more than {} operations: record a shorter stretch (`keel record --max-events`)", u32::MAX - 1)]
+    TooLong,
+    /// Shared memory was refused, mostly for want of memory.
+    #[error(transparent)]
+    Shared(#[from] keel_plan::SharedError),
+    /// The result folder cannot be written.
+    #[error(transparent)]
+    Raw(#[from] keel_results::raw::RawError),
+    /// The summary cannot be written.
+    #[error(transparent)]
+    Folder(#[from] keel_results::FolderError),
+    /// The result folder cannot be made, moved or removed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Stopped from outside before any run was finished; nothing is left behind.
+    #[error("stopped before the first run was finished; nothing was written")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { path, source }
+    }
+}

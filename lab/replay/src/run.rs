@@ -1,0 +1,212 @@
+//! One run: a fresh player, watched until it ends.
+
+use crate::sampler::Sampler;
+use keel_allocators::{Allocator, Kind};
+use keel_plan::{Orders, Plan, Results, State};
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The player's executable and how it is to be handled.
+#[derive(Clone, Debug)]
+pub struct Player {
+    /// The executable.
+    pub executable: PathBuf,
+    /// How long it may go without completing an operation.
+    pub patience: Duration,
+}
+
+/// Why a run gave no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunFailure {
+    /// The allocator, or its player, failed; a sentence for people.
+    Failed(String),
+    /// Stopped from outside.
+    Stopped,
+}
+
+/// How often whoever watches is told.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+impl Player {
+    /// Plays the plan on the allocator, into the results. Afterwards those are complete and consistent, or an error says
+    /// why not. `progress` is told how many rows are done.
+    ///
+    /// # Errors
+    /// See [`RunFailure`].
+    pub fn play(
+        &self,
+        allocator: &Allocator,
+        plan: &Plan,
+        results: &Results,
+        orders: Orders,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Sampler, RunFailure> {
+        results.reset(orders);
+        let mut child = self.start(allocator, plan, results).map_err(RunFailure::Failed)?;
+        let watched = self.watch(&mut child, plan, results, stop, progress);
+        if watched.is_err() {
+            // It may be gone already; then there is nothing to end.
+            let _ = child.kill();
+        }
+        let status = child.wait();
+        let said = said(&mut child);
+        let (sampler, ()) = (watched?, ());
+        if stop.load(Relaxed) {
+            return Err(RunFailure::Stopped);
+        }
+        let status = status.map_err(|error| RunFailure::Failed(format!("its player was lost: {error}")))?;
+        match judge(status, results, &said, plan.header().rows, allocator.kind) {
+            None => Ok(sampler),
+            Some(failure) => Err(RunFailure::Failed(failure)),
+        }
+    }
+
+    fn start(&self, allocator: &Allocator, plan: &Plan, results: &Results) -> Result<Child, String> {
+        let mut command = allocator.command(&self.executable);
+        let pair = (plan.memory().descriptor().as_raw_fd(), results.memory().descriptor().as_raw_fd());
+        command
+            .arg(allocator.target())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // A Ctrl-C is for keel, which then ends the player.
+            .process_group(0);
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe {
+            command.pre_exec(move || {
+                hand_over(pair)?;
+                // If keel is killed, nobody would end the player.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        command
+            .spawn()
+            .map_err(|error| format!("the player {} cannot be started: {error}", self.executable.display()))
+    }
+
+    /// Waits for the player to end, reading its memory and looking whether it gets on.
+    fn watch(
+        &self,
+        child: &mut Child,
+        plan: &Plan,
+        results: &Results,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Sampler, RunFailure> {
+        let mut sampler = Sampler::new(child.id());
+        let (mut seen, mut since, mut told) = (u64::MAX, Instant::now(), Instant::now());
+        loop {
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(_)) => break,
+                Err(error) => return Err(RunFailure::Failed(format!("its player was lost: {error}"))),
+            }
+            if stop.load(Relaxed) {
+                return Err(RunFailure::Stopped);
+            }
+            if results.control().state() == State::Running {
+                sampler.read();
+            }
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let (done, mark) = standing(results, plan.header().rows);
+                progress(done);
+                if mark != seen {
+                    (seen, since) = (mark, Instant::now());
+                } else if since.elapsed() > self.patience {
+                    return Err(RunFailure::Failed(format!(
+                        "it hung: no operation was completed for {} s, {done} of {} were done",
+                        self.patience.as_secs(),
+                        plan.header().rows
+                    )));
+                }
+            }
+            std::thread::sleep(sampler.interval());
+        }
+        let control = results.control();
+        sampler.add(control.end_ns.load(Relaxed), control.end_bytes.load(Relaxed));
+        Ok(sampler)
+    }
+}
+
+/// Puts plan and results at descriptors 3 and 4. Called after fork.
+fn hand_over((plan, results): (i32, i32)) -> std::io::Result<()> {
+    let check = |code: i32| if code < 0 { Err(std::io::Error::last_os_error()) } else { Ok(code) };
+    // SAFETY: descriptors of our own. First out of the way of 3 and 4, then to their places, where exec keeps them.
+    unsafe {
+        let plan = check(libc::fcntl(plan, libc::F_DUPFD_CLOEXEC, 10))?;
+        let results = check(libc::fcntl(results, libc::F_DUPFD_CLOEXEC, 10))?;
+        check(libc::dup2(plan, 3))?;
+        check(libc::dup2(results, 4))?;
+    }
+    Ok(())
+}
+
+/// Rows done (by the slowest thread), and a number that changes whenever any thread gets on.
+fn standing(results: &Results, rows: u64) -> (u64, u64) {
+    let next = || results.states().iter().map(|state| state.next_row.load(Relaxed));
+    let slowest = next().filter(|&row| row != u32::MAX).min();
+    let running = results.control().state() == State::Running;
+    let done = if running { slowest.map_or(rows, u64::from) } else { 0 };
+    let mark = next().fold(u64::from(running), |sum, row| sum.wrapping_mul(31).wrapping_add(u64::from(row)));
+    (done.min(rows), mark)
+}
+
+/// What the player said on stderr: at most its last line, cut.
+fn said(child: &mut Child) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        // What cannot be read is not told.
+        let _ = stderr.take(1 << 20).read_to_end(&mut bytes);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    text.trim().lines().last().unwrap_or_default().chars().take(300).collect()
+}
+
+/// Why the run does not count; None if it does.
+fn judge(status: ExitStatus, results: &Results, said: &str, rows: u64, kind: Kind) -> Option<String> {
+    let control = results.control();
+    if control.state() == State::Failed {
+        return Some(control.message());
+    }
+    if let Some(signal) = status.signal() {
+        let told = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let done = standing(results, rows).0;
+        return Some(format!("it crashed with {} after about {done} of {rows} operations{told}", name(signal)));
+    }
+    if !status.success() || control.state() != State::Done {
+        let told = if said.is_empty() { "nothing more is known" } else { said };
+        return Some(format!("its player ended with {status}: {told}"));
+    }
+    let (refused, corrupt) = (control.refused.load(Relaxed), control.corrupt.load(Relaxed));
+    if refused > 0 && kind != Kind::Floor {
+        let row = control.first_refused.load(Relaxed);
+        return Some(format!("it returned NULL from {refused} calls, first at row {row}"));
+    }
+    if corrupt > 0 {
+        let row = control.first_corrupt.load(Relaxed);
+        return Some(format!("{corrupt} blocks did not hold what was written into them, first at row {row}"));
+    }
+    None
+}
+
+fn name(signal: i32) -> String {
+    let known = match signal {
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGKILL => "SIGKILL (perhaps for want of memory)",
+        _ => return format!("signal {signal}"),
+    };
+    known.to_owned()
+}

@@ -1,0 +1,57 @@
+//! Where operations come from: a journal file, or in tests a list.
+
+use crate::Error;
+use keel_journal::{Event, Metadata, Reader};
+
+/// Something that can be read from its beginning any number of times.
+pub trait Source {
+    /// Calls `each` with every event in order; stops at the first error.
+    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error>;
+    /// What is known beside the events.
+    fn metadata(&self) -> &Metadata;
+    /// Number of events.
+    fn rows(&self) -> u64;
+}
+
+impl Source for Reader {
+    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error> {
+        let (mut batches, mut events) = (self.batches(), Vec::new());
+        while batches.next_into(&mut events)? {
+            for event in &events {
+                each(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn metadata(&self) -> &Metadata {
+        Reader::metadata(self)
+    }
+
+    fn rows(&self) -> u64 {
+        Reader::rows(self)
+    }
+}
+
+/// Events in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Sourced {
+    /// See [`Source::metadata`].
+    pub metadata: Metadata,
+    /// The events.
+    pub events: Vec<Event>,
+}
+
+impl Source for Sourced {
+    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error> {
+        self.events.iter().try_for_each(each)
+    }
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn rows(&self) -> u64 {
+        self.events.len() as u64
+    }
+}
