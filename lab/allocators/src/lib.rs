@@ -64,7 +64,10 @@ pub struct Places {
 
 /// A name that no allocator has.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by its path", near(nearest))]
+#[error(
+    "there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by its path",
+    near(nearest)
+)]
 pub struct Unknown {
     /// What was asked for.
     pub name: String,
@@ -190,7 +193,8 @@ impl Allocator {
         let mut command = Command::new(player);
         // Peers keep the fast TLS model (initial-exec) that their own builds choose; loading such a library late needs
         // room in the static block, of which glibc by default keeps too little for some.
-        let mut tunables = std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
+        let mut tunables =
+            std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
         if !tunables.is_empty() {
             tunables.push(":");
         }
@@ -274,7 +278,8 @@ mod tests {
         std::fs::create_dir(&places.peers).unwrap();
         std::fs::write(places.peers.join("jemalloc.so"), b"").unwrap();
         std::fs::write(places.peers.join("own.so"), b"").unwrap();
-        std::fs::write(places.peers.join("snmalloc.unavailable"), b"it could not be built: no cmake\n").unwrap();
+        std::fs::write(places.peers.join("snmalloc.unavailable"), b"it could not be built: no cmake\n")
+            .unwrap();
         let found: Vec<String> =
             places.resolve(&names(&["all"])).unwrap().into_iter().map(|one| one.name).collect();
         assert_eq!(found, ["system", "jemalloc", "null", "own"]);

@@ -1,1 +1,5 @@
 //! Results to other tools' formats.
+
+mod csv;
+
+pub use csv::{ExportError, Written, csv};

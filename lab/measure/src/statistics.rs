@@ -36,8 +36,12 @@ pub struct Summary {
 
 /// Sums up an operation of an allocator; None if it never occurred.
 pub fn summary(result: &AllocatorResult, operation: &str, ticks_per_ns: f64) -> Option<Summary> {
-    let histograms: Vec<&Histogram> =
-        result.runs.iter().filter_map(|run| run.latency.get(operation)).filter(|one| !one.0.is_empty()).collect();
+    let histograms: Vec<&Histogram> = result
+        .runs
+        .iter()
+        .filter_map(|run| run.latency.get(operation))
+        .filter(|one| !one.0.is_empty())
+        .collect();
     let merged = all_runs(&histograms)?;
     let ns = |ticks: u64| ticks as f64 / ticks_per_ns;
     let at = |histogram: &Histogram, quantile: f64| ns(histogram.0.value_at_quantile(quantile));
@@ -110,8 +114,10 @@ mod tests {
         // Run one has a bad tail: 1 of its 100 calls. Of 300 calls that is 1 too, so p99 of all is not the mean of p99s.
         let mut slow = vec![20; 99];
         slow.push(2000);
-        let result =
-            AllocatorResult { runs: vec![run(&slow), run(&[20; 100]), run(&[40; 100])], ..Default::default() };
+        let result = AllocatorResult {
+            runs: vec![run(&slow), run(&[20; 100]), run(&[40; 100])],
+            ..Default::default()
+        };
         let summary = summary(&result, "malloc", 2.0).unwrap();
         assert_eq!(summary.count, 300);
         assert_eq!(summary.quantiles[0], 10.0);

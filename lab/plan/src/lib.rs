@@ -26,7 +26,9 @@ mod shared;
 pub use op::{Kind, Op};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread};
 pub use results::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, EMPTY_PAIRS, Orders, Record, Results, State, ThreadState};
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, EMPTY_PAIRS, Orders,
+    Record, Results, State, ThreadState,
+};
 pub use shared::{Plain, SharedError, SharedMemory};
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};

@@ -96,7 +96,9 @@ impl Plan {
     pub fn open(descriptor: OwnedFd) -> Result<Plan, SharedError> {
         let memory = SharedMemory::open("the plan", descriptor)?;
         let foreign = SharedError::Foreign { what: "plan" };
-        let Some(header) = memory.slice::<Header>(0, 1).map(|headers| headers[0]) else { return Err(foreign) };
+        let Some(header) = memory.slice::<Header>(0, 1).map(|headers| headers[0]) else {
+            return Err(foreign);
+        };
         if header.magic != MAGIC || header.version != VERSION || memory.bytes() < header.bytes() {
             return Err(foreign);
         }

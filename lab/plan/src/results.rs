@@ -169,7 +169,8 @@ impl Results {
         let (threads, rows) = (header.threads as usize, header.rows as usize);
         let memory = SharedMemory::open("the results", descriptor)?;
         let results = Results { memory, threads, rows };
-        if results.memory.bytes() < Self::bytes(threads, rows) || results.control().magic.load(Relaxed) != MAGIC
+        if results.memory.bytes() < Self::bytes(threads, rows)
+            || results.control().magic.load(Relaxed) != MAGIC
         {
             return Err(SharedError::Foreign { what: "result memory" });
         }

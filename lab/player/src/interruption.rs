@@ -79,7 +79,8 @@ pub fn self_test() -> bool {
     let mut missed = 0;
     for _ in 0..20 {
         flag.arm();
-        crate::own::sleep_ns(1);
+        // Long enough that the timer cannot fire before the thread is off its processor.
+        crate::own::sleep_ns(50_000);
         missed += u32::from(flag.look() != Seen::Interrupted);
     }
     flag.disarm();
@@ -132,7 +133,9 @@ mod arch {
         }
         let thread: *mut u8;
         // SAFETY: on x86-64 the first word of the thread control block is its own address.
-        unsafe { std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly, preserves_flags)) };
+        unsafe {
+            std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly, preserves_flags))
+        };
         Some(thread.wrapping_offset(offset).wrapping_add(FIELD).cast())
     }
 

@@ -83,7 +83,11 @@ fn play(name: &OsStr) -> Result<(), String> {
     outcome
 }
 
-fn run<C: Clock + 'static>(name: &OsStr, plan: &'static Plan, results: &'static Results) -> Result<(), String> {
+fn run<C: Clock + 'static>(
+    name: &OsStr,
+    plan: &'static Plan,
+    results: &'static Results,
+) -> Result<(), String> {
     let control = results.control();
     control.prepare_ticks.store(C::now(), Relaxed);
     control.prepare_ns.store(own::monotonic_ns(), Relaxed);

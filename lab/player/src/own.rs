@@ -38,8 +38,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// Sleeps for about so many ns.
 pub fn sleep_ns(ns: u64) {
-    let time =
-        libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     // SAFETY: reads one timespec, which is ours; the rest of an interrupted sleep is not wanted.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }

@@ -7,8 +7,8 @@ use crate::wait::{Waiter, add, announce};
 use crate::{touch, verify};
 use keel_allocators::table::Table;
 use keel_plan::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, Kind, Op, Orders, Record,
-    Slot, ThreadState,
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, Kind, Op, Orders,
+    Record, Slot, ThreadState,
 };
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -122,7 +122,8 @@ impl Looker {
         let faults = now.minor_faults + now.major_faults != self.last.minor_faults + self.last.major_faults;
         let slept = now.voluntary_switches != self.last.voluntary_switches;
         self.last = now;
-        u32::from(faults) * CAUSE_FAULT + u32::from(slept) * CAUSE_SYSCALL
+        // A fault may sleep as well, on the lock of the address space; a call that slept without one asked for it.
+        u32::from(faults) * CAUSE_FAULT + u32::from(slept && !faults) * CAUSE_SYSCALL
     }
 
     #[inline(always)]

@@ -158,20 +158,20 @@ fn keel(file: &Path) -> Result<&'static Table, String> {
 }
 
 unsafe extern "C" fn keel_version(buffer: *mut c_char, bytes: usize) {
-    // SAFETY: a name that ends in NUL; the function, where there is one, returns a constant string.
-    unsafe {
-        let function = KEEL.load(std::sync::atomic::Ordering::Relaxed);
-        let function = if function.is_null() {
-            std::ptr::null_mut()
-        } else {
-            libc::dlsym(function, c"kl_version_string".as_ptr())
-        };
-        if function.is_null() {
-            return put_text(env!("CARGO_PKG_VERSION"), buffer, bytes);
+    let library = KEEL.load(std::sync::atomic::Ordering::Relaxed);
+    let text = match symbol(library, c"kl_version") {
+        None => "unknown version".to_owned(),
+        Some(function) => {
+            // SAFETY: libkeel's function of this type: major * 10000 + minor * 100 + patch.
+            let number = unsafe {
+                let function: unsafe extern "C" fn() -> std::ffi::c_int = std::mem::transmute(function);
+                function()
+            };
+            format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
         }
-        let function: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(function);
-        put_text(&CStr::from_ptr(function()).to_string_lossy(), buffer, bytes);
-    }
+    };
+    // SAFETY: the caller's buffer.
+    unsafe { put_text(&text, buffer, bytes) }
 }
 
 /// The library that [`keel`] opened, for its version.
@@ -186,7 +186,11 @@ fn open(file: &Path) -> Result<*mut c_void, String> {
         // SAFETY: after a failure dlerror returns a string.
         let reason = unsafe {
             let text = libc::dlerror();
-            if text.is_null() { "unknown".into() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+            if text.is_null() {
+                "unknown".into()
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
+            }
         };
         return Err(format!("it cannot be loaded: {reason}"));
     }

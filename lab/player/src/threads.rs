@@ -86,7 +86,10 @@ impl Default for Gate {
 }
 
 /// Starts a thread that parks at the gate and then performs its part; its id, to be joined.
-pub fn start<C: Clock + 'static>(part: Part<'static>, gate: &'static Gate) -> Result<libc::pthread_t, String> {
+pub fn start<C: Clock + 'static>(
+    part: Part<'static>,
+    gate: &'static Gate,
+) -> Result<libc::pthread_t, String> {
     let actor = Box::leak(Box::new(Actor::<C> { part, gate, clock: std::marker::PhantomData }));
     let mut id = 0;
     // SAFETY: the actor is leaked, so it outlives the thread; the default attributes are fine.
@@ -156,5 +159,7 @@ fn futex_wait(word: &AtomicU32, value: u32) {
 
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: wakes whoever waits on the word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX)
+    };
 }

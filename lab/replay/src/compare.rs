@@ -1,7 +1,7 @@
 //! The whole comparison.
 
 use crate::compile::{Compiled, Operated, compile_with};
-use crate::digest::{Measured, digest};
+use crate::digest::{Measured, count, digest, growing};
 use crate::run::{Player, RunFailure};
 use crate::{Error, Keep, Options, Pace, Source};
 use keel_allocators::{Allocator, FLOOR};
@@ -113,7 +113,11 @@ fn described(request: &Request<'_>) -> Comparison {
             serial,
             command: request.command.clone(),
         },
-        allocators: request.allocators.iter().map(|allocator| described_allocator(request, allocator)).collect(),
+        allocators: request
+            .allocators
+            .iter()
+            .map(|allocator| described_allocator(request, allocator))
+            .collect(),
         ..Comparison::default()
     }
 }
@@ -160,10 +164,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn new(request: &'a Request<'a>, compiled: &'a Compiled, folder: &'a Path) -> Result<Session<'a>, Error> {
-        let patience =
-            request.options.patience + std::time::Duration::from_nanos(compiled.longest_pause_ns);
-        let mut empty_pairs = Histogram::default();
-        empty_pairs.0.auto(true);
+        let patience = request.options.patience + std::time::Duration::from_nanos(compiled.longest_pause_ns);
         Ok(Session {
             request,
             compiled,
@@ -171,7 +172,7 @@ impl<'a> Session<'a> {
             results: Results::create(compiled.plan.header())?,
             player: Player { executable: request.player.clone(), patience },
             frequency: Frequency::default(),
-            empty_pairs,
+            empty_pairs: growing(),
             clock_code: 0,
             interruptions_known: true,
         })
@@ -221,11 +222,18 @@ impl<'a> Session<'a> {
         let Options { touch, touch_timed, verify, keep, .. } = self.request.options;
         // The floor keeps no contents, so there is nothing to verify.
         let verify = verify && allocator.name != FLOOR;
-        let orders = Orders { touch: if verify { 0 } else { touch as u8 }, touch_inside: touch_timed, verify };
-        let played =
-            self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, &mut |done| {
+        let orders =
+            Orders { touch: if verify { 0 } else { touch as u8 }, touch_inside: touch_timed, verify };
+        let played = self.player.play(
+            allocator,
+            &self.compiled.plan,
+            &self.results,
+            orders,
+            self.request.stop,
+            &mut |done| {
                 progress(Progress::Done(done));
-            });
+            },
+        );
         let sampler = match played {
             Ok(sampler) => sampler,
             Err(failure) => return Ok(Err(failure)),
@@ -253,7 +261,7 @@ impl<'a> Session<'a> {
             (control.end_ticks.load(Relaxed), control.end_ns.load(Relaxed)),
         );
         for ticks in self.results.empty_pairs() {
-            self.empty_pairs.0.saturating_record(u64::from(ticks.load(Relaxed)));
+            count(&mut self.empty_pairs, u64::from(ticks.load(Relaxed)), 1);
         }
     }
 
@@ -312,14 +320,19 @@ impl<'a> Session<'a> {
             notes.push("This kernel or C library does not tell whether a call was interrupted.".to_owned());
         }
         if verify {
-            notes.push("Contents were verified, so fresh blocks were not touched inside the calls.".to_owned());
+            notes.push(
+                "Contents were verified, so fresh blocks were not touched inside the calls.".to_owned(),
+            );
         }
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
             notes.push(format!("{foreign} frees of blocks from before the recording were left out."));
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
-            notes.push("The rows kept of each allocator are those of its middle run by total time inside calls.".to_owned());
+            notes.push(
+                "The rows kept of each allocator are those of its middle run by total time inside calls."
+                    .to_owned(),
+            );
         }
         notes
     }

@@ -147,9 +147,11 @@ impl Machine {
         }
         let old = match event.released {
             0 => None,
-            object => Some(self.live.remove(&object).ok_or_else(|| {
-                invalid(format!("it releases object {object}, which is not alive"))
-            })?),
+            object => Some(
+                self.live
+                    .remove(&object)
+                    .ok_or_else(|| invalid(format!("it releases object {object}, which is not alive")))?,
+            ),
         };
         if event.op == Operation::Free && old.is_none() {
             return Err(invalid("a free that names no object".to_owned()));

@@ -8,7 +8,8 @@ use keel_measure::Frequency;
 use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
 use keel_results::raw::{RawError, RunRows, RunWriter};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Histogram, MemorySample, Outlier, Run,
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Histogram, MemorySample,
+    Outlier, Run,
 };
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -136,6 +137,20 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     Ok(run)
 }
 
+/// A histogram that takes any value.
+pub fn growing() -> Histogram {
+    let mut histogram = Histogram::default();
+    histogram.0.auto(true);
+    histogram
+}
+
+/// Counts `value` so many times.
+pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
+    // Can only fail where a histogram may not grow.
+    let recorded = histogram.0.record_n(value, times);
+    debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
+}
+
 /// What the threads counted themselves.
 fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let states = measured.results.states();
@@ -177,11 +192,6 @@ const SMALL: usize = 1 << 14;
 
 impl Tallies {
     fn new() -> Tallies {
-        let growing = || {
-            let mut histogram = Histogram::default();
-            histogram.0.auto(true);
-            histogram
-        };
         Tallies {
             small: std::array::from_fn(|_| vec![0; SMALL]),
             large: std::array::from_fn(|_| growing()),
@@ -194,8 +204,7 @@ impl Tallies {
         self.sums[index] += u64::from(ticks);
         match self.small[index].get_mut(ticks as usize) {
             Some(count) => *count += 1,
-            // A growing histogram takes any value.
-            None => self.large[index].0.saturating_record(u64::from(ticks)),
+            None => count(&mut self.large[index], u64::from(ticks), 1),
         }
     }
 
@@ -204,7 +213,7 @@ impl Tallies {
             Kind::TIMED.into_iter().zip(self.small.into_iter().zip(self.large).zip(self.sums))
         {
             for (ticks, count) in small.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-                histogram.0.saturating_record_n(ticks as u64, count);
+                self::count(&mut histogram, ticks as u64, count);
             }
             if !histogram.0.is_empty() {
                 run.inside_ns.insert(kind.name().to_owned(), sum as f64 / ticks_per_ns);
@@ -226,8 +235,7 @@ struct Memory {
 impl Memory {
     fn new(measured: &Measured<'_>, slots: usize) -> Memory {
         let control = measured.results.control();
-        let (start, baseline) =
-            (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
+        let (start, baseline) = (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
         let samples: Vec<MemorySample> = measured
             .sampler
             .readings()
@@ -276,13 +284,12 @@ fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
     if plan.header().paced == 0 {
         return None;
     }
-    let mut histogram = Histogram::default();
-    histogram.0.auto(true);
+    let mut histogram = growing();
     for thread in plan.threads() {
         let due = plan.schedule(thread).unwrap_or_default();
         for (record, due) in results.records(thread.first_record, thread.records).iter().zip(due) {
             let late = ((record.start as f64 / ticks_per_ns) as u64).saturating_sub(*due);
-            histogram.0.saturating_record(late);
+            count(&mut histogram, late, 1);
         }
     }
     Some(histogram)

@@ -90,7 +90,8 @@ impl FromStr for Pace {
             "max" => Ok(Pace::Max),
             "gapless" => Ok(Pace::Gapless),
             _ => {
-                let times: f64 = text.strip_suffix('x').and_then(|times| times.parse().ok()).ok_or_else(wrong)?;
+                let times: f64 =
+                    text.strip_suffix('x').and_then(|times| times.parse().ok()).ok_or_else(wrong)?;
                 if (0.01..=1000.0).contains(&times) { Ok(Pace::Times(times)) } else { Err(wrong()) }
             }
         }

@@ -179,7 +179,10 @@ fn judge(status: ExitStatus, results: &Results, said: &str, rows: u64, kind: Kin
     if let Some(signal) = status.signal() {
         let told = if said.is_empty() { String::new() } else { format!(": {said}") };
         let done = standing(results, rows).0;
-        return Some(format!("it crashed with {} after about {done} of {rows} operations{told}", name(signal)));
+        return Some(format!(
+            "it crashed with {} after about {done} of {rows} operations{told}",
+            name(signal)
+        ));
     }
     if !status.success() || control.state() != State::Done {
         let told = if said.is_empty() { "nothing more is known" } else { said };

@@ -374,7 +374,8 @@ mod tests {
     fn ages_come_back_beside_the_rows_and_are_0_where_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OPERATIONS_FILE);
-        let rows = OperationRows { op: &[0, 1], size: &[8, 8], thread: &[0, 0], frame: &[0, 0], time: &[1, 2] };
+        let rows =
+            OperationRows { op: &[0, 1], size: &[8, 8], thread: &[0, 0], frame: &[0, 0], time: &[1, 2] };
         let mut writer = OperationWriter::create(&path).unwrap();
         writer.write_with_ages(rows, &[0, 1]).unwrap();
         writer.write(rows).unwrap();

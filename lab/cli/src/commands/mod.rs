@@ -1,3 +1,6 @@
 //! One file per subcommand: its arguments, and `run`, which reads like a table of contents.
 
+pub mod allocators;
+pub mod compare;
+pub mod export;
 pub mod report;
