@@ -1,0 +1,143 @@
+/* C++ operator new and delete, all forms.
+ *
+ * libstdc++'s operators call malloc and free by name, so they come by us anyway: those are
+ * forwarded and not recorded here. An allocator that brings operators of its own (the next malloc
+ * and the next operator lie in one object) calls its inside directly: there the operator is the
+ * operation. Should such an allocator call malloc by name after all, the birth is found among the
+ * thread's last events, and the inner free knows the block that is being deleted. */
+#include <stdint.h>
+#include <unistd.h>
+
+#include "next.h"
+#include "thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct form {
+    const char* name;
+    void* function;     /* the next definition; NULL: not looked up yet */
+    bool own_allocator; /* it does not come by our malloc and free */
+};
+
+static const char* const cxx_libraries[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1",
+                                            NULL};
+
+/* A C++ program without any C++ library cannot be; but if the name cannot be found, malloc's
+ * meaning is the best left. */
+static void* plain_new(size_t size) {
+    recording();
+    void* block = next.malloc(size != 0 ? size : 1);
+    static const char sentence[] =
+        "keel recorder: no operator new behind the recorder, and no memory left\n";
+    if (block == NULL) {
+        ssize_t ignored = write(2, sentence, sizeof sentence - 1);
+        (void)ignored;
+        __builtin_trap();
+    }
+    return block;
+}
+static void* plain_new_aligned(size_t size, size_t align) {
+    return next.memalign(align, size);
+}
+static void plain_delete(void* block) {
+    next.free(block);
+}
+
+static void* form_find(struct form* form, void* fallback) {
+    void* function = __atomic_load_n(&form->function, __ATOMIC_ACQUIRE);
+    if (LIKELY(function != NULL)) return function;
+    recording();
+    function = next_find(form->name, cxx_libraries);
+    form->own_allocator = function == NULL || next_is_allocator(function);
+    if (function == NULL) function = fallback;
+    __atomic_store_n(&form->function, function, __ATOMIC_RELEASE);
+    return function;
+}
+
+/* Whether one of this thread's events since `index` is the birth of `block`. */
+static bool birth_is_recorded(uint64_t index, const void* block) {
+    const struct thread* thread = &recorder_thread;
+    if (thread->slots == NULL) return false;
+    /* The thread took its ring meanwhile, or did more than any operator would: the last events will
+     * do. */
+    enum { LOOK_BACK = 64 };
+    if (thread->head - index > LOOK_BACK)
+        index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
+    for (; index < thread->head; index++) {
+        const struct kl_ring_event* event = &thread->slots[index & thread->mask];
+        uint64_t op = event->word & 0xff;
+        if (event->address == (uint64_t)block && (op == KL_RING_MALLOC || op == KL_RING_ALIGNED))
+            return true;
+    }
+    return false;
+}
+
+static void birth_record(uint64_t index, void* block, size_t size, size_t align) {
+    if (block == NULL || !recording() || birth_is_recorded(index, block)) return;
+    record(align != 0 ? KL_RING_ALIGNED : KL_RING_MALLOC, ticks(), block, size, align);
+}
+
+#define FUNCTION(type, pointer) (*(type*)&(pointer))
+
+/* new: `parameters` and `arguments` are those of this form. */
+#define OPERATOR_NEW(symbol, parameters, arguments, align, fallback)                               \
+    EXPORT void* symbol parameters;                                                                \
+    void* symbol parameters {                                                                      \
+        static struct form form = {.name = #symbol};                                               \
+        typedef void*(*form_function)parameters;                                                   \
+        void* found = form_find(&form, (void*)fallback);                                           \
+        if (!form.own_allocator) return FUNCTION(form_function, found) arguments;                  \
+        uint64_t before = recorder_thread.head;                                                    \
+        void* block = FUNCTION(form_function, found) arguments;                                    \
+        birth_record(before, block, size, align);                                                  \
+        return block;                                                                              \
+    }
+
+#define OPERATOR_DELETE(symbol, parameters, arguments)                                             \
+    EXPORT void symbol parameters;                                                                 \
+    void symbol parameters {                                                                       \
+        static struct form form = {.name = #symbol};                                               \
+        typedef void(*form_function) parameters;                                                   \
+        void* found = form_find(&form, (void*)plain_delete);                                       \
+        if (!form.own_allocator || block == NULL || !recording()) {                                \
+            FUNCTION(form_function, found) arguments;                                              \
+            return;                                                                                \
+        }                                                                                          \
+        if (block != recorder_thread.deleting) record(KL_RING_FREE, ticks(), block, 0, 0);         \
+        const void* outer = recorder_thread.deleting;                                              \
+        recorder_thread.deleting = block;                                                          \
+        FUNCTION(form_function, found) arguments;                                                  \
+        recorder_thread.deleting = outer;                                                          \
+    }
+
+typedef const void* nothrow;
+
+OPERATOR_NEW(_Znwm, (size_t size), (size), 0, plain_new)
+OPERATOR_NEW(_Znam, (size_t size), (size), 0, plain_new)
+OPERATOR_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new)
+OPERATOR_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new)
+OPERATOR_NEW(_ZnwmSt11align_val_t, (size_t size, size_t align), (size, align), align,
+             plain_new_aligned)
+OPERATOR_NEW(_ZnamSt11align_val_t, (size_t size, size_t align), (size, align), align,
+             plain_new_aligned)
+OPERATOR_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, nothrow tag),
+             (size, align, tag), align, plain_new_aligned)
+OPERATOR_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, nothrow tag),
+             (size, align, tag), align, plain_new_aligned)
+
+OPERATOR_DELETE(_ZdlPv, (void* block), (block))
+OPERATOR_DELETE(_ZdaPv, (void* block), (block))
+OPERATOR_DELETE(_ZdlPvm, (void* block, size_t size), (block, size))
+OPERATOR_DELETE(_ZdaPvm, (void* block, size_t size), (block, size))
+OPERATOR_DELETE(_ZdlPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag))
+OPERATOR_DELETE(_ZdaPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag))
+OPERATOR_DELETE(_ZdlPvSt11align_val_t, (void* block, size_t align), (block, align))
+OPERATOR_DELETE(_ZdaPvSt11align_val_t, (void* block, size_t align), (block, align))
+OPERATOR_DELETE(_ZdlPvmSt11align_val_t, (void* block, size_t size, size_t align),
+                (block, size, align))
+OPERATOR_DELETE(_ZdaPvmSt11align_val_t, (void* block, size_t size, size_t align),
+                (block, size, align))
+OPERATOR_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void* block, size_t align, nothrow tag),
+                (block, align, tag))
+OPERATOR_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void* block, size_t align, nothrow tag),
+                (block, align, tag))

@@ -1,0 +1,73 @@
+#include "next.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* glibc's own names for its allocator. Weak: another C library has none, and needs none. */
+extern void* __libc_malloc(size_t size) __attribute__((weak));
+extern void __libc_free(void* block) __attribute__((weak));
+extern void* __libc_calloc(size_t count, size_t size) __attribute__((weak));
+extern void* __libc_realloc(void* block, size_t size) __attribute__((weak));
+extern void* __libc_memalign(size_t align, size_t size) __attribute__((weak));
+
+struct next_functions next = {
+    .malloc = __libc_malloc,
+    .free = __libc_free,
+    .calloc = __libc_calloc,
+    .realloc = __libc_realloc,
+    .memalign = __libc_memalign,
+};
+
+/* ISO C knows no conversion from an object pointer to a function pointer; POSIX promises that the
+ * bits are good. */
+#define NEXT_LOOK_UP(name)                                                                         \
+    do {                                                                                           \
+        void* found = dlsym(RTLD_NEXT, #name);                                                     \
+        if (found != NULL) memcpy(&next.name, &found, sizeof found);                               \
+    } while (0)
+
+void next_resolve(void) {
+    NEXT_LOOK_UP(malloc);
+    NEXT_LOOK_UP(free);
+    NEXT_LOOK_UP(calloc);
+    NEXT_LOOK_UP(realloc);
+    NEXT_LOOK_UP(memalign);
+    NEXT_LOOK_UP(posix_memalign);
+    NEXT_LOOK_UP(aligned_alloc);
+    NEXT_LOOK_UP(valloc);
+    NEXT_LOOK_UP(pvalloc);
+    NEXT_LOOK_UP(malloc_usable_size);
+}
+
+void* next_find(const char* name, const char* const* libraries) {
+    void* found = dlsym(RTLD_NEXT, name);
+    for (; found == NULL && *libraries != NULL; libraries++) {
+        void* library = dlopen(*libraries, RTLD_LAZY | RTLD_NOLOAD);
+        if (library == NULL) continue;
+        found = dlsym(library, name);
+        dlclose(library); /* gives back our reference only */
+    }
+    return found;
+}
+
+static const void* object_of(const void* address) {
+    Dl_info info;
+    return dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+static const void* next_malloc_address(void) {
+    const void* address = NULL;
+    memcpy(&address, &next.malloc, sizeof address);
+    return address;
+}
+
+bool next_is_allocator(void* function) {
+    const void* object = object_of(function);
+    return object != NULL && object == object_of(next_malloc_address());
+}
+
+const char* next_allocator_path(void) {
+    Dl_info info;
+    bool known = dladdr(next_malloc_address(), &info) != 0 && info.dli_fname != NULL;
+    return known ? info.dli_fname : "";
+}

@@ -1,0 +1,215 @@
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "next.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000 };
+
+struct session_page session_page;
+struct session session;
+
+/* What survives a fork, so that a child that is not followed needs no system call but getpid. */
+static uint32_t known_root_pid;
+static bool known_follow;
+static char known_folder[256];
+
+static size_t spool_bytes(void) {
+    return kl_ring_offset(KL_RING_MAX);
+}
+
+struct kl_ring* session_ring(uint32_t index) {
+    return (struct kl_ring*)((char*)session.spool + session.rings[index].offset);
+}
+
+/* A file of the session, opened where no descriptor of the program can be hit, or -1. */
+static int session_open(const char* folder, const char* name, int flags) {
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (length <= 0 || (size_t)length >= sizeof path) return -1;
+    return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* Maps a file for both sides; a forked child does not inherit it, and so cannot write into its
+ * parent's rings. */
+static void* map_shared(int file, size_t bytes) {
+    void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (memory == MAP_FAILED) return NULL;
+    madvise(memory, bytes, MADV_DONTFORK);
+    return memory;
+}
+
+static bool control_map(const char* folder) {
+    int file = session_open(folder, "control", O_RDWR);
+    if (file < 0) return false;
+    struct kl_control* control = map_shared(file, KL_PAGE_BYTES);
+    close(file);
+    if (control == NULL) return false;
+    if (control->magic != KL_CONTROL_MAGIC || control->version != KL_RING_VERSION) {
+        munmap(control, KL_PAGE_BYTES);
+        return false;
+    }
+    session.control = control;
+    session.clock = control->clock;
+    known_root_pid = control->root_pid;
+    known_follow = control->follow != 0;
+    return true;
+}
+
+/* Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the
+ * errno. */
+static int spool_map(const char* folder) {
+    int file = -1;
+    for (int image = 0; file < 0 && image < SPOOLS_PER_PID_MAX; image++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d.%d", (int)getpid(), image);
+        file = session_open(folder, name, O_RDWR | O_CREAT | O_EXCL);
+        if (file < 0 && errno != EEXIST) return errno;
+    }
+    if (file < 0) return EEXIST;
+    int error = ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
+    if (error == 0) error = posix_fallocate(file, 0, (off_t)kl_ring_offset(1));
+    if (error == 0) {
+        session.spool = map_shared(file, spool_bytes());
+        if (session.spool == NULL) error = errno;
+    }
+    close(file);
+    return error;
+}
+
+static void file_read(const char* path, char* text, size_t bytes) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    ssize_t got = read(file, text, bytes - 1);
+    text[got > 0 ? got : 0] = '\0';
+    close(file);
+}
+
+static void spool_fill(void) {
+    struct kl_spool* spool = session.spool;
+    session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
+    /* A page fault in the middle of a ring would be charged to some call of the program; older
+     * kernels refuse. */
+    madvise(spool, kl_ring_offset(1), MADV_POPULATE_WRITE);
+    spool->version = KL_RING_VERSION;
+    spool->pid = (uint32_t)getpid();
+    snprintf(spool->allocator, sizeof spool->allocator, "%s", next_allocator_path());
+    ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
+    spool->program[length > 0 ? length : 0] = '\0';
+    file_read("/proc/self/cmdline", spool->arguments, sizeof spool->arguments);
+    session.rings[0] = (struct kl_ring_entry){
+        .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_FREE_STATE};
+    spool->prepared = 1;
+    spool->started_ticks = clock_ticks(session.clock);
+    spool->magic = KL_SPOOL_MAGIC;
+    __atomic_store_n(&spool->ready, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&session.control->spools, 1, __ATOMIC_RELEASE);
+    session_ring_bell();
+}
+
+static bool session_join(void) {
+    if (known_root_pid != 0 && !known_follow && known_root_pid != (uint32_t)getpid()) return false;
+    if (known_folder[0] == '\0') {
+        const char* folder = getenv(KL_SESSION_VARIABLE);
+        if (folder == NULL || strlen(folder) >= sizeof known_folder) return false;
+        memcpy(known_folder, folder, strlen(folder) + 1);
+    }
+    if (!control_map(known_folder)) return false;
+    if (!known_follow && known_root_pid != (uint32_t)getpid()) return false;
+    if (session.control->stop != 0) return false;
+    int error = spool_map(known_folder);
+    if (error != 0) {
+        __atomic_store_n(&session.control->failed, (uint32_t)error, __ATOMIC_RELAXED);
+        return false;
+    }
+    spool_fill();
+    return true;
+}
+
+void session_start(void) {
+    int saved_errno = errno;
+    /* Again in a child: the advice is kept by fork, and costs nothing to repeat. */
+    madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
+    if (environ == NULL) {
+        /* ld.so allocates before the C library has its environment: ask again at the next call. */
+        atomic_store_explicit(&session_page.state, SESSION_UNKNOWN, memory_order_release);
+        return;
+    }
+    bool on = session_join();
+    atomic_store_explicit(&session_page.state, on ? SESSION_ON : SESSION_OFF, memory_order_release);
+    errno = saved_errno;
+}
+
+void session_stop(enum kl_stop reason) {
+    struct kl_spool* spool = session.spool;
+    uint32_t none = KL_STOP_NONE;
+    uint64_t now = clock_ticks(session.clock);
+    uint64_t never = 0;
+    __atomic_compare_exchange_n(&spool->stop_ticks, &never, now, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&spool->stopped, &none, (uint32_t)reason, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+    atomic_store_explicit(&session_page.state, SESSION_OFF, memory_order_release);
+}
+
+void session_wait(uint32_t* word, uint32_t expected, uint32_t timeout_ms) {
+    struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long)timeout_ms * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
+}
+
+void session_wake(uint32_t* word) {
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void session_ring_bell(void) {
+    struct kl_control* control = session.control;
+    if (__atomic_exchange_n(&control->sleeping, 0, __ATOMIC_SEQ_CST) == 0) return;
+    __atomic_fetch_add(&control->bell, 1, __ATOMIC_SEQ_CST);
+    session_wake(&control->bell);
+}
+
+/* A zombie answers to kill; its state is the letter after the name's closing parenthesis. */
+static bool process_is_dead(uint32_t pid) {
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
+    char path[32];
+    char text[256] = "";
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    file_read(path, text, sizeof text);
+    const char* name_end = strrchr(text, ')');
+    return name_end != NULL && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns) {
+    struct kl_control* control = session.control;
+    if (__atomic_load_n(&control->stop, __ATOMIC_ACQUIRE) != 0) return KL_STOP_READER_ASKED;
+    uint64_t beat = __atomic_load_n(&control->heartbeat, __ATOMIC_RELAXED);
+    uint64_t now = clock_monotonic();
+    if (beat != *heartbeat || *silent_since_ns == 0) {
+        *heartbeat = beat;
+        *silent_since_ns = now;
+        return KL_STOP_NONE;
+    }
+    /* A reader in another process namespace seems dead to kill, but its heart beats; one that is
+     * stopped is not dead. */
+    if (now - *silent_since_ns < (uint64_t)READER_SILENCE_MS * 1000000u) return KL_STOP_NONE;
+    return process_is_dead(control->reader_pid) ? KL_STOP_READER_DEAD : KL_STOP_NONE;
+}

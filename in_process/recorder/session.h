@@ -1,0 +1,63 @@
+/* This process's part in a recording session: whether it is recorded, and its spool. Knows nothing
+ * of threads. */
+#ifndef KEEL_RECORDER_SESSION_H
+#define KEEL_RECORDER_SESSION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "journal/ring.h"
+
+enum session_state {
+    SESSION_UNKNOWN =
+        0, /* nobody has asked yet, or the process was just forked: the kernel wiped the page */
+    SESSION_STARTING = 1,
+    SESSION_ON = 2,
+    SESSION_OFF = 3,
+};
+
+/* Alone on its page, which the kernel wipes in a forked child (MADV_WIPEONFORK), whatever call made
+ * the child. */
+struct session_page {
+    _Alignas(KL_PAGE_BYTES) _Atomic uint32_t state;
+    char padding[KL_PAGE_BYTES - sizeof(uint32_t)];
+};
+extern struct session_page session_page;
+
+struct session {
+    struct kl_control* control;
+    struct kl_spool* spool;
+    struct kl_ring_entry* rings;
+    uint32_t clock; /* enum kl_clock */
+};
+/* Constant while the state is ON. */
+extern struct session session;
+
+static inline uint32_t session_state(void) {
+    return atomic_load_explicit(&session_page.state, memory_order_acquire);
+}
+
+/* Moves from UNKNOWN to ON or OFF (or back, when the C library is not up yet); the state is
+ * STARTING meanwhile and the caller alone is here. Preserves errno. */
+void session_start(void);
+
+/* Ends the recording of this process. Events with later times are not the reader's to use. */
+void session_stop(enum kl_stop reason);
+
+/* The ring with this index, which has memory. */
+struct kl_ring* session_ring(uint32_t index);
+
+/* Wakes the reader if it sleeps. */
+void session_ring_bell(void);
+
+/* Whether the recording must end: the reader asked for it, or has been dead for `waited_ns` of
+ * silence. */
+enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns);
+
+/* Sleeps until `*word` is not `expected` any more, or for a time; wakes the sleepers on `*word`.
+ * Between processes. */
+void session_wait(uint32_t* word, uint32_t expected, uint32_t timeout_ms);
+void session_wake(uint32_t* word);
+
+#endif

@@ -1,0 +1,93 @@
+/* Recording an operation.
+ *
+ *   malloc                          interpose_malloc.c
+ *     recording()                   one load and compare: ON
+ *     next.malloc                   the program's allocator
+ *     record(op, time, ...)         claim an index (one xadd on a thread variable), two
+ * comparisons' worth of checks, |                           32 bytes stored, the last word with
+ * release: about 3 ns beside the clock's 10
+ *       +- thread_record_slow       at every half lap: look at the reader's tail, ring its bell,
+ * wait if full. First event of a thread: take a ring. Events after the thread's end, or from a
+ *                                   signal handler in the middle of all that: borrow a ring for one
+ * event.
+ *
+ * A signal handler may run between any two instructions and record. So the index is claimed by one
+ * instruction, and each event owns its slot: a handler's events take the following slots, and the
+ * reader waits for the earlier one. */
+#ifndef KEEL_RECORDER_THREAD_H
+#define KEEL_RECORDER_THREAD_H
+
+#include <stddef.h>
+
+#include "clock.h"
+#include "session.h"
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+struct thread {
+    uint64_t head;               /* the next index to claim */
+    uint64_t limit;              /* indexes below may be written; 0 while there is no ring */
+    struct kl_ring_event* slots; /* of the ring; NULL: none */
+    uint64_t mask;               /* slots - 1 */
+    uint32_t shift;              /* log2(slots) */
+    uint32_t serial;             /* of this thread in the process, from 1; 0: not yet given */
+    const void* deleting; /* the block whose operator delete is under way and already recorded */
+    struct kl_ring* ring;
+    struct kl_ring_entry* entry;
+    uint32_t ring_slots;
+    bool busy;      /* a ring is being taken or given back */
+    bool closed;    /* the thread's destructor has run */
+    bool starting;  /* this thread is inside session_start */
+    uint8_t passes; /* of the destructor */
+};
+extern _Thread_local struct thread recorder_thread;
+
+/* First call of the process or of a forked child; false: do not record. */
+bool thread_session_enter(void);
+
+void thread_record_slow(uint64_t index, struct kl_ring_event event);
+
+static inline bool recording(void) {
+    uint32_t state = atomic_load_explicit(&session_page.state, memory_order_relaxed);
+    if (LIKELY(state == SESSION_ON)) return true;
+    return state != SESSION_OFF && thread_session_enter();
+}
+
+static inline uint64_t ticks(void) {
+    return clock_ticks(session.clock);
+}
+
+/* head++ that no signal handler can come between. No lock prefix: the variable is this thread's
+ * own. */
+static inline uint64_t index_claim(struct thread* thread) {
+#if defined(__x86_64__)
+    uint64_t index = 1;
+    __asm__ volatile("xaddq %0, %1" : "+r"(index), "+m"(thread->head) : : "cc");
+    return index;
+#else
+    return __atomic_fetch_add(&thread->head, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+static inline void slot_publish(struct kl_ring_event* slot, struct kl_ring_event event,
+                                uint64_t tag) {
+    slot->time = event.time;
+    slot->address = event.address;
+    slot->size = event.size;
+    __atomic_store_n(&slot->word, event.word | tag << 8, __ATOMIC_RELEASE);
+}
+
+static inline void record(enum kl_ring_op op, uint64_t time, const void* address, uint64_t size,
+                          uint64_t extra) {
+    struct thread* thread = &recorder_thread;
+    struct kl_ring_event event = {time, (uint64_t)address, size, extra << 16 | op};
+    uint64_t index = index_claim(thread);
+    if (UNLIKELY(index >= thread->limit)) {
+        thread_record_slow(index, event);
+        return;
+    }
+    slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
+}
+
+#endif
