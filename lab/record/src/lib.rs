@@ -1,1 +1,74 @@
 //! Runs a program under the recorder and drains its rings into a journal.
+//!
+//! ```text
+//! program's threads                  this process
+//!   ring ring ring    ->  collector ->  encoder thread  ->  journal::Writer
+//!   (journal/ring.h)      copies,       orders, numbers      (its own thread)
+//!                         never waits   the objects
+//! ```
+
+mod assemble;
+mod clock;
+mod encode;
+mod error;
+mod launch;
+mod machine;
+mod program;
+mod recording;
+mod ring;
+mod session;
+
+pub use error::Error;
+pub use recording::record;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program as the user named it: a path, or a name in `search_path`.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The journal. With `follow_children`, `<name>.journal.parquet` stands for `<name>.<pid>.journal.parquet`.
+    pub output: PathBuf,
+    /// Give each process of the program's tree a journal, and wait for all of them. Otherwise only the program's own
+    /// process is recorded, over all programs that it executes.
+    pub follow_children: bool,
+    /// `libkeel_recorder.so`.
+    pub recorder_library: PathBuf,
+    /// Where the shared memory lies; a memory file system is best.
+    pub spool_folder: PathBuf,
+    /// The environment's `PATH`.
+    pub search_path: Option<OsString>,
+    /// The environment's `LD_PRELOAD`, which is kept, after the recorder.
+    pub preload: Option<OsString>,
+}
+
+/// A recording that has ended.
+#[derive(Debug)]
+pub struct Recorded {
+    /// How the program ended.
+    pub status: ExitStatus,
+    /// One for each recorded process, in the order of their ends; the program's own is the last with children.
+    pub journals: Vec<Journal>,
+    /// What went wrong meanwhile, in words.
+    pub problems: Vec<String>,
+}
+
+/// The journal of one process.
+#[derive(Debug)]
+pub struct Journal {
+    /// The file; `None` for a child without any operation, which gets none.
+    pub path: Option<PathBuf>,
+    /// Operations seen.
+    pub operations: u64,
+    /// From the process's first allocation to its end.
+    pub seconds: f64,
+    /// What the file's footer says.
+    pub metadata: keel_journal::Metadata,
+    /// Rows and bytes of the file, or what kept it from being whole.
+    pub written: Result<keel_journal::Written, keel_journal::Error>,
+}

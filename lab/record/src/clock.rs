@@ -1,0 +1,149 @@
+//! The recording's clock as nanoseconds since the recording began.
+
+use crate::ring;
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    ticks: u64,
+    /// CLOCK_MONOTONIC_RAW, ns.
+    raw_ns: u64,
+}
+
+/// Converts ticks. The frequency is that between the session's start and the latest [`Clock::calibrate`], so it grows
+/// exact with the recording (1e-5 after 5 ms, 1e-8 after 10 s); conversion goes from the latest moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    kind: u32,
+    first: Moment,
+    latest: Moment,
+    ns_per_tick: f64,
+}
+
+impl Clock {
+    /// A clock that must be calibrated once more, some milliseconds later, before its first use.
+    pub fn start(kind: u32) -> Clock {
+        let first = moment(kind);
+        Clock { kind, first, latest: first, ns_per_tick: 1.0 }
+    }
+
+    /// `CLOCK_TSC` where the processor's counter runs evenly through all its states, else `CLOCK_MONOTONIC`.
+    pub fn best_kind() -> u32 {
+        let even = if cfg!(target_arch = "x86_64") {
+            let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+            let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+            let has = |name| flags.split_whitespace().any(|flag| flag == name);
+            has("constant_tsc") && has("nonstop_tsc")
+        } else {
+            cfg!(target_arch = "aarch64")
+        };
+        if even { ring::CLOCK_TSC } else { ring::CLOCK_MONOTONIC }
+    }
+
+    /// Takes a new moment.
+    pub fn calibrate(&mut self) {
+        self.latest = moment(self.kind);
+        let ticks = self.latest.ticks.saturating_sub(self.first.ticks);
+        if self.kind == ring::CLOCK_TSC && ticks > 0 {
+            self.ns_per_tick = (self.latest.raw_ns - self.first.raw_ns) as f64 / ticks as f64;
+        }
+    }
+
+    /// Nanoseconds since the session's start; 0 for earlier ticks.
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        let distance = ticks.wrapping_sub(self.latest.ticks) as i64 as f64 * self.ns_per_tick;
+        let latest = if self.kind == ring::CLOCK_TSC {
+            self.latest.raw_ns - self.first.raw_ns
+        } else {
+            self.latest.ticks - self.first.ticks
+        };
+        (latest as f64 + distance).max(0.0) as u64
+    }
+
+    /// Ticks in that many nanoseconds.
+    pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        (nanoseconds as f64 / self.ns_per_tick) as u64
+    }
+
+    /// A duration in ticks as nanoseconds.
+    pub fn duration(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.ns_per_tick) as u64
+    }
+
+    /// Now, in ticks. All that this thread reads from memory afterwards is later.
+    pub fn now(&self) -> u64 {
+        let now = ticks(self.kind);
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        now
+    }
+
+    /// Ticks per second.
+    pub fn hz(&self) -> f64 {
+        1e9 / self.ns_per_tick
+    }
+
+    /// The name in the metadata.
+    pub fn name(&self) -> &'static str {
+        if self.kind == ring::CLOCK_TSC { "tsc" } else { "clock_monotonic" }
+    }
+}
+
+/// The closest of a few pairs, so that an interrupt between the two readings does no harm.
+fn moment(kind: u32) -> Moment {
+    let mut best = (u64::MAX, Moment { ticks: 0, raw_ns: 0 });
+    for _ in 0..8 {
+        let before = ticks(kind);
+        let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW);
+        let after = ticks(kind);
+        let width = after.saturating_sub(before);
+        if width < best.0 {
+            best = (width, Moment { ticks: before + width / 2, raw_ns });
+        }
+    }
+    best.1
+}
+
+fn ticks(kind: u32) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if kind == ring::CLOCK_TSC {
+        // SAFETY: reading the time stamp counter has no effect on memory.
+        return unsafe { std::arch::x86_64::_rdtsc() };
+    }
+    #[cfg(target_arch = "aarch64")]
+    if kind == ring::CLOCK_TSC {
+        let ticks: u64;
+        // SAFETY: reads the virtual counter, which user space may.
+        unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        return ticks;
+    }
+    let _ = kind;
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_agree_with_the_raw_clock() {
+        for kind in [Clock::best_kind(), ring::CLOCK_MONOTONIC] {
+            let mut clock = Clock::start(kind);
+            let began = clock_ns(libc::CLOCK_MONOTONIC_RAW);
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            clock.calibrate();
+            let mark = clock.now();
+            let expected = clock_ns(libc::CLOCK_MONOTONIC_RAW) - began;
+            let measured = clock.nanoseconds(mark);
+            // Only a pause between two of these lines can part them further.
+            assert!(measured.abs_diff(expected) < 20_000_000, "{measured} ns against {expected} ns");
+            assert_eq!(clock.nanoseconds(clock.first.ticks) / 1_000_000, 0);
+        }
+    }
+}

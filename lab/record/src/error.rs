@@ -1,0 +1,48 @@
+//! What can go wrong before the program is started. Every message says what, where, and what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The program cannot be recorded; it was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such program.
+    #[error("cannot find the program {0}: give its path, or a name that is in PATH")]
+    NotFound(String),
+    /// It is there, and may not be executed.
+    #[error("{} cannot be executed: {reason}", path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The recorder cannot be loaded into it.
+    #[error("{} cannot be recorded: {reason}", path.display())]
+    NotRecordable {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The journal's file.
+    #[error("{0}")]
+    Journal(keel_journal::Error),
+    /// The shared memory.
+    #[error("cannot set up the recording in {}: {cause}; name another folder with --spool", path.display())]
+    Session {
+        /// Folder or file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// The start itself.
+    #[error("cannot start {}: {cause}", path.display())]
+    Start {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+}

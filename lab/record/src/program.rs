@@ -1,0 +1,173 @@
+//! Finds the program and says beforehand why it could not be recorded.
+
+use crate::Error;
+use object::elf;
+use object::read::elf::{FileHeader as _, ProgramHeader as _, Sym as _};
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+type Elf = elf::FileHeader64<object::Endianness>;
+
+/// The file that `execvp` would run.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::NotExecutable`].
+pub fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Error> {
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        check_executable(&path)?;
+        return Ok(path);
+    }
+    let folders = search_path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+    let mut refused = None;
+    for path in std::env::split_paths(folders).map(|folder| folder.join(name)) {
+        match check_executable(&path) {
+            Ok(()) => return Ok(path),
+            Err(Error::NotFound(_)) => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| Error::NotFound(name.to_string_lossy().into_owned())))
+}
+
+fn check_executable(path: &Path) -> Result<(), Error> {
+    let refuse =
+        |reason: &str| Err(Error::NotExecutable { path: path.to_path_buf(), reason: reason.to_owned() });
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            return refuse("permission denied");
+        }
+        Err(_) => return Err(Error::NotFound(path.display().to_string())),
+    };
+    if metadata.is_dir() {
+        return refuse("it is a directory");
+    }
+    if metadata.permissions().mode() & 0o111 == 0 {
+        return refuse("it is not executable; `chmod +x` it if it is a program");
+    }
+    Ok(())
+}
+
+/// Refuses a program into which the recorder cannot be loaded, or which would not come by it.
+///
+/// # Errors
+/// [`Error::NotRecordable`] with the reason; [`Error::NotExecutable`] for what is no program at all.
+pub fn check_recordable(path: &Path) -> Result<(), Error> {
+    /// The kernel follows so many interpreters.
+    const INTERPRETERS_MAX: usize = 4;
+    let mut path = path.to_path_buf();
+    for _ in 0..INTERPRETERS_MAX {
+        check_privileges(&path)?;
+        match interpreter(&path)? {
+            Some(interpreter) => path = interpreter,
+            None => return check_elf(&path),
+        }
+    }
+    Err(Error::NotExecutable { path, reason: "its #! lines go in a circle".to_owned() })
+}
+
+/// The program named by a script's `#!` line.
+fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
+    let mut head = [0; 256];
+    let refuse = |reason: String| Error::NotExecutable { path: path.to_path_buf(), reason };
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(refuse("its #! interpreter does not exist".to_owned()));
+        }
+        Err(error) => return Err(not_recordable(path, format!("it cannot be read to be checked ({error})"))),
+    };
+    let length = file.read(&mut head).map_err(|error| refuse(error.to_string()))?;
+    let head = &head[..length];
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let word = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty());
+        let word = word.ok_or_else(|| refuse("its #! line names no interpreter".to_owned()))?;
+        return Ok(Some(PathBuf::from(OsStr::from_bytes(word))));
+    }
+    if head.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    Err(refuse(
+        "it is neither an ELF program nor a script with a #! line; name its interpreter first".to_owned(),
+    ))
+}
+
+/// A program that gains privileges is started without LD_PRELOAD.
+fn check_privileges(path: &Path) -> Result<(), Error> {
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    // SAFETY: these calls cannot fail.
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let mode = metadata.mode();
+    let gains_user = mode & libc::S_ISUID != 0 && metadata.uid() != user;
+    let gains_group = mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && metadata.gid() != group;
+    if gains_user || gains_group || (user != 0 && has_capabilities(path)) {
+        let reason = "it is setuid, setgid or has file capabilities, and the system loads no recorder into a program \
+                      that gains privileges; record it as the user that it becomes, or a copy of it without the bit";
+        return Err(not_recordable(path, reason.to_owned()));
+    }
+    Ok(())
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both names are NUL-terminated; with size 0 nothing is written.
+    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+fn not_recordable(path: &Path, reason: String) -> Error {
+    Error::NotRecordable { path: path.to_path_buf(), reason }
+}
+
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { elf::EM_AARCH64 } else { elf::EM_X86_64 };
+
+fn check_elf(path: &Path) -> Result<(), Error> {
+    let fail = |reason: &str| Err(not_recordable(path, reason.to_owned()));
+    let broken = |error: object::Error| Error::NotExecutable {
+        path: path.to_path_buf(),
+        reason: format!("its ELF headers are damaged ({error})"),
+    };
+    let file = std::fs::File::open(path).map_err(|error| not_recordable(path, error.to_string()))?;
+    // SAFETY: a program file; should it shrink meanwhile, the system would refuse to run it as well (text file busy).
+    let data =
+        unsafe { memmap2::Mmap::map(&file) }.map_err(|error| not_recordable(path, error.to_string()))?;
+    let data: &[u8] = &data;
+    if data.get(4) == Some(&elf::ELFCLASS32) {
+        return fail(
+            "it is a 32-bit program, and the recorder is 64-bit; build or install its 64-bit version",
+        );
+    }
+    let header = Elf::parse(data).map_err(broken)?;
+    let endian = header.endian().map_err(broken)?;
+    if header.e_machine(endian) != MACHINE {
+        return fail("it is for another processor than this machine's");
+    }
+    let segments = header.program_headers(endian, data).map_err(broken)?;
+    if !segments.iter().any(|segment| segment.p_type(endian) == elf::PT_INTERP) {
+        return fail(
+            "it is statically linked, so nothing can be loaded into it and its malloc cannot be seen. Link it \
+             dynamically, or record from inside it with the embeddable API",
+        );
+    }
+    let sections = header.sections(endian, data).map_err(broken)?;
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).map_err(broken)?;
+    let defines_malloc = symbols.iter().any(|symbol| {
+        !symbol.is_undefined(endian)
+            && symbol.name(endian, symbols.strings()).is_ok_and(|name| name == b"malloc")
+    });
+    if defines_malloc {
+        return fail(
+            "it exports a malloc of its own, which comes before any that is loaded into it, so nothing could be \
+             recorded. Build it without that allocator, or record from inside it with the embeddable API",
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;

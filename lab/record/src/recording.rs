@@ -1,0 +1,459 @@
+//! The recording itself: start the program, empty its rings until it is over.
+
+use crate::assemble::Names;
+use crate::clock::Clock;
+use crate::encode::{Encoder, Finished, Rows, Work};
+use crate::launch::{self, Running, Signals, Start};
+use crate::ring;
+use crate::session::{self, Session, Spool, Stalls};
+use crate::{Error, Journal, Options, Recorded, machine, program};
+use keel_journal::{Metadata, Writer};
+use rustc_hash::FxHashMap;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+/// A thread that is stopped between reading the clock and storing its event is rarely stopped for longer.
+const SLACK_NS: u64 = 2_000_000;
+/// The frequency is known to 1e-5 after this.
+const CALIBRATION: Duration = Duration::from_millis(5);
+const BUSY_WAIT: Duration = Duration::from_millis(4);
+const IDLE_WAIT: Duration = Duration::from_millis(20);
+const NAMES_EVERY: Duration = Duration::from_millis(500);
+
+/// Records a program from its start to its end, and writes its journals.
+///
+/// Standard streams are the program's; signals meant for us go to it. Blocks until the program (with
+/// `follow_children`, its whole tree) has ended and the journals are written. One recording at a time in a process.
+///
+/// # Errors
+/// Those found before the start; the program has not run then. What goes wrong later is in [`Recorded::problems`] and
+/// with each journal, because the program goes on.
+pub fn record(options: &Options) -> Result<Recorded, Error> {
+    let path = program::find(&options.program, options.search_path.as_deref())?;
+    program::check_recordable(&path)?;
+    let writer = prepare_output(options)?;
+    let kind = Clock::best_kind();
+    let session = Session::create(&options.spool_folder, kind, options.follow_children)?;
+    let start_error = |cause| Error::Start { path: path.clone(), cause };
+    let environment = environment(options, &session).map_err(start_error)?;
+    let (bell, their_bell) = (session.bell(), session.bell());
+    let encoder = Encoder::start(move || their_bell.ring()).map_err(start_error)?;
+    let mut collector = Collector::new(options, session, encoder, kind, writer);
+    let signals = Signals::take();
+    let start = Start { path: &path, name: &options.program, arguments: &options.arguments, environment };
+    let running =
+        launch::start(&start, collector.session.control(), move || bell.ring()).map_err(start_error)?;
+    signals.pass_to(running.pid);
+    let status = collector.run(&running).map_err(start_error)?;
+    Ok(collector.finish(&path, running.pid, status))
+}
+
+/// Finds out before the start whether the journal can be written. The one journal is begun right away.
+fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
+    if !options.follow_children {
+        return Ok(Some(Writer::create(&options.output).map_err(Error::Journal)?));
+    }
+    let probe = journal_path(options, std::process::id(), 0);
+    drop(Writer::create(probe).map_err(Error::Journal)?);
+    Ok(None)
+}
+
+/// `<name>.<pid>.journal.parquet`; a pid that was used before in this recording gets a number as well.
+fn journal_path(options: &Options, pid: u32, uses: usize) -> PathBuf {
+    if !options.follow_children {
+        return options.output.clone();
+    }
+    let name = options.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = name.strip_suffix(".parquet").unwrap_or(&name);
+    let stem = stem.strip_suffix(".journal").unwrap_or(stem);
+    let number = if uses == 0 { String::new() } else { format!("-{}", uses + 1) };
+    options.output.with_file_name(format!("{stem}.{pid}{number}.journal.parquet"))
+}
+
+fn environment(options: &Options, session: &Session) -> std::io::Result<Vec<(&'static str, OsString)>> {
+    let mut library = options.recorder_library.canonicalize()?;
+    // LD_PRELOAD is divided at spaces and colons, and knows no quoting.
+    if library.to_string_lossy().contains([' ', ':']) {
+        let link = session.folder().join("recorder.so");
+        std::os::unix::fs::symlink(&library, &link)?;
+        library = link;
+    }
+    let mut preload = library.into_os_string();
+    if let Some(others) = options.preload.as_ref().filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    Ok(vec![("LD_PRELOAD", preload), (ring::SESSION_VARIABLE, session.folder().into())])
+}
+
+/// One recorded process, over all the programs that it executes.
+struct Process {
+    pid: u32,
+    spool: Spool,
+    /// Readable when the process has ended; the program itself is waited for instead.
+    pidfd: Option<OwnedFd>,
+    ended: bool,
+    began: u64,
+    metadata: Metadata,
+    names: FxHashMap<u64, String>,
+    names_read: Option<Instant>,
+    /// Of images that are over.
+    stalls: Stalls,
+    seconds: f64,
+}
+
+struct Collector<'a> {
+    options: &'a Options,
+    session: Session,
+    encoder: Encoder,
+    clock: Clock,
+    began: Instant,
+    calibrated: Instant,
+    writer: Option<Writer>,
+    processes: Vec<Process>,
+    known: Vec<PathBuf>,
+    announced: u32,
+    problems: Vec<String>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(
+        options: &'a Options,
+        session: Session,
+        encoder: Encoder,
+        kind: u32,
+        writer: Option<Writer>,
+    ) -> Self {
+        let began = Instant::now();
+        Collector {
+            options,
+            session,
+            encoder,
+            clock: Clock::start(kind),
+            began,
+            calibrated: began,
+            writer,
+            processes: Vec::new(),
+            known: Vec::new(),
+            announced: 0,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Empties the rings until everything recorded has ended.
+    fn run(&mut self, running: &Running) -> std::io::Result<ExitStatus> {
+        let mut status = None;
+        let mut wait = BUSY_WAIT;
+        loop {
+            self.session.wait(wait);
+            if status.is_none() {
+                status = running.ended.try_recv().ok().transpose()?;
+            }
+            if self.began.elapsed() < CALIBRATION {
+                std::thread::sleep(CALIBRATION);
+            }
+            self.calibrate();
+            let root_gone = status.is_some();
+            // Asked before the rings are read, so that the last reading comes after the end.
+            let gone: Vec<bool> = self.processes.iter().map(|p| p.is_gone(running.pid, root_gone)).collect();
+            self.admit_new();
+            let events = self.read_all();
+            for (index, gone) in gone.into_iter().enumerate() {
+                if gone && !self.processes[index].ended {
+                    self.end(index);
+                }
+            }
+            if self.encoder.has_failed() {
+                self.session.stop();
+            }
+            wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
+            if let Some(status) = status {
+                // A process admitted just now was not asked yet whether it has ended.
+                if self.processes.iter().all(|process| process.ended) {
+                    return Ok(status);
+                }
+                wait = BUSY_WAIT;
+            }
+        }
+    }
+
+    fn calibrate(&mut self) {
+        let interval = if self.began.elapsed() < Duration::from_secs(1) { 10 } else { 100 };
+        if self.calibrated == self.began || self.calibrated.elapsed() >= Duration::from_millis(interval) {
+            self.clock.calibrate();
+            self.calibrated = Instant::now();
+        }
+    }
+
+    /// Maps the spools that have been announced.
+    fn admit_new(&mut self) {
+        let control = self.session.control();
+        let failed = control.failed.swap(0, Relaxed);
+        if failed != 0 {
+            let error = std::io::Error::from_raw_os_error(failed as i32);
+            let folder = self.session.folder().display();
+            self.problems.push(format!(
+                "a process could not be recorded: no room for its rings in {folder} ({error})"
+            ));
+        }
+        let announced = control.spools.load(Acquire);
+        if announced == self.announced {
+            return;
+        }
+        self.announced = announced;
+        for path in self.session.new_spools(&self.known) {
+            match Spool::open(&path) {
+                Ok(None) => continue,
+                Ok(Some(spool)) => self.admit(spool),
+                Err(error) => self.problems.push(format!("cannot read {}: {error}", path.display())),
+            }
+            self.known.push(path);
+        }
+    }
+
+    fn admit(&mut self, spool: Spool) {
+        let header = spool.header();
+        let pid = header.pid.load(Relaxed);
+        let program = session::text(&header.program);
+        let arguments = session::arguments(&header.arguments);
+        let allocator = session::text(&header.allocator);
+        let same = self.processes.iter().position(|process| process.pid == pid && !process.ended);
+        let index = if let Some(index) = same {
+            self.read_last(index);
+            let stalls = self.processes[index].spool.stalls();
+            let process = &mut self.processes[index];
+            process.stalls.count += stalls.count;
+            process.stalls.ticks += stalls.ticks;
+            process.spool = spool;
+            let names = process.take_names();
+            self.encoder.send(Work::Exec { process: index, names });
+            index
+        } else {
+            self.begin(pid, spool);
+            self.processes.len() - 1
+        };
+        let process = &mut self.processes[index];
+        process.metadata.program = program;
+        process.metadata.arguments = arguments;
+        process.metadata.allocator = allocator;
+        self.read(index);
+    }
+
+    fn begin(&mut self, pid: u32, spool: Spool) {
+        let origin = spool.started(&self.clock);
+        let uses = self.processes.iter().filter(|process| process.pid == pid).count();
+        let path = journal_path(self.options, pid, uses);
+        let process = self.processes.len();
+        let (clock, writer) = (self.clock, self.writer.take());
+        self.encoder.send(Work::Begin { process, origin, clock, path, writer });
+        let mut metadata = machine::describe();
+        metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
+        metadata.pid = pid;
+        metadata.started = machine::now();
+        metadata.clock = self.clock.name().to_owned();
+        self.processes.push(Process {
+            pid,
+            spool,
+            pidfd: open_pidfd(pid),
+            ended: false,
+            began: origin,
+            metadata,
+            names: FxHashMap::default(),
+            names_read: None,
+            stalls: Stalls::default(),
+            seconds: 0.0,
+        });
+    }
+
+    /// Reads all rings once. Returns the number of events.
+    fn read_all(&mut self) -> usize {
+        let mut events = 0;
+        for index in 0..self.processes.len() {
+            if !self.processes[index].ended && !self.encoder.is_behind() {
+                events += self.read(index);
+                self.processes[index].read_names();
+            }
+        }
+        events
+    }
+
+    fn read(&mut self, index: usize) -> usize {
+        let until = self.clock.now().saturating_sub(self.clock.ticks_in(SLACK_NS));
+        if let Err(error) = self.processes[index].spool.prepare_rings() {
+            self.session.stop();
+            let folder = self.session.folder().display();
+            let already =
+                self.problems.iter().any(|problem| problem.starts_with("the recording was cut short"));
+            if !already {
+                self.problems.push(format!(
+                    "the recording was cut short: no room for another thread's ring in {folder} ({error}). \
+                     What was recorded until then is kept; name a folder with room with --spool"
+                ));
+            }
+        }
+        self.read_rings(index, until, false)
+    }
+
+    /// The process has ended, or its image has been replaced: what its rings still hold is all there will be.
+    fn read_last(&mut self, index: usize) {
+        self.read_rings(index, u64::MAX, true);
+    }
+
+    fn read_rings(&mut self, index: usize, until: u64, last: bool) -> usize {
+        let process = &mut self.processes[index];
+        let mut rings = Vec::new();
+        for ring in 0..process.spool.prepared() {
+            let mut events = Vec::new();
+            process.spool.read(ring, last, &mut events);
+            if !events.is_empty() {
+                rings.push((ring, events));
+            }
+        }
+        let cut = process.spool.stopped().map(|(ticks, _)| ticks);
+        let until = until.min(cut.unwrap_or(u64::MAX));
+        let count = rings.iter().map(|(_, events)| events.len()).sum();
+        self.encoder.send(Work::Rows(Rows { process: index, clock: self.clock, until, cut, rings }));
+        count
+    }
+
+    fn end(&mut self, index: usize) {
+        self.clock.calibrate();
+        self.read_last(index);
+        let now = self.clock.now();
+        let process = &mut self.processes[index];
+        process.ended = true;
+        process.pidfd = None;
+        process.seconds = self.clock.duration(now.saturating_sub(process.began)) as f64 / 1e9;
+        let stalls = process.spool.stalls();
+        process.stalls.count += stalls.count;
+        process.stalls.ticks += stalls.ticks;
+        process.metadata.stalls = process.stalls.count;
+        process.metadata.stalled_ns = self.clock.duration(process.stalls.ticks);
+        process.metadata.clock_hz = self.clock.hz();
+        if let Some((_, ring::STOP_TOO_MANY_THREADS)) = process.spool.stopped() {
+            let limit = ring::RING_MAX;
+            self.problems.push(format!(
+                "the recording of process {} was cut short: more than {limit} threads at a time. \
+                 What was recorded until then is kept",
+                process.pid
+            ));
+        }
+        // How the program itself ended is known last; its metadata goes out with `finish`.
+        if self.options.follow_children && index != 0 {
+            let metadata = Box::new(process.metadata.clone());
+            let names = process.take_names();
+            self.encoder.send(Work::Finish { process: index, metadata, names });
+        }
+    }
+
+    /// Closes what is open and collects the results.
+    fn finish(mut self, program: &Path, root_pid: u32, status: ExitStatus) -> Recorded {
+        if self.processes.is_empty() {
+            self.problems.push(format!(
+                "nothing was recorded: {} did not load the recorder. Did it end before its first instruction, or does \
+                 it change LD_PRELOAD?",
+                program.display()
+            ));
+        }
+        if let Some(writer) = self.writer.take() {
+            self.finish_unseen(writer, program, root_pid, status);
+        }
+        for (index, process) in self.processes.iter_mut().enumerate() {
+            if index != 0 && self.options.follow_children {
+                continue;
+            }
+            if process.pid == root_pid {
+                process.metadata.ended = ended(status);
+            }
+            let metadata = Box::new(process.metadata.clone());
+            let names = process.take_names();
+            self.encoder.send(Work::Finish { process: index, metadata, names });
+        }
+        let finished = self.encoder.finish();
+        let journals = finished.into_iter().map(|finished| {
+            let seconds = self.processes.get(finished.process).map_or(0.0, |process| process.seconds);
+            journal(finished, seconds)
+        });
+        Recorded { status, journals: journals.collect(), problems: self.problems }
+    }
+
+    /// The program never came by the recorder; its journal is empty and says so.
+    fn finish_unseen(&mut self, writer: Writer, program: &Path, root_pid: u32, status: ExitStatus) {
+        let process = usize::MAX;
+        let clock = self.clock;
+        let path = self.options.output.clone();
+        self.encoder.send(Work::Begin { process, origin: clock.now(), clock, path, writer: Some(writer) });
+        let mut metadata = machine::describe();
+        metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
+        metadata.program = program.display().to_string();
+        metadata.pid = root_pid;
+        metadata.ended = ended(status);
+        metadata.clock = clock.name().to_owned();
+        metadata.clock_hz = clock.hz();
+        let names = Names::default();
+        self.encoder.send(Work::Finish { process, metadata: Box::new(metadata), names });
+    }
+}
+
+fn journal(finished: Finished, seconds: f64) -> Journal {
+    let Finished { path, metadata, operations, written, .. } = finished;
+    Journal { path, operations, seconds, metadata, written }
+}
+
+impl Process {
+    fn is_gone(&self, root_pid: u32, root_gone: bool) -> bool {
+        if self.ended {
+            return false;
+        }
+        if self.pid == root_pid {
+            return root_gone;
+        }
+        let Some(pidfd) = &self.pidfd else { return true };
+        let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid structure; a timeout of 0 does not wait.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
+    /// The names for the image that is over.
+    fn take_names(&mut self) -> Names {
+        let program = Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
+        let program = program.chars().take(15).collect();
+        self.names_read = None;
+        Names { threads: std::mem::take(&mut self.names), program }
+    }
+
+    /// The names of the threads that live right now; those that end tell theirs by themselves.
+    fn read_names(&mut self) {
+        if self.names_read.is_some_and(|at| at.elapsed() < NAMES_EVERY) {
+            return;
+        }
+        self.names_read = Some(Instant::now());
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        for task in tasks {
+            let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+            if let Ok(name) = std::fs::read_to_string(task.path().join("comm")) {
+                self.names.insert(id, name.trim_end_matches('\n').to_owned());
+            }
+        }
+    }
+}
+
+fn open_pidfd(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: a system call without pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    // SAFETY: the kernel has just given us this descriptor.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => String::new(),
+    }
+}

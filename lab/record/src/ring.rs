@@ -1,0 +1,210 @@
+//! The Rust mirror of `journal/ring.h`, which explains everything here. Both sides assert every offset.
+
+use std::mem::{offset_of, size_of};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
+pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
+pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
+pub const VERSION: u32 = 1;
+
+pub const PAGE_BYTES: usize = 4096;
+pub const RING_MAX: u32 = 8192;
+pub const SPOOL_RINGS: u64 = PAGE_BYTES as u64 + RING_MAX as u64 * 16;
+pub const RING_HEADER_BYTES: u64 = 4096;
+
+const LARGE_RINGS: u32 = 4;
+const LARGE_RING_SLOTS: u32 = 32768;
+const MIDDLE_RINGS: u32 = 64;
+const MIDDLE_RING_SLOTS: u32 = 8192;
+const SMALL_RING_SLOTS: u32 = 2048;
+
+/// The operations of a slot, `enum kl_ring_op`.
+pub mod op {
+    pub const MALLOC: u8 = 1;
+    pub const FREE: u8 = 2;
+    pub const CALLOC: u8 = 3;
+    pub const ALIGNED: u8 = 4;
+    pub const REALLOC_NULL: u8 = 5;
+    pub const REALLOC_BEGIN: u8 = 6;
+    pub const REALLOC_END: u8 = 7;
+    pub const THREAD_BEGIN: u8 = 8;
+    pub const THREAD_END: u8 = 9;
+    pub const FRAME: u8 = 10;
+}
+
+/// A slot as it lies in shared memory, `struct kl_ring_event`.
+#[repr(C)]
+pub struct Slot {
+    pub time: AtomicU64,
+    pub address: AtomicU64,
+    pub size: AtomicU64,
+    pub word: AtomicU64,
+}
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// A slot copied out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawEvent {
+    /// Ticks of the recording's clock.
+    pub time: u64,
+    /// The block's address, or what the operation says.
+    pub address: u64,
+    /// Bytes asked for, or what the operation says.
+    pub size: u64,
+    /// `extra << 16 | tag << 8 | op`.
+    pub word: u64,
+}
+
+impl RawEvent {
+    pub fn op(&self) -> u8 {
+        (self.word & 0xff) as u8
+    }
+
+    pub fn extra(&self) -> u64 {
+        self.word >> 16
+    }
+
+    /// Whether the event gives up a block.
+    pub fn releases(&self) -> bool {
+        matches!(self.op(), op::FREE | op::REALLOC_BEGIN)
+    }
+
+    /// Whether the event makes its address the address of a new block.
+    pub fn creates(&self) -> bool {
+        match self.op() {
+            op::MALLOC | op::CALLOC | op::ALIGNED | op::REALLOC_NULL => true,
+            op::REALLOC_END => self.address != 0,
+            _ => false,
+        }
+    }
+}
+
+/// `struct kl_ring`.
+#[repr(C)]
+pub struct RingHeader {
+    pub head: AtomicU64,
+    pub stalls: AtomicU64,
+    pub stalled_ticks: AtomicU64,
+    pub waiting: AtomicU32,
+    reserved0: u32,
+    reserved1: [u64; 4],
+    pub tail: AtomicU64,
+    pub tail_bell: AtomicU32,
+    reserved2: u32,
+    reserved3: [u64; 6],
+}
+const _: () = assert!(size_of::<RingHeader>() == 128);
+const _: () = assert!(offset_of!(RingHeader, waiting) == 24);
+const _: () = assert!(offset_of!(RingHeader, tail) == 64);
+
+pub const RING_FREE: u32 = 1;
+
+/// `struct kl_ring_entry`.
+#[repr(C)]
+pub struct RingEntry {
+    pub offset: AtomicU64,
+    pub slots: AtomicU32,
+    pub state: AtomicU32,
+}
+const _: () = assert!(size_of::<RingEntry>() == 16);
+
+/// `struct kl_spool`.
+#[repr(C)]
+pub struct SpoolHeader {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub ready: AtomicU32,
+    pub pid: AtomicU32,
+    pub prepared: AtomicU32,
+    pub started_ticks: AtomicU64,
+    pub wanted: AtomicU32,
+    pub stopped: AtomicU32,
+    pub stop_ticks: AtomicU64,
+    reserved: [u64; 26],
+    pub allocator: [u8; 256],
+    pub program: [u8; 512],
+    pub arguments: [u8; PAGE_BYTES - 1024],
+}
+const _: () = assert!(size_of::<SpoolHeader>() == PAGE_BYTES);
+const _: () = assert!(offset_of!(SpoolHeader, stop_ticks) == 40);
+const _: () = assert!(offset_of!(SpoolHeader, allocator) == 256);
+
+pub const STOP_TOO_MANY_THREADS: u32 = 3;
+
+pub const CLOCK_TSC: u32 = 0;
+pub const CLOCK_MONOTONIC: u32 = 1;
+
+/// `struct kl_control`.
+#[repr(C)]
+pub struct Control {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub clock: AtomicU32,
+    pub follow: AtomicU32,
+    pub root_pid: AtomicU32,
+    pub reader_pid: AtomicU32,
+    pub stop: AtomicU32,
+    pub heartbeat: AtomicU64,
+    pub bell: AtomicU32,
+    pub sleeping: AtomicU32,
+    pub spools: AtomicU32,
+    pub failed: AtomicU32,
+}
+const _: () = assert!(size_of::<Control>() == 56);
+const _: () = assert!(offset_of!(Control, heartbeat) == 32);
+
+/// Slots of ring `index`.
+pub fn ring_slots(index: u32) -> u32 {
+    match index {
+        0..LARGE_RINGS => LARGE_RING_SLOTS,
+        LARGE_RINGS..MIDDLE_RINGS => MIDDLE_RING_SLOTS,
+        _ => SMALL_RING_SLOTS,
+    }
+}
+
+/// Bytes of a ring with that many slots, its header included.
+pub fn ring_bytes(slots: u32) -> u64 {
+    RING_HEADER_BYTES + u64::from(slots) * size_of::<Slot>() as u64
+}
+
+/// Where ring `index` begins in the spool; for [`RING_MAX`], the spool's size.
+pub fn ring_offset(index: u32) -> u64 {
+    let large = index.min(LARGE_RINGS);
+    let middle = index.min(MIDDLE_RINGS) - large;
+    let small = index - large - middle;
+    SPOOL_RINGS
+        + u64::from(large) * ring_bytes(LARGE_RING_SLOTS)
+        + u64::from(middle) * ring_bytes(MIDDLE_RING_SLOTS)
+        + u64::from(small) * ring_bytes(SMALL_RING_SLOTS)
+}
+
+/// The tag of the lap in which `index` falls.
+pub fn lap_tag(index: u64, slots: u32) -> u8 {
+    (((index >> slots.trailing_zeros()) + 1) & 0xff) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_lie_one_behind_the_other() {
+        let mut offset = SPOOL_RINGS;
+        for index in 0..RING_MAX {
+            assert_eq!(ring_offset(index), offset, "ring {index}");
+            assert_eq!(offset % PAGE_BYTES as u64, 0);
+            offset += ring_bytes(ring_slots(index));
+        }
+        assert_eq!(ring_offset(RING_MAX), offset);
+    }
+
+    #[test]
+    fn the_tag_changes_with_each_lap_and_an_empty_slot_never_counts_as_full() {
+        assert_eq!(lap_tag(0, 2048), 1);
+        assert_eq!(lap_tag(2047, 2048), 1);
+        assert_eq!(lap_tag(2048, 2048), 2);
+        assert_eq!(lap_tag(254 * 2048, 2048), 255);
+        assert_eq!(lap_tag(255 * 2048, 2048), 0);
+    }
+}

@@ -1,0 +1,361 @@
+//! The session's folder and its spools: the reader's side of `journal/ring.h`.
+//!
+//! The recorded program can write anything into this memory. Nothing read from it is used as an address or a length
+//! without a bound of our own.
+
+use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
+use crate::{Error, clock::Clock};
+use memmap2::MmapRaw;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, fence};
+use std::time::Duration;
+
+const FOLDER_PREFIX: &str = "keel-record-";
+
+/// A recording session: made before the program starts, removed when dropped.
+pub struct Session {
+    folder: PathBuf,
+    control: Arc<MmapRaw>,
+    /// Holds the lock by which later sessions know that this one is alive.
+    _control_file: File,
+}
+
+impl Session {
+    /// Makes a session in the folder `parent`, and removes those that killed readers left there.
+    pub fn create(parent: &Path, clock_kind: u32, follow: bool) -> Result<Session, Error> {
+        let parent = parent.canonicalize().map_err(|source| session_error(parent, source))?;
+        remove_abandoned(&parent);
+        let folder = (0..1000).find_map(|attempt| {
+            let folder = parent.join(format!("{FOLDER_PREFIX}{}-{attempt}", std::process::id()));
+            match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                result => Some(result.map(|()| folder)),
+            }
+        });
+        let folder = folder.unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()));
+        let folder = folder.map_err(|source| session_error(&parent, source))?;
+        let (control_file, control) = Session::make_control(&folder).map_err(|source| {
+            drop(std::fs::remove_dir_all(&folder));
+            session_error(&folder, source)
+        })?;
+        let session = Session { folder, control: Arc::new(control), _control_file: control_file };
+        let control = session.control();
+        control.version.store(ring::VERSION, Relaxed);
+        control.clock.store(clock_kind, Relaxed);
+        control.follow.store(u32::from(follow), Relaxed);
+        control.reader_pid.store(std::process::id(), Relaxed);
+        control.magic.store(ring::CONTROL_MAGIC, Release);
+        Ok(session)
+    }
+
+    fn make_control(folder: &Path) -> io::Result<(File, MmapRaw)> {
+        let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
+        let file = options.open(folder.join("control"))?;
+        // SAFETY: flock on a descriptor that we own.
+        unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
+        reserve(&file, 0, ring::PAGE_BYTES as u64)?;
+        let map = MmapRaw::map_raw(&file)?;
+        Ok((file, map))
+    }
+
+    /// The folder; goes into the program's environment.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The page shared with all recorded processes.
+    pub fn control(&self) -> &Control {
+        control_of(&self.control)
+    }
+
+    /// Spools that have appeared since, oldest image of a process first.
+    pub fn new_spools(&self, known: &[PathBuf]) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut found: Vec<((u32, u32), PathBuf)> = entries
+            .filter_map(|entry| {
+                let name = entry.file_name();
+                let (pid, image) = name.to_str()?.split_once('.')?;
+                Some(((pid.parse().ok()?, image.parse().ok()?), entry.path()))
+            })
+            .filter(|(_, path)| !known.contains(path))
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Asks all processes to record no more.
+    pub fn stop(&self) {
+        self.control().stop.store(1, Release);
+    }
+
+    /// Sleeps until somebody rings or the time is up, and shows that the reader lives.
+    pub fn wait(&self, timeout: Duration) {
+        let control = self.control();
+        let bell = control.bell.load(SeqCst);
+        control.sleeping.store(1, SeqCst);
+        futex_wait(&control.bell, bell, timeout);
+        control.sleeping.store(0, SeqCst);
+        control.heartbeat.fetch_add(1, Relaxed);
+    }
+
+    /// Ends [`Session::wait`] from another thread, even when the session is gone already.
+    pub fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.control))
+    }
+}
+
+/// See [`Session::bell`].
+#[derive(Clone)]
+pub struct Bell(Arc<MmapRaw>);
+
+impl Bell {
+    /// Rings.
+    pub fn ring(&self) {
+        let control = control_of(&self.0);
+        control.bell.fetch_add(1, SeqCst);
+        futex_wake(&control.bell);
+    }
+}
+
+fn control_of(map: &MmapRaw) -> &Control {
+    // SAFETY: the mapping is a page, aligned, lives as long as the reference, and Control is all atomics.
+    unsafe { &*map.as_ptr().cast::<Control>() }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop();
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Sessions whose reader was killed: nobody holds their lock.
+fn remove_abandoned(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
+            continue;
+        }
+        let Ok(file) = File::open(entry.path().join("control")) else { continue };
+        // A session being made has a lock or no page yet.
+        let made = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        // SAFETY: flock on a descriptor that we own.
+        let free = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
+        if made && free {
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// What a ring's state says besides its events.
+#[derive(Clone, Copy, Default)]
+pub struct Stalls {
+    pub count: u64,
+    pub ticks: u64,
+}
+
+/// The shared memory of one image of one process.
+pub struct Spool {
+    file: File,
+    map: MmapRaw,
+    tails: Vec<u64>,
+}
+
+impl Spool {
+    /// Maps a spool; `None` while its process is still filling it in.
+    pub fn open(path: &Path) -> io::Result<Option<Spool>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.len() != ring::ring_offset(ring::RING_MAX) {
+            return Ok(None);
+        }
+        // The program reserves the first pages before it writes there; a hole must not be touched before that.
+        if file_is_hole(&file) {
+            return Ok(None);
+        }
+        let map = MmapRaw::map_raw(&file)?;
+        let spool = Spool { file, map, tails: Vec::new() };
+        let header = spool.header();
+        if header.ready.load(Acquire) != 1 {
+            return Ok(None);
+        }
+        if header.magic.load(Relaxed) != ring::SPOOL_MAGIC || header.version.load(Relaxed) != ring::VERSION {
+            return Err(io::Error::other("it was made by another version of the recorder"));
+        }
+        Ok(Some(spool))
+    }
+
+    /// The first page.
+    pub fn header(&self) -> &SpoolHeader {
+        // SAFETY: the mapping is longer than a page and lives as long as self; the fields that change are atomics.
+        unsafe { &*self.map.as_ptr().cast::<SpoolHeader>() }
+    }
+
+    /// Its rings that have memory.
+    pub fn prepared(&self) -> u32 {
+        self.header().prepared.load(Acquire).min(ring::RING_MAX)
+    }
+
+    fn entry(&self, index: u32) -> &RingEntry {
+        assert!(index < ring::RING_MAX);
+        let at = ring::PAGE_BYTES + index as usize * size_of::<RingEntry>();
+        // SAFETY: inside the table, aligned; all atomics.
+        unsafe { &*self.map.as_ptr().add(at).cast::<RingEntry>() }
+    }
+
+    fn ring(&self, index: u32) -> &RingHeader {
+        assert!(index < ring::RING_MAX);
+        // SAFETY: the place follows from the index alone and lies inside the mapping; all that changes is atomic.
+        unsafe { &*self.map.as_ptr().add(ring::ring_offset(index) as usize).cast::<RingHeader>() }
+    }
+
+    fn slot(&self, index: u32, at: u64) -> &Slot {
+        assert!(index < ring::RING_MAX);
+        let place = ring::ring_offset(index) + ring::RING_HEADER_BYTES;
+        let number = at & (u64::from(ring::ring_slots(index)) - 1);
+        // SAFETY: the slot's number is below the ring's slots, so it lies inside the mapping; all atomics.
+        unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
+    }
+
+    /// Gives the process more rings when few are free. An error is that of the file system: no room.
+    pub fn prepare_rings(&self) -> io::Result<()> {
+        let prepared = self.prepared();
+        let free =
+            (0..prepared).filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE).count();
+        let wanted = self.header().wanted.load(SeqCst).min(64);
+        let target = wanted + 2;
+        if free as u32 >= target || prepared == ring::RING_MAX {
+            return Ok(());
+        }
+        let until = (prepared + target - free as u32).min(ring::RING_MAX);
+        for index in prepared..until {
+            let (offset, slots) = (ring::ring_offset(index), ring::ring_slots(index));
+            reserve(&self.file, offset, ring::ring_bytes(slots))?;
+            let entry = self.entry(index);
+            entry.offset.store(offset, Relaxed);
+            entry.slots.store(slots, Relaxed);
+            entry.state.store(ring::RING_FREE, Release);
+            self.header().prepared.store(index + 1, Release);
+        }
+        futex_wake(&self.header().prepared);
+        Ok(())
+    }
+
+    /// Copies out what ring `index` holds, at most one lap, and gives the room back. With `last`, the process is gone:
+    /// slots that were claimed and never filled are skipped.
+    pub fn read(&mut self, index: u32, last: bool, into: &mut Vec<RawEvent>) {
+        /// Signal handlers nest no deeper than this in the few instructions between a claim and its store.
+        const HOLES_MAX: u64 = 64;
+        if self.tails.len() <= index as usize {
+            self.tails.resize(index as usize + 1, 0);
+        }
+        let slots = ring::ring_slots(index);
+        let first = self.tails[index as usize];
+        let mut at = first;
+        while at - first < u64::from(slots) {
+            if let Some(event) = self.event(index, at) {
+                into.push(event);
+                at += 1;
+                continue;
+            }
+            let next = (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
+            let Some(next) = next else { break };
+            at = next;
+        }
+        if at == first {
+            return;
+        }
+        self.tails[index as usize] = at;
+        let ring = self.ring(index);
+        ring.tail.store(at, Release);
+        fence(SeqCst);
+        if ring.waiting.load(Relaxed) != 0 {
+            ring.tail_bell.fetch_add(1, SeqCst);
+            futex_wake(&ring.tail_bell);
+        }
+    }
+
+    fn event(&self, index: u32, at: u64) -> Option<RawEvent> {
+        let slot = self.slot(index, at);
+        let word = slot.word.load(Acquire);
+        let tag = ring::lap_tag(at, ring::ring_slots(index));
+        if word & 0xff == 0 || (word >> 8) as u8 != tag {
+            return None;
+        }
+        let (time, address, size) = (&slot.time, &slot.address, &slot.size);
+        Some(RawEvent {
+            time: time.load(Relaxed),
+            address: address.load(Relaxed),
+            size: size.load(Relaxed),
+            word,
+        })
+    }
+
+    /// How often and how long the program's threads waited for us.
+    pub fn stalls(&self) -> Stalls {
+        let rings = (0..self.prepared()).map(|index| self.ring(index));
+        rings.fold(Stalls::default(), |sum, ring| Stalls {
+            count: sum.count.saturating_add(ring.stalls.load(Relaxed)),
+            ticks: sum.ticks.saturating_add(ring.stalled_ticks.load(Relaxed)),
+        })
+    }
+
+    /// The time from which on the program's events do not count, if it has stopped recording, and why.
+    pub fn stopped(&self) -> Option<(u64, u32)> {
+        let header = self.header();
+        let reason = header.stopped.load(Acquire);
+        (reason != 0).then(|| (header.stop_ticks.load(Acquire), reason))
+    }
+
+    /// When the image began, in ticks.
+    pub fn started(&self, clock: &Clock) -> u64 {
+        self.header().started_ticks.load(Relaxed).min(clock.now())
+    }
+}
+
+/// A text of the header, up to its NUL.
+pub fn text(bytes: &[u8]) -> String {
+    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The arguments of `/proc/<pid>/cmdline` without the program.
+pub fn arguments(bytes: &[u8]) -> Vec<String> {
+    let end = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap_or(bytes.len());
+    let words = bytes[..end].split(|byte| *byte == 0).skip(1);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+fn file_is_hole(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    file.metadata().map_or(true, |metadata| metadata.blocks() * 512 < ring::ring_offset(1))
+}
+
+/// Reserves room in a file, so that writing there through a mapping cannot fail.
+fn reserve(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    // SAFETY: a system call on a descriptor that we own.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as i64, bytes as i64) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn session_error(path: &Path, cause: io::Error) -> Error {
+    Error::Session { path: path.to_path_buf(), cause }
+}
+
+fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let timeout =
+        libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    // SAFETY: the word lives for the call; a spurious return is allowed by all callers.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const timeout) };
+}
+
+fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the kernel only compares the address.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
