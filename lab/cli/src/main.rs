@@ -3,7 +3,6 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
 
 mod commands;
-mod interrupt;
 mod layout;
 mod progress;
 
@@ -21,9 +20,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Report(commands::report::ReportArguments),
-    Compare(commands::compare::Arguments),
-    Allocators(commands::allocators::Arguments),
-    Export(commands::export::Arguments),
+    Record(commands::record::RecordArguments),
 }
 
 fn main() -> ExitCode {
@@ -40,8 +37,6 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::Report(arguments) => commands::report::run(&arguments),
-        Command::Compare(arguments) => commands::compare::run(arguments),
-        Command::Allocators(arguments) => commands::allocators::run(arguments),
-        Command::Export(arguments) => commands::export::run(arguments),
+        Command::Record(arguments) => commands::record::run(arguments),
     }
 }

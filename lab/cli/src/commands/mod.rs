@@ -1,6 +1,4 @@
 //! One file per subcommand: its arguments, and `run`, which reads like a table of contents.
 
-pub mod allocators;
-pub mod compare;
-pub mod export;
+pub mod record;
 pub mod report;
