@@ -21,6 +21,7 @@ impl Layout {
     }
 
     /// `lib/`: `libkeel.so`, `libkeel_recorder.so`.
+    #[allow(dead_code, reason = "for `keel record`")]
     pub fn library(&self, name: &str) -> Result<PathBuf> {
         self.existing(self.prefix.join("lib").join(name))
     }
@@ -28,6 +29,11 @@ impl Layout {
     /// `lib/keel/`: the player and the peers.
     pub fn private(&self, name: &str) -> Result<PathBuf> {
         self.existing(self.prefix.join("lib/keel").join(name))
+    }
+
+    /// A folder of the installation; it need not exist.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.prefix.join(name)
     }
 
     fn existing(&self, path: PathBuf) -> Result<PathBuf> {

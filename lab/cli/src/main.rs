@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
 
 mod commands;
+mod interrupt;
 mod layout;
 mod progress;
 
@@ -19,8 +20,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Report(commands::report::ReportArguments),
     Record(commands::record::RecordArguments),
+    Report(commands::report::ReportArguments),
+    Compare(commands::compare::Arguments),
+    Allocators(commands::allocators::Arguments),
+    Export(commands::export::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,7 +40,10 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Record(arguments) => commands::record::run(arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(arguments),
+        Command::Allocators(arguments) => commands::allocators::run(arguments),
+        Command::Export(arguments) => commands::export::run(arguments),
     }
 }

@@ -1,0 +1,253 @@
+//! `keel compare`: replays a journal on several allocators and tells which serves it best.
+
+mod table;
+
+use crate::interrupt;
+use crate::layout::Layout;
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use keel_allocators::{Allocator, FLOOR, Places};
+use keel_replay::{Keep, Options, Outcome, Pace, Progress, Request, Touch};
+use keel_results::RESULTS_FILE;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Replay a journal on every allocator and compare them, call by call.
+#[derive(Args)]
+pub struct Arguments {
+    /// The journal: a `.journal.parquet`, or a text journal, plain or `.zst`
+    journal: PathBuf,
+    /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all`
+    #[arg(short, long, value_delimiter = ',', default_value = "all")]
+    allocators: Vec<String>,
+    /// When operations are due: max, 1x, 4x, 0.5x ..., or gapless (1x, but no pause longer than 1 ms)
+    #[arg(short, long, default_value = "max")]
+    pace: Pace,
+    /// What is written into each fresh block: none, first-byte, page (a byte in each page), all
+    #[arg(short, long, default_value = "page")]
+    touch: Touch,
+    /// Touch after the clock has stopped, not as a part of the call
+    #[arg(long)]
+    touch_untimed: bool,
+    /// Runs of each allocator [default: 5 at pace max, else 1]
+    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+    /// Seed of the order of runs [default: of the day, and stored in the results]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// All operations on one thread, in journal order
+    #[arg(long)]
+    serial: bool,
+    /// Fill every block with a pattern and check it when it is released
+    #[arg(long)]
+    verify: bool,
+    /// Of which runs every call is kept: median (one of each allocator), all, none
+    #[arg(long, default_value = "median", value_parser = keep)]
+    raw: Keep,
+    /// Give an allocator up that completes no operation for so many seconds
+    #[arg(long, default_value_t = 60)]
+    patience: u64,
+    /// The result folder [default: NAME.comparison beside you, numbered if it exists]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Replace the result folder if there is one
+    #[arg(long)]
+    force: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn keep(text: &str) -> Result<Keep, String> {
+    match text {
+        "median" => Ok(Keep::Median),
+        "all" => Ok(Keep::All),
+        "none" => Ok(Keep::None),
+        _ => Err("give median, all or none".to_owned()),
+    }
+}
+
+/// Runs the subcommand. Exit code 2 for an allocator that there is not, 130 if stopped, 1 if no allocator gave a result.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    let layout = Layout::discover()?;
+    let allocators = match places(&layout).resolve(&arguments.allocators) {
+        Ok(allocators) => allocators,
+        Err(unknown) => {
+            eprintln!("keel: {unknown}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let journal = keel_journal::Reader::open(&arguments.journal)?;
+    let folder = result_folder(&arguments)?;
+    let options = options(&arguments);
+    let verify = options.verify;
+    let bars = Bars::new(with_floor(&allocators), &options);
+    let request = Request {
+        source: &journal,
+        name: file_name(&arguments.journal),
+        allocators: with_floor(&allocators),
+        options,
+        player: layout.private("keel-player")?,
+        folder: folder.clone(),
+        command: std::env::args().collect(),
+        stop: interrupt::asked_to_stop(),
+    };
+    let outcome = match keel_replay::compare(&request, &mut |progress| bars.show(progress)) {
+        Ok(outcome) => outcome,
+        Err(keel_replay::Error::Stopped) => {
+            eprintln!("keel: {}", keel_replay::Error::Stopped);
+            return Ok(ExitCode::from(130));
+        }
+        Err(error) => {
+            return Err(error).context(format!("cannot compare on {}", arguments.journal.display()));
+        }
+    };
+    bars.bar.finish_and_clear();
+    print(&arguments, &outcome, &folder)?;
+    Ok(exit_code(&outcome, verify))
+}
+
+/// Where the allocators lie.
+pub fn places(layout: &Layout) -> Places {
+    Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") }
+}
+
+/// The floor is always measured: without it nobody can tell what the instrument adds.
+fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
+    let mut all = allocators.to_vec();
+    if !all.iter().any(|allocator| allocator.name == FLOOR) {
+        all.push(Allocator {
+            name: FLOOR.to_owned(),
+            kind: keel_allocators::Kind::Floor,
+            file: None,
+            unavailable: None,
+        });
+    }
+    all
+}
+
+fn options(arguments: &Arguments) -> Options {
+    // A different order each time is what makes repeats worth something; it is stored, so it can be had again.
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    Options {
+        pace: arguments.pace,
+        touch: arguments.touch,
+        touch_timed: !arguments.touch_untimed,
+        runs: arguments.runs.unwrap_or(if arguments.pace == Pace::Max { 5 } else { 1 }),
+        seed: arguments.seed.unwrap_or(seconds),
+        serial: arguments.serial,
+        verify: arguments.verify,
+        keep: arguments.raw,
+        patience: Duration::from_secs(arguments.patience.max(1)),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The folder to write, which does not exist or is empty when this returns.
+fn result_folder(arguments: &Arguments) -> Result<PathBuf> {
+    let Some(folder) = &arguments.output else {
+        let name = file_name(&arguments.journal);
+        let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
+        let numbered = (1..).map(|number| match number {
+            1 => PathBuf::from(format!("{stem}.comparison")),
+            _ => PathBuf::from(format!("{stem}.comparison-{number}")),
+        });
+        return numbered.into_iter().find(|folder| !folder.exists()).context("every folder name is taken");
+    };
+    let occupied =
+        folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    if !occupied {
+        return Ok(folder.clone());
+    }
+    if !folder.join(RESULTS_FILE).is_file() {
+        bail!("{} exists and is no result folder: choose another with -o", folder.display());
+    }
+    if !arguments.force {
+        bail!(
+            "{} holds results already: choose another folder with -o, or add --force to replace it",
+            folder.display()
+        );
+    }
+    std::fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
+    Ok(folder.clone())
+}
+
+fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> {
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&table::json(&outcome.comparison, folder))?);
+    } else {
+        print!("{}", table::text(&outcome.comparison));
+    }
+    for note in &outcome.comparison.notes {
+        eprintln!("note: {note}");
+    }
+    for allocator in &outcome.comparison.allocators {
+        if let Some(failure) = &allocator.failure {
+            eprintln!("keel: {}: {failure}", allocator.name);
+        }
+    }
+    eprintln!("results: {} (a page of them: keel report {})", folder.display(), folder.display());
+    Ok(())
+}
+
+fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
+    let allocators = &outcome.comparison.allocators;
+    let measured = allocators.iter().any(|allocator| allocator.name != FLOOR && !allocator.runs.is_empty());
+    let only_floor = allocators.iter().all(|allocator| allocator.name == FLOOR);
+    if outcome.stopped {
+        ExitCode::from(130)
+    } else if !(measured || only_floor) || (verify && allocators.iter().any(|one| one.failure.is_some())) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Progress on stderr: a bar over all operations of all runs; where stderr is no terminal, a line for each run.
+struct Bars {
+    bar: ProgressBar,
+    terminal: bool,
+    runs: u64,
+    before: std::cell::Cell<u64>,
+}
+
+impl Bars {
+    fn new(allocators: Vec<Allocator>, options: &Options) -> Bars {
+        use std::io::IsTerminal as _;
+        Bars {
+            bar: crate::progress::bar(0, "operations"),
+            terminal: std::io::stderr().is_terminal(),
+            runs: allocators.len() as u64 * u64::from(options.runs),
+            before: std::cell::Cell::new(0),
+        }
+    }
+
+    fn show(&self, progress: Progress<'_>) {
+        match progress {
+            Progress::Compiling(done, total) => {
+                self.bar.set_message("reading");
+                self.bar.set_length(total);
+                self.bar.set_position(done);
+            }
+            Progress::Begins { allocator, position, runs, rows } => {
+                self.before.set(u64::from(position) * rows);
+                self.bar.set_length(self.runs * rows);
+                self.bar.set_position(self.before.get());
+                self.bar.set_message(format!("{:>2}/{runs} {allocator:<10}", position + 1));
+                if !self.terminal {
+                    eprintln!("run {}/{runs}: {allocator}", position + 1);
+                }
+            }
+            Progress::Done(rows) => self.bar.set_position(self.before.get() + rows),
+            Progress::Failed { allocator, reason } => {
+                self.bar.suspend(|| eprintln!("{allocator} is left out from here on: {reason}"));
+            }
+        }
+    }
+}
