@@ -3,6 +3,7 @@
 #include "allocator/keeper/keeper.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "os/memory.h"
 #include <errno.h>
 
 static void* or_no_memory(void* block) {
@@ -37,6 +38,25 @@ void* entry_realloc(void* block, size_t size) {
     }
     process_enter();
     return or_no_memory(reallocate(block, size));
+}
+
+void* entry_memalign(size_t size, size_t alignment) {
+    if (KEEL_UNLIKELY(!is_power_of_two(alignment))) {
+        if (alignment > KEEL_SIZE_MAX / 2) {
+            errno = EINVAL;
+            return NULL;
+        }
+        alignment = alignment < 2 ? 1 : (size_t)1 << (bit_highest(alignment - 1) + 1);
+    }
+    return entry_aligned(size, alignment);
+}
+
+void* entry_valloc(size_t size) { return entry_aligned(size, os_page_bytes()); }
+
+void* entry_pvalloc(size_t size) {
+    size_t page = os_page_bytes();
+    if (size > KEEL_SIZE_MAX - page) return or_no_memory(NULL);
+    return entry_aligned(size == 0 ? page : round_up(size, page), page);
 }
 
 int entry_posix_memalign(void** block, size_t alignment, size_t size) {

@@ -23,6 +23,11 @@ KEEL_INLINE size_t entry_product(size_t count, size_t size) {
     return size_multiply(count, size, &bytes) ? bytes : SIZE_MAX;
 }
 
+// As glibc's memalign: any alignment, taken up to the next power of two. EINVAL if there is none.
+void* entry_memalign(size_t size, size_t alignment);
+void* entry_valloc(size_t size);
+void* entry_pvalloc(size_t size);
+
 int entry_posix_memalign(void** block, size_t alignment, size_t size);
 
 #endif

@@ -1,7 +1,9 @@
 // The functions of keel/keel.h, where they are documented.
 #include "keel/keel.h"
 #include "allocator/api/entry.h"
+#include "allocator/api/process.h"
 #include "allocator/api/statistics.h"
+#include "allocator/keeper/keeper.h"
 #include "base/bits.h"
 #include <errno.h>
 #include <string.h>
@@ -59,6 +61,12 @@ void* kl_aligned_realloc(void* block, size_t alignment, size_t size) {
     return copy;
 }
 
+void* kl_reallocarray(void* block, size_t count, size_t size) { return kl_reallocn(block, count, size); }
+void* kl_memalign(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
+void* kl_valloc(size_t size) { return entry_valloc(size); }
+void* kl_pvalloc(size_t size) { return entry_pvalloc(size); }
+size_t kl_malloc_usable_size(const void* block) { return block_usable_bytes(block); }
+
 int kl_posix_memalign(void** block, size_t alignment, size_t size) {
     return entry_posix_memalign(block, alignment, size);
 }
@@ -79,6 +87,17 @@ size_t kl_usable_size(const void* block) { return block_usable_bytes(block); }
 size_t kl_good_size(size_t size) { return good_size(size); }
 bool kl_contains(const void* address) { return block_is_ours(address); }
 void kl_collect(void) { reclaim_all(); }
+bool kl_keeper_start(void) {
+    process_enter();
+    return keeper_start();
+}
+
+size_t kl_warm(size_t bytes) {
+    process_enter();
+    return keeper_warm(bytes);
+}
+
+void kl_thread_idle(void) { keeper_thread_idle(); }
 int kl_version(void) { return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH; }
 void kl_stats_print(kl_output* output, void* argument) { statistics_print(output, argument); }
 size_t kl_stats_json(char* buffer, size_t size) { return statistics_json(buffer, size); }

@@ -1,8 +1,5 @@
 // The malloc family under its own names, with the GNU C library's semantics where the standards leave a choice.
 #include "allocator/api/entry.h"
-#include "base/bits.h"
-#include "os/memory.h"
-#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -18,32 +15,15 @@ KEEL_EXPORT void* reallocarray(void* block, size_t count, size_t size) {
     return entry_realloc(block, entry_product(count, size));
 }
 
-// glibc takes any number and uses the next power of two.
-static void* aligned_any(size_t alignment, size_t size) {
-    if (KEEL_UNLIKELY(!is_power_of_two(alignment))) {
-        if (alignment > KEEL_SIZE_MAX / 2) {
-            errno = EINVAL;
-            return NULL;
-        }
-        alignment = alignment < 2 ? 1 : (size_t)1 << (bit_highest(alignment - 1) + 1);
-    }
-    return entry_aligned(size, alignment < 16 && size > 8 ? 16 : alignment);
-}
-
-KEEL_EXPORT void* memalign(size_t alignment, size_t size) { return aligned_any(alignment, size); }
-KEEL_EXPORT void* aligned_alloc(size_t alignment, size_t size) { return aligned_any(alignment, size); }
+KEEL_EXPORT void* memalign(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
+KEEL_EXPORT void* aligned_alloc(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
 
 KEEL_EXPORT int posix_memalign(void** block, size_t alignment, size_t size) {
     return entry_posix_memalign(block, alignment, size);
 }
 
-KEEL_EXPORT void* valloc(size_t size) { return entry_aligned(size, os_page_bytes()); }
-
-KEEL_EXPORT void* pvalloc(size_t size) {
-    size_t page = os_page_bytes();
-    if (size > KEEL_SIZE_MAX - page) return entry_malloc(SIZE_MAX); // for its errno
-    return entry_aligned(size == 0 ? page : round_up(size, page), page);
-}
+KEEL_EXPORT void* valloc(size_t size) { return entry_valloc(size); }
+KEEL_EXPORT void* pvalloc(size_t size) { return entry_pvalloc(size); }
 
 KEEL_EXPORT size_t malloc_usable_size(void* block) { return block_usable_bytes(block); }
 

@@ -1,6 +1,7 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
+#include "allocator/heap/batch.h"
 #include "allocator/arena/stock.h"
 #include "base/counters.h"
 #include "os/thread.h"
@@ -13,6 +14,7 @@
 #define TICK_MIN_MS 1u
 #define TICK_PENDING_MS 32u   // longest sleep while a surplus may ripen
 #define TICK_MAX_MS 1000u
+#define REFILLS_BEFORE_START 32u
 #define IDLE_TICK_MS 128u     // heaps are called idle by comparing over at least this long
 
 enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
@@ -22,6 +24,7 @@ static atomic_state state;
 static atomic_state allowed;
 static atomic_state sleep_word;
 static atomic_bits reserve_min;
+static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
 
 static struct {
     uint64_t demand[DEMAND_TICKS];
@@ -30,9 +33,13 @@ static struct {
     uint64_t since_idle_look_ms;
 } keeper; // the keeper's own
 
+// How often a thread has come to have a heap.
+static uint64_t heaps_taken(void) {
+    return atomic_get(&counters.events[EVENT_HEAP_CREATED]) + atomic_get(&counters.events[EVENT_HEAP_ADOPTED]);
+}
+
 bool keeper_runs(void) { return atomic_get(&state) == STATE_RUNNING; }
 void keeper_allow(void) { atomic_set(&allowed, 1); }
-void keeper_set_reserve_min(size_t slices) { atomic_set(&reserve_min, slices); }
 
 // Ends a long sleep: one system call, by whoever is first to find the stock below the reserve.
 static void wake(void) {
@@ -123,6 +130,29 @@ static void keeper_main(void) {
     }
 }
 
+size_t keeper_warm(size_t bytes) {
+    size_t slices = bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0);
+    atomic_set(&reserve_min, slices);
+    if (slices > stock_reserve() || !keeper_runs()) stock_set_reserve(slices);
+    while (run_dirty_slices() < slices) {
+        size_t missing = slices - run_dirty_slices();
+        if (stock_populate(missing < 64 ? (unsigned)missing : 64) == 0) break;
+    }
+    size_t have = run_dirty_slices();
+    return have < slices ? have * SLICE_BYTES : bytes;
+}
+
+void keeper_thread_idle(void) {
+    struct heap* heap = thread_heap;
+    if (heap_is_real(heap)) {
+        batch_flush(heap);
+        for (unsigned i = 0; i < STEPS_MAX && inbox_has_mail(&heap->inbox); i++) heap_drain(heap);
+    }
+    if (keeper_runs()) return;
+    (void)reclaim_parked();
+    stock_step();
+}
+
 bool keeper_start(void) {
     uint32_t expected = STATE_OFF;
     if (options.keeper == KEEPER_NEVER) return false;
@@ -139,11 +169,18 @@ void keeper_consider(void) {
     if (now == STATE_RUNNING && atomic_get(&sleep_word) == SLEEP_LONG) wake();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
     if (options.keeper == KEEPER_NEVER) return;
-    bool second_thread = atomic_get(&counters.events[EVENT_HEAP_CREATED]) >= 2;
-    if (options.keeper == KEEPER_ALWAYS || second_thread) (void)keeper_start();
+    if (options.keeper == KEEPER_AUTO) {
+        // Not for threads that hardly allocate, and not from a thread's first calls: they may come at its very end.
+        struct heap* heap = thread_heap;
+        if (atomic_get(&heap->counts[HEAP_REFILL]) < REFILLS_BEFORE_START) return;
+        if (heaps_taken() < atomic_get(&heaps_at_fork) + 2) return;
+    }
+    (void)keeper_start();
 }
 
 void keeper_forget(void) {
     atomic_set(&state, STATE_OFF);
+    uint64_t taken = heaps_taken();
+    atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     stock_set_kept(false);
 }

@@ -33,8 +33,11 @@ void keeper_allow(void);
 // the keeper if the stock is below the reserve (one system call then).
 void keeper_consider(void);
 
-// The reserve is never below this many slices from now on.
-void keeper_set_reserve_min(size_t slices);
+// Populates until so many bytes are in stock, and keeps the reserve no smaller from now on. The bytes in stock, <= bytes.
+size_t keeper_warm(size_t bytes);
+
+// Housekeeping of the calling thread's heap, and of the stock if there is no keeper. Bounded.
+void keeper_thread_idle(void);
 
 // In the child of a fork: there is no keeper any more.
 void keeper_forget(void);

@@ -96,6 +96,16 @@ KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_realloc(void* block, size_t alignm
  * written only on success. */
 KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
+/* --- Under their POSIX and BSD names ------------------------------------------------------------------------------ */
+
+/* As the functions without kl_: kl_reallocn; kl_aligned_alloc with any alignment, taken up to the next power of two; aligned to a
+ * page of the system; the same and the size rounded up to whole pages; kl_usable_size. */
+KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocarray(void* block, size_t count, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2) void* kl_memalign(size_t alignment, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(1) void* kl_valloc(size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(1) void* kl_pvalloc(size_t size) KEEL_NOEXCEPT;
+KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
+
 /* --- Strings --------------------------------------------------------------------------------------------------- */
 
 /* Copies of a string, and of at most `length` characters of it. NULL gives NULL. Linear. */
@@ -118,6 +128,21 @@ KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 /* Gives all memory that is not in use back to the system: of the calling thread, of threads that have ended, and of nobody.
  * Linear in that; milliseconds for gigabytes. */
 KEEL_API void kl_collect(void) KEEL_NOEXCEPT;
+
+/* Starts the keeper: a thread that asks the system for memory before the program needs it, and gives back what the program has
+ * not needed for a while, so that calls on the program's threads do neither. It starts by itself once a second thread
+ * allocates (environment KEEL_KEEPER=auto, the default), at the first allocation (on), or never (off). True: it runs.
+ * Not from a constructor, and not before a program that will call unshare(CLONE_NEWUSER) or setns has done so.
+ * A child of fork has no keeper until it starts one. */
+KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
+
+/* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the demand calls for).
+ * Linear in `bytes`: for start-up and level load. The memory that could be made ready; less when the system has no more. */
+KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
+
+/* This thread has nothing to do just now (between frames): takes home what others freed of it and sends home what it freed of
+ * others; without a keeper also gives back surplus. At most about 0.1 ms. */
+KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* major * 10000 + minor * 100 + patch, of the library that runs. */
 KEEL_API int kl_version(void) KEEL_NOEXCEPT;

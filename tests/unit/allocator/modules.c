@@ -5,6 +5,7 @@
 #include "allocator/page/large.h"
 #include "base/bits.h"
 #include "base/format.h"
+#include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
 #include <string.h>
@@ -111,6 +112,7 @@ static void test_collect(void) {
 }
 
 int main(void) {
+    options.keeper = KEEPER_NEVER; // run_check wants a world at rest
     CHECK(size_class_check());
     test_bits();
     test_text();

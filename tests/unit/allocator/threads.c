@@ -2,6 +2,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
 #include "base/atomic.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "check.h"
 #include "keel/keel.h"
@@ -88,6 +89,7 @@ static void test_many_threads(void) {
 }
 
 int main(void) {
+    options.keeper = KEEPER_NEVER; // run_check wants a world at rest
     test_generations();
     test_many_threads();
     return 0;

@@ -1,0 +1,86 @@
+// The keeper's promises, by exact counts: with a warm reserve the program's thread makes no system call and takes no
+// page fault in malloc; and memory goes back without any further call.
+#ifndef __SANITIZE_ADDRESS__
+#define __SANITIZE_ADDRESS__ 0
+#endif
+#ifndef __SANITIZE_THREAD__
+#define __SANITIZE_THREAD__ 0
+#endif
+#define KEEL_TEST_SANITIZED (__SANITIZE_ADDRESS__ + __SANITIZE_THREAD__)
+#include "allocator/arena/run.h"
+#include "allocator/arena/stock.h"
+#include "allocator/keeper/keeper.h"
+#include "base/counters.h"
+#include "base/options.h"
+#include "check.h"
+#include "keel/keel.h"
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static uint64_t event(enum event which) { return atomic_get(&counters.events[which]); }
+
+static long faults_of_this_thread(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+static void sleep_ms(long milliseconds) {
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+enum { BLOCKS = 60000, BLOCK_BYTES = 96 }; // 5.5 MiB: 88 slices
+static void* blocks[BLOCKS];
+
+static void test_warm(void) {
+    memset(blocks, 0xFF, sizeof blocks); // touched now, not while we count
+    kl_free(kl_malloc(2 * BLOCK_BYTES)); // this thread has a heap, but no page for our blocks yet
+    CHECK(kl_warm((size_t)16 << 20) == (size_t)16 << 20);
+    (void)faults_of_this_thread();
+
+    uint64_t calls = event(EVENT_INLINE_CALLS);
+    uint64_t misses = event(EVENT_RESERVE_MISS);
+    long faults = faults_of_this_thread();
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = kl_malloc(BLOCK_BYTES);
+    faults = faults_of_this_thread() - faults;
+    for (unsigned i = 0; i < BLOCKS; i++) CHECK(blocks[i] != NULL);
+    CHECK(event(EVENT_RESERVE_MISS) == misses);
+    if (!KEEL_TEST_SANITIZED) CHECK(faults == 0);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    CHECK(event(EVENT_INLINE_CALLS) == calls);
+}
+
+static void test_reserve(void) {
+    CHECK(kl_warm(0) == 0);
+    for (unsigned waited = 0; run_dirty_slices() < KEEPER_RESERVE_MIN && waited < 5000; waited += 10) sleep_ms(10);
+    CHECK(run_dirty_slices() >= KEEPER_RESERVE_MIN);
+}
+
+// 128 MiB are used and freed; then this thread does nothing at all.
+static void test_memory_goes_back(void) {
+    enum { COUNT = 2048 };
+    static void* large[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        large[i] = kl_malloc(65536);
+        CHECK(large[i] != NULL);
+        memset(large[i], 1, 65536);
+    }
+    for (unsigned i = 0; i < COUNT; i++) kl_free(large[i]);
+    uint64_t calls = event(EVENT_INLINE_CALLS);
+    for (unsigned waited = 0; run_dirty_slices() > 64 && waited < 10000; waited += 20) sleep_ms(20);
+    CHECK(run_dirty_slices() <= 64);
+    CHECK(event(EVENT_INLINE_CALLS) == calls);
+}
+
+int main(void) {
+    if (!kl_keeper_start()) {
+        CHECK(options.keeper == KEEPER_NEVER); // so the environment says
+        return 0;
+    }
+    test_warm();
+    test_reserve();
+    test_memory_goes_back();
+    return 0;
+}
