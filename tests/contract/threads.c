@@ -3,6 +3,7 @@
 #include "check.h"
 #include "memory.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -274,10 +275,15 @@ TEST(the_first_call_of_a_thread_may_come_from_a_destructor) {
     pthread_key_t keys[20];
     for (int i = 0; i < 20; i++) CHECK(pthread_key_create(&keys[i], NULL) == 0);
     CHECK(pthread_key_create(&key, destroy_and_allocate) == 0);
-    for (int i = 0; i < 1000; i++) run_to_end(set_what_main_allocated, pack(60, 3));
-    CHECK_EQUAL(destroyed, 4000);
+    unsigned rounds =
+        SUBJECT_UNDER_TSAN
+            ? 3
+            : PTHREAD_DESTRUCTOR_ITERATIONS; // in the last one TSan's own thread is gone
+    for (int i = 0; i < 1000; i++) run_to_end(set_what_main_allocated, pack(60, rounds - 1));
+    CHECK_EQUAL(destroyed, 1000 * rounds);
 }
 
+#ifndef __SANITIZE_ADDRESS__ // ASan cannot follow the unwinding of a cancelled thread
 static void* wait_for_end(void* argument) {
     struct parcel* parcel = pack(1000, 5);
     pthread_cleanup_push(free, parcel);
@@ -296,3 +302,4 @@ TEST(cancelled_threads_clean_up) {
         finish(thread);
     }
 }
+#endif

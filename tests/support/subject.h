@@ -15,19 +15,38 @@
 #define SUBJECT_API 0
 #endif
 
+#ifdef __SANITIZE_THREAD__
+#define SUBJECT_UNDER_TSAN 1
+#else
+#define SUBJECT_UNDER_TSAN 0
+#endif
+
 #if SUBJECT_API
 #include <keel/keel.h>
+#include <stdint.h>
+
+// What libc names and Keel's own API does not, as api/override.c has it.
+static inline void* subject_valloc(size_t size) {
+    return kl_aligned_alloc(4096, size);
+}
+static inline void* subject_pvalloc(size_t size) {
+    size_t rounded = size > SIZE_MAX - 4096 ? SIZE_MAX
+                     : size == 0            ? 4096
+                                            : (size + 4095) & ~(size_t)4095;
+    return kl_aligned_alloc(4096, rounded);
+}
+
 #define malloc kl_malloc
 #define calloc kl_calloc
 #define realloc kl_realloc
-#define reallocarray kl_reallocarray
+#define reallocarray kl_reallocn
 #define free kl_free
 #define posix_memalign kl_posix_memalign
 #define aligned_alloc kl_aligned_alloc
-#define memalign kl_memalign
-#define valloc kl_valloc
-#define pvalloc kl_pvalloc
-#define malloc_usable_size kl_malloc_usable_size
+#define memalign kl_aligned_alloc
+#define valloc subject_valloc
+#define pvalloc subject_pvalloc
+#define malloc_usable_size kl_usable_size
 #endif
 
 #endif
