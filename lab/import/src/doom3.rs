@@ -1,0 +1,271 @@
+//! The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
+//!
+//! One operation a line; sizes, thread ids and times (ns) are decimal, pointers hexadecimal with or without `0x` and
+//! leading zeros, in either case. Fields are separated by blanks; lines may end in CR LF; blank lines and lines that
+//! begin with `#` are passed over.
+//!
+//! ```text
+//! a SIZE PTR THREAD NS              malloc
+//! f PTR THREAD NS                   free
+//! c TOTAL PTR THREAD NS             calloc
+//! r SIZE OLDPTR NEWPTR THREAD NS    realloc, OLDPTR 0 for NULL
+//! m ALIGN SIZE PTR THREAD NS        aligned
+//! F NS                              a frame, in the frames file
+//! ```
+
+use crate::error::Fault;
+use keel_journal::Op;
+
+/// One line, as it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub op: Op,
+    pub size: u64,
+    pub align: u64,
+    /// The block that is released; 0 if none.
+    pub old: u64,
+    /// The block that is created; 0 for a free.
+    pub new: u64,
+    pub thread: u64,
+    pub time: u64,
+}
+
+const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
+                     `r SIZE OLDPTR NEWPTR THREAD NS` and `m ALIGN SIZE PTR THREAD NS`; mend or remove this line";
+const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; mend or remove this line";
+
+/// Reads one line without its line break; `None` when it says nothing.
+#[inline]
+pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
+    let mut cursor = Cursor { bytes: line, at: 0, advice: FORMS };
+    let Some(letter) = cursor.letter() else { return Ok(None) };
+    let mut record = Record { op: Op::Malloc, size: 0, align: 0, old: 0, new: 0, thread: 0, time: 0 };
+    match letter {
+        b'a' | b'c' => {
+            record.op = if letter == b'a' { Op::Malloc } else { Op::Calloc };
+            record.size = cursor.decimal("a size")?;
+            record.new = cursor.hexadecimal("a pointer")?;
+        }
+        b'f' => {
+            record.op = Op::Free;
+            record.old = cursor.hexadecimal("a pointer")?;
+        }
+        b'r' => {
+            record.op = Op::Realloc;
+            record.size = cursor.decimal("a size")?;
+            record.old = cursor.hexadecimal("the old pointer")?;
+            record.new = cursor.hexadecimal("the new pointer")?;
+        }
+        b'm' => {
+            record.op = Op::Aligned;
+            record.align = cursor.decimal("an alignment")?;
+            record.size = cursor.decimal("a size")?;
+            record.new = cursor.hexadecimal("a pointer")?;
+        }
+        _ => return Err(cursor.fault_at(0, "an operation (a, f, c, r or m)")),
+    }
+    record.thread = cursor.decimal("a thread id")?;
+    record.time = cursor.decimal("a time in ns")?;
+    cursor.end()?;
+    Ok(Some(record))
+}
+
+/// Reads one line of a frames file.
+pub(crate) fn parse_frame(line: &[u8]) -> Result<Option<u64>, Fault> {
+    let mut cursor = Cursor { bytes: line, at: 0, advice: FRAME_FORM };
+    match cursor.letter() {
+        None => Ok(None),
+        Some(b'F') => {
+            let time = cursor.decimal("a time in ns")?;
+            cursor.end()?;
+            Ok(Some(time))
+        }
+        Some(_) => Err(cursor.fault_at(0, "a frame (F)")),
+    }
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    advice: &'static str,
+}
+
+impl Cursor<'_> {
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    #[inline]
+    fn skip_blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// The letter that begins the line; `None` for a blank line or a comment.
+    #[inline]
+    fn letter(&mut self) -> Option<u8> {
+        self.skip_blanks();
+        let letter = self.peek().filter(|letter| *letter != b'#')?;
+        self.at += 1;
+        Some(letter)
+    }
+
+    /// Moves to the next field, which a blank must separate from the one before.
+    #[inline]
+    fn field(&mut self, what: &'static str) -> Result<usize, Fault> {
+        let before = self.at;
+        self.skip_blanks();
+        if self.at == before { Err(self.fault_at(before, what)) } else { Ok(self.at) }
+    }
+
+    #[inline]
+    fn decimal(&mut self, what: &'static str) -> Result<u64, Fault> {
+        let start = self.field(what)?;
+        let mut value = 0_u64;
+        while let Some(digit) = self.peek().map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+            self.at += 1;
+        }
+        let digits = self.at - start;
+        // Nineteen digits always fit into 64 bits, but a journal's numbers have only 63.
+        if digits == 0 || !self.at_field_end() || digits > 18 && !fits(&self.bytes[start..self.at]) {
+            return Err(self.fault_at(start, what));
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn hexadecimal(&mut self, what: &'static str) -> Result<u64, Fault> {
+        let start = self.field(what)?;
+        if self.bytes[self.at..].starts_with(b"0x") || self.bytes[self.at..].starts_with(b"0X") {
+            self.at += 2;
+        }
+        let first_digit = self.at;
+        let mut value = 0_u64;
+        let mut overflow = 0;
+        while let Some(digit) =
+            self.peek().map(|byte| HEXADECIMAL[usize::from(byte)]).filter(|digit| *digit < 16)
+        {
+            overflow |= value >> 60;
+            value = value << 4 | u64::from(digit);
+            self.at += 1;
+        }
+        if self.at == first_digit || overflow != 0 || !self.at_field_end() {
+            return Err(self.fault_at(start, what));
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn at_field_end(&self) -> bool {
+        matches!(self.peek(), None | Some(b' ' | b'\t' | b'\r'))
+    }
+
+    #[inline]
+    fn end(&mut self) -> Result<(), Fault> {
+        self.skip_blanks();
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault_at(self.at, "the end of the line")) }
+    }
+
+    #[cold]
+    fn fault_at(&self, start: usize, what: &str) -> Fault {
+        Fault { expected: what.to_owned(), found: quote(&self.bytes[start..]), advice: self.advice }
+    }
+}
+
+/// The beginning of a piece of a line, fit to be printed.
+pub(crate) fn quote(bytes: &[u8]) -> String {
+    const SHOWN: usize = 60;
+    let text = bytes.strip_suffix(b"\r").unwrap_or(bytes).trim_ascii_start();
+    match text.len() {
+        0 => "the end of the line".to_owned(),
+        1..=SHOWN => format!("`{}`", text.escape_ascii()),
+        _ => format!("`{}...`", text[..SHOWN].escape_ascii()),
+    }
+}
+
+/// Whether this run of digits is below 2^63.
+fn fits(digits: &[u8]) -> bool {
+    let value = digits
+        .iter()
+        .try_fold(0_i64, |value, digit| value.checked_mul(10)?.checked_add(i64::from(digit - b'0')));
+    value.is_some()
+}
+
+const HEXADECIMAL: [u8; 256] = {
+    let mut table = [255; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        let letters = b"0123456789abcdef0123456789ABCDEF";
+        table[letters[digit] as usize] = digit as u8;
+        table[letters[digit + 16] as usize] = digit as u8;
+        digit += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+    use super::*;
+
+    fn record(line: &str) -> Record {
+        parse_line(line.as_bytes()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_blog_s_own_lines_are_read() {
+        let malloc = record("a 2048 0000023101F264A0 15888 542200");
+        assert_eq!((malloc.op, malloc.size, malloc.new), (Op::Malloc, 2048, 0x231_01f2_64a0));
+        assert_eq!((malloc.thread, malloc.time, malloc.old), (15888, 542_200, 0));
+        let free = record("f 0000023101F28020 15888 1142000\r");
+        assert_eq!((free.op, free.old, free.new, free.time), (Op::Free, 0x231_01f2_8020, 0, 1_142_000));
+    }
+
+    #[test]
+    fn the_extension_is_read() {
+        let calloc = record("c 1984 56470b2f22a0 0 2794");
+        assert_eq!((calloc.op, calloc.size), (Op::Calloc, 1984));
+        let realloc = record("r 900 0 0x10 3 7");
+        assert_eq!((realloc.op, realloc.size, realloc.old, realloc.new), (Op::Realloc, 900, 0, 16));
+        let aligned = record("\tm  64 100\t0XfF 2 8 ");
+        assert_eq!((aligned.op, aligned.align, aligned.size, aligned.new), (Op::Aligned, 64, 100, 255));
+    }
+
+    #[test]
+    fn lines_that_say_nothing_are_passed_over() {
+        for line in ["", "  ", "\r", "# a 1 2 3 4", "  # comment"] {
+            assert_eq!(parse_line(line.as_bytes()), Ok(None), "{line}");
+        }
+        assert_eq!(parse_frame(b"F 17\r"), Ok(Some(17)));
+        assert!(
+            parse_frame(b"a 17").is_err() && parse_frame(b"F").is_err() && parse_frame(b"F 1 2").is_err()
+        );
+    }
+
+    #[test]
+    fn faults_name_what_was_expected_and_found() {
+        let cases = [
+            ("x 1 2 3 4", "an operation (a, f, c, r or m)", "`x 1 2 3 4`"),
+            ("a", "a size", "the end of the line"),
+            ("a12 ff 1 2", "a size", "`12 ff 1 2`"),
+            ("a -1 ff 1 2", "a size", "`-1 ff 1 2`"),
+            ("a 12q ff 1 2", "a size", "`12q ff 1 2`"),
+            ("a 12 fg 1 2", "a pointer", "`fg 1 2`"),
+            ("a 12 0x 1 2", "a pointer", "`0x 1 2`"),
+            ("f 11112222333344445 1 2", "a pointer", "`11112222333344445 1 2`"),
+            ("r 12 0", "the new pointer", "the end of the line"),
+            ("f ff 1", "a time in ns", "the end of the line"),
+            ("f ff 1 2 3", "the end of the line", "`3`"),
+            ("a 9223372036854775808 ff 1 2", "a size", "`9223372036854775808 ff 1 2`"),
+            ("f ff \u{1} 2", "a thread id", "`\\x01 2`"),
+        ];
+        for (line, expected, found) in cases {
+            let fault = parse_line(line.as_bytes()).unwrap_err();
+            assert_eq!((fault.expected.as_str(), fault.found.as_str()), (expected, found), "{line}");
+        }
+        assert_eq!(record("a 9223372036854775807 0000000000000000ff 1 2").size, i64::MAX as u64);
+    }
+}

@@ -1,0 +1,180 @@
+//! Inputs as blocks of whole lines, read and decompressed on a thread of their own.
+
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Bytes read at a time, and the longest line.
+const BLOCK_BYTES: usize = 1 << 20;
+/// The largest zstd window that is accepted: `zstd --long=31`.
+const WINDOW_LOG_MAX: u32 = 31;
+
+/// Some whole lines of one input.
+pub(crate) struct Block {
+    /// Index of the input.
+    pub input: usize,
+    pub bytes: Vec<u8>,
+    /// Bytes of all inputs, as they lie on the disk, that were read so far.
+    pub consumed: u64,
+}
+
+/// The blocks of several inputs in order.
+pub(crate) struct Source {
+    blocks: Receiver<Result<Block>>,
+    used: SyncSender<Vec<u8>>,
+}
+
+impl Source {
+    /// Starts to read. `-` stands for standard input.
+    pub fn start(inputs: &[PathBuf]) -> Result<Source> {
+        let inputs = inputs.to_vec();
+        let place = inputs.first().cloned().unwrap_or_default();
+        let (sender, blocks) = sync_channel(4);
+        let (used, empty) = sync_channel(8);
+        std::thread::Builder::new()
+            .name("input".to_owned())
+            .spawn(move || {
+                let output = Output { blocks: sender, empty, consumed: Arc::default() };
+                for (index, path) in inputs.iter().enumerate() {
+                    match output.read_input(index, path) {
+                        Ok(true) => {}
+                        Ok(false) => return,
+                        Err(error) => {
+                            // When nobody listens any more, the import has failed already.
+                            drop(output.blocks.send(Err(error)));
+                            return;
+                        }
+                    }
+                }
+            })
+            .map_err(|source| Error::Read { path: place, source })?;
+        Ok(Source { blocks, used })
+    }
+
+    /// The next block; `None` at the end of the last input.
+    pub fn next(&self) -> Option<Result<Block>> {
+        self.blocks.recv().ok()
+    }
+
+    /// Gives a block's memory back.
+    pub fn recycle(&self, bytes: Vec<u8>) {
+        drop(self.used.try_send(bytes));
+    }
+}
+
+/// Reads a small input whole, decompressed: a frames file.
+pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut reader = open(path, Arc::default())?;
+    reader.read_to_end(&mut bytes).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    Ok(bytes)
+}
+
+struct Output {
+    blocks: SyncSender<Result<Block>>,
+    empty: Receiver<Vec<u8>>,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Output {
+    /// Sends one input's blocks; false when nobody wants them any more.
+    fn read_input(&self, input: usize, path: &Path) -> Result<bool> {
+        let mut reader = open(path, Arc::clone(&self.consumed))?;
+        let mut rest = Vec::new();
+        loop {
+            let mut bytes = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(2 * BLOCK_BYTES));
+            bytes.clear();
+            bytes.append(&mut rest);
+            let start = bytes.len();
+            let read = reader.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut bytes);
+            read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+            let at_end = bytes.len() < start + BLOCK_BYTES;
+            if !at_end {
+                let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+                if end == 0 {
+                    return Err(Error::Unsupported {
+                        path: path.to_path_buf(),
+                        found: format!("it has no line break in {} bytes", bytes.len()),
+                        advice: "give a text journal, plain or compressed with zstd",
+                    });
+                }
+                rest.extend_from_slice(&bytes[end..]);
+                bytes.truncate(end);
+            }
+            let consumed = self.consumed.load(Ordering::Relaxed);
+            if self.blocks.send(Ok(Block { input, bytes, consumed })).is_err() {
+                return Ok(false);
+            }
+            if at_end {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Counts the bytes that come off the disk.
+struct Counted<R> {
+    inner: R,
+    consumed: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.consumed.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// Opens an input; what it is, is told by its first bytes.
+fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
+    let read_error = |source| Error::Read { path: path.to_path_buf(), source };
+    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        let file = File::open(path).map_err(read_error)?;
+        if file.metadata().map_err(read_error)?.is_dir() {
+            return Err(read_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+        }
+        Box::new(file)
+    };
+    let mut raw = Counted { inner: raw, consumed };
+    let mut head = Vec::new();
+    raw.by_ref().take(8).read_to_end(&mut head).map_err(read_error)?;
+    if let Some((found, advice)) = recognise_other(&head) {
+        return Err(Error::Unsupported { path: path.to_path_buf(), found: found.to_owned(), advice });
+    }
+    let is_zstd = head.starts_with(&ZSTD_MAGIC);
+    let whole = io::Cursor::new(head).chain(raw);
+    if !is_zstd {
+        return Ok(Box::new(whole));
+    }
+    let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
+    decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
+    Ok(Box::new(decoder))
+}
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    let kinds: [(&[u8], &str, &str); 5] = [
+        (b"PAR1", "it is a Parquet file, perhaps a journal already", "look at it with `keel info`"),
+        (&[0x1f, 0x8b], "it is compressed with gzip", "pipe it: gzip -dc FILE | keel import - -o OUTPUT"),
+        (
+            &[0xfd, b'7', b'z', b'X', b'Z'],
+            "it is compressed with xz",
+            "pipe it: xz -dc FILE | keel import - -o OUTPUT",
+        ),
+        (b"PK\x03\x04", "it is a zip archive", "pipe its member: unzip -p FILE | keel import - -o OUTPUT"),
+        (
+            &[0xff, 0xfe],
+            "it is UTF-16 text",
+            "convert it: iconv -f UTF-16 -t UTF-8 FILE | keel import - -o OUTPUT",
+        ),
+    ];
+    kinds.into_iter().find(|(magic, ..)| head.starts_with(magic)).map(|(_, found, advice)| (found, advice))
+}
