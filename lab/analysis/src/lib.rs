@@ -1,1 +1,54 @@
 //! Pure functions from a journal to facts: operations, live set, lifetimes, sizes, frames.
+//!
+//! [`analyse`] reads a journal once, in memory bounded by its live set; [`verify`] checks every rule that journals keep.
+
+mod distribution;
+mod facts;
+mod survey;
+
+pub use facts::{
+    Distribution, Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes,
+    ThreadFacts,
+};
+
+use keel_journal::{Error, Reader, Rules, Violation};
+use survey::Survey;
+
+/// All facts of a journal. `progress` is told the number of rows read now and then.
+///
+/// # Errors
+/// A damaged file.
+pub fn analyse(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Facts, Error> {
+    let mut survey = Survey::new(reader.metadata());
+    let mut batches = reader.batches();
+    let mut events = Vec::new();
+    while batches.next_into(&mut events)? {
+        for event in &events {
+            survey.add(event);
+        }
+        progress(survey.rows());
+    }
+    Ok(survey.finish())
+}
+
+/// Checks every rule of [`keel_journal::Event`]; returns the first violation, if there is one.
+///
+/// # Errors
+/// A damaged file.
+pub fn verify(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Option<Violation>, Error> {
+    let mut rules = match Rules::new(reader.metadata()) {
+        Ok(rules) => rules,
+        Err(violation) => return Ok(Some(violation)),
+    };
+    let mut batches = reader.batches();
+    let mut events = Vec::new();
+    while batches.next_into(&mut events)? {
+        for event in &events {
+            if let Err(violation) = rules.check(event) {
+                return Ok(Some(violation));
+            }
+        }
+        progress(rules.rows());
+    }
+    Ok(None)
+}

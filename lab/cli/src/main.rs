@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
 
 mod commands;
+mod format;
 mod interrupt;
 mod layout;
 mod progress;
@@ -25,6 +26,8 @@ enum Command {
     Compare(commands::compare::Arguments),
     Allocators(commands::allocators::Arguments),
     Export(commands::export::Arguments),
+    Import(commands::import::Arguments),
+    Info(commands::info::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -45,5 +48,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Compare(arguments) => commands::compare::run(arguments),
         Command::Allocators(arguments) => commands::allocators::run(arguments),
         Command::Export(arguments) => commands::export::run(arguments),
+        Command::Import(arguments) => commands::import::run(arguments),
+        Command::Info(arguments) => commands::info::run(arguments),
     }
 }

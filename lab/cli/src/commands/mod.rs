@@ -3,5 +3,7 @@
 pub mod allocators;
 pub mod compare;
 pub mod export;
+pub mod import;
+pub mod info;
 pub mod record;
 pub mod report;

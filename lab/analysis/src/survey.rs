@@ -1,0 +1,225 @@
+//! One pass over the events. Memory: the live set, the threads, one number for each frame.
+
+use crate::distribution::Counter;
+use crate::facts::{
+    Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes, ThreadFacts,
+};
+use keel_journal::{Event, Metadata, Op};
+use rustc_hash::FxHashMap;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What must be remembered of an object until it is released.
+struct Object {
+    size: u64,
+    time: u64,
+    row: u64,
+    thread: u32,
+}
+
+pub(crate) struct Survey<'a> {
+    metadata: &'a Metadata,
+    rows: u64,
+    first_time: u64,
+    last_time: u64,
+    kinds: [u64; Op::ALL.len()],
+    objects: u64,
+    allocated_bytes: u64,
+    releases: u64,
+    cross_thread_releases: u64,
+    live: FxHashMap<u64, Object>,
+    live_bytes: u64,
+    peak: LivePeak,
+    sizes: Counter,
+    size_buckets: [(u64, u64); 65],
+    lifetimes_ns: Counter,
+    lifetimes_operations: Counter,
+    second: u64,
+    in_second: u64,
+    rate: Rate,
+    frame_operations: Vec<u64>,
+    threads: Vec<ThreadFacts>,
+}
+
+impl<'a> Survey<'a> {
+    pub fn new(metadata: &'a Metadata) -> Survey<'a> {
+        let thread = |thread: &keel_journal::Thread| ThreadFacts {
+            id: thread.id,
+            name: thread.name.clone(),
+            ..ThreadFacts::default()
+        };
+        Survey {
+            metadata,
+            rows: 0,
+            first_time: 0,
+            last_time: 0,
+            kinds: [0; Op::ALL.len()],
+            objects: 0,
+            allocated_bytes: 0,
+            releases: 0,
+            cross_thread_releases: 0,
+            live: FxHashMap::default(),
+            live_bytes: 0,
+            peak: LivePeak::default(),
+            sizes: Counter::new(),
+            size_buckets: [(0, 0); 65],
+            lifetimes_ns: Counter::new(),
+            lifetimes_operations: Counter::new(),
+            second: 0,
+            in_second: 0,
+            rate: Rate::default(),
+            frame_operations: vec![0; metadata.frames.len() + 1],
+            threads: metadata.threads.iter().map(thread).collect(),
+        }
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub fn add(&mut self, event: &Event) {
+        if self.rows == 0 {
+            self.first_time = event.time;
+        }
+        self.rows += 1;
+        self.last_time = event.time;
+        self.kinds[event.op as usize] += 1;
+        if let Some(count) = self.frame_operations.get_mut(event.frame as usize) {
+            *count += 1;
+        }
+        self.add_to_thread(event);
+        self.add_to_second(event.time / NS_PER_SECOND);
+        if event.released != 0 {
+            self.release(event);
+        }
+        if event.created != 0 {
+            self.create(event);
+        }
+    }
+
+    fn add_to_thread(&mut self, event: &Event) {
+        let index = event.thread as usize;
+        if index >= self.threads.len() {
+            self.threads.resize(index + 1, ThreadFacts::default());
+        }
+        let thread = &mut self.threads[index];
+        if thread.operations == 0 {
+            thread.first_ns = event.time;
+        }
+        thread.operations += 1;
+        thread.allocated_bytes = thread.allocated_bytes.saturating_add(event.size);
+        thread.last_ns = event.time;
+    }
+
+    fn add_to_second(&mut self, second: u64) {
+        if second != self.second {
+            self.second = second;
+            self.in_second = 0;
+        }
+        self.in_second += 1;
+        if self.in_second > self.rate.peak {
+            self.rate.peak = self.in_second;
+            self.rate.peak_second = second;
+        }
+    }
+
+    fn release(&mut self, event: &Event) {
+        // A journal that breaks the rules may name an object that is not live; `verify` tells.
+        let Some(object) = self.live.remove(&event.released) else { return };
+        self.releases += 1;
+        self.live_bytes -= object.size;
+        self.lifetimes_ns.add(event.begin.saturating_sub(object.time));
+        self.lifetimes_operations.add(self.rows - object.row);
+        if object.thread != event.thread {
+            self.cross_thread_releases += 1;
+            self.threads[event.thread as usize].cross_thread_releases += 1;
+        }
+    }
+
+    fn create(&mut self, event: &Event) {
+        self.objects += 1;
+        self.allocated_bytes = self.allocated_bytes.saturating_add(event.size);
+        self.sizes.add(event.size);
+        let bucket = &mut self.size_buckets[(u64::BITS - event.size.leading_zeros()) as usize];
+        bucket.0 += 1;
+        bucket.1 = bucket.1.saturating_add(event.size);
+        let object = Object { size: event.size, time: event.time, row: self.rows, thread: event.thread };
+        // Sizes near 2^63 are valid; their sum stays within the type by giving up exactness.
+        let replaced = self.live.insert(event.created, object).map_or(0, |old| old.size);
+        self.live_bytes = (self.live_bytes - replaced).saturating_add(event.size);
+        if self.live_bytes > self.peak.bytes {
+            self.peak.bytes = self.live_bytes;
+            self.peak.bytes_at_ns = event.time;
+        }
+        if self.live.len() as u64 > self.peak.objects {
+            self.peak.objects = self.live.len() as u64;
+            self.peak.objects_at_ns = event.time;
+        }
+    }
+
+    pub fn finish(mut self) -> Facts {
+        let duration_ns = self.last_time - self.first_time;
+        if duration_ns > 0 {
+            self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / duration_ns as f64;
+        }
+        let kind = |op: Op| OperationCount { kind: op.name(), count: self.kinds[op as usize] };
+        Facts {
+            operations: self.rows,
+            duration_ns,
+            operations_by_kind: Op::ALL.into_iter().map(kind).collect(),
+            objects: self.objects,
+            allocated_bytes: self.allocated_bytes,
+            cross_thread_releases: self.cross_thread_releases,
+            releases: self.releases,
+            sizes: Sizes { bytes: self.sizes.finish(), histogram: histogram(&self.size_buckets) },
+            lifetimes: Lifetimes {
+                ns: self.lifetimes_ns.finish(),
+                operations: self.lifetimes_operations.finish(),
+            },
+            leaked: Leaked { objects: self.live.len() as u64, bytes: self.live_bytes },
+            frames: self.frame_facts(),
+            live_peak: self.peak,
+            rate: self.rate,
+            threads: self.threads,
+        }
+    }
+
+    fn frame_facts(&self) -> Option<FrameFacts> {
+        let marks = &self.metadata.frames;
+        let (first, last) = (*self.frame_operations.first()?, *self.frame_operations.last()?);
+        if marks.is_empty() {
+            return None;
+        }
+        let (mut operations, mut ns) = (Counter::new(), Counter::new());
+        let mut busiest = (0, 0);
+        for (index, pair) in marks.windows(2).enumerate() {
+            let count = self.frame_operations[index + 1];
+            operations.add(count);
+            ns.add(pair[1].saturating_sub(pair[0]));
+            if count > busiest.1 {
+                busiest = (index as u64 + 1, count);
+            }
+        }
+        Some(FrameFacts {
+            marks: marks.len() as u64,
+            operations: operations.finish(),
+            ns: ns.finish(),
+            busiest: busiest.0,
+            operations_before: first,
+            operations_after: last,
+        })
+    }
+}
+
+fn histogram(buckets: &[(u64, u64); 65]) -> Vec<SizeBucket> {
+    let used = |bucket: &(u64, u64)| bucket.0 > 0;
+    let Some(first) = buckets.iter().position(used) else { return Vec::new() };
+    let last = buckets.iter().rposition(used).unwrap_or(first);
+    let bucket = |index: usize| SizeBucket {
+        from: if index == 0 { 0 } else { 1 << (index - 1) },
+        to: if index == 0 { 0 } else { u64::MAX >> (64 - index) },
+        count: buckets[index].0,
+        bytes: buckets[index].1,
+    };
+    (first..=last).map(bucket).collect()
+}

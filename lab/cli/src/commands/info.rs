@@ -1,0 +1,258 @@
+//! `keel info`: what a journal holds.
+
+use crate::{format, progress};
+use anyhow::Result;
+use clap::Args;
+use keel_analysis::{Distribution, Facts};
+use keel_journal::{Metadata, Reader, Violation};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Tell what a journal holds: operations, threads, live memory, sizes, lifetimes, rate, frames.
+#[derive(Args)]
+pub struct Arguments {
+    /// The journal
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print JSON with stable keys
+    #[arg(long)]
+    json: bool,
+    /// Check every rule that journals keep, and name the first row that breaks one
+    #[arg(long)]
+    verify: bool,
+}
+
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    let reader = Reader::open(&arguments.file)?;
+    let bar = progress::bar(reader.rows(), "operations");
+    bar.set_message("reading");
+    let facts = keel_analysis::analyse(&reader, &mut |rows| bar.set_position(rows))?;
+    bar.set_message("verifying");
+    let verdict = match arguments.verify {
+        true => Verdict::of(keel_analysis::verify(&reader, &mut |rows| bar.set_position(rows))?),
+        false => Verdict::NotChecked,
+    };
+    bar.finish_and_clear();
+    if arguments.json {
+        println!("{}", json(&reader, &facts, &verdict)?);
+    } else {
+        print!("{}", text(&reader, &facts, &verdict));
+    }
+    Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+enum Verdict {
+    NotChecked,
+    Valid,
+    Broken(Violation),
+}
+
+impl Verdict {
+    fn of(violation: Option<Violation>) -> Verdict {
+        violation.map_or(Verdict::Valid, Verdict::Broken)
+    }
+}
+
+fn json(reader: &Reader, facts: &Facts, verdict: &Verdict) -> Result<String> {
+    #[derive(Serialize)]
+    struct Column {
+        name: String,
+        bytes: u64,
+    }
+    #[derive(Serialize)]
+    struct Document<'a> {
+        file: String,
+        bytes: u64,
+        bytes_per_operation: f64,
+        columns: Vec<Column>,
+        valid: Option<bool>,
+        violation: Option<String>,
+        facts: &'a Facts,
+        metadata: &'a Metadata,
+    }
+    let columns = reader.column_sizes().into_iter();
+    let document = Document {
+        file: reader.path().display().to_string(),
+        bytes: reader.bytes(),
+        bytes_per_operation: bytes_per_operation(reader),
+        columns: columns.map(|column| Column { name: column.name, bytes: column.compressed }).collect(),
+        valid: match verdict {
+            Verdict::NotChecked => None,
+            Verdict::Valid => Some(true),
+            Verdict::Broken(_) => Some(false),
+        },
+        violation: match verdict {
+            Verdict::Broken(violation) => Some(violation.to_string()),
+            _ => None,
+        },
+        facts,
+        metadata: reader.metadata(),
+    };
+    Ok(serde_json::to_string_pretty(&document)?)
+}
+
+fn bytes_per_operation(reader: &Reader) -> f64 {
+    reader.bytes() as f64 / reader.rows().max(1) as f64
+}
+
+fn text(reader: &Reader, facts: &Facts, verdict: &Verdict) -> String {
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    line(format!(
+        "{}: {} operations in {}, {} threads; {} ({:.2} bytes an operation)",
+        reader.path().display(),
+        format::count(facts.operations),
+        format::nanoseconds(facts.duration_ns),
+        facts.threads.len(),
+        format::bytes(reader.bytes()),
+        bytes_per_operation(reader),
+    ));
+    describe_metadata(reader.metadata(), &mut line);
+    describe_operations(facts, &mut line);
+    describe_memory(facts, &mut line);
+    describe_distributions(facts, &mut line);
+    describe_frames(facts, &mut line);
+    describe_threads(facts, &mut line);
+    match verdict {
+        Verdict::NotChecked => {}
+        Verdict::Valid => {
+            line(format!("\nvalid: all {} rows keep every rule", format::count(facts.operations)))
+        }
+        Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
+    }
+    out
+}
+
+fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
+    let command = std::iter::once(&metadata.program).chain(&metadata.arguments).map(String::as_str);
+    let host = [&metadata.host, &metadata.kernel, &metadata.cpu].map(String::as_str).join(" ");
+    let clock = match metadata.clock_hz {
+        hz if hz > 0.0 && hz != 1e9 => format!("{} at {:.3} GHz", metadata.clock, hz / 1e9),
+        _ => metadata.clock.clone(),
+    };
+    for (name, value) in [
+        ("program", command.collect::<Vec<_>>().join(" ")),
+        ("ended", metadata.ended.clone()),
+        ("started", metadata.started.clone()),
+        ("host", host),
+        ("allocator", metadata.allocator.clone()),
+        ("clock", clock),
+        ("written by", metadata.writer.clone()),
+    ] {
+        if !value.trim().is_empty() {
+            line(format!("  {name:<12}{}", value.trim()));
+        }
+    }
+    for (name, value) in
+        [("lost", metadata.drops), ("foreign", metadata.foreign), ("stalls", metadata.stalls)]
+    {
+        if value > 0 {
+            line(format!("  {name:<12}{}", format::count(value)));
+        }
+    }
+    for (kind, count) in &metadata.repairs {
+        line(format!("  mended      {} x {kind}", format::count(*count)));
+    }
+}
+
+fn describe_operations(facts: &Facts, line: &mut impl FnMut(String)) {
+    line("\noperations".to_owned());
+    for kind in facts.operations_by_kind.iter().filter(|kind| kind.count > 0) {
+        let share = format::share(kind.count, facts.operations);
+        line(format!("  {:<24}{:>14}{share:>12}", kind.kind, format::count(kind.count)));
+    }
+    let share = format::share(facts.cross_thread_releases, facts.releases);
+    let count = format::count(facts.cross_thread_releases);
+    line(format!("  {:<24}{count:>14}{share:>12} of releases", "released by another thread"));
+    line(format!(
+        "  {:<24}{:>14} a second on average",
+        "rate",
+        format::count(facts.rate.mean.round() as u64)
+    ));
+    let second = facts.rate.peak_second;
+    line(format!("  {:<24}{:>14} in second {second}", "  busiest", format::count(facts.rate.peak)));
+}
+
+fn describe_memory(facts: &Facts, line: &mut impl FnMut(String)) {
+    let peak = &facts.live_peak;
+    line("\nmemory".to_owned());
+    let mut row = |name: &str, bytes: u64, rest: String| {
+        line(format!("  {name:<24}{:>14}  {rest}", format::bytes(bytes)));
+    };
+    row("allocated in total", facts.allocated_bytes, format!("in {} objects", format::count(facts.objects)));
+    row("live at most", peak.bytes, format!("at {}", format::nanoseconds(peak.bytes_at_ns)));
+    row("never released", facts.leaked.bytes, format!("in {} objects", format::count(facts.leaked.objects)));
+    let at = format::nanoseconds(peak.objects_at_ns);
+    line(format!("  {:<24}{:>14}  at {at}", "objects live at most", format::count(peak.objects)));
+}
+
+fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
+    let heads = ["mean", "p50", "p90", "p99", "p99.9", "max"];
+    let row = |name: &str, cells: &[String]| {
+        let mut text = format!("  {name:<24}");
+        for cell in cells {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{cell:>12}");
+        }
+        text
+    };
+    line(format!("\n{}", row("", &heads.map(str::to_owned)).trim_end()));
+    let cells = |values: &Distribution, unit: fn(u64) -> String| {
+        let mean = values.mean.round() as u64;
+        [mean, values.p50, values.p90, values.p99, values.p999, values.max].map(unit)
+    };
+    line(row("size", &cells(&facts.sizes.bytes, format::bytes)));
+    line(row("lifetime", &cells(&facts.lifetimes.ns, format::nanoseconds)));
+    line(row("lifetime in operations", &cells(&facts.lifetimes.operations, format::count)));
+    if let Some(frames) = &facts.frames {
+        line(row("operations a frame", &cells(&frames.operations, format::count)));
+        line(row("length of a frame", &cells(&frames.ns, format::nanoseconds)));
+    }
+    line(format!("\n  {:<24}{:>14}{:>12}{:>14}", "sizes", "objects", "", "bytes"));
+    for bucket in &facts.sizes.histogram {
+        let range = match (bucket.from, bucket.to) {
+            (from, to) if from == to => format::bytes(from),
+            (from, to) => format!("{} to {}", format::bytes(from), format::bytes(to)),
+        };
+        let share = format::share(bucket.count, facts.objects);
+        let (count, bytes) = (format::count(bucket.count), format::bytes(bucket.bytes));
+        line(format!("  {range:<24}{count:>14}{share:>12}{bytes:>14}"));
+    }
+}
+
+fn describe_frames(facts: &Facts, line: &mut impl FnMut(String)) {
+    let Some(frames) = &facts.frames else { return };
+    line(format!(
+        "\nframes: {} marks; {} operations before the first, {} after the last; busiest: frame {} with {}",
+        format::count(frames.marks),
+        format::count(frames.operations_before),
+        format::count(frames.operations_after),
+        frames.busiest,
+        format::count(frames.operations.max),
+    ));
+}
+
+fn describe_threads(facts: &Facts, line: &mut impl FnMut(String)) {
+    line(format!(
+        "\n  {:<24}{:>14}{:>12}{:>14}{:>16}{:>12}{:>12}",
+        "threads", "operations", "", "allocated", "others' blocks", "first", "last"
+    ));
+    for (index, thread) in facts.threads.iter().enumerate() {
+        let name = if thread.name.is_empty() { String::new() } else { format!(" {}", thread.name) };
+        line(format!(
+            "  {:<24}{:>14}{:>12}{:>14}{:>16}{:>12}{:>12}",
+            format!("{index}:{name} ({})", thread.id),
+            format::count(thread.operations),
+            format::share(thread.operations, facts.operations),
+            format::bytes(thread.allocated_bytes),
+            format::count(thread.cross_thread_releases),
+            format::nanoseconds(thread.first_ns),
+            format::nanoseconds(thread.last_ns),
+        ));
+    }
+}
