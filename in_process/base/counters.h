@@ -30,10 +30,10 @@ enum event {
 };
 
 enum work {
-    WORK_CARVE_LINKS,   // links written by one carve, bound 16
-    WORK_DRAIN_BATCHES, // batches spliced by one drain, bound 32
-    WORK_PAGE_PROBES,   // pages looked at by one refill, bound 4
-    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation
+    WORK_CARVE_LINKS,   // links written by one carve
+    WORK_DRAIN_BATCHES, // batches spliced by one drain
+    WORK_PAGE_PROBES,   // pages looked at by one refill
+    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation in one window
     WORK_PURGE_SLICES,  // slices given back by one quantum
     WORK_COUNT
 };
@@ -41,12 +41,15 @@ enum work {
 struct counters {
     atomic_bits events[EVENT_COUNT];
     atomic_bits worst[WORK_COUNT];
+    uint64_t started_ms; // the clock at process start; constant from then on
 };
 
 extern struct counters counters;
 
 const char* event_name(enum event event);
 const char* work_name(enum work work);
+// The bound that the design gives for one call.
+uint64_t work_bound(enum work work);
 
 KEEL_INLINE void count_event(enum event event, uint64_t by) {
     (void)atomic_add(&counters.events[event], by);

@@ -38,6 +38,17 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return block;
 }
 
+// The same for any size that has a class.
+KEEL_INLINE void* alloc_medium_hit(size_t size) {
+    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
+    struct heap* heap = thread_heap;
+    unsigned size_class = size_class_of(size);
+    struct block* block = heap->bin[size_class];
+    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    heap->bin[size_class] = block->next;
+    return block;
+}
+
 // NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);

@@ -5,6 +5,7 @@
 #include "base/counters.h"
 #include "os/memory.h"
 #include <errno.h>
+#include <string.h>
 
 static void* or_no_memory(void* block) {
     if (KEEL_UNLIKELY(block == NULL)) {
@@ -14,14 +15,22 @@ static void* or_no_memory(void* block) {
     return block;
 }
 
-void* entry_malloc(size_t size) {
+static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
     process_enter();
     keeper_consider();
     return or_no_memory(alloc_slow(size));
 }
 
+void* entry_malloc(size_t size) {
+    void* block = alloc_medium_hit(size);
+    return KEEL_LIKELY(block != NULL) ? block : entry_malloc_miss(size);
+}
+
 void* entry_zeroed(size_t size) {
+    void* block = alloc_medium_hit(size);
+    if (KEEL_LIKELY(block != NULL)) return memset(block, 0, size);
     process_enter();
+    keeper_consider();
     return or_no_memory(alloc_zeroed(size));
 }
 

@@ -2,15 +2,13 @@
 #include "allocator/api/statistics.h"
 #include "allocator/heap/pool.h"
 #include "allocator/keeper/keeper.h"
+#include "base/counters.h"
 #include "base/options.h"
 #include "base/panic.h"
 #include "os/process.h"
 #include "os/thread.h"
 
 atomic_state process_started;
-static uint64_t start_ms;
-
-uint64_t process_elapsed_ms(void) { return os_clock_ms() - start_ms; }
 
 static void on_thread_exit(void* heap) {
     (void)heap;
@@ -25,7 +23,7 @@ void process_start(void) {
     if (!atomic_try_state(&process_started, &expected, 1)) return;
     panic_set_output(os_abort);
     options_parse(os_environment());
-    start_ms = os_clock_ms();
+    counters.started_ms = os_clock_ms();
     (void)os_thread_exit_register(on_thread_exit);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
 }

@@ -13,7 +13,4 @@ KEEL_INLINE void process_enter(void) {
     if (KEEL_UNLIKELY(atomic_get(&process_started) == 0)) process_start();
 }
 
-// Milliseconds since process_start.
-uint64_t process_elapsed_ms(void);
-
 #endif

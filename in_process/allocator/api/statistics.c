@@ -1,5 +1,4 @@
 #include "allocator/api/statistics.h"
-#include "allocator/api/process.h"
 #include "allocator/arena/jumbo.h"
 #include "allocator/arena/run.h"
 #include "allocator/heap/pool.h"
@@ -34,7 +33,7 @@ void statistics_process(struct kl_process* process) {
     struct os_usage usage;
     os_usage(&usage);
     *process = (struct kl_process){
-        .elapsed_ms = process_elapsed_ms(),
+        .elapsed_ms = os_clock_ms() - counters.started_ms,
         .user_ms = usage.user_ms,
         .system_ms = usage.system_ms,
         .rss_bytes = usage.rss_bytes,

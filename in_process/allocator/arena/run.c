@@ -26,17 +26,21 @@ static char* slice_address(struct window* window, unsigned superblock, unsigned 
     return window->base + superblock * SUPERBLOCK_BYTES + slice * SLICE_BYTES;
 }
 
-// Files the superblock under every length that its free word now has (see superblock_set.h for the order).
-static void superblock_file(struct window* window, unsigned index, uint64_t free) {
-    if (free == 0) return;
-    for (unsigned bucket = 0; bucket <= bit_longest_log2(free); bucket++) {
+// Buckets that a superblock with this free word belongs to: 0 .. buckets_of - 1.
+static unsigned buckets_of(uint64_t free) { return free == 0 ? 0 : bit_longest_log2(free) + 1; }
+
+// Files the superblock under the lengths that its free word has now and had not before (see superblock_set.h for the
+// order; who made the others true has filed them).
+static void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now) {
+    unsigned end = buckets_of(now);
+    for (unsigned bucket = buckets_of(before); bucket < end; bucket++) {
         superblock_set_add(&window->by_run[bucket], index);
     }
 }
 
 static void superblock_unfile(struct window* window, unsigned index, unsigned bucket) {
     superblock_set_remove(&window->by_run[bucket], index);
-    superblock_file(window, index, atomic_get_ordered(&window->superblocks[index].free));
+    superblock_file(window, index, 0, atomic_get_ordered(&window->superblocks[index].free));
 }
 
 static const struct run run_none = {NULL, false, false};
@@ -53,9 +57,9 @@ static uint64_t slices_take(struct superblock* superblock, uint64_t mask) {
 static void slices_give(struct window* window, unsigned index, uint64_t mask) {
     (void)atomic_sub(&live_slices, (int64_t)bit_count(mask));
     (void)atomic_add(&dirty_slices, (int64_t)bit_count(mask));
-    uint64_t free = atomic_or_ordered(&window->superblocks[index].free, mask) | mask;
+    uint64_t before = atomic_or_ordered(&window->superblocks[index].free, mask);
     superblock_set_add(&window->dirty, index);
-    superblock_file(window, index, free);
+    superblock_file(window, index, before, before | mask);
 }
 
 // Tries to take `slices` from this superblock, of touched slices only if `warm`; *tries is what is left of the
@@ -120,15 +124,13 @@ static struct run window_take(struct window* window, unsigned slices, unsigned* 
 }
 
 static struct run narrow_allocate(unsigned slices) {
-    unsigned spent = 0;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         if (window == NULL) continue;
         unsigned tries = RUN_TRIES;
         struct run run = window_take(window, slices, &tries);
-        spent += RUN_TRIES - tries;
+        count_work(WORK_RUN_TRIES, RUN_TRIES - tries);
         if (run.start != NULL) {
-            count_work(WORK_RUN_TRIES, spent);
             if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
             return run;
         }
@@ -149,7 +151,7 @@ static bool superblocks_take(struct window* window, unsigned first, unsigned cou
             continue;
         }
         superblock_set_remove(&window->by_run[RUN_BUCKETS - 1], first + i);
-        superblock_file(window, first + i, atomic_get_ordered(&superblock->free));
+        superblock_file(window, first + i, 0, atomic_get_ordered(&superblock->free));
         while (i-- > 0) slices_give(window, first + i, ~UINT64_C(0));
         return false;
     }
@@ -314,12 +316,12 @@ static void run_return(struct free_run run, bool clean) {
     unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
     uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
     struct superblock* superblock = &window->superblocks[index];
-    int64_t before = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
+    int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
     if (clean) (void)atomic_and_ordered(&superblock->touched, ~mask);
     else (void)atomic_or_ordered(&superblock->touched, mask);
-    (void)atomic_add(&dirty_slices, (clean ? 0 : (int64_t)run.slices) - before);
-    uint64_t free = atomic_or_ordered(&superblock->free, mask) | mask;
-    superblock_file(window, index, free);
+    (void)atomic_add(&dirty_slices, (clean ? 0 : (int64_t)run.slices) - touched);
+    uint64_t before = atomic_or_ordered(&superblock->free, mask);
+    superblock_file(window, index, before, before | mask);
     if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
 }
 

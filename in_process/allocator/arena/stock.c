@@ -56,7 +56,6 @@ size_t stock_discard(unsigned slices_max) {
     }
     run_return_clean(run);
     count_event(EVENT_PURGED_SLICES, run.slices);
-    count_work(WORK_PURGE_SLICES, run.slices);
     return run.slices;
 }
 
@@ -80,6 +79,7 @@ void stock_step(void) {
     bool above = run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
     if (due == 0 && !above) return;
     size_t done = stock_discard(PURGE_QUANTUM_SLICES);
+    count_work(WORK_PURGE_SLICES, done);
     if (due > 0) stock_worked_off(done > 0 ? done : due);
 }
 

@@ -121,5 +121,6 @@ int main(void) {
     test_alignment();
     test_refusals();
     test_collect();
+    check_work_bounds();
     return 0;
 }

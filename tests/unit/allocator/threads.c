@@ -92,5 +92,6 @@ int main(void) {
     options.keeper = KEEPER_NEVER; // run_check wants a world at rest
     test_generations();
     test_many_threads();
+    check_work_bounds();
     return 0;
 }

@@ -1,0 +1,143 @@
+// The instruction gate: a child runs malloc and free, its parent steps through it and counts the instructions that lie
+// in libkeel. Exact, so it can gate on any machine, however busy. x86-64 Linux; elsewhere it says that it skips.
+#include <dlfcn.h>
+#include <link.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum phase {
+    PHASE_NONE,
+    MALLOC_HIT,
+    FREE_HIT,
+    MALLOC_MEDIUM_HIT,
+    CALLOC_HIT,
+    MALLOC_LARGE,
+    FREE_LARGE,
+    PHASE_COUNT
+};
+
+static const struct {
+    const char* name;
+    unsigned long bound;
+} phases[PHASE_COUNT] = {
+    [MALLOC_HIT] = {"malloc(64), block ready", 16},
+    [FREE_HIT] = {"free, own page", 18},
+    [MALLOC_MEDIUM_HIT] = {"malloc(4000), block ready", 30},
+    [CALLOC_HIT] = {"calloc(1, 64), block ready", 30},
+    [MALLOC_LARGE] = {"malloc(100000)", 600},
+    [FREE_LARGE] = {"free of 100000 bytes", 400},
+};
+
+static volatile unsigned long phase; // read by the parent, at the same address
+
+static void work(void) {
+    enum { READY = 4 };
+    void* small[READY];
+    void* medium[READY];
+    for (int i = 0; i < READY; i++) small[i] = malloc(64);
+    for (int i = 0; i < READY; i++) medium[i] = malloc(4000);
+    for (int i = 0; i < READY - 1; i++) free(small[i]);
+    for (int i = 0; i < READY - 1; i++) free(medium[i]);
+    free(malloc(100000));
+    // Takes what was carved until a refill has brought the freed ones back into the bin.
+    void* a = malloc(64);
+    phase = MALLOC_HIT;
+    void* b = malloc(64);
+    phase = FREE_HIT;
+    free(b);
+    phase = PHASE_NONE;
+    void* c = malloc(4000);
+    while (c != medium[READY - 2]) c = malloc(4000);
+    phase = MALLOC_MEDIUM_HIT;
+    void* d = malloc(4000);
+    phase = CALLOC_HIT;
+    void* e = calloc(1, 64);
+    phase = MALLOC_LARGE;
+    void* f = malloc(100000);
+    phase = FREE_LARGE;
+    free(f);
+    phase = PHASE_NONE;
+    free(a);
+    free(d);
+    free(e);
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+
+struct range {
+    uintptr_t start, end;
+};
+
+static int find_code(struct dl_phdr_info* object, size_t size, void* result) {
+    (void)size;
+    struct range* range = result;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr)* segment = &object->dlpi_phdr[i];
+        uintptr_t start = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_X) == 0) continue;
+        if (range->start < start || range->start >= start + segment->p_memsz) continue;
+        *range = (struct range){start, start + segment->p_memsz};
+        return 1;
+    }
+    return 0;
+}
+
+static void step_through(pid_t child, struct range code, unsigned long* counts) {
+    int status;
+    while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+        struct user_regs_struct registers;
+        if (ptrace(PTRACE_GETREGS, child, NULL, &registers) != 0) break;
+        unsigned long now = (unsigned long)ptrace(PTRACE_PEEKDATA, child, (void*)&phase, NULL);
+        if (now < PHASE_COUNT && registers.rip >= code.start && registers.rip < code.end) counts[now]++;
+        if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) != 0) break;
+    }
+}
+
+int main(void) {
+    Dl_info info;
+    if (dladdr((void*)(uintptr_t)malloc, &info) == 0 || strstr(info.dli_fname, "libkeel") == NULL) {
+        fprintf(stderr, "malloc is not libkeel's\n");
+        return 1;
+    }
+    struct range code = {(uintptr_t)malloc, 0};
+    (void)dl_iterate_phdr(find_code, &code);
+    pid_t child = fork();
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(77);
+        (void)raise(SIGSTOP);
+        work();
+        _exit(0);
+    }
+    unsigned long counts[PHASE_COUNT] = {0};
+    step_through(child, code, counts);
+    if (counts[MALLOC_HIT] == 0) {
+        fprintf(stderr, "skip: this system does not let a process be traced\n");
+        return 0;
+    }
+    int failed = 0;
+    for (int i = 1; i < PHASE_COUNT; i++) {
+        int over = counts[i] > phases[i].bound;
+        printf("%-28s %4lu instructions, bound %lu%s\n", phases[i].name, counts[i], phases[i].bound,
+               over ? "  ABOVE" : "");
+        failed |= over;
+    }
+    return failed;
+}
+
+#else
+
+int main(void) {
+    (void)phases;
+    (void)work;
+    fprintf(stderr, "skip: instructions are counted on x86-64 Linux only\n");
+    return 0;
+}
+
+#endif
