@@ -120,7 +120,7 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     let mut rows = raw.map(RowBatch::create).transpose()?;
     for row in Rows::new(plan, results) {
         let start = (row.record.start as f64 / ticks_per_ns) as u64;
-        tallies.add(row.step.kind(), row.record.ticks);
+        tallies.add(row.step.kind(), row.record);
         memory.add(&row, start);
         if let Some(rows) = &mut rows {
             rows.push(start, row.record)?;
@@ -185,6 +185,7 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
 struct Tallies {
     small: [Vec<u64>; Kind::TIMED.len()],
     large: [Histogram; Kind::TIMED.len()],
+    interrupted: [Histogram; Kind::TIMED.len()],
     sums: [u64; Kind::TIMED.len()],
 }
 
@@ -195,12 +196,16 @@ impl Tallies {
         Tallies {
             small: std::array::from_fn(|_| vec![0; SMALL]),
             large: std::array::from_fn(|_| growing()),
+            interrupted: std::array::from_fn(|_| growing()),
             sums: [0; Kind::TIMED.len()],
         }
     }
 
-    fn add(&mut self, kind: Kind, ticks: u32) {
-        let index = kind as usize;
+    fn add(&mut self, kind: Kind, record: &Record) {
+        let (index, ticks) = (kind as usize, record.ticks);
+        if record.cause & keel_plan::CAUSE_INTERRUPTED != 0 {
+            count(&mut self.interrupted[index], u64::from(ticks), 1);
+        }
         self.sums[index] += u64::from(ticks);
         match self.small[index].get_mut(ticks as usize) {
             Some(count) => *count += 1,
@@ -209,6 +214,11 @@ impl Tallies {
     }
 
     fn store(self, run: &mut Run, ticks_per_ns: f64) {
+        for (kind, histogram) in Kind::TIMED.into_iter().zip(self.interrupted) {
+            if !histogram.0.is_empty() {
+                run.interrupted.insert(kind.name().to_owned(), histogram);
+            }
+        }
         for (kind, ((small, mut histogram), sum)) in
             Kind::TIMED.into_iter().zip(self.small.into_iter().zip(self.large).zip(self.sums))
         {

@@ -38,7 +38,7 @@ const sizeHue = (part) => {
 const CAUSES = [
   { id: "own", words: "the allocator's own work", hue: polar(240, 0.1) },
   { id: "kernel", words: "page fault or system call", hue: polar(75, 0.16) },
-  { id: "interrupted", words: "interrupted by the system", hue: polar(350, 0.2) },
+  { id: "interrupted", words: "interrupted: preempted, or asleep at a lock", hue: polar(350, 0.2) },
   { id: "unknown", words: "not known whether interrupted", hue: polar(200, 0.02) },
 ];
 

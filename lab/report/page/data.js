@@ -99,7 +99,7 @@ const loadFrames = (index) => once(`frames-${index}`, async () => {
 /** What is known of why a call was slow, in words. */
 const causeWords = (cause) => {
   const kernel = [cause & CAUSE.fault ? "page fault" : "", cause & CAUSE.syscall ? "system call" : ""].filter(Boolean);
-  if (cause & CAUSE.interrupted) return ["interrupted by the system", ...kernel].join(" and ");
+  if (cause & CAUSE.interrupted) return ["interrupted (preempted, or asleep at a lock)", ...kernel].join(" and ");
   if (kernel.length) return kernel.join(" and ");
   return cause & CAUSE.unknown ? "not known whether interrupted" : "the allocator's own work";
 };

@@ -70,17 +70,28 @@ const thicken = (pixels, { width }, at, pixel) => {
   if (right && at >= width) pixels[at - width + 1] = pixel;
 };
 
+/** How many rows a row's value stands for: a clock that counts in large steps leaves the rows between them empty. */
+const reachOfRows = (grid) => Array.from({ length: grid.height }, (_, row) => {
+  const low = latencyOfRow(ROWS[0] + row * grid.groups);
+  const next = (Math.ceil(low / facts.clock.step_ns - 1e-6) + 1) * facts.clock.step_ns;
+  const nextRow = Math.floor((rowOfLatency(next) + 1e-6 - ROWS[0]) / grid.groups);
+  return clamp(nextRow - row, 1, grid.height - row);
+});
+
 const paintGrid = (grid, highest) => {
   const image = new ImageData(grid.width, grid.height);
   const pixels = new Uint32Array(image.data.buffer);
   const ramp = rampOf(state.colour);
+  const reach = reachOfRows(grid);
   const scale = (SHADES - 1) / Math.log2(Math.max(highest, 1) + 1);
   for (let at = 0; at < pixels.length; at += 1) {
     if (grid.counts[at] === 0) continue;
     const strength = Math.min(SHADES - 1, Math.round(Math.log2(grid.counts[at]) * scale));
     const pixel = ramp[hueOfCell(grid, at) * SHADES + strength];
     pixels[at] = pixel;
-    if (alone(grid, at)) thicken(pixels, grid, at, pixel);
+    const tall = reach[grid.height - 1 - Math.floor(at / grid.width)];
+    for (let up = 1; up < tall; up += 1) pixels[at - up * grid.width] = pixel;
+    if (tall === 1 && alone(grid, at)) thicken(pixels, grid, at, pixel);
   }
   const canvas = new OffscreenCanvas(grid.width, grid.height);
   canvas.getContext("2d").putImageData(image, 0, 0);
@@ -267,6 +278,7 @@ const drawPanels = async () => {
   }));
   if (ticket !== loading) return;
   redrawPanels();
+  document.documentElement.dataset.readyMs ??= performance.now();
   document.documentElement.dataset.ready = "true";
 };
 

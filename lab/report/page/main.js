@@ -32,7 +32,7 @@ const choice = (label, options, get, put) => {
 const toggle = (text, get, put) => {
   const button = make("button", { type: "button", class: "toggle", text, onclick: () => put(!get()) });
   const mark = () => button.setAttribute("aria-pressed", String(get()));
-  watch(["marks", "interrupted"], mark);
+  watch(["marks", "interrupted", "calm"], mark);
   mark();
   return button;
 };
@@ -117,7 +117,7 @@ const factRows = () => {
       machine.huge_pages && `huge pages ${machine.huge_pages}`, machine.governor, machine.hypervisor && `under ${machine.hypervisor}`]
       .filter(Boolean).join(" · ")],
     ["Clock", `${clock.name}, ${clock.ticks_per_ns.toPrecision(4)} ticks/ns` + (clock.empty_pair.length
-      ? `; an empty pair of readings takes ${duration(clock.empty_pair[0])} (p50), ${duration(clock.empty_pair[1])} (p99), ` +
+      ? `; counts in steps of ${duration(clock.step_ns)}; an empty pair of readings takes ${duration(clock.empty_pair[0])} (p50), ${duration(clock.empty_pair[1])} (p99), ` +
         `${duration(clock.empty_pair[2])} (p99.9), which every latency here includes` : "")],
     ["Command", settings.command.join(" ")], ["Measured", [facts.started, facts.keel_version && `keel ${facts.keel_version}`].filter(Boolean).join(" · ")],
   ].filter(([, text]) => text);
@@ -141,10 +141,10 @@ const watchAll = () => {
     watch(["cursor"], () => shown().forEach((index) => panels.get(index) && drawOver(panels.get(index))));
     watch(["colour", "theme"], drawLegend);
   }
-  watch(["operation", "shown", "theme", "size", "percentiles"], drawPercentiles);
+  watch(["operation", "shown", "theme", "size", "calm", "percentiles"], drawPercentiles);
   watch(["shown", "view", "theme", "size", "cursor"], drawMemory);
   watch(["shown", "theme"], drawCauses);
-  watch(["theme"], drawTables);
+  watch(["theme", "calm"], drawTables);
   watch(["theme"], drawVerdict);
 };
 

@@ -51,12 +51,12 @@ const slowestTable = (loaded) => {
     make("td", { text: outliers.size[at] ? bytes(outliers.size[at]) : "–" }),
     make("td", { text: outliers.thread[at] }),
     make("td", {}, make("button", {
-      type: "button", class: "link", text: moment(outliers.time[at], 1e7), title: "Show this moment in the charts above",
+      type: "button", class: "link", text: moment(outliers.time[at], 1e8), title: "Show this moment in the charts above",
       onclick: () => lookAtCall(index, outliers, at),
     })),
     frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
     make("td", { class: "words", text: causeWords(outliers.cause[at]) })));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col" })))),
+  return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null })))),
     make("tbody", {}, ...body));
 };
 

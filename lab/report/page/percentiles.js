@@ -6,9 +6,11 @@ const percentilePlot = { plot: null, reach: 1, low: 1, high: 10 };
 
 const curveIndices = () =>
   [...shown(), ...facts.allocators.flatMap((one, index) => (one.floor && !state.shown.has(index) ? [index] : []))]
-    .filter((index) => facts.allocators[index].operations[state.operation]);
+    .filter((index) => summaryOf(index));
 
-const summaryOf = (index) => facts.allocators[index].operations[state.operation];
+/** An allocator's figures, with or without interrupted calls. */
+const figuresOf = (one) => (state.calm && Object.keys(one.undisturbed).length ? one.undisturbed : one.operations);
+const summaryOf = (index) => figuresOf(facts.allocators[index])[state.operation];
 
 const measurePercentiles = (width, height) => {
   const view = percentilePlot;
@@ -127,6 +129,11 @@ const showPercentiles = (event) => {
 };
 
 const listenPercentiles = () => {
+  if (facts.allocators.some((one) => Object.keys(one.undisturbed).length)) {
+    for (const id of ["percentiles-toolbar", "table-toolbar"]) {
+      byId(id).append(toggle("Leave out interrupted calls", () => state.calm, (calm) => set({ calm })));
+    }
+  }
   const canvas = byId("percentiles");
   canvas.addEventListener("pointermove", showPercentiles);
   canvas.addEventListener("pointerleave", () => { percentilePlot.cursor = undefined; hideTip(); touch(["percentiles"]); });

@@ -16,6 +16,7 @@ const state = {
   cursor: null, // moment under the pointer, in all time charts
   budget: 1e9 / 60,
   interrupted: true,
+  calm: false, // figures without the calls that the system interrupted
 };
 
 const watchers = [];

@@ -32,17 +32,18 @@ const figureCell = (value, format, runs) => {
 };
 
 /** Those that may be lowest: ranges that meet the best's. Mirrors lab/report/src/statistics.rs. */
-const mayBeLowest = (rows, value) => {
+const mayBeLowest = (rows, { value, format }) => {
+  const resolution = format === duration ? facts.clock.step_ns : 0;
   const real = rows.filter((row) => !facts.allocators[row.index].floor && Array.isArray(value(row)));
   if (real.length < 2) return new Set();
   const best = real.reduce((a, b) => (value(b)[0] < value(a)[0] ? b : a));
-  const tied = real.filter((row) => value(row)[1] <= value(best)[2]);
+  const tied = real.filter((row) => value(row)[1] <= value(best)[2] + resolution);
   return new Set(tied.length < real.length ? tied.map((row) => row.index) : []);
 };
 
 const sortable = (title, columns, rows) => {
   const table = make("table", {}, make("caption", { text: title }));
-  const best = columns.map((column) => (column.plain ? new Set() : mayBeLowest(rows, column.value)));
+  const best = columns.map((column) => (column.plain ? new Set() : mayBeLowest(rows, column)));
   let sorted = { column: -1, up: true };
   const body = make("tbody");
   const fill = () => body.replaceChildren(...rows.map((row) => make("tr", { class: facts.allocators[row.index].floor ? "floor" : null },
@@ -67,7 +68,7 @@ const sortable = (title, columns, rows) => {
 };
 
 const latencyTable = (operation) => {
-  const rows = facts.allocators.flatMap((one, index) => (one.operations[operation] ? [{ index, summary: one.operations[operation] }] : []));
+  const rows = facts.allocators.flatMap((one, index) => (figuresOf(one)[operation] ? [{ index, summary: figuresOf(one)[operation] }] : []));
   const columns = LATENCY_COLUMNS.map(([name, value]) =>
     ({ name, value: (row) => value(row.summary), format: duration, plain: name === "calls" }))
     .filter((column) => rows.some((row) => column.value(row) !== undefined));

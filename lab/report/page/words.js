@@ -21,6 +21,7 @@ const count = (value) => {
 
 /** A moment of the journal: 12.345 s, with as many digits as the visible span needs. */
 const moment = (ns, span = ns) => {
+  if (ns === 0) return "0\u00a0s";
   const digits = Math.max(0, Math.min(9, Math.ceil(2.5 - Math.log10(Math.max(span, 1) / 1e9))));
   return `${(ns / 1e9).toFixed(digits)}\u00a0s`;
 };

@@ -6,7 +6,7 @@ use crate::model::{AllocatorFacts, ClockFacts, Facts, TileFacts};
 use crate::page;
 use crate::rows::{CountedRun, OPERATION_NAMES, Operations, count_run};
 use crate::statistics::{Spread, short};
-use crate::summary::summarize;
+use crate::summary::{Calls, clock_step_ticks, summarize};
 use crate::tiles::{FINEST_COLUMNS, LatencyScale, ROWS_PER_OCTAVE, Tiles};
 use crate::verdict::{Contender, FLOOR, judge};
 use keel_results::raw::OPERATIONS_FILE;
@@ -215,7 +215,8 @@ impl Picture<'_> {
             failure: result.failure.clone(),
             runs: result.runs.len(),
             drawn_run: if counted.is_some() { self.drawn[index].map_or(0, |run| run + 1) } else { 0 },
-            operations: summarize(result, self.comparison.clock.ticks_per_ns),
+            operations: summarize(result, self.comparison.clock.ticks_per_ns, Calls::All),
+            undisturbed: summarize(result, self.comparison.clock.ticks_per_ns, Calls::Undisturbed),
             figures: figures(&result.runs),
             memory: run.map_or(Vec::new(), |run| self.curve(run, counted, |sample| sample.resident)),
             tiles: BTreeMap::new(),
@@ -355,13 +356,15 @@ fn contender(facts: &AllocatorFacts) -> Contender<'_> {
     Contender {
         name: &facts.name,
         operations: &facts.operations,
+        undisturbed: &facts.undisturbed,
         peak_bytes: facts.figures.get("peak").copied(),
         runs: facts.runs,
     }
 }
 
 fn figures(runs: &[Run]) -> BTreeMap<&'static str, Spread> {
-    let of: [(&'static str, fn(&Run) -> u64); 8] = [
+    type Figure = (&'static str, fn(&Run) -> u64);
+    let of: [Figure; 8] = [
         ("peak", |run| run.peak_rss_bytes),
         ("minor_faults", |run| run.minor_faults),
         ("major_faults", |run| run.major_faults),
@@ -380,7 +383,8 @@ fn clock(comparison: &Comparison) -> ClockFacts {
     let (pair, ticks_per_ns) = (&comparison.clock.empty_pair.0, comparison.clock.ticks_per_ns);
     let at = |quantile: f64| short(pair.value_at_quantile(quantile) as f64 / ticks_per_ns);
     let empty_pair = if pair.is_empty() { Vec::new() } else { [0.5, 0.99, 0.999].map(at).to_vec() };
-    ClockFacts { name: comparison.clock.name.clone(), ticks_per_ns, empty_pair }
+    let step_ns = short(clock_step_ticks(comparison) as f64 / ticks_per_ns);
+    ClockFacts { name: comparison.clock.name.clone(), ticks_per_ns, step_ns, empty_pair }
 }
 
 fn frames_block(frames: &[u64]) -> Block {

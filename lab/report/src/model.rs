@@ -51,6 +51,8 @@ pub struct ClockFacts {
     pub name: String,
     /// Ticks in a ns.
     pub ticks_per_ns: f64,
+    /// The step in which it counts, ns: some machines' counters advance many ticks at a time.
+    pub step_ns: f64,
     /// An empty pair of readings at p50, p99 and p99.9, ns; empty if not measured.
     pub empty_pair: Vec<f64>,
 }
@@ -72,6 +74,8 @@ pub struct AllocatorFacts {
     pub drawn_run: usize,
     /// Latencies by operation.
     pub operations: BTreeMap<String, OperationSummary>,
+    /// The same without the calls that the system interrupted; empty if that was not measured.
+    pub undisturbed: BTreeMap<String, OperationSummary>,
     /// Whole-run figures by name, over runs: `peak`, `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`,
     /// `voluntary_switches`, `involuntary_switches`.
     pub figures: BTreeMap<&'static str, Spread>,

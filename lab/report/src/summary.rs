@@ -4,7 +4,7 @@
 
 use crate::rows::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
-use keel_results::{AllocatorResult, Run};
+use keel_results::{AllocatorResult, Comparison, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,8 @@ pub const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("p99999", 0.99999)];
 /// Name of all operations together.
 pub const ALL_OPERATIONS: &str = "all";
+/// Below this the histograms count each value by itself.
+const EXACT_TICKS: u64 = 2048;
 /// Points of a curve for each factor of ten in rarity.
 pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
 
@@ -35,17 +37,66 @@ pub struct OperationSummary {
     pub curve: [Vec<f64>; 3],
 }
 
-/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out.
-pub fn summarize(result: &AllocatorResult, ticks_per_ns: f64) -> BTreeMap<String, OperationSummary> {
+/// Which calls are summed up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Calls {
+    /// Every one.
+    All,
+    /// Those that the system did not interrupt.
+    Undisturbed,
+}
+
+/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out; all are if the
+/// undisturbed calls are asked for and no run tells which were interrupted.
+pub fn summarize(
+    result: &AllocatorResult,
+    ticks_per_ns: f64,
+    calls: Calls,
+) -> BTreeMap<String, OperationSummary> {
     let mut summaries = BTreeMap::new();
+    let undisturbed: Vec<Run>;
+    let runs = match calls {
+        Calls::All => &result.runs,
+        Calls::Undisturbed if result.runs.iter().all(|run| run.interrupted.is_empty()) => return summaries,
+        Calls::Undisturbed => {
+            undisturbed = result.runs.iter().map(without_interrupted).collect();
+            &undisturbed
+        }
+    };
     for name in OPERATION_NAMES.iter().copied().chain([ALL_OPERATIONS]) {
         let runs: Vec<(Counts, f64)> =
-            result.runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
+            runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
         if let Some(summary) = summarize_runs(&runs, ticks_per_ns) {
             summaries.insert(name.to_owned(), summary);
         }
     }
     summaries
+}
+
+/// A run's latencies less those of interrupted calls; the time inside them is then estimated from the rest.
+fn without_interrupted(run: &Run) -> Run {
+    let mut latency = run.latency.clone();
+    for (name, interrupted) in &run.interrupted {
+        if let Some(counts) = latency.get_mut(name) {
+            // Cannot fail: what is subtracted was counted in both.
+            let subtracted = counts.0.subtract(&interrupted.0);
+            debug_assert!(subtracted.is_ok(), "{name}: more interrupted calls than calls");
+        }
+    }
+    Run { latency, ..Run::default() }
+}
+
+/// The smallest difference between two short latencies that the clock ever showed: what it cannot tell apart.
+pub fn clock_step_ticks(comparison: &Comparison) -> u64 {
+    let runs = comparison.allocators.iter().flat_map(|result| result.runs.first());
+    let counts = runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
+    let mut values: Vec<u64> = counts
+        .flat_map(|counts| counts.0.iter_recorded().map(|value| value.value_iterated_to()))
+        .filter(|value| *value < EXACT_TICKS)
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
 }
 
 /// One run's latencies of an operation, and the time inside its calls, ns.
@@ -125,7 +176,7 @@ mod tests {
     #[test]
     fn percentiles_are_medians_over_runs_in_nanoseconds() {
         let result = AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 2.0);
+        let summaries = summarize(&result, 2.0, Calls::All);
         let malloc = &summaries["malloc"];
         assert_eq!(malloc.count, 10_000);
         let p50 = malloc.percentiles["p50"];
@@ -151,7 +202,33 @@ mod tests {
             runs: vec![serde_json::from_str(&text).unwrap()],
             ..AllocatorResult::default()
         };
-        assert_eq!(summarize(&result, 1.0)["all"].count, 10_005, "free's range is far below malloc's");
+        assert_eq!(
+            summarize(&result, 1.0, Calls::All)["all"].count,
+            10_005,
+            "free's range is far below malloc's"
+        );
+    }
+
+    #[test]
+    fn interrupted_calls_can_be_left_out() {
+        let mut only = run(1);
+        let mut interrupted = Histogram::default();
+        (9_001..=10_000u64).for_each(|value| interrupted.0.record(value).unwrap());
+        only.interrupted = BTreeMap::from([("malloc".to_owned(), interrupted)]);
+        let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
+        let summaries = summarize(&result, 1.0, Calls::Undisturbed);
+        assert_eq!(summaries["malloc"].count, 9_000);
+        assert!(close(summaries["malloc"].worst.median, 9_000.0), "{:?}", summaries["malloc"].worst);
+        let unknown = AllocatorResult { runs: vec![run(1)], ..AllocatorResult::default() };
+        assert!(summarize(&unknown, 1.0, Calls::Undisturbed).is_empty());
+    }
+
+    #[test]
+    fn the_clocks_step_is_found() {
+        let mut comparison = Comparison::default();
+        assert_eq!(clock_step_ticks(&comparison), 1);
+        [52, 78, 26, 130].into_iter().for_each(|ticks| comparison.clock.empty_pair.0.record(ticks).unwrap());
+        assert_eq!(clock_step_ticks(&comparison), 26);
     }
 
     #[test]
@@ -159,7 +236,7 @@ mod tests {
         let mut only = run(1);
         only.inside_ns = BTreeMap::from([("malloc".to_owned(), 1e6), ("free".to_owned(), 5e3)]);
         let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 1.0);
+        let summaries = summarize(&result, 1.0, Calls::All);
         assert_eq!(summaries["malloc"].mean.median, 100.0);
         assert_eq!(summaries["all"].total.median, 1_005_000.0);
     }

@@ -5,7 +5,7 @@
 //! for two runs, 1 in 10 for three, 1 in 126 for five. So with fewer than [`FEW_RUNS`] the words are hedged.
 
 use crate::statistics::{Spread, lowest};
-use crate::summary::{ALL_OPERATIONS, OperationSummary};
+use crate::summary::{ALL_OPERATIONS, OperationSummary, clock_step_ticks};
 use crate::words;
 use keel_results::{CAUSE_INTERRUPTED, Comparison};
 use serde::Serialize;
@@ -54,6 +54,8 @@ pub struct Contender<'a> {
     pub name: &'a str,
     /// Its latencies; empty if it could not run.
     pub operations: &'a BTreeMap<String, OperationSummary>,
+    /// The same without interrupted calls; empty if not known.
+    pub undisturbed: &'a BTreeMap<String, OperationSummary>,
     /// Its peak memory.
     pub peak_bytes: Option<Spread>,
     /// Number of its runs.
@@ -68,7 +70,7 @@ impl Contender<'_> {
 
 /// Weighs the contenders against each other.
 pub fn judge(comparison: &Comparison, contenders: &[Contender<'_>]) -> Verdict {
-    let resolution = 1.0 / comparison.clock.ticks_per_ns.max(1e-9);
+    let resolution = clock_step_ticks(comparison) as f64 / comparison.clock.ticks_per_ns.max(1e-9);
     let percentile =
         |name: &'static str| move |contender: &Contender<'_>| contender.all()?.percentiles.get(name).copied();
     let runs = contenders.iter().filter(|one| one.runs > 0).map(|one| one.runs).min().unwrap_or(0);
@@ -101,7 +103,7 @@ pub fn judge(comparison: &Comparison, contenders: &[Contender<'_>]) -> Verdict {
     .filter(|criterion| !criterion.rows.is_empty())
     .collect();
     let headline = headline(&criteria, contenders, runs);
-    let cautions = cautions(comparison, contenders, &criteria, runs);
+    let cautions = cautions(comparison, contenders, &criteria, runs, resolution);
     Verdict { headline, criteria, cautions }
 }
 
@@ -199,6 +201,7 @@ fn cautions(
     contenders: &[Contender<'_>],
     criteria: &[Criterion],
     runs: usize,
+    resolution: f64,
 ) -> Vec<String> {
     let mut cautions = Vec::new();
     if runs < FEW_RUNS {
@@ -208,7 +211,7 @@ fn cautions(
     }
     cautions.extend(criteria.iter().filter_map(floor_caution));
     cautions.extend(worst_caution(contenders));
-    cautions.extend(interrupted_caution(comparison));
+    cautions.extend(interrupted_caution(comparison, contenders, resolution, runs));
     for result in &comparison.allocators {
         if let Some(failure) = &result.failure {
             cautions.push(format!("{} could not run: {}", result.name, failure));
@@ -244,20 +247,35 @@ fn worst_caution(contenders: &[Contender<'_>]) -> Option<String> {
     })
 }
 
-fn interrupted_caution(comparison: &Comparison) -> Option<String> {
+/// How much of the tail is preemption, and who leads without it. A wait for a lock counts as an interruption too, so
+/// this is told beside the verdict and never instead of it.
+fn interrupted_caution(
+    comparison: &Comparison,
+    contenders: &[Contender<'_>],
+    resolution: f64,
+    runs: usize,
+) -> Option<String> {
     let outliers = || {
         let real = comparison.allocators.iter().filter(|result| result.name != FLOOR);
         real.flat_map(|result| &result.runs).flat_map(|run| &run.outliers)
     };
-    let (all, hit) =
-        (outliers().count(), outliers().filter(|outlier| outlier.cause & CAUSE_INTERRUPTED != 0).count());
+    let all = outliers().count();
+    let hit = outliers().filter(|outlier| outlier.cause & CAUSE_INTERRUPTED != 0).count();
     let percent = 100.0 * hit as f64 / all.max(1) as f64;
-    (percent >= 5.0).then(|| {
-        format!(
-            "{percent:.0} % of the calls above p99.9 were interrupted by the system: their length is not the \
-             allocator's doing."
-        )
-    })
+    if percent < 5.0 {
+        return None;
+    }
+    let share = format!(
+        "{percent:.0} % of the calls above p99.9 were interrupted (preempted, or put to sleep at a lock): their length \
+         tells of the machine as much as of the allocator."
+    );
+    let without = weigh(Criterion::default(), contenders, resolution, runs, &|one| {
+        one.undisturbed.get(ALL_OPERATIONS)?.percentiles.get("p999").copied()
+    });
+    if without.rows.len() < 2 {
+        return Some(share);
+    }
+    Some(format!("{share} Without them, p99.9: {}", without.sentence))
 }
 
 #[cfg(test)]

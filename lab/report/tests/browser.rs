@@ -9,151 +9,15 @@
 )]
 
 mod common;
+mod window;
 
-use headless_chrome::browser::tab::Tab;
-use headless_chrome::protocol::cdp::{Emulation, Page};
-use headless_chrome::{Browser, LaunchOptions};
 use serde_json::Value;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use window::Window;
 
-/// Installed before any script of the page: everything that a console would show as an error.
-const WATCH_ERRORS: &str = "window.problems = [];\
-    addEventListener('error', (e) => problems.push(String(e.message)));\
-    addEventListener('unhandledrejection', (e) => problems.push(String(e.reason && e.reason.stack || e.reason)));\
-    for (const level of ['error', 'warn']) {\
-      const plain = console[level];\
-      console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, words); };\
-    }";
-
-struct Window {
-    // Dropping the browser ends it, so it must outlive the tab.
-    _browser: Browser,
-    _profile: tempfile::TempDir,
-    tab: Arc<Tab>,
-}
-
-fn chromium() -> Option<PathBuf> {
-    let known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-    let found = known.iter().map(PathBuf::from).find(|path| path.exists());
-    if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "CI must have a browser: install chromium");
-        eprintln!("SKIPPED: no Chromium found; `apt install chromium` runs this test");
-    }
-    found
-}
-
-impl Window {
-    fn open(width: u32, height: u32) -> Option<Window> {
-        let path = chromium()?;
-        let profile = tempfile::tempdir().unwrap();
-        let flags = [
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--force-color-profile=srgb",
-            "--hide-scrollbars",
-        ];
-        let options = LaunchOptions::default_builder()
-            .path(Some(path))
-            .sandbox(false)
-            .user_data_dir(Some(profile.path().to_path_buf()))
-            .window_size(Some((width, height)))
-            .idle_browser_timeout(Duration::from_secs(120))
-            .args(flags.iter().map(|flag| OsStr::new(*flag)).collect())
-            .build()
-            .unwrap();
-        let browser = Browser::new(options).unwrap();
-        let tab = browser.new_tab().unwrap();
-        tab.set_default_timeout(Duration::from_secs(60));
-        tab.call_method(metrics(width, height)).unwrap();
-        tab.call_method(Page::AddScriptToEvaluateOnNewDocument {
-            source: WATCH_ERRORS.into(),
-            world_name: None,
-            include_command_line_api: None,
-            run_immediately: None,
-        })
-        .unwrap();
-        Some(Window { _browser: browser, _profile: profile, tab })
-    }
-
-    fn show(&self, page: &Path) -> Duration {
-        let begin = Instant::now();
-        self.tab.navigate_to(&format!("file://{}", page.display())).unwrap();
-        self.until("document.documentElement.dataset.ready === 'true'");
-        begin.elapsed()
-    }
-
-    /// The value of a JavaScript expression.
-    fn eval(&self, expression: &str) -> Value {
-        let wrapped = format!("(async () => JSON.stringify(await ({expression})))()");
-        let value = self.tab.evaluate(&wrapped, true).unwrap().value.unwrap_or(Value::Null);
-        serde_json::from_str(value.as_str().unwrap_or("null")).unwrap()
-    }
-
-    fn number(&self, expression: &str) -> f64 {
-        self.eval(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
-    }
-
-    fn until(&self, condition: &str) {
-        let begin = Instant::now();
-        while self.eval(condition) != Value::Bool(true) {
-            let problems = self.eval("window.problems");
-            assert!(begin.elapsed() < Duration::from_secs(60), "never: {condition}; problems: {problems}");
-            std::thread::sleep(Duration::from_millis(30));
-        }
-    }
-
-    /// Two frames later everything that a click asked for is drawn, as long as it is decoded.
-    fn settle(&self) {
-        self.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150))))");
-    }
-
-    fn no_problems(&self) {
-        assert_eq!(self.eval("window.problems"), serde_json::json!([]));
-    }
-
-    fn screenshot(&self, name: &str, whole: bool) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots");
-        std::fs::create_dir_all(&folder).unwrap();
-        let image = self
-            .tab
-            .call_method(Page::CaptureScreenshot {
-                format: Some(Page::CaptureScreenshotFormatOption::Png),
-                quality: None,
-                clip: None,
-                from_surface: Some(true),
-                capture_beyond_viewport: Some(whole),
-                optimize_for_speed: None,
-            })
-            .unwrap();
-        use base64::Engine as _;
-        let bytes = base64::engine::general_purpose::STANDARD.decode(image.data).unwrap();
-        std::fs::write(folder.join(name), bytes).unwrap();
-    }
-}
-
-fn metrics(width: u32, height: u32) -> Emulation::SetDeviceMetricsOverride {
-    Emulation::SetDeviceMetricsOverride {
-        width,
-        height,
-        device_scale_factor: 1.0,
-        mobile: false,
-        scale: None,
-        screen_width: None,
-        screen_height: None,
-        position_x: None,
-        position_y: None,
-        dont_set_visible_size: None,
-        screen_orientation: None,
-        viewport: None,
-        display_feature: None,
-        device_posture: None,
-    }
+fn screenshots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
 }
 
 /// Pixels of a canvas, inside its plot, that are neither background nor grey axis: drawn data.
@@ -195,10 +59,11 @@ fn make_page(folder: &Path, rows: usize, allocators: usize) -> (PathBuf, keel_re
 
 #[test]
 fn the_page_draws_every_allocator_and_follows_its_switches() {
-    let Some(window) = Window::open(1280, 900) else { return };
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (page, comparison) = make_page(folder.path(), 200_000, 5);
     let took = window.show(&page);
+    // About a second alone on a machine; tests share theirs.
     assert!(took < Duration::from_secs(20), "opened in {took:?}");
     window.no_problems();
     draws_every_allocator(&window, &comparison);
@@ -348,7 +213,7 @@ fn drag(window: &Window, from: f64, to: f64) {
 
 #[test]
 fn the_page_is_readable_on_a_phone() {
-    let Some(window) = Window::open(390, 844) else { return };
+    let Some(window) = Window::open(390, 844, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (page, _) = make_page(folder.path(), 60_000, 3);
     window.show(&page);

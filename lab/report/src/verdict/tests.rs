@@ -23,12 +23,20 @@ fn comparison() -> Comparison {
     comparison
 }
 
+fn contenders<'a>(
+    field: &'a [(&'a str, BTreeMap<String, OperationSummary>, Spread)],
+    undisturbed: &'a BTreeMap<String, OperationSummary>,
+    runs: usize,
+) -> Vec<Contender<'a>> {
+    let one = |(name, operations, peak): &'a (&'a str, BTreeMap<String, OperationSummary>, Spread)| {
+        Contender { name, operations, undisturbed, peak_bytes: Some(*peak), runs }
+    };
+    field.iter().map(one).collect()
+}
+
 fn verdict(field: &[(&str, BTreeMap<String, OperationSummary>, Spread)], runs: usize) -> Verdict {
-    let contenders: Vec<Contender<'_>> = field
-        .iter()
-        .map(|(name, operations, peak)| Contender { name, operations, peak_bytes: Some(*peak), runs })
-        .collect();
-    judge(&comparison(), &contenders)
+    let undisturbed = BTreeMap::new();
+    judge(&comparison(), &contenders(field, &undisturbed, runs))
 }
 
 fn two_apart() -> Vec<(&'static str, BTreeMap<String, OperationSummary>, Spread)> {
@@ -116,4 +124,19 @@ fn a_single_allocator_wins_nothing() {
     let field = [two_apart().remove(1)];
     let verdict = verdict(&field, 5);
     assert!(verdict.headline.contains("nothing to compare"), "{}", verdict.headline);
+}
+
+#[test]
+fn interrupted_tails_are_told_and_weighed_without() {
+    let (field, undisturbed) =
+        (two_apart(), operations(spread(20.0, 21.0, 22.0), spread(90.0, 95.0, 99.0), 1e3));
+    let mut comparison = comparison();
+    let hit = |cause| keel_results::Outlier { cause, ..Default::default() };
+    let run = keel_results::Run { outliers: vec![hit(1), hit(1), hit(2), hit(0)], ..Default::default() };
+    comparison.allocators =
+        vec![keel_results::AllocatorResult { name: "keel".into(), runs: vec![run], ..Default::default() }];
+    let verdict = judge(&comparison, &contenders(&field, &undisturbed, 5));
+    assert!(verdict.cautions[0].starts_with("50 % of the calls above p99.9"), "{:?}", verdict.cautions);
+    let end = "Without them, p99.9: No clear difference: the runs of all allocators overlap.";
+    assert!(verdict.cautions[0].ends_with(end), "{:?}", verdict.cautions);
 }
