@@ -12,9 +12,12 @@ function(contract_program target source)
   add_dependencies(${target} contract_plugin)
 endfunction()
 
+# Run once more with the keeper's thread from the beginning.
+set(suites_with_keeper threads fork loading footprint)
+
 function(contract_suite name source)
   contract_program(${name}-plain ${source})
-  if(NOT name STREQUAL footprint) # what Keel promises about memory is more than the C library keeps
+  if(NOT name MATCHES "footprint|misuse") # here Keel promises more than the C library keeps
     set(labels reference)
     set(environment CHECK_MALLOC_IN=libc.so)
     keel_test(contract/${name}/c-library ${name}-plain)
@@ -26,6 +29,10 @@ function(contract_suite name source)
     keel_test(contract/${name}/shared ${name}-shared)
     set(environment CHECK_MALLOC_IN=libkeel.so "LD_PRELOAD=$<TARGET_FILE:keel_shared>")
     keel_test(contract/${name}/preload ${name}-plain)
+    if(name IN_LIST suites_with_keeper)
+      list(APPEND environment KEEL_KEEPER=on)
+      keel_test(contract/${name}/keeper ${name}-plain)
+    endif()
   endif()
   if(TARGET keel_static)
     contract_program(${name}-static ${source} keel_static)

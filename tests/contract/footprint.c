@@ -87,6 +87,21 @@ TEST(a_burst_in_a_thread_that_ends_is_given_back) {
     CHECK_WITH(resident_bytes() < before + 32u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
+// Without another call: this is what the keeper is for. In `auto` it starts when a second thread
+// allocates.
+TEST(a_program_that_only_sleeps_gets_smaller) {
+    size_t before = resident_bytes();
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, burst_in_a_thread, (void*)(uintptr_t)(80 + 600 * i)) ==
+              0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    release(burst(128u * MIB, 300));
+    sleep_ms(2500);
+    CHECK_WITH(resident_bytes() < before + 32u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
 TEST(a_shrunk_huge_block_gives_its_tail_back) {
     char* p = malloc(256u * MIB);
     pattern_fill(p, 256u * MIB, 1);

@@ -2,7 +2,7 @@
  * check.h: tests that may crash, hang or abort without ending the run.
  *
  *     TEST(name) { CHECK(2 + 2 == 4); }
- *     TEST_DIES(name, SIGABRT, "keel: exact line") { abort_with_that_line(); }
+ *     TEST_DIES(name, SIGABRT, "how a line of its stderr begins") { abort_with_that_line(); }
  *
  * Each test runs in a forked child with a deadline, so a crash is a result and every test starts
  * from the same state. The harness itself never calls malloc: what it tests may be the malloc of
@@ -35,7 +35,7 @@ struct check_test {
     void (*run)(void);
     int dies_of; // the signal that must end it, or 0: it must return
     const char*
-        last_words; // with `dies_of`: a whole line that it must have written to stderr, or NULL
+        last_words; // with `dies_of`: how a line that it wrote to stderr must begin, or NULL
     struct check_test* next; // in the order of definition
 };
 

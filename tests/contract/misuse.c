@@ -1,0 +1,70 @@
+/* What Keel promises beyond the standards: blocks that are not its own do no harm, and some faults
+ * end the program with one documented sentence instead of damage. Only what the plain flavour
+ * promises; debug and secure promise more. */
+#include "check.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "subject.h"
+
+static void* map(size_t bytes) {
+    void* p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(p != MAP_FAILED);
+    return p;
+}
+
+static char static_bytes[64] __attribute__((aligned(64)));
+
+TEST(a_free_of_what_is_not_keels_is_ignored) {
+    char on_stack[64] __attribute__((aligned(64)));
+    char* mapping = map(3u * MIB);
+    memset(mapping, 0x5A, 3u * MIB);
+    memset(static_bytes, 0x5A, sizeof static_bytes);
+    memset(on_stack, 0x5A, sizeof on_stack);
+    for (int i = 0; i < 100; i++) {
+        for (size_t at = 0; at < 3u * MIB; at += 4096) free(mapping + at);
+        free(static_bytes);
+        free(on_stack);
+        free((void*)(uintptr_t)0x1000);        // nothing is there
+        free((void*)(uintptr_t)0x7fffffff000); // nor there
+        free((void*)(uintptr_t)16);
+        char* p = malloc(50);
+        CHECK(p != static_bytes && p != on_stack && (p < mapping || p >= mapping + 3u * MIB));
+        memset(p, 1, 50);
+        free(p);
+    }
+    for (size_t at = 0; at < 3u * MIB; at++) CHECK(mapping[at] == 0x5A);
+    for (size_t at = 0; at < sizeof static_bytes; at++)
+        CHECK(static_bytes[at] == 0x5A && on_stack[at] == 0x5A);
+}
+
+TEST(a_realloc_of_what_is_not_keels_is_refused_and_leaves_it_alone) {
+    char* mapping = map(4096);
+    memset(mapping, 0x5A, 4096);
+    errno = 0;
+    CHECK(realloc(mapping, 100) == NULL);
+    CHECK(errno == EINVAL || errno == ENOMEM);
+    for (size_t at = 0; at < 4096; at++) CHECK(mapping[at] == 0x5A);
+}
+
+TEST_DIES(a_second_free_of_a_large_block_is_found, SIGABRT,
+          "keel: free of a block that is not allocated (double or invalid free): 0x") {
+    void* p = malloc(700000);
+    free(p);
+    free(p);
+}
+
+TEST_DIES(a_free_inside_a_large_block_is_found, SIGABRT,
+          "keel: free of an address inside a block: 0x") {
+    char* p = malloc(700000);
+    free(p + 16);
+}
+
+TEST_DIES(a_free_inside_a_huge_block_is_found, SIGABRT,
+          "keel: free of an address inside a block: 0x") {
+    char* p = malloc(100u * MIB);
+    free(p + 4096);
+}
