@@ -30,11 +30,12 @@
  *   producer's invariant: it writes index i only when i < tail + n; else it waits, and counts the
  * wait. No drops.
  *
- * ORDER. Times are of one clock for all threads, but are read without a barrier, so two events on
- * two threads that depend on each other can carry times that are inverted by the depth of a
- * processor's pipeline. What can be relied on is publication: a free is published before the block
- * is given up, a birth before the block is known to anybody else. Hence all that an event depends
- * on was published before it. The reader builds on that.
+ * ORDER. Times are of one clock for all threads. As soon as a process has two threads they are read
+ * behind all earlier loads, so of two events that depend on each other the later has the later
+ * time, as exactly as the processors' counters agree. What always holds is the order of
+ * publication: a free is published before the block is given up, a birth before the block is known
+ * to anybody else. Hence all that an event depends on was published before it. The reader builds on
+ * both.
  *
  * Source of the slot protocol: the reader-free index of FastForward (Giacomoni et al., PPoPP 2008),
  * with a lap tag in place of clearing, so that the reader does not write to the slots.

@@ -119,7 +119,7 @@ static void spool_fill(void) {
     session.rings[0] = (struct kl_ring_entry){
         .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_FREE_STATE};
     spool->prepared = 1;
-    spool->started_ticks = clock_ticks(session.clock);
+    spool->started_ticks = clock_ticks(session.clock, true);
     spool->magic = KL_SPOOL_MAGIC;
     __atomic_store_n(&spool->ready, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&session.control->spools, 1, __ATOMIC_RELEASE);
@@ -162,7 +162,7 @@ void session_start(void) {
 void session_stop(enum kl_stop reason) {
     struct kl_spool* spool = session.spool;
     uint32_t none = KL_STOP_NONE;
-    uint64_t now = clock_ticks(session.clock);
+    uint64_t now = clock_ticks(session.clock, true);
     uint64_t never = 0;
     __atomic_compare_exchange_n(&spool->stop_ticks, &never, now, false, __ATOMIC_ACQ_REL,
                                 __ATOMIC_RELAXED);

@@ -29,9 +29,11 @@ struct session {
     struct kl_control* control;
     struct kl_spool* spool;
     struct kl_ring_entry* rings;
-    uint32_t clock; /* enum kl_clock */
+    uint32_t clock;    /* enum kl_clock */
+    uint32_t threaded; /* 1: a second thread has begun to record, so times must be in order across
+                          threads */
 };
-/* Constant while the state is ON. */
+/* Constant while the state is ON, but for `threaded`. */
 extern struct session session;
 
 static inline uint32_t session_state(void) {

@@ -113,6 +113,9 @@ static void ring_give_back(struct kl_ring_entry* entry, uint64_t head) {
 
 static struct kl_ring_event thread_begin_event(struct thread* thread) {
     if (thread->serial == 0) thread->serial = atomic_fetch_add(&thread_serials, 1) + 1;
+    /* The thread that made this one stored its events before it made it; from here on both read
+     * ordered times. */
+    if (thread->serial > 1) __atomic_store_n(&session.threaded, 1, __ATOMIC_RELAXED);
     uint64_t tid = (uint64_t)syscall(SYS_gettid);
     return (struct kl_ring_event){ticks(), tid, thread->serial, KL_RING_THREAD_BEGIN};
 }
@@ -250,6 +253,7 @@ void thread_record_slow(uint64_t index, struct kl_ring_event event) {
 static void thread_forget(void) {
     recorder_thread = (struct thread){.starting = recorder_thread.starting};
     atomic_store(&thread_serials, 0);
+    session.threaded = 0;
 }
 
 /* MADV_WIPEONFORK has done this on any kernel since 4.14; here it is done again for the others. */

@@ -55,7 +55,8 @@ static inline bool recording(void) {
 }
 
 static inline uint64_t ticks(void) {
-    return clock_ticks(session.clock);
+    bool threaded = __atomic_load_n(&session.threaded, __ATOMIC_RELAXED) != 0;
+    return clock_ticks(session.clock, threaded);
 }
 
 /* head++ that no signal handler can come between. No lock prefix: the variable is this thread's

@@ -1,9 +1,9 @@
 //! Raw events of one process, ring by ring, become the rows of its journal.
 //!
-//! Order. Each ring is in order. Across rings, times decide; they may be inverted by the depth of a processor's
-//! pipeline for two operations that depend on each other (`journal/ring.h`, ORDER), and such an inversion always shows:
-//! as a birth at an address that still lives, or a release of an address that does not. The matching event then lies
-//! within [`SKEW_NS`] in another ring; that ring is taken up to it first. What is left over really happened unseen.
+//! Order. Each ring is in order. Across rings, times decide; for two operations that depend on each other they are as
+//! right as the processors' counters agree (`journal/ring.h`, ORDER). Where those are off, it shows as a birth at an
+//! address that still lives, or a release of an address that does not. The matching event then lies within
+//! [`SKEW_NS`] in another ring; that ring is taken up to it first. What is left over really happened unseen.
 //!
 //! Completeness. The collector notes the time W, then reads the rings. All that an event stamped before W depends on
 //! was published before W, so it is here. Hence rows up to W can be written and no later round contradicts them; an
@@ -18,8 +18,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// How far two times on two threads may be inverted: a pipeline of a few hundred instructions, each a cache miss at
-/// worst, is below a microsecond; the rest is for processors whose counters are not quite equal.
+/// How far the times of two threads may be inverted; processors whose counters differ by more are not fit for a clock.
 const SKEW_NS: u64 = 10_000;
 
 /// An inversion may uncover another; a chain of real ones is short.
@@ -94,6 +93,8 @@ pub struct Assembler {
     origin: u64,
     objects: u64,
     last_row: u64,
+    /// The latest time of anything, beginnings of reallocs included, ns.
+    last_moment: u64,
     /// Ticks up to which rows were written.
     written_until: u64,
     late: u64,
@@ -115,6 +116,7 @@ impl Assembler {
             origin: clock.nanoseconds(origin),
             objects: 0,
             last_row: 0,
+            last_moment: 0,
             written_until: 0,
             late: 0,
             inverted: 0,
@@ -259,6 +261,7 @@ impl Assembler {
 
     fn apply(&mut self, ring: usize, event: &RawEvent, sink: &mut dyn RowSink) {
         let time = self.clock.nanoseconds(event.time).saturating_sub(self.origin).max(self.last_row);
+        self.last_moment = self.last_moment.max(time);
         match event.op() {
             op::MALLOC => self.born(ring, Op::Malloc, event, time, sink),
             op::CALLOC => self.born(ring, Op::Calloc, event, time, sink),
@@ -287,8 +290,11 @@ impl Assembler {
                 self.thread(ring).name = String::from_utf8_lossy(bytes).into_owned();
             }
             op::FRAME => {
-                self.facts.frames.push(time);
-                self.last_row = time;
+                // A row belongs to the frame by its time alone, so a mark shares its nanosecond with nothing before it.
+                let mark = time.max(self.last_moment + 1);
+                self.facts.frames.push(mark);
+                self.last_row = mark;
+                self.last_moment = mark;
             }
             _ => *self.facts.repairs.entry("unknown_operation".to_owned()).or_default() += 1,
         }
@@ -337,16 +343,13 @@ impl Assembler {
         }
         self.objects += 1;
         self.live.insert(event.address, self.objects);
-        let row = Event {
-            time,
-            begin: realloc.begin.min(time),
-            thread: 0,
-            op: if realloc.object == 0 { Op::ForeignRealloc } else { Op::Realloc },
-            size: event.size,
-            align: 0,
-            created: self.objects,
-            released: realloc.object,
-            frame: realloc.frame,
+        let (created, released, size) = (self.objects, realloc.object, event.size);
+        let row = if released == 0 {
+            let (op, frame) = (Op::ForeignRealloc, self.facts.frames.len() as u32);
+            Event { time, begin: time, thread: 0, op, size, align: 0, created, released, frame }
+        } else {
+            let (begin, frame) = (realloc.begin.min(time), realloc.frame);
+            Event { time, begin, thread: 0, op: Op::Realloc, size, align: 0, created, released, frame }
         };
         self.row(ring, row, sink);
     }

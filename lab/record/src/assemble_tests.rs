@@ -1,1 +1,251 @@
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+use super::*;
+use crate::ring::CLOCK_MONOTONIC;
+use keel_journal::Rules;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 
+const TID: u64 = 4000;
+
+/// With the monotonic clock a tick is a nanosecond.
+fn assembler() -> (Assembler, u64) {
+    let clock = Clock::start(CLOCK_MONOTONIC);
+    let origin = clock.now();
+    (Assembler::new(clock, origin), origin)
+}
+
+fn event(time: u64, op: u8, address: u64, size: u64) -> RawEvent {
+    RawEvent { time, address, size, word: u64::from(op) | 1 << 8 }
+}
+
+fn realloc_end(time: u64, old: u64, new: u64, size: u64) -> RawEvent {
+    RawEvent { time, address: new, size, word: u64::from(op::REALLOC_END) | 1 << 8 | old << 16 }
+}
+
+/// Feeds one batch of events to each ring, each led in by a thread of its own, and returns rows and facts.
+fn assemble(rings: &[Vec<RawEvent>]) -> (Vec<Event>, Facts) {
+    let (mut assembler, origin) = assembler();
+    for (ring, events) in rings.iter().enumerate() {
+        let mut all = vec![event(origin, op::THREAD_BEGIN, TID + ring as u64, ring as u64 + 1)];
+        all.extend(events.iter().map(|event| RawEvent { time: event.time + origin, ..*event }));
+        assembler.add(ring, &all);
+    }
+    let mut rows = Vec::new();
+    let clock = assembler.clock;
+    assembler.write(clock, u64::MAX, &mut |row: &Event| {
+        rows.push(*row);
+        true
+    });
+    let names = Names { program: "program".to_owned(), ..Names::default() };
+    (rows, assembler.finish(&names))
+}
+
+fn check(rows: &[Event], facts: Facts) -> Metadata {
+    let mut metadata = Metadata::default();
+    describe(facts, &mut metadata);
+    let mut rules = Rules::new(&metadata).unwrap();
+    for row in rows {
+        rules.check(row).unwrap_or_else(|violation| panic!("{violation}\n{row:?}"));
+    }
+    metadata
+}
+
+#[test]
+fn a_release_that_seems_to_come_after_the_next_birth_is_put_before_it() {
+    let first = vec![event(1000, op::MALLOC, 0x10, 8), event(5000, op::FREE, 0x10, 0)];
+    let second = vec![event(4900, op::MALLOC, 0x10, 16), event(9000, op::FREE, 0x10, 0)];
+    let (rows, facts) = assemble(&[first, second]);
+    let released: Vec<_> = rows.iter().map(|row| (row.op, row.created, row.released)).collect();
+    assert_eq!(released, [(Op::Malloc, 1, 0), (Op::Free, 0, 1), (Op::Malloc, 2, 0), (Op::Free, 0, 2)]);
+    assert_eq!(facts.repairs.get("inverted"), Some(&1));
+    assert_eq!(facts.foreign, 0);
+    check(&rows, facts);
+}
+
+#[test]
+fn a_release_that_seems_to_come_before_its_birth_waits_for_it() {
+    let first = vec![event(1000, op::MALLOC, 0x20, 8), event(5000, op::MALLOC, 0x10, 8)];
+    let second = vec![event(4900, op::FREE, 0x10, 0)];
+    let (rows, facts) = assemble(&[first, second]);
+    assert_eq!(rows.iter().map(|row| row.released).collect::<Vec<_>>(), [0, 0, 2]);
+    assert_eq!(facts.foreign, 0);
+    check(&rows, facts);
+}
+
+#[test]
+fn what_really_happened_unseen_is_told() {
+    let events = vec![
+        event(1000, op::MALLOC, 0x10, 8),
+        event(2000, op::MALLOC, 0x10, 9), // the program freed it by a way that nobody sees
+        event(3000, op::FREE, 0x10, 0),
+        event(4000, op::FREE, 0x10, 0), // and this it had from elsewhere
+        event(5000, op::REALLOC_BEGIN, 0x30, 64),
+        realloc_end(6000, 0x30, 0x40, 64),
+    ];
+    let (rows, facts) = assemble(&[events]);
+    let ops: Vec<_> = rows.iter().map(|row| row.op).collect();
+    assert_eq!(ops, [Op::Malloc, Op::Malloc, Op::Free, Op::ForeignFree, Op::ForeignRealloc]);
+    assert_eq!((facts.foreign, facts.repairs.get("unseen_free")), (2, Some(&1)));
+    check(&rows, facts);
+}
+
+#[test]
+fn a_realloc_gives_up_its_block_when_it_begins() {
+    // While the realloc copies, another thread gets the old address.
+    let first = vec![
+        event(1000, op::MALLOC, 0x10, 8),
+        event(2000, op::REALLOC_BEGIN, 0x10, 99),
+        realloc_end(900_000, 0x10, 0x50, 99),
+        event(910_000, op::REALLOC_BEGIN, 0x50, 1 << 60),
+        realloc_end(911_000, 0x50, 0, 1 << 60), // fails: the block lives on
+        event(920_000, op::REALLOC_BEGIN, 0x50, 0),
+        realloc_end(921_000, 0x50, 0, 0), // a free
+        event(930_000, op::REALLOC_NULL, 0x60, 7),
+    ];
+    let second = vec![event(400_000, op::MALLOC, 0x10, 16), event(500_000, op::FREE, 0x10, 0)];
+    let (rows, facts) = assemble(&[first, second]);
+    let seen: Vec<_> = rows.iter().map(|r| (r.begin, r.time, r.op, r.size, r.created, r.released)).collect();
+    let expected = [
+        (1000, 1000, Op::Malloc, 8, 1, 0),
+        (400_000, 400_000, Op::Malloc, 16, 2, 0),
+        (500_000, 500_000, Op::Free, 0, 0, 2),
+        (2000, 900_000, Op::Realloc, 99, 3, 1),
+        (921_000, 921_000, Op::Free, 0, 0, 3),
+        (930_000, 930_000, Op::Realloc, 7, 4, 0),
+    ];
+    assert_eq!(seen, expected);
+    check(&rows, facts);
+}
+
+#[test]
+fn frames_count_by_time_even_within_a_nanosecond() {
+    let events = vec![
+        event(1000, op::MALLOC, 0x10, 8),
+        event(1000, op::FRAME, 0, 0),
+        event(1000, op::FREE, 0x10, 0),
+        event(1000, op::FRAME, 0, 0),
+    ];
+    let (rows, facts) = assemble(&[events]);
+    assert_eq!(rows.iter().map(|row| row.frame).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(facts.frames, [1001, 1002]);
+    check(&rows, facts);
+}
+
+#[test]
+fn threads_share_a_ring_one_after_the_other_and_tell_their_names() {
+    let name = *b"a name of 15 ch\0";
+    let half = |at: usize| u64::from_le_bytes(name[at..at + 8].try_into().unwrap());
+    let events = vec![
+        event(1000, op::MALLOC, 0x10, 8),
+        event(1100, op::THREAD_END, half(0), half(8)),
+        event(1200, op::THREAD_BEGIN, 77, 9),
+        event(1300, op::FREE, 0x10, 0),
+        event(1400, op::THREAD_BEGIN, TID, 1),
+        event(1500, op::MALLOC, 0x10, 8),
+    ];
+    let (rows, facts) = assemble(&[events]);
+    assert_eq!(rows.iter().map(|row| row.thread).collect::<Vec<_>>(), [0, 1, 0]);
+    let metadata = check(&rows, facts);
+    let threads: Vec<_> = metadata.threads.iter().map(|t| (t.id, t.name.as_str())).collect();
+    assert_eq!(threads, [(TID, "a name of 15 ch"), (77, "program")]);
+}
+
+#[test]
+fn an_executed_program_starts_with_an_empty_heap() {
+    let (mut assembler, origin) = assembler();
+    let mut rows = Vec::new();
+    let clock = assembler.clock;
+    let mut sink = |row: &Event| {
+        rows.push((row.op, row.created, row.thread));
+        true
+    };
+    let begin = event(origin, op::THREAD_BEGIN, TID, 1);
+    assembler.add(0, &[begin, event(origin + 10, op::MALLOC, 0x10, 8)]);
+    assembler.write(clock, u64::MAX, &mut sink);
+    assembler.exec(&Names { program: "old".to_owned(), ..Names::default() });
+    assembler
+        .add(0, &[begin, event(origin + 20, op::MALLOC, 0x10, 8), event(origin + 30, op::FREE, 0x99, 0)]);
+    assembler.write(clock, u64::MAX, &mut sink);
+    let facts = assembler.finish(&Names { program: "new".to_owned(), ..Names::default() });
+    assert_eq!(rows, [(Op::Malloc, 1, 0), (Op::Malloc, 2, 1), (Op::ForeignFree, 0, 1)]);
+    assert_eq!(facts.threads, [(TID, "old".to_owned()), (TID, "new".to_owned())]);
+    assert!(facts.repairs.is_empty(), "{:?}", facts.repairs);
+}
+
+#[test]
+fn nothing_counts_after_the_program_stopped_recording() {
+    let (mut assembler, origin) = assembler();
+    let clock = assembler.clock;
+    let times = [10, 20, 30, 40].map(|at| event(origin + at, op::MALLOC, at, 8));
+    assembler.add(0, &times);
+    assembler.cut(origin + 25);
+    let mut count = 0;
+    assembler.write(clock, u64::MAX, &mut |_: &Event| {
+        count += 1;
+        true
+    });
+    assert_eq!(count, 2);
+}
+
+/// A true history: threads allocate and free each other's blocks, and addresses are reused, the oldest first. Times are
+/// read up to `skew` too early.
+fn random_history(seed: u64, threads: usize, skew: u64) -> (Vec<(usize, RawEvent, u64)>, u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut live, mut free) = (Vec::<u64>::new(), (1..400).map(|n| n * 16).collect::<VecDeque<u64>>());
+    let mut history = Vec::new();
+    let mut now = 10_000;
+    for _ in 0..4000 {
+        now += random.random_range(1..60);
+        let thread = random.random_range(0..threads);
+        let stamp = now - random.random_range(0..=skew);
+        let born = live.is_empty() || (!free.is_empty() && random.random_bool(0.5));
+        let raw = if born {
+            let address = free.pop_front().unwrap();
+            live.push(address);
+            event(stamp, op::MALLOC, address, 8)
+        } else {
+            let address = live.swap_remove(random.random_range(0..live.len()));
+            free.push_back(address);
+            event(stamp, op::FREE, address, 0)
+        };
+        history.push((thread, raw, now));
+    }
+    (history, now)
+}
+
+#[test]
+fn no_order_of_reading_breaks_a_dependency() {
+    for seed in 0..300 {
+        let threads = 1 + seed as usize % 6;
+        let (history, end) = random_history(seed, threads, [0, 50, 400][seed as usize % 3]);
+        let mut random = StdRng::seed_from_u64(!seed);
+        let (mut assembler, origin) = assembler();
+        let clock = assembler.clock;
+        for ring in 0..threads {
+            let begin = event(origin, op::THREAD_BEGIN, TID + ring as u64, ring as u64 + 1);
+            assembler.add(ring, &[begin]);
+        }
+        let mut rows = Vec::new();
+        let mut sink = |row: &Event| {
+            rows.push(*row);
+            true
+        };
+        let (mut at, mut round) = (0, 0);
+        while at < history.len() {
+            round += random.random_range(1..5000);
+            let slack = random.random_range(0..300);
+            while at < history.len() && (history[at].2 <= round || round > end) {
+                let (ring, event, _) = history[at];
+                assembler.add(ring, &[RawEvent { time: event.time + origin, ..event }]);
+                at += 1;
+            }
+            let until = if at == history.len() { u64::MAX } else { origin + round.saturating_sub(slack) };
+            assembler.write(clock, until, &mut sink);
+        }
+        let facts = assembler.finish(&Names::default());
+        assert_eq!(rows.len(), history.len(), "seed {seed}");
+        assert_eq!(facts.foreign, 0, "seed {seed}");
+        assert_eq!(facts.repairs.get("unseen_free"), None, "seed {seed}");
+        check(&rows, facts);
+    }
+}

@@ -1,1 +1,66 @@
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+use super::*;
+use std::os::unix::fs::OpenOptionsExt as _;
 
+fn script(folder: &Path, name: &str, mode: u32, text: &str) -> PathBuf {
+    use std::io::Write as _;
+    let path = folder.join(name);
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(&path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    path
+}
+
+fn message(result: Result<(), Error>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn programs_are_found_as_a_shell_finds_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = tempfile::tempdir().unwrap();
+    script(folder.path(), "tool", 0o644, "#!/bin/sh\n");
+    let good = script(second.path(), "tool", 0o755, "#!/bin/sh\n");
+    let path = std::env::join_paths([folder.path(), second.path()]).unwrap();
+    assert_eq!(find(OsStr::new("tool"), Some(&path)).unwrap(), good);
+    assert_eq!(find(good.as_os_str(), None).unwrap(), good);
+
+    let missing = find(OsStr::new("no-such-tool"), Some(&path)).unwrap_err().to_string();
+    assert_eq!(missing, "cannot find the program no-such-tool: give its path, or a name that is in PATH");
+    let refused = find(OsStr::new("tool"), Some(folder.path().as_os_str())).unwrap_err().to_string();
+    assert!(refused.ends_with("it is not executable; `chmod +x` it if it is a program"), "{refused}");
+    let directory = find(folder.path().as_os_str(), None).unwrap_err().to_string();
+    assert!(directory.ends_with("it is a directory"), "{directory}");
+}
+
+#[test]
+fn what_runs_is_the_last_interpreter() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = script(folder.path(), "inner", 0o755, "#! /bin/sh -e\n");
+    let outer = script(folder.path(), "outer", 0o755, &format!("#!{}\n", inner.display()));
+    check_recordable(&outer).unwrap();
+    let circle = folder.path().join("circle");
+    script(folder.path(), "circle", 0o755, &format!("#!{}\n", circle.display()));
+    assert!(message(check_recordable(&circle)).ends_with("its #! lines go in a circle"));
+    let lost = script(folder.path(), "lost", 0o755, "#!/no/such/interpreter\n");
+    assert!(message(check_recordable(&lost)).ends_with("its #! interpreter does not exist"));
+    let text = script(folder.path(), "text", 0o755, "hello\n");
+    assert!(message(check_recordable(&text)).contains("neither an ELF program nor a script"));
+}
+
+#[test]
+fn damaged_headers_are_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let shell = std::fs::read("/bin/sh").unwrap();
+    for (number, length) in [5, 20, 64, 100, 1000, 5000].into_iter().enumerate() {
+        let path = folder.path().join(number.to_string());
+        std::fs::write(&path, &shell[..length]).unwrap();
+        let result = check_elf(&path);
+        assert!(result.is_err() || length >= 5000, "{length} bytes passed");
+    }
+    let mut other = shell;
+    other[4] = 1;
+    let path = folder.path().join("32");
+    std::fs::write(&path, &other).unwrap();
+    assert!(message(check_elf(&path)).contains("it is a 32-bit program"));
+}

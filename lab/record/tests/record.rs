@@ -1,0 +1,389 @@
+//! Small C programs under the recorder, and exactly what their journals must say.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use keel_journal::{Event, Metadata, Op, Reader, Rules};
+use keel_record::{Options, Recorded};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
+}
+
+/// `build/lib/libkeel_recorder.so`, or that of KEEL_PREFIX.
+fn recorder() -> PathBuf {
+    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
+    let library = prefix.join("lib/libkeel_recorder.so");
+    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
+    library
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        Bench { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles a program of tests/recorder/programs.
+    fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
+        let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+        let program = self.path(source.split('.').next().unwrap());
+        let mut command = Command::new(compiler);
+        command
+            .args(["-O1", "-Wall", "-Wno-alloc-size-larger-than", "-fno-builtin", "-pthread", "-o"])
+            .arg(&program);
+        command.arg(root().join("tests/recorder/programs").join(source)).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    }
+
+    fn compile_library(&self, source: &str) -> PathBuf {
+        let path = self.compile(source, &["-shared", "-fPIC"]);
+        let library = self.path(&format!("lib{}.so", source.split('.').next().unwrap()));
+        std::fs::rename(path, &library).unwrap();
+        library
+    }
+
+    fn options(&self, program: &Path, arguments: &[&str]) -> Options {
+        Options {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            output: self.path("out.journal.parquet"),
+            follow_children: false,
+            recorder_library: recorder(),
+            spool_folder: PathBuf::from("/dev/shm"),
+            search_path: std::env::var_os("PATH"),
+            preload: None,
+        }
+    }
+
+    fn record(&self, program: &Path, arguments: &[&str]) -> (Recorded, Journal) {
+        let recorded = keel_record::record(&self.options(program, arguments)).unwrap();
+        let journal = whole(&recorded);
+        (recorded, journal)
+    }
+}
+
+/// A journal read back, every promise checked.
+struct Journal {
+    metadata: Metadata,
+    events: Vec<Event>,
+}
+
+impl Journal {
+    fn read(path: &Path) -> Journal {
+        let reader = Reader::open(path).unwrap();
+        let metadata = reader.metadata().clone();
+        let mut rules = Rules::new(&metadata).unwrap();
+        let mut events = Vec::new();
+        for event in reader.events() {
+            let event = event.unwrap();
+            rules.check(&event).unwrap_or_else(|violation| panic!("{violation}: {event:?}"));
+            events.push(event);
+        }
+        Journal { metadata, events }
+    }
+
+    /// How often each operation with this size occurs.
+    fn count(&self, op: Op, size: u64) -> usize {
+        self.events.iter().filter(|event| event.op == op && event.size == size).count()
+    }
+
+    /// How many objects of this size were given up.
+    fn released(&self, size: u64) -> usize {
+        let sizes: Vec<u64> = self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
+        self.events.iter().filter(|e| e.released != 0 && sizes[e.released as usize - 1] == size).count()
+    }
+}
+
+/// The only journal of a recording in which nothing went wrong.
+fn whole(recorded: &Recorded) -> Journal {
+    assert_eq!(recorded.problems, Vec::<String>::new());
+    assert_eq!(recorded.journals.len(), 1);
+    let journal = &recorded.journals[0];
+    assert_eq!(journal.written.as_ref().unwrap().rows, journal.operations);
+    let journal = Journal::read(journal.path.as_ref().unwrap());
+    assert_eq!(journal.metadata.repairs.get("unseen_free"), None, "{:?}", journal.metadata.repairs);
+    journal
+}
+
+#[test]
+fn every_operation_of_many_threads_is_there_once() {
+    let bench = Bench::new();
+    let program = bench.compile("counts.c", &[]);
+    let (recorded, journal) = bench.record(&program, &["4", "5000"]);
+    assert_eq!(recorded.status.code(), Some(7));
+    let each = 4 * 5000;
+    let births = [
+        (Op::Malloc, 1001),
+        (Op::Calloc, 1043),
+        (Op::Realloc, 1005),
+        (Op::Realloc, 1007),
+        (Op::Realloc, 1017),
+        (Op::Aligned, 1009),
+        (Op::Aligned, 1152),
+        (Op::Aligned, 1011),
+        (Op::Malloc, 1013),
+    ];
+    for (op, size) in births {
+        assert_eq!(journal.count(op, size), each, "{op:?} {size}");
+        assert_eq!(journal.released(size), each, "end of {size}");
+    }
+    let aligns: BTreeMap<u64, u64> =
+        journal.events.iter().filter(|e| e.align != 0).map(|e| (e.size, e.align)).collect();
+    assert_eq!(aligns, BTreeMap::from([(1009, 64), (1152, 128), (1011, 256)]));
+    assert_eq!(journal.metadata.foreign, 0);
+    assert!(journal.events.iter().all(|event| event.size < 1 << 40), "failed calls are no operations");
+    let metadata = &journal.metadata;
+    assert_eq!((metadata.drops, metadata.ended.as_str()), (0, "exit 7"));
+    assert_eq!(metadata.program, program.display().to_string());
+    assert_eq!(metadata.arguments, ["4", "5000"]);
+    let working = (0..metadata.threads.len() as u32).filter(|thread| {
+        journal.events.iter().filter(|event| event.thread == *thread && event.size == 1001).count() == 5000
+    });
+    assert_eq!(working.count(), 4);
+}
+
+#[test]
+fn the_order_holds_while_threads_reuse_each_others_addresses() {
+    let bench = Bench::new();
+    let program = bench.compile("exchange.c", &[]);
+    let (_, journal) = bench.record(&program, &["6", "250000"]);
+    assert_eq!(journal.metadata.foreign, 0);
+    assert!(journal.events.len() > 3_000_000, "{} operations", journal.events.len());
+    let mallocs = (1100..1133).map(|size| journal.count(Op::Malloc, size)).sum::<usize>();
+    assert_eq!(mallocs, 6 * 250_000);
+    let births = journal.events.iter().filter(|event| event.created != 0).count();
+    let deaths = journal.events.iter().filter(|event| event.released != 0).count();
+    // The C library keeps a few blocks for itself.
+    assert!(births - deaths < 40, "{births} births, {deaths} deaths");
+}
+
+#[test]
+fn a_killed_program_leaves_all_it_did() {
+    let bench = Bench::new();
+    let program = bench.compile("endless.c", &[]);
+    let counter_file = bench.path("counter");
+    std::fs::write(&counter_file, [0; 4096]).unwrap();
+    let options = bench.options(&program, &[counter_file.to_str().unwrap()]);
+    let word =
+        |at: usize| u64::from_le_bytes(std::fs::read(&counter_file).unwrap()[at..at + 8].try_into().unwrap());
+    let count = || word(0);
+    let recorded = std::thread::scope(|scope| {
+        let recording = scope.spawn(|| keel_record::record(&options).unwrap());
+        let began = Instant::now();
+        while count() < 300_000 {
+            assert!(began.elapsed() < Duration::from_secs(60), "the program does not get on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = word(8).to_string();
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+        recording.join().unwrap()
+    });
+    assert_eq!(recorded.status.signal(), Some(9));
+    let journal = whole(&recorded);
+    assert_eq!(journal.metadata.ended, "signal 9");
+    let (mallocs, counted) = (journal.count(Op::Malloc, 1001) as u64, count());
+    assert!(mallocs == counted || mallocs == counted + 1, "{mallocs} recorded, {counted} done");
+    assert!(journal.released(1001) as u64 + 1 >= counted);
+}
+
+#[test]
+fn however_a_program_ends_its_operations_are_there() {
+    let bench = Bench::new();
+    let program = bench.compile("ends.c", &[]);
+    for (how, ended) in
+        [("exit", "exit 5"), ("_exit", "exit 5"), ("abort", "signal 6"), ("crash", "signal 11")]
+    {
+        let (_, journal) = bench.record(&program, &[how]);
+        assert_eq!(journal.count(Op::Malloc, 1001), 200, "{how}");
+        assert_eq!(journal.metadata.ended, ended);
+    }
+}
+
+#[test]
+fn children_run_unrecorded() {
+    let bench = Bench::new();
+    let program = bench.compile("children.c", &[]);
+    // How, blocks of the parent, of the child in its own memory, of the executed leaf.
+    for (how, own, child, leaf) in [
+        ("fork", 200, 0, 0),
+        ("clone", 200, 0, 0),
+        ("fork_exec", 200, 0, 0),
+        ("vfork", 200, 50, 0), // a vforked child works in its parent's memory
+        ("posix_spawn", 200, 0, 0),
+        ("exec", 100, 0, 25), // the same process
+    ] {
+        let (recorded, journal) = bench.record(&program, &[how]);
+        assert_eq!(recorded.status.code(), Some(0), "{how}");
+        let counts = [1001, 1003, 1005].map(|size| journal.count(Op::Malloc, size));
+        assert_eq!(counts, [own, child, leaf], "{how}");
+        assert_eq!(journal.metadata.foreign, 0, "{how}");
+    }
+}
+
+#[test]
+fn followed_children_have_journals_of_their_own() {
+    let bench = Bench::new();
+    let program = bench.compile("children.c", &[]);
+    // How, blocks in the parent's journal, blocks in the child's, foreign frees in the child.
+    for (how, parent, child, foreign) in [
+        ("fork", [200, 0, 0], [0, 50, 0], 1),
+        ("clone", [200, 0, 0], [0, 50, 0], 1),
+        ("fork_exec", [200, 0, 0], [0, 50, 25], 1),
+        ("vfork", [200, 50, 0], [0, 0, 25], 0),
+        ("posix_spawn", [200, 0, 0], [0, 0, 25], 0),
+    ] {
+        let options = Options { follow_children: true, ..bench.options(&program, &[how]) };
+        let recorded = keel_record::record(&options).unwrap();
+        assert_eq!(recorded.status.code(), Some(0), "{how}");
+        assert_eq!(recorded.problems, Vec::<String>::new(), "{how}");
+        let journals: Vec<Journal> =
+            recorded.journals.iter().map(|journal| Journal::read(journal.path.as_ref().unwrap())).collect();
+        let counts = |journal: &Journal| [1001, 1003, 1005].map(|size| journal.count(Op::Malloc, size));
+        assert_eq!(journals.iter().map(counts).collect::<Vec<_>>(), [child, parent], "{how}");
+        assert_eq!(journals.iter().map(|j| j.metadata.foreign).collect::<Vec<_>>(), [foreign, 0], "{how}");
+        for journal in &recorded.journals {
+            let name = format!("out.{}.journal.parquet", journal.metadata.pid);
+            assert_eq!(journal.path.as_ref().unwrap().file_name().unwrap().to_str().unwrap(), name);
+        }
+    }
+}
+
+#[test]
+fn the_compiler_is_followed_through_its_passes() {
+    let bench = Bench::new();
+    let source = bench.path("hello.c");
+    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n").unwrap();
+    let arguments =
+        [source.to_str().unwrap(), "-o", bench.path("hello").to_str().unwrap()].map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let options = Options { follow_children: true, ..bench.options(Path::new("gcc"), &arguments) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(0));
+    assert!(bench.path("hello").is_file());
+    let journals: Vec<Journal> =
+        recorded.journals.iter().map(|journal| Journal::read(journal.path.as_ref().unwrap())).collect();
+    let programs: Vec<&str> =
+        journals.iter().map(|j| j.metadata.program.rsplit('/').next().unwrap()).collect();
+    for wanted in ["cc1", "as", "collect2", "ld", "gcc"] {
+        assert!(programs.iter().any(|program| program.contains(wanted)), "no {wanted} in {programs:?}");
+    }
+    let compiler = journals.iter().find(|j| j.metadata.program.ends_with("/cc1")).unwrap();
+    assert!(compiler.events.len() > 1000 && compiler.metadata.foreign == 0);
+}
+
+#[test]
+fn thousands_of_threads_come_and_go() {
+    let bench = Bench::new();
+    let program = bench.compile("threads.c", &[]);
+    let (recorded, journal) = bench.record(&program, &["3000", "250"]);
+    assert_eq!(recorded.status.code(), Some(0));
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (3000, 3000));
+    // The key's destructor runs four times a thread; the block of its third and last malloc is freed by the fourth.
+    assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1003)), (9000, 9000));
+    assert_eq!(journal.metadata.foreign, 0);
+    assert_eq!(journal.metadata.threads.len(), 3001);
+    let named = journal.metadata.threads.iter().filter(|thread| thread.name.starts_with("worker ")).count();
+    assert_eq!(named, 3000);
+}
+
+#[test]
+fn a_signal_handler_may_strike_anywhere() {
+    let bench = Bench::new();
+    let program = bench.compile("handler.c", &[]);
+    let bump = bench.compile_library("bump.c");
+    let counted = bench.path("counted");
+    let script = format!("exec {} 2000000 > {}", program.display(), counted.display());
+    let options =
+        Options { preload: Some(bump.into()), ..bench.options(Path::new("/bin/sh"), &["-c", &script]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(0));
+    let journal = whole(&recorded);
+    let handled: usize = std::fs::read_to_string(&counted).unwrap().trim().parse().unwrap();
+    assert!(handled > 100, "{handled} signals");
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (2_000_000, 2_000_000));
+    assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1003)), (handled, handled));
+    assert!(journal.metadata.allocator.ends_with("libbump.so"), "{}", journal.metadata.allocator);
+}
+
+#[test]
+fn operators_are_recorded_once_whoever_serves_them() {
+    let bench = Bench::new();
+    let program = bench.compile("operators.cpp", &["-std=c++17"]);
+    let bump = bench.compile_library("bump.c");
+    for preload in [None, Some(bump.into_os_string())] {
+        let own = preload.is_some();
+        let options = Options { preload, ..bench.options(&program, &[]) };
+        let recorded = keel_record::record(&options).unwrap();
+        // bump.c's operators return NULL where they should throw.
+        assert_eq!(recorded.status.code(), Some(i32::from(own)));
+        let journal = whole(&recorded);
+        for (form, size) in (1001..1016).step_by(2).enumerate() {
+            let births: usize = [Op::Malloc, Op::Aligned].map(|op| journal.count(op, size)).iter().sum();
+            // libstdc++ rounds the size of an aligned block up to the alignment before it asks for it.
+            let rounded = journal.count(Op::Aligned, size.next_multiple_of(64));
+            if births == 0 && form >= 4 {
+                assert_eq!(rounded, 40, "form {form}");
+            } else {
+                assert_eq!(births, 10, "form {form}, own operators: {own}");
+                assert_eq!(journal.released(size), 10, "form {form}, own operators: {own}");
+            }
+        }
+        assert_eq!(journal.metadata.foreign, 0);
+    }
+}
+
+#[test]
+fn frames_are_marked_where_a_picture_is_shown() {
+    let bench = Bench::new();
+    let library = bench.compile_library("picture.c");
+    let program = bench.compile("frames.c", &[library.to_str().unwrap()]);
+    let (_, journal) = bench.record(&program, &[]);
+    assert_eq!(journal.metadata.frames.len(), 60);
+    let mut in_frame = vec![0; 60];
+    for event in journal.events.iter().filter(|event| event.op == Op::Malloc && event.size == 1001) {
+        in_frame[event.frame as usize] += 1;
+    }
+    assert_eq!(in_frame, vec![3; 60]);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_not_started() {
+    let bench = Bench::new();
+    let refused = |program: &Path| keel_record::record(&bench.options(program, &[])).unwrap_err().to_string();
+    let fixed = bench.compile("ends.c", &["-static"]);
+    let message = refused(&fixed);
+    assert!(message.contains("it is statically linked") && message.contains("ends"), "{message}");
+    let own = bench.compile("own_malloc.c", &["-rdynamic"]);
+    let message = refused(&own);
+    assert!(message.contains("it exports a malloc of its own"), "{message}");
+    let message = refused(Path::new("/no/such/program"));
+    assert!(message.starts_with("cannot find the program /no/such/program"), "{message}");
+
+    let mark = bench.path("was started");
+    let mut options = bench.options(Path::new("/bin/touch"), &[mark.to_str().unwrap()]);
+    options.output = PathBuf::from("/no/such/folder/x.journal.parquet");
+    for follow_children in [false, true] {
+        options.follow_children = follow_children;
+        let message = keel_record::record(&options).unwrap_err().to_string();
+        assert!(message.starts_with("cannot create /no/such/folder/x"), "{message}");
+    }
+    options.output = bench.path("x.journal.parquet");
+    options.spool_folder = PathBuf::from("/no/such/spool");
+    let message = keel_record::record(&options).unwrap_err().to_string();
+    assert!(message.contains("/no/such/spool") && message.contains("--spool"), "{message}");
+    assert!(!mark.exists(), "the program was started");
+    assert!(!options.output.exists(), "an unfinished journal was left");
+}

@@ -1,0 +1,53 @@
+/* children HOW: 100 blocks of 1001 bytes here, then a child made in the way HOW: 50 blocks of 1003
+ * where it may allocate before exec, then (but for "fork") it executes this program as "leaf": 25
+ * blocks of 1005. */
+#include "common.h"
+#include <spawn.h>
+#include <sys/syscall.h>
+
+extern char** environ;
+
+static void allocate(size_t size, int times) {
+    for (int i = 0; i < times; i++) free(kept(malloc(size)));
+}
+
+static int run_child(const char* how, char* self) {
+    char* leaf[] = {self, "leaf", NULL};
+    int status = 0;
+    pid_t child = 0;
+    if (strcmp(how, "posix_spawn") == 0) {
+        if (posix_spawn(&child, self, NULL, NULL, leaf, environ) != 0) return 3;
+    } else if (strcmp(how, "vfork") == 0) {
+        child = vfork();
+        if (child == 0) {
+            allocate(1003, 50); /* in the parent's memory: the parent's operations */
+            execv(self, leaf);
+            _exit(3);
+        }
+    } else {
+        void* inherited = kept(malloc(1007));
+        /* clone: a fork that the C library's handlers do not see */
+        child = strcmp(how, "clone") == 0 ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+        if (child == 0) {
+            allocate(1003, 50);
+            free(inherited);
+            if (strcmp(how, "fork_exec") == 0) execv(self, leaf);
+            _exit(0);
+        }
+        free(inherited);
+    }
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 4;
+}
+
+int main(int count, char** arguments) {
+    if (count != 2) return 2;
+    if (strcmp(arguments[1], "leaf") == 0) {
+        allocate(1005, 25);
+        return 0;
+    }
+    allocate(1001, 100);
+    if (strcmp(arguments[1], "exec") == 0) execl(arguments[0], arguments[0], "leaf", NULL);
+    int result = run_child(arguments[1], arguments[0]);
+    allocate(1001, 100);
+    return result;
+}
