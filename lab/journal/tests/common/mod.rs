@@ -129,6 +129,19 @@ fn index_from(value: u64) -> prop::sample::Index {
     any::<prop::sample::Index>().new_tree(&mut runner).unwrap().current()
 }
 
+/// The rows as `journal/reader.py` prints them.
+pub fn as_text(events: &[Event]) -> String {
+    let optional = |value: u64| if value == 0 { "-".to_owned() } else { value.to_string() };
+    let mut text = String::new();
+    for e in events {
+        let Event { time, begin, thread, size, frame, .. } = e;
+        let (align, created, released) = (optional(e.align), optional(e.created), optional(e.released));
+        let op = e.op.name();
+        text += &format!("{time} {begin} {thread} {op} {size} {align} {created} {released} {frame}\n");
+    }
+    text
+}
+
 pub fn write(path: &Path, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
     let options = keel_journal::Options { rows_per_group, ..Default::default() };
     let mut writer = Writer::with_options(path, options).unwrap();
