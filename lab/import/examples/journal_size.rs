@@ -1,0 +1,57 @@
+//! Bytes an operation, by journal and column, as the table of docs/reference/journal-size.md:
+//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst ...`
+//!
+//! A `NAME.frames` beside an input is its frames file. Also prints, to stderr, how fast each import went.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
+
+use keel_import::{Options, import};
+use keel_journal::Reader;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let zstd_level = match arguments.peek().and_then(|argument| argument.strip_prefix("--level=")) {
+        Some(level) => level.parse()?,
+        None => Options::default().zstd_level,
+    };
+    let inputs = arguments.filter(|argument| !argument.starts_with("--"));
+    let output = std::env::temp_dir().join(format!("journal-size-{}.parquet", std::process::id()));
+    let mut lines = Vec::new();
+    for input in inputs {
+        lines.push(measure(Path::new(&input), &output, zstd_level)?);
+    }
+    std::fs::remove_file(&output)?;
+    println!(
+        "| journal | operations | bytes | bytes/op | time | thread | op | size | align | created | released | frame |"
+    );
+    println!("| --- |{}", " ---: |".repeat(11));
+    lines.sort();
+    lines.iter().for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failure> {
+    let name = input.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split('.').next().unwrap_or_default().to_owned();
+    let frames = Some(input.with_file_name(format!("{name}.frames"))).filter(|path| path.exists());
+    let started = Instant::now();
+    let options = Options { frames, zstd_level, ..Options::default() };
+    let summary = import(&[PathBuf::from(input)], output, &options, &mut |_| {})?;
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!("{name}: {:.0} MB/s of text", summary.text_bytes as f64 / 1e6 / seconds);
+    let reader = Reader::open(output)?;
+    let rows = reader.rows() as f64;
+    let columns = reader.column_sizes().into_iter().filter(|column| column.name != "begin");
+    let cells: Vec<String> =
+        columns.map(|column| format!("{:.3}", column.compressed as f64 / rows)).collect();
+    let bytes = reader.bytes();
+    Ok(format!(
+        "| {name} | {} | {bytes} | **{:.2}** | {} |",
+        reader.rows(),
+        bytes as f64 / rows,
+        cells.join(" | ")
+    ))
+}
