@@ -17,11 +17,17 @@ enum { WORKERS = 4, FORKS = 150, BLOCKS = 500 };
 static _Atomic bool done;
 static _Atomic(char*) shared[64];
 
-// Keeps every part of the allocator busy: small, large, cross-thread.
+static size_t size_for_any_part(struct random* random) {
+    uint64_t kind = random_below(random, 200);
+    size_t size = random_size(random, kind > 2 ? 3000 : 3u * MIB);
+    return kind == 0 ? 4u * MIB + 16 * size : size;
+}
+
+// Keeps every part of the allocator busy: small, large, huge, cross-thread.
 static void* work(void* argument) {
     struct random random = {(uintptr_t)argument};
     while (!done) {
-        size_t size = random_size(&random, random_below(&random, 100) ? 3000 : 3u * MIB);
+        size_t size = size_for_any_part(&random);
         char* p = malloc(size);
         CHECK(p != NULL);
         p[0] = p[size - 1] = 1;
@@ -30,11 +36,29 @@ static void* work(void* argument) {
     return NULL;
 }
 
+static void* allocate_once(void* argument) {
+    free(malloc((uintptr_t)argument));
+    return NULL;
+}
+
+// Threads are born and die all the time, so that a fork falls into their birth or death too.
+static void* start_threads(void* argument) {
+    for (uintptr_t size = 1; !done; size = size * 2 % 100003) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++)
+            CHECK(pthread_create(&threads[i], NULL, allocate_once, (void*)size) == 0);
+        for (int i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    return argument;
+}
+
 static pthread_t workers[WORKERS];
 
 static void start_workers(void) {
-    for (uintptr_t i = 0; i < WORKERS; i++)
-        CHECK(pthread_create(&workers[i], NULL, work, (void*)(i + 1)) == 0);
+    for (uintptr_t i = 0; i < WORKERS; i++) {
+        void* (*run)(void*) = i == 0 ? start_threads : work;
+        CHECK(pthread_create(&workers[i], NULL, run, (void*)(i + 1)) == 0);
+    }
     sleep_ms(20);
 }
 
@@ -76,7 +100,7 @@ static void live_as_child(void) {
     struct random random = {5};
     alarm(20); // a lock left behind by a thread that is not here would hang it
     check_and_free_blocks();
-    for (int i = 0; i < 2000; i++) free(malloc(random_size(&random, i % 100 ? 3000 : 6u * MIB)));
+    for (int i = 0; i < 2000; i++) free(malloc(size_for_any_part(&random)));
     fill_blocks();
     pthread_t thread;
     // TSan cannot start a thread in the child of a process with threads.
@@ -102,6 +126,26 @@ TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
     stop_workers();
     check_and_free_blocks();
 }
+
+#if !SUBJECT_UNDER_TSAN
+// What is locked when a thread is born or dies is locked for moments only: many forks, so that some
+// fall into one.
+TEST(threads_can_be_born_in_the_child_of_a_process_where_threads_are_born) {
+    pthread_t threads[3], thread;
+    for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, start_threads, NULL) == 0);
+    for (int i = 0; i < 2000; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            if (pthread_create(&thread, NULL, allocate_once, (void*)100) != 0) _exit(2);
+            _exit(pthread_join(thread, NULL));
+        }
+        CHECK_CHILD(child);
+    }
+    done = true;
+    for (int i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+#endif
 
 static void* fork_from_here(void* argument) {
     (void)argument;

@@ -143,7 +143,7 @@ TEST(a_thread_that_only_frees_gives_everything_back) {
     static struct lane lane;
     struct random random = {8};
     pthread_t consumer = start(only_free, &lane);
-    for (unsigned i = 0; i < PASSED_ON; i++) put(&lane, i, pack(random_size(&random, 400), i));
+    for (unsigned i = 0; i < PASSED_ON; i++) put(&lane, i, pack(random_size(&random, 4000), i));
     finish(consumer);
     CHECK_WITH(SUBJECT_API || resident_bytes() < 96u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
