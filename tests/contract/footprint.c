@@ -87,6 +87,37 @@ TEST(a_burst_in_a_thread_that_ends_is_given_back) {
     CHECK_WITH(resident_bytes() < before + 32u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
+struct lender {
+    size_t size;
+    struct link* list;
+};
+
+static void* lend(void* argument) {
+    struct lender* lender = argument;
+    lender->list = burst(128u * MIB, lender->size);
+    return NULL;
+}
+
+// All blocks of a thread are freed by another after it has ended.
+static void check_legacy_is_given_back(size_t size) {
+    struct lender lender = {.size = size};
+    size_t before = resident_bytes();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, lend, &lender) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    release(lender.list);
+    idle(3000);
+    size_t after = resident_bytes();
+    CHECK_WITH(after < before + 32u * MIB, "blocks of %zu: %zu KiB", size, after / KIB);
+}
+
+TEST(small_blocks_of_a_thread_that_ended_are_given_back) {
+    check_legacy_is_given_back(100);
+}
+TEST(medium_blocks_of_a_thread_that_ended_are_given_back) {
+    check_legacy_is_given_back(9000);
+}
+
 // Without another call: this is what the keeper is for. In `auto` it starts when a second thread
 // allocates.
 TEST(a_program_that_only_sleeps_gets_smaller) {
