@@ -25,7 +25,7 @@ trap 'rm -f "$log"' EXIT
 if [ ! -f "$build/CMakeCache.txt" ]; then cmake -S . -B "$build" -G Ninja >"$log" 2>&1 || { cat "$log"; exit 1; }; fi
 cmake --build "$build" >"$log" 2>&1 || { cat "$log"; exit 1; }
 
-jobs=$(nproc)
+jobs=$(($(nproc) + 1)) # some tests sleep
 ctest --test-dir "$build" -V -j "$jobs" "${selection[@]}" >"$log" 2>&1
 status=$?
 
