@@ -160,6 +160,8 @@ struct Session<'a> {
     empty_pairs: Histogram,
     clock_code: u32,
     interruptions_known: bool,
+    /// For each allocator, the most calls of a run that returned no memory, and the row of the first.
+    refused: Vec<(u64, u64)>,
 }
 
 impl<'a> Session<'a> {
@@ -175,6 +177,7 @@ impl<'a> Session<'a> {
             empty_pairs: growing(),
             clock_code: 0,
             interruptions_known: true,
+            refused: vec![(0, 0); request.allocators.len()],
         })
     }
 
@@ -239,6 +242,9 @@ impl<'a> Session<'a> {
             Err(failure) => return Ok(Err(failure)),
         };
         self.calibrate();
+        let control = self.results.control();
+        let refused = (control.refused.load(Relaxed), control.first_refused.load(Relaxed));
+        self.refused[index] = self.refused[index].max(refused);
         let raw = (keep != Keep::None).then(|| format!("run-{}-{number}.parquet", allocator.name));
         let measured = Measured {
             plan: &self.compiled.plan,
@@ -318,6 +324,15 @@ impl<'a> Session<'a> {
         }
         if !self.interruptions_known {
             notes.push("This kernel or C library does not tell whether a call was interrupted.".to_owned());
+        }
+        for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
+            if *calls > 0 {
+                notes.push(format!(
+                    "{} returned NULL from {calls} calls of a run, first at row {row}; its numbers are of a program that \
+                     does without those blocks.",
+                    allocator.name
+                ));
+            }
         }
         if verify {
             notes.push(
