@@ -124,13 +124,25 @@ pub fn trustworthy() -> bool {
     ["constant_tsc", "nonstop_tsc", "rdtscp"].iter().all(|flag| flags.split(' ').any(|word| word == *flag))
 }
 
-/// Ticks of `C` in a nanosecond, measured against CLOCK_MONOTONIC for 10 ms. Good to about 1e-4, which serves the
+/// Ticks of `C` in a nanosecond, measured against CLOCK_MONOTONIC for 10 ms. Good to about 1e-5, which serves the
 /// player's thresholds and waits; results are converted by replay, which measures longer.
 pub fn ticks_per_ns<C: Clock>() -> f64 {
-    let (ns, ticks) = (crate::own::monotonic_ns(), C::now());
-    while crate::own::monotonic_ns() < ns + 10_000_000 {
+    let first = pair::<C>();
+    while crate::own::monotonic_ns() < first.1 + 10_000_000 {
         std::hint::spin_loop();
     }
-    let (ns, ticks) = (crate::own::monotonic_ns() - ns, C::now().wrapping_sub(ticks));
-    ticks as f64 / ns as f64
+    let last = pair::<C>();
+    last.0.wrapping_sub(first.0) as f64 / (last.1 - first.1) as f64
+}
+
+/// Ticks of `C` and CLOCK_MONOTONIC (ns) at one moment: of some tries, the one in which the two readings were closest,
+/// since the thread may be preempted between them.
+pub fn pair<C: Clock>() -> (u64, u64) {
+    let tries = (0..50).map(|_| {
+        let before = C::begin();
+        let ns = crate::own::monotonic_ns();
+        let width = C::end().saturating_sub(before);
+        (width, before + width / 2, ns)
+    });
+    tries.min_by_key(|&(width, ..)| width).map_or((0, 0), |(_, ticks, ns)| (ticks, ns))
 }

@@ -89,8 +89,9 @@ fn run<C: Clock + 'static>(
     results: &'static Results,
 ) -> Result<(), String> {
     let control = results.control();
-    control.prepare_ticks.store(C::now(), Relaxed);
-    control.prepare_ns.store(own::monotonic_ns(), Relaxed);
+    let (ticks, ns) = clock::pair::<C>();
+    control.prepare_ticks.store(ticks, Relaxed);
+    control.prepare_ns.store(ns, Relaxed);
     let locked = plan.memory().lock() & results.memory().lock();
     control.locked.store(if locked { 1 } else { 2 }, Relaxed);
     control.clock.store(C::CODE, Relaxed);
@@ -161,9 +162,9 @@ fn perform_all<C: Clock + 'static>(
     GATE.wait_for_parked(beforehand);
     control.baseline_bytes.store(own::anonymous_resident(), Relaxed);
     let table = initialised(name)?;
-    let origin = C::now();
+    let (origin, ns) = clock::pair::<C>();
     control.start_ticks.store(origin, Relaxed);
-    control.start_ns.store(own::monotonic_ns(), Relaxed);
+    control.start_ns.store(ns, Relaxed);
     control.set_state(State::Running);
     GATE.open(table, origin);
     for part in &order[beforehand..] {
@@ -171,8 +172,9 @@ fn perform_all<C: Clock + 'static>(
         started.push(threads::start::<C>(**part, &GATE)?);
     }
     started.into_iter().for_each(threads::join);
-    control.end_ticks.store(C::now(), Relaxed);
-    control.end_ns.store(own::monotonic_ns(), Relaxed);
+    let (ticks, ns) = clock::pair::<C>();
+    control.end_ticks.store(ticks, Relaxed);
+    control.end_ns.store(ns, Relaxed);
     control.end_bytes.store(own::anonymous_resident(), Relaxed);
     if let Some(teardown) = table.teardown {
         // SAFETY: the table's own rule: after all threads.

@@ -1,0 +1,308 @@
+//! The player from end to end: journals replayed on real allocators, and on one with faults to order.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use keel_allocators::Kind;
+use keel_journal::Op;
+use keel_plan::{CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN};
+use keel_replay::{Error, Options, Pace, Progress, Touch};
+use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use support::{Bench, Story, allocator, failure, floor, library, mallocs, system, with_environment};
+
+/// Every kind of operation on six threads, a third of the blocks freed by a thread other than their maker.
+fn lively() -> Story {
+    let mut story = Story::default();
+    let mut live = Vec::new();
+    let mut random = 1u64;
+    for step in 0..30_000u64 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (thread, size) = ((random >> 33) as u32 % 6, (random >> 40) % 3000 + 1);
+        match (random >> 20) % 10 {
+            0..=3 => live.push((thread, story.malloc(thread, size))),
+            4 => live.push((thread, story.push(thread, Op::Calloc, size, 0))),
+            5 => live.push((thread, story.push(thread, Op::Aligned, size, 0))),
+            _ if live.is_empty() => {}
+            what => {
+                let index = (random >> 8) as usize % live.len();
+                let (maker, object) = live.swap_remove(index);
+                let user = if step % 3 == 0 { thread } else { maker };
+                if what == 6 {
+                    live.push((user, story.push(user, Op::Realloc, size, object)));
+                } else {
+                    story.free(user, object);
+                }
+            }
+        }
+    }
+    story
+}
+
+#[test]
+fn every_operation_is_measured_once_on_every_allocator() {
+    let mut bench = Bench::new();
+    bench.options.runs = 3;
+    let story = lively();
+    let outcome = bench.compare(&story, vec![system(), floor()]).unwrap();
+    let comparison = outcome.comparison;
+    for result in &comparison.allocators {
+        assert_eq!(failure(result), "no failure");
+        assert_eq!(result.runs.len(), 3);
+        for run in &result.runs {
+            let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
+            assert_eq!(counted, story.rows());
+            for (operation, count) in &comparison.journal.operations {
+                assert_eq!(run.latency[operation].0.len(), *count, "{operation}");
+            }
+            assert!(run.elapsed_ns > 0 && run.cpu_ns > 0 && !run.memory.is_empty());
+        }
+        // The rows of one run are kept, and only of one.
+        let kept: Vec<_> = result.runs.iter().filter_map(|run| run.raw.as_ref()).collect();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(RunReader::open(&bench.results().join(kept[0])).unwrap().rows(), story.rows());
+    }
+    let mut operations = OperationReader::open(&bench.results().join(OPERATIONS_FILE)).unwrap();
+    assert_eq!(operations.next_rows().unwrap().unwrap().op.len() as u64, story.rows());
+    assert!(comparison.clock.empty_pair.0.len() > 1000 && comparison.clock.ticks_per_ns > 0.0);
+    assert!(comparison.allocators[0].version.starts_with("glibc"), "{}", comparison.allocators[0].version);
+    let positions: Vec<u32> =
+        comparison.allocators.iter().flat_map(|result| result.runs.iter().map(|run| run.position)).collect();
+    assert!((0..6).all(|position| positions.contains(&position)), "{positions:?}");
+}
+
+#[test]
+fn live_bytes_over_time_end_where_the_journal_ends() {
+    let run = Bench::new().run(&mallocs(20_000, 1000), system());
+    assert_eq!(run.memory.last().unwrap().live, 20_000_000);
+    assert!(run.peak_rss_bytes >= 20_000_000 && run.peak_rss_bytes < 40_000_000, "{}", run.peak_rss_bytes);
+    // The floor's memory is shared and the player's own is subtracted.
+    let floor = Bench::new().run(&mallocs(20_000, 1000), floor());
+    assert!(floor.peak_rss_bytes < 1_000_000, "{}", floor.peak_rss_bytes);
+}
+
+#[test]
+fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
+    // A relay: each block is made by one thread and freed by the next, through 40 threads, 300 times over.
+    let mut story = Story::default();
+    let mut object = story.malloc(0, 64);
+    for step in 1..12_000u32 {
+        story.free(step % 40, object);
+        object = story.malloc(step % 40, 64);
+    }
+    let bench = Bench::new();
+    let outcome = bench.compare(&story, vec![system()]).unwrap();
+    let result = &outcome.comparison.allocators[0];
+    assert_eq!(failure(result), "no failure");
+    assert!(result.runs[0].waited_ns > 0);
+    assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("40 threads were alive at once")));
+}
+
+#[test]
+fn threads_that_come_and_go_by_the_hundred_are_started_as_others_end() {
+    let mut story = Story::default();
+    for thread in 0..700 {
+        let object = story.malloc(thread, 100);
+        story.free(thread, object);
+    }
+    let run = Bench::new().run(&story, system());
+    assert_eq!(run.latency["malloc"].0.len(), 700);
+}
+
+#[test]
+fn touching_writes_each_page_and_no_more() {
+    // Mappings of 64 pages of their own, so that every first touch of a page is exactly one fault.
+    let (blocks, pages) = (200, 64);
+    let bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let faults = |touch: Touch, touch_timed: bool| {
+        let mut bench = Bench::new();
+        bench.options = Options { touch, touch_timed, ..bench.options };
+        with_environment(&[("KEEL_FIXTURE", "map")], || {
+            bench.run(&mallocs(blocks, pages * 4096), fixture.clone())
+        })
+    };
+    let near = |faults: u64, expected: u64| (expected..expected + 150).contains(&faults);
+    assert!(near(faults(Touch::None, true).minor_faults, 0));
+    assert!(near(faults(Touch::FirstByte, true).minor_faults, blocks));
+    let inside = faults(Touch::Page, true);
+    assert!(near(inside.minor_faults, blocks * pages), "{}", inside.minor_faults);
+    assert!(near(faults(Touch::All, true).minor_faults, blocks * pages));
+    // Untimed, the faults are the same but fall outside of the calls.
+    let outside = faults(Touch::Page, false);
+    assert!(near(outside.minor_faults, blocks * pages), "{}", outside.minor_faults);
+    assert!(outside.inside_ns["malloc"] < inside.inside_ns["malloc"]);
+    assert!(
+        inside.outliers.iter().all(|slow| u32::from(slow.cause) & CAUSE_FAULT != 0),
+        "{:?}",
+        inside.outliers
+    );
+}
+
+#[test]
+fn the_allocator_sees_the_journals_calls_and_nothing_else() {
+    let bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let path = bench.folder.path().join("counts");
+    let story = lively();
+    with_environment(&[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())], || bench.run(&story, fixture));
+    let count = |op| story.source.events.iter().filter(|event| event.op == op).count() as u64;
+    let expected = [Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned].map(count);
+    let seen = counts(&path);
+    assert_eq!(seen[..5], expected);
+    assert_eq!(seen[5..], [6, 6], "each thread came and went once");
+}
+
+#[test]
+fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
+    // What the process itself needs to start is the same whatever the journal, so of two journals the difference counts.
+    let bench = Bench::new();
+    let preload = allocator("preload", Kind::Preload, Some(library(bench.folder.path(), "preload")));
+    let path = bench.folder.path().join("counts");
+    let counts_of = |rows: u64| {
+        with_environment(&[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())], || {
+            bench.run(&mallocs(rows, 40), preload.clone());
+        });
+        counts(&path)
+    };
+    let (few, many) = (counts_of(1_000), counts_of(21_000));
+    let difference: Vec<u64> = many.iter().zip(&few).map(|(many, few)| many - few).collect();
+    assert_eq!(difference, [20_000, 0, 0, 0, 0]);
+}
+
+fn counts(path: &std::path::Path) -> Vec<u64> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
+    let mut bench = Bench::new();
+    bench.options.patience = Duration::from_secs(1);
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let story = mallocs(5_000, 32);
+    for (order, said) in [
+        ("crash:700", "it crashed with SIGSEGV after about"),
+        ("hang:700", "it hung: no operation was completed for 1 s"),
+        ("refuse:700", "it returned NULL from 4301 of 5000 calls, first at row 699"),
+    ] {
+        let outcome = with_environment(&[("KEEL_FIXTURE", order)], || {
+            bench.compare(&story, vec![fixture.clone(), system()]).unwrap()
+        });
+        let [broken, sound] = &outcome.comparison.allocators[..] else { panic!("two allocators") };
+        assert!(failure(broken).contains(said), "{order}: {}", failure(broken));
+        assert!(broken.runs.is_empty() && sound.runs.len() == 1 && sound.failure.is_none());
+        std::fs::remove_dir_all(bench.results()).unwrap();
+    }
+    let missing = allocator("missing", Kind::Peer, Some("/nowhere/missing.so".into()));
+    let outcome = bench.compare(&story, vec![missing, system()]).unwrap();
+    assert!(failure(&outcome.comparison.allocators[0]).contains("cannot be loaded"));
+}
+
+#[test]
+fn a_few_refused_calls_are_noted_and_the_rest_counts() {
+    let bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let outcome = with_environment(&[("KEEL_FIXTURE", "refuse:4999")], || {
+        bench.compare(&mallocs(5_000, 32), vec![fixture]).unwrap()
+    });
+    assert_eq!(outcome.comparison.allocators[0].runs.len(), 1);
+    let note = "fixture returned NULL from 2 calls of a run, first at row 4998";
+    assert!(
+        outcome.comparison.notes.iter().any(|one| one.starts_with(note)),
+        "{:?}",
+        outcome.comparison.notes
+    );
+}
+
+#[test]
+fn verification_finds_overlapping_blocks_and_passes_sound_ones() {
+    let mut bench = Bench::new();
+    bench.options.verify = true;
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let outcome = bench.compare(&lively(), vec![fixture.clone(), system(), floor()]).unwrap();
+    for result in &outcome.comparison.allocators {
+        assert_eq!(failure(result), "no failure", "{}", result.name);
+    }
+    std::fs::remove_dir_all(bench.results()).unwrap();
+    let mut story = Story::default();
+    let objects: Vec<u64> = (0..1000).map(|_| story.malloc(0, 100)).collect();
+    story.free(0, objects[498]);
+    let outcome = with_environment(&[("KEEL_FIXTURE", "overlap:500")], || {
+        bench.compare(&story, vec![fixture]).unwrap()
+    });
+    let said = failure(&outcome.comparison.allocators[0]);
+    assert_eq!(said, "1 blocks did not hold what was written into them, first at row 1000");
+}
+
+#[test]
+fn a_call_that_sleeps_is_seen_as_interrupted() {
+    let bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let mut bench = Bench { folder: bench.folder, ..Bench::new() };
+    bench.options.touch = Touch::None;
+    let run = with_environment(&[("KEEL_FIXTURE", "sleep:500")], || bench.run(&mallocs(10_000, 32), fixture));
+    // 20 calls slept for 2 ms: the 20 worst, unless the machine itself stops for longer.
+    let slept = run.outliers.iter().filter(|slow| slow.row % 500 == 499).collect::<Vec<_>>();
+    assert!(slept.len() >= 10, "{}", slept.len());
+    let told = CAUSE_INTERRUPTED | CAUSE_INTERRUPTED_UNKNOWN;
+    assert!(slept.iter().all(|slow| u32::from(slow.cause) & told != 0), "{slept:?}");
+}
+
+#[test]
+fn at_the_recorded_pace_operations_are_due_when_they_were() {
+    let mut bench = Bench::new();
+    bench.options.pace = Pace::Times(1.0);
+    let mut story = mallocs(400, 64);
+    for (row, event) in story.source.events.iter_mut().enumerate() {
+        event.time = row as u64 * 500_000;
+        event.begin = event.time;
+    }
+    let outcome = bench.compare(&story, vec![system()]).unwrap();
+    let run = &outcome.comparison.allocators[0].runs[0];
+    assert!(run.elapsed_ns >= 199_000_000, "{}", run.elapsed_ns);
+    assert_eq!(run.lateness.as_ref().unwrap().0.len(), 400);
+    let mut rows = RunReader::open(&bench.results().join(run.raw.as_ref().unwrap())).unwrap();
+    let rows = rows.next_rows().unwrap().unwrap();
+    // Never early (but for the rounding of ticks), however late on a busy machine.
+    assert!(rows.start.iter().enumerate().all(|(row, &start)| start + 50_000 >= row as u64 * 500_000));
+}
+
+#[test]
+fn in_series_all_runs_on_one_thread_in_the_order_of_the_journal() {
+    let mut bench = Bench::new();
+    bench.options.serial = true;
+    let story = lively();
+    let outcome = bench.compare(&story, vec![system()]).unwrap();
+    let run = &outcome.comparison.allocators[0].runs[0];
+    assert_eq!(run.waited_ns, 0);
+    let mut rows = RunReader::open(&bench.results().join(run.raw.as_ref().unwrap())).unwrap();
+    assert!(rows.next_rows().unwrap().unwrap().start.is_sorted());
+}
+
+#[test]
+fn stopping_keeps_the_runs_that_are_done_and_otherwise_leaves_nothing() {
+    let bench = Bench::new();
+    let story = mallocs(1_000, 32);
+    bench.stop.store(true, Relaxed);
+    let error = bench.compare(&story, vec![system()]).unwrap_err();
+    assert!(matches!(error, Error::Stopped));
+    assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 0);
+
+    let mut bench = Bench::new();
+    bench.options.runs = 4;
+    let outcome = bench.compare_watched(&story, vec![system()], &mut |progress| {
+        if matches!(progress, Progress::Begins { position: 2, .. }) {
+            bench.stop.store(true, Relaxed);
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.stopped);
+    assert_eq!(outcome.comparison.allocators[0].runs.len(), 2);
+    assert!(
+        outcome.comparison.notes[0].starts_with("Stopped early: 2 runs"),
+        "{:?}",
+        outcome.comparison.notes
+    );
+    assert_eq!(std::fs::read_dir(bench.folder.path()).unwrap().count(), 1);
+}

@@ -1,0 +1,146 @@
+//! Journals in a few words, allocators with faults to order, and a comparison of both in one call.
+
+use keel_allocators::{Allocator, Kind};
+use keel_journal::{Event, Op};
+use keel_replay::{Error, Options, Outcome, Progress, Request, Sourced};
+use keel_results::{AllocatorResult, Run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// A journal under construction: an event every microsecond.
+#[derive(Default)]
+pub struct Story {
+    pub source: Sourced,
+    objects: u64,
+}
+
+impl Story {
+    pub fn push(&mut self, thread: u32, op: Op, size: u64, released: u64) -> u64 {
+        let time = self.source.events.len() as u64 * 1000;
+        let created = if op.creates() { self.objects + 1 } else { 0 };
+        self.objects += u64::from(op.creates());
+        let align = if op == Op::Aligned { 256 } else { 0 };
+        let event = Event { time, begin: time, thread, op, size, align, created, released, frame: 0 };
+        self.source.events.push(event);
+        created
+    }
+
+    pub fn malloc(&mut self, thread: u32, size: u64) -> u64 {
+        self.push(thread, Op::Malloc, size, 0)
+    }
+
+    pub fn free(&mut self, thread: u32, object: u64) {
+        self.push(thread, Op::Free, 0, object);
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.source.events.len() as u64
+    }
+}
+
+/// `count` mallocs of `size` bytes by one thread, none of them freed.
+pub fn mallocs(count: u64, size: u64) -> Story {
+    let mut story = Story::default();
+    for _ in 0..count {
+        story.malloc(0, size);
+    }
+    story
+}
+
+/// A library made from one of the C files beside this; built once for each test, into its folder.
+pub fn library(folder: &Path, source: &str) -> PathBuf {
+    let output = folder.join(format!("lib{source}.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{source}.c"));
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status = Command::new(compiler)
+        .args(["-O1", "-fPIC", "-shared", "-fno-builtin", "-o"])
+        .args([&output, &source])
+        .status()
+        .expect("a C compiler is there");
+    assert!(status.success(), "the fixture compiles");
+    output
+}
+
+pub fn allocator(name: &str, kind: Kind, file: Option<PathBuf>) -> Allocator {
+    Allocator { name: name.to_owned(), kind, file, unavailable: None }
+}
+
+pub fn system() -> Allocator {
+    allocator("system", Kind::System, None)
+}
+
+pub fn floor() -> Allocator {
+    allocator("null", Kind::Floor, None)
+}
+
+/// A folder for a test, and how it compares.
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+    pub options: Options,
+    pub stop: AtomicBool,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let options = Options { runs: 1, ..Options::default() };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Bench { folder, options, stop: AtomicBool::new(false) }
+    }
+
+    pub fn results(&self) -> PathBuf {
+        self.folder.path().join("results")
+    }
+
+    pub fn compare(&self, story: &Story, allocators: Vec<Allocator>) -> Result<Outcome, Error> {
+        self.compare_watched(story, allocators, &mut |_| {})
+    }
+
+    pub fn compare_watched(
+        &self,
+        story: &Story,
+        allocators: Vec<Allocator>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, Error> {
+        let request = Request {
+            source: &story.source,
+            name: "story".to_owned(),
+            allocators,
+            options: self.options.clone(),
+            player: env!("CARGO_BIN_EXE_keel-player").into(),
+            folder: self.results(),
+            command: Vec::new(),
+            stop: &self.stop,
+        };
+        keel_replay::compare(&request, progress)
+    }
+
+    /// The only run of a comparison with one allocator, which must have succeeded.
+    pub fn run(&self, story: &Story, allocator: Allocator) -> Run {
+        let outcome = self.compare(story, vec![allocator]).expect("a comparison");
+        let result = &outcome.comparison.allocators[0];
+        assert_eq!(result.failure, None);
+        std::fs::remove_dir_all(self.results()).expect("the results are there");
+        result.runs[0].clone()
+    }
+}
+
+/// Environment of the players is this process's, so tests that set it must not run at the same time.
+pub fn with_environment<T>(settings: &[(&str, &str)], body: impl FnOnce() -> T) -> T {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (name, value) in settings {
+        // SAFETY: only tests that hold the lock read or write the environment of this process while others run.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let result = body();
+    for (name, _) in settings {
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(name) };
+    }
+    result
+}
+
+pub fn failure(result: &AllocatorResult) -> &str {
+    result.failure.as_deref().unwrap_or("no failure")
+}
