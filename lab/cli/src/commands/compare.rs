@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use keel_allocators::{Allocator, FLOOR, Places};
+use keel_journal::Reader;
 use keel_replay::{Keep, Options, Outcome, Pace, Progress, Request, Touch};
 use keel_results::RESULTS_FILE;
 use std::path::{Path, PathBuf};
@@ -79,13 +80,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let journal = keel_journal::Reader::open(&arguments.journal)?;
+    let journal = Journal::open(&arguments.journal)?;
     let folder = result_folder(&arguments)?;
     let options = options(&arguments);
     let verify = options.verify;
     let bars = Bars::new(with_floor(&allocators), &options);
     let request = Request {
-        source: &journal,
+        source: &journal.reader,
         name: file_name(&arguments.journal),
         allocators: with_floor(&allocators),
         options,
@@ -107,6 +108,41 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     bars.bar.finish_and_clear();
     print(&arguments, &outcome, &folder)?;
     Ok(exit_code(&outcome, verify))
+}
+
+/// An open journal; a text journal is imported on the fly into a file that goes with this.
+struct Journal {
+    reader: Reader,
+    imported: Option<PathBuf>,
+}
+
+impl Journal {
+    fn open(path: &Path) -> Result<Journal> {
+        match Reader::open(path) {
+            Ok(reader) => Ok(Journal { reader, imported: None }),
+            Err(keel_journal::Error::NotParquet { .. }) => Journal::import(path),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn import(path: &Path) -> Result<Journal> {
+        let imported =
+            std::env::temp_dir().join(format!("keel-compare-{}.journal.parquet", std::process::id()));
+        let options = keel_import::Options { zstd_level: 1, ..keel_import::Options::default() };
+        eprintln!("{} is no Keel journal: reading it as a text journal", path.display());
+        keel_import::import(&[path.to_path_buf()], &imported, &options, &mut |_| {})?;
+        let reader = Reader::open(&imported)?;
+        Ok(Journal { reader, imported: Some(imported) })
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Some(path) = &self.imported {
+            // A file in the folder for temporary files; what cannot be removed is removed by the system some day.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Where the allocators lie.
