@@ -62,15 +62,20 @@ static void slices_give(struct window* window, unsigned index, uint64_t mask) {
     superblock_file(window, index, before, before | mask);
 }
 
-// Tries to take `slices` from this superblock, of touched slices only if `warm`; *tries is what is left of the
-// caller's compare-and-swaps.
-static struct run superblock_take(struct window* window, unsigned index, unsigned slices, bool warm,
+static uint64_t eligible_slices(struct superblock* superblock, uint64_t free, enum run_wish wish) {
+    if (wish == RUN_ANY) return free;
+    uint64_t touched = atomic_get(&superblock->touched);
+    return wish == RUN_WARM ? free & touched : free & ~touched;
+}
+
+// Tries to take `slices` that are all as wished from this superblock; *tries is what is left of the caller's
+// compare-and-swaps.
+static struct run superblock_take(struct window* window, unsigned index, unsigned slices, enum run_wish wish,
                                   unsigned* tries) {
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
     while (*tries > 0) {
-        uint64_t eligible = warm ? free & atomic_get(&superblock->touched) : free;
-        uint64_t starts = bit_runs(eligible, slices);
+        uint64_t starts = bit_runs(eligible_slices(superblock, free, wish), slices);
         if (starts == 0) break;
         unsigned first = bit_lowest(starts);
         uint64_t mask = bit_range(first, slices);
@@ -89,7 +94,7 @@ static struct run dirty_take(struct window* window, unsigned slices, unsigned* t
     for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
         index = superblock_set_next(&window->dirty, index);
         if (index == WINDOW_SUPERBLOCKS) break;
-        struct run run = superblock_take(window, index, slices, true, tries);
+        struct run run = superblock_take(window, index, slices, RUN_WARM, tries);
         if (run.start != NULL) return run;
         index++;
     }
@@ -97,13 +102,13 @@ static struct run dirty_take(struct window* window, unsigned slices, unsigned* t
 }
 
 // Looks through the superblocks filed under `bucket`; those that turn out not to belong there are unfiled.
-static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices,
+static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices, enum run_wish wish,
                               unsigned* tries) {
     unsigned index = 0;
     for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
         index = superblock_set_next(&window->by_run[bucket], index);
         if (index == WINDOW_SUPERBLOCKS) break;
-        struct run run = superblock_take(window, index, slices, false, tries);
+        struct run run = superblock_take(window, index, slices, wish, tries);
         if (run.start != NULL) return run;
         uint64_t free = atomic_get(&window->superblocks[index].free);
         if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
@@ -112,23 +117,24 @@ static struct run bucket_take(struct window* window, unsigned bucket, unsigned s
     return run_none;
 }
 
-static struct run window_take(struct window* window, unsigned slices, unsigned* tries) {
+static struct run window_take(struct window* window, unsigned slices, enum run_wish wish, unsigned* tries) {
     unsigned bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
-    struct run run = dirty_take(window, slices, tries);
-    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, tries); // some runs there may be
-    if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, tries);
+    struct run run = wish == RUN_COLD ? bucket_take(window, bucket, slices, RUN_COLD, tries)
+                                      : dirty_take(window, slices, tries);
+    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, RUN_ANY, tries); // some runs there may be
+    if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, RUN_ANY, tries);
     if (run.start == NULL && *tries > 0 && bucket < RUN_BUCKETS - 1) {
-        run = bucket_take(window, RUN_BUCKETS - 1, slices, tries);
+        run = bucket_take(window, RUN_BUCKETS - 1, slices, RUN_ANY, tries);
     }
     return run;
 }
 
-static struct run narrow_allocate(unsigned slices) {
+static struct run narrow_allocate(unsigned slices, enum run_wish wish) {
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         if (window == NULL) continue;
         unsigned tries = RUN_TRIES;
-        struct run run = window_take(window, slices, &tries);
+        struct run run = window_take(window, slices, wish, &tries);
         count_work(WORK_RUN_TRIES, RUN_TRIES - tries);
         if (run.start != NULL) {
             if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
@@ -184,11 +190,11 @@ static struct run wide_allocate(unsigned slices) {
     return run_none;
 }
 
-struct run run_allocate(unsigned slices) {
+static struct run allocate(unsigned slices, enum run_wish wish) {
     unsigned superblocks = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
     // Three rounds: the first without growing; a new window may in theory be emptied by others before we look.
     for (unsigned round = 0; round < 3; round++) {
-        struct run run = superblocks > 1 ? wide_allocate(slices) : narrow_allocate(slices);
+        struct run run = superblocks > 1 ? wide_allocate(slices) : narrow_allocate(slices, wish);
         if (run.start != NULL) {
             count_event(EVENT_RUN_ALLOCATED, 1);
             return run;
@@ -197,6 +203,9 @@ struct run run_allocate(unsigned slices) {
     }
     return run_none;
 }
+
+struct run run_allocate(unsigned slices) { return allocate(slices, RUN_WARM); }
+struct run run_allocate_narrow(unsigned slices, enum run_wish wish) { return allocate(slices, wish); }
 
 // Gives slices back without accounting a run: parts of one, or the whole.
 static void slices_release(char* start, unsigned slices) {

@@ -21,6 +21,13 @@ struct run {
     bool warm;   // all of it has been touched: using it takes no page fault
 };
 
+// Which slices are preferred. Warm ones cost neither a page fault nor further memory: right for what will be used
+// soon and wholly. Cold ones occupy only what is touched of them: right for what may never be filled.
+enum run_wish { RUN_WARM, RUN_COLD, RUN_ANY };
+
+// As run_allocate for slices <= RUN_NARROW, by wish.
+struct run run_allocate_narrow(unsigned slices, enum run_wish wish);
+
 // `slices` in 1..RUN_SLICES_MAX. Above 64 the run consists of whole superblocks but for its last slices.
 struct run run_allocate(unsigned slices);
 

@@ -39,6 +39,7 @@ void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
     page->list = PAGE_UNLISTED;
+    if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
     atomic_set(&page->owner, (uintptr_t)heap | PAGE_FULL);
 }
 
@@ -62,12 +63,13 @@ static bool empty_put(struct heap* heap, char* start) {
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
     unsigned slices = page_slices(size_class);
+    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH;
     char* start = slices == 1 ? empty_take(heap) : NULL;
     *from_arena = start == NULL;
     if (start == NULL) {
-        struct run run = run_allocate(slices);
+        struct run run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
         if (run.start == NULL) return NULL;
-        if (!run.warm) count_event(EVENT_RESERVE_MISS, 1);
+        if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
         start = run.start;
     }
     struct page* page = page_begin(start, size_class, (uintptr_t)heap);

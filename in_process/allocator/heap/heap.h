@@ -20,6 +20,9 @@
 
 #define HEAP_EMPTY_MAX 8u
 #define HEAP_BATCHES 16u
+// A page on warm memory occupies all of it. So many pages of a class must have been filled before that is a small part
+// of what the class holds; until then its pages begin cold and occupy what is touched of them.
+#define HEAP_FILLED_ENOUGH 3u
 
 struct page_queue {
     struct page* first;
@@ -46,6 +49,7 @@ struct heap {
     struct block* bin[CLASS_COUNT];
     struct page* current[CLASS_COUNT];
     struct page_queue queue[CLASS_COUNT];
+    uint8_t filled[CLASS_COUNT]; // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
     atomic_word empty[HEAP_EMPTY_MAX]; // addresses; anyone may take one by exchange, only the owner puts
     unsigned empty_count;  // 0..HEAP_EMPTY_MAX; entries from here on are 0
     uint32_t batch_bytes;  // bytes in `batch`
