@@ -78,7 +78,8 @@ const loadOutliers = (index) => {
     const thread = reader.varints(new Uint32Array(length));
     const latency = reader.varints(new Float64Array(length));
     for (let at = 0; at < length; at += 1) latency[at] /= facts.clock.ticks_per_ns;
-    return { length, time, kind, size, thread, latency, cause: reader.raw(length) };
+    const slowestFirst = Uint32Array.from(latency.keys()).sort((a, b) => latency[b] - latency[a]);
+    return { length, time, kind, size, thread, latency, slowestFirst, cause: reader.raw(length) };
   });
 };
 

@@ -7,10 +7,8 @@ const rowOfLatency = (ns) => Math.log2(Math.max(ns, 1)) * facts.rows_per_octave;
 
 const panels = new Map();
 
-const panelTitle = (one, index) => {
-  const look = make("span", { class: "swatch" });
-  look.style.background = lookOf(index).colour;
-  return make("figcaption", {}, look, make("b", { text: one.name }),
+const panelTitle = (one) => {
+  return make("figcaption", {}, make("span", { class: "swatch" }), make("b", { text: one.name }),
     make("span", { class: "version", text: one.floor ? "no allocator: the floor of the instrument" : one.version }),
     make("span", { class: "stats" }));
 };
@@ -18,7 +16,7 @@ const panelTitle = (one, index) => {
 const makePanel = (index) => {
   const canvas = make("canvas", { tabindex: 0, role: "img", class: "density" });
   const over = make("canvas", { class: "over", "aria-hidden": "true" });
-  const title = panelTitle(facts.allocators[index], index);
+  const title = panelTitle(facts.allocators[index]);
   const figure = make("figure", { class: "panel" }, title, make("div", { class: "stack" }, canvas, over));
   const panel = { index, figure, title, canvas, over, tiles: null, outliers: null, grid: null, plot: null };
   listen(panel);
@@ -152,11 +150,30 @@ const markColour = (outliers, at) => {
   return css(shade(hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)), strength));
 };
 
+// More dots than this would cover what they stand on; the others are cells still, and answer when pointed at.
+const MOST_DOTS = 400;
+
+/** The slowest of the marks in view, slowest first. */
+const dotsOf = (panel) => {
+  if (panel.marks.length <= MOST_DOTS) {
+    return [...panel.marks].sort((a, b) => panel.outliers.latency[b] - panel.outliers.latency[a]);
+  }
+  const { outliers } = panel;
+  const kind = OPERATION_NAMES.indexOf(state.operation);
+  const dots = [];
+  for (const at of outliers.slowestFirst) {
+    if (outliers.kind[at] !== kind || outliers.time[at] < state.view.from || outliers.time[at] > state.view.to) continue;
+    dots.push(at);
+    if (dots.length === MOST_DOTS) break;
+  }
+  return dots;
+};
+
 const drawMarks = (context, panel) => {
-  const marks = visibleMarks(panel);
-  const radius = marks.length < 300 ? 2.6 : marks.length < 2000 ? 1.9 : 1.25;
-  panel.marks = marks;
-  for (const at of marks) {
+  panel.marks = visibleMarks(panel);
+  const dots = dotsOf(panel);
+  const radius = dots.length < 150 ? 2.6 : 2;
+  for (const at of dots) {
     const x = xOfTime(panel.plot, panel.outliers.time[at]);
     const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
     context.fillStyle = markColour(panel.outliers, at);
@@ -164,8 +181,7 @@ const drawMarks = (context, panel) => {
     context.arc(x, y, radius, 0, 7);
     context.fill();
   }
-  const worst = marks.reduce((a, b) => (a < 0 || panel.outliers.latency[b] > panel.outliers.latency[a] ? b : a), -1);
-  if (worst >= 0) labelWorst(context, panel, worst);
+  if (dots.length) labelWorst(context, panel, dots[0]);
 };
 
 const labelWorst = (context, panel, at) => {
@@ -187,6 +203,7 @@ const describe = (panel) => {
   const one = facts.allocators[panel.index];
   const summary = one.operations[state.operation];
   const stats = panel.title.querySelector(".stats");
+  panel.title.querySelector(".swatch").style.background = lookOf(panel.index).colour;
   if (!summary) {
     stats.textContent = `no ${state.operation}`;
     panel.canvas.setAttribute("aria-label", `${one.name}: no call of ${state.operation}`);

@@ -73,10 +73,10 @@ const drawFrameStrip = () => {
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (const share of [0.001, 0.01, 0.1, 1]) {
-    context.fillStyle = share === 1 ? ink().accent : ink().line;
+    context.fillStyle = share === 1 ? ink().text : ink().line;
     context.fillRect(plot.x, Math.round(yOf(share)), plot.width, 1);
     context.fillStyle = ink().soft;
-    context.fillText(percent(share), plot.x - 6, yOf(share));
+    context.fillText(share === 1 ? "budget" : `${share * 100} %`, plot.x - 6, yOf(share));
   }
   timeAxis(context, plot, state.view);
   const labels = shown().filter((index) => frameSums.has(index)).map((index) => traceFrames(context, plot, yOf, index));
@@ -113,7 +113,7 @@ const setUpFrames = () => {
   if (!facts.frame_count || !frameSums.size) return;
   byId("frames-section").hidden = false;
   byId("frames-note").textContent = `${count(facts.frame_count)} frames. How much of a frame's budget went into malloc, free and their kin, all threads ` +
-    "added up. The red line is the whole budget.";
+    "added up. The line at the top is the whole budget.";
   const rate = choice("Frame rate", BUDGETS.map(([hertz, label]) => [1e9 / hertz, label]), () => state.budget, (budget) => set({ budget }));
   byId("frames-toolbar").append(rate, toggle("Count interrupted calls", () => state.interrupted, (interrupted) => set({ interrupted })));
   watch(["budget", "interrupted", "shown", "view", "theme"], drawFrames);

@@ -91,7 +91,7 @@ const setUpNotes = () => {
   const calls = drawn.length ? drawn[0].calls : 0;
   byId("calls-note").textContent = facts.columns
     ? `All ${calls.toLocaleString("en-US")} calls of each allocator's median run are counted here, none sampled. Across: the moment in the program. ` +
-      "Up: how long the call took. Dots: single calls above p99.9. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan."
+      "Up: how long the call took. Dots: the slowest calls; each call above p99.9 tells its size, thread and cause when pointed at. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan."
     : "The raw rows of this comparison were not kept, so single calls cannot be drawn; the figures below are complete.";
   byId("percentiles-note").textContent = "Each step to the right is ten times rarer, up to the worst call of all. Lines are medians over runs, " +
     "shading their range. The dashed grey line is the floor: the same replay with no allocator at all.";

@@ -39,8 +39,7 @@ const drawCauses = async () => {
 
 const slowestTable = (loaded) => {
   const rows = loaded.flatMap(([index, outliers]) => {
-    const order = Array.from({ length: outliers.length }, (_, at) => at).sort((a, b) => outliers.latency[b] - outliers.latency[a]);
-    return order.slice(0, SLOWEST_SHOWN).map((at) => ({ index, outliers, at }));
+    return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({ index, outliers, at }));
   });
   rows.sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at]);
   const frames = frameMarks !== null;
