@@ -123,11 +123,13 @@ fn weigh(
     }
     criterion.rows.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
     criterion.best = lowest(&criterion.rows, resolution);
-    criterion.sentence = sentence(&criterion, contenders, runs);
+    let by_clock = criterion.best.len() > lowest(&criterion.rows, 0.0).len();
+    criterion.sentence = sentence(&criterion, contenders, runs, by_clock);
     criterion
 }
 
-fn sentence(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize) -> String {
+/// `by_clock`: some are among the best only because the clock cannot tell them from the best.
+fn sentence(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize, by_clock: bool) -> String {
     let name = |index: &usize| contenders[*index].name;
     let names: Vec<&str> = criterion.best.iter().map(name).collect();
     if criterion.rows.len() < 2 {
@@ -137,10 +139,13 @@ fn sentence(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize) ->
         return format!("{} is lowest in the only run; how far runs scatter is not known.", names[0]);
     }
     if names.len() == criterion.rows.len() {
-        return "No clear difference: the runs of all allocators overlap.".into();
+        let why =
+            if by_clock { "they are closer than the clock can tell" } else { "the runs of all overlap" };
+        return format!("No clear difference: {why}.");
     }
     if names.len() > 1 {
-        return format!("No clear difference between {}: their runs overlap.", words::list(&names));
+        let why = if by_clock { "they are closer than the clock can tell" } else { "their runs overlap" };
+        return format!("No clear difference between {}: {why}.", words::list(&names));
     }
     let (next, best) = (&criterion.rows[1], &criterion.rows[0]);
     let ratio = next.1.median / best.1.median.max(1e-9);

@@ -79,7 +79,7 @@ fn overlapping_runs_are_no_difference() {
         verdict.headline,
         "No clear difference between the best allocators in anything that was measured."
     );
-    assert_eq!(verdict.criteria[0].sentence, "No clear difference: the runs of all allocators overlap.");
+    assert_eq!(verdict.criteria[0].sentence, "No clear difference: the runs of all overlap.");
 }
 
 #[test]
@@ -89,6 +89,7 @@ fn a_difference_below_the_clock_is_none() {
     let verdict = verdict(&field, 5);
     let typical = verdict.criteria.iter().find(|criterion| criterion.id == "p50").unwrap();
     assert_eq!(typical.best, [1, 0], "22 and 22.4 ns are less than a tick of 0.5 ns apart");
+    assert_eq!(typical.sentence, "No clear difference: they are closer than the clock can tell.");
 }
 
 #[test]
@@ -137,6 +138,6 @@ fn interrupted_tails_are_told_and_weighed_without() {
         vec![keel_results::AllocatorResult { name: "keel".into(), runs: vec![run], ..Default::default() }];
     let verdict = judge(&comparison, &contenders(&field, &undisturbed, 5));
     assert!(verdict.cautions[0].starts_with("50 % of the calls above p99.9"), "{:?}", verdict.cautions);
-    let end = "Without them, p99.9: No clear difference: the runs of all allocators overlap.";
+    let end = "Without them, p99.9: No clear difference: the runs of all overlap.";
     assert!(verdict.cautions[0].ends_with(end), "{:?}", verdict.cautions);
 }
