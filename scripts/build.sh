@@ -16,10 +16,11 @@ cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build" >build/cmake.log 2
 cmake --build build/cmake --target libraries >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
 
 say "keel and its player (Rust)"
-cargo build --release --locked -p keel-cli -p keel-player
+cargo build --release --locked -p keel-cli -p keel-player -p keel-workloads -p keel-unify
 target=${CARGO_TARGET_DIR:-target}
 put "$target/release/keel" build/bin/keel
 put "$target/release/keel-player" build/lib/keel/keel-player
+put "$target/release/keel-workload" build/lib/keel/keel-workload
 
 say "the peers (Rust, from crates)"
 lab/peers/build.sh "$build/lib/keel/peers"

@@ -28,6 +28,7 @@ enum Command {
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
     Info(commands::info::Arguments),
+    Bench(commands::bench::BenchArguments),
 }
 
 fn main() -> ExitCode {
@@ -50,5 +51,6 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Export(arguments) => commands::export::run(arguments),
         Command::Import(arguments) => commands::import::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),
+        Command::Bench(arguments) => commands::bench::run(arguments),
     }
 }

@@ -1,0 +1,1 @@
+//! Holds the features of shared dependencies together; see its `Cargo.toml`.
