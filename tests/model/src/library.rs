@@ -41,8 +41,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads the library that `KEEL_LIBRARY` names, else `lib/libkeel.so` under `KEEL_PREFIX`, else of this repository's
-    /// `build/`.
+    /// Loads the library that `KEEL_LIBRARY` names, else `lib/libkeel.so` under `KEEL_PREFIX`, else the one in
+    /// this repository's `build/`.
     pub fn under_test() -> Result<Self, LibraryError> {
         if let Some(named) = std::env::var_os("KEEL_LIBRARY") {
             return Self::load(Path::new(&named));

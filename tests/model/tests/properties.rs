@@ -66,7 +66,7 @@ fn keeps_its_promises(slots: usize, operations: &[Operation]) -> Result<(), Test
 macro_rules! property {
     ($name:ident, $operation:expr, $slots:expr, $count:expr, $cases:expr) => {
         proptest! {
-            #![proptest_config(ProptestConfig { cases: cases($cases), max_shrink_iters: 5_000, fork: true, ..ProptestConfig::default() })]
+            #![proptest_config(config($cases))]
             #[test]
             fn $name(operations in proptest::collection::vec($operation, 1..$count)) {
                 keeps_its_promises($slots, &operations)?;
@@ -75,9 +75,11 @@ macro_rules! property {
     };
 }
 
-/// `PROPTEST_CASES` when it is given, else the number that fits into an everyday run.
-fn cases(everyday: u32) -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(everyday)
+/// As many cases as `PROPTEST_CASES` says, else the number that fits into an everyday run; in a child, so that a case that
+/// crashes is shrunk like any other.
+fn config(everyday: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(everyday);
+    ProptestConfig { cases, max_shrink_iters: 5_000, fork: true, ..ProptestConfig::default() }
 }
 
 property!(tiny_blocks, operation(TINY), TINY.slots, 600, 300);
