@@ -1,8 +1,8 @@
-// The only file that names <stdatomic.h>. Everything lock-free in Keel is written with these few verbs, so that a
-// test may replace this header by one that explores interleavings.
+// The only file that names <stdatomic.h>. Everything lock-free in Keel is written with these few
+// verbs, so that a test may replace this header by one that explores interleavings.
 //
-// The verbs say their ordering by name; the plain `load`/`store` are relaxed because that is what owner-written
-// fields want, and every stronger use must show itself at the call.
+// The verbs say their ordering by name; the plain `load`/`store` are relaxed because that is what
+// owner-written fields want, and every stronger use must show itself at the call.
 #ifndef KEEL_BASE_ATOMIC_H
 #define KEEL_BASE_ATOMIC_H
 
@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef _Atomic(uintptr_t) atomic_word;   // a pointer with flags, or a count
-typedef _Atomic(uint64_t) atomic_bits;    // 64 flags
-typedef _Atomic(int64_t) atomic_signed;   // a count that is moved both ways by several threads
-typedef _Atomic(uint32_t) atomic_state;   // a lock word or a small state
+typedef _Atomic(uintptr_t) atomic_word; // a pointer with flags, or a count
+typedef _Atomic(uint64_t) atomic_bits;  // 64 flags
+typedef _Atomic(int64_t) atomic_signed; // a count that is moved both ways by several threads
+typedef _Atomic(uint32_t) atomic_state; // a lock word or a small state
 
 _Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics carry no hidden lock");
 _Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
@@ -28,7 +28,8 @@ _Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
 #define atomic_swap(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define atomic_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define atomic_sub(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
-// Ordered among all ordered operations of all threads: what the "clear, then look again" protocols rest on.
+// Ordered among all ordered operations of all threads: what the "clear, then look again" protocols
+// rest on.
 #define atomic_or_ordered(p, v) atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define atomic_and_ordered(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
 

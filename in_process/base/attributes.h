@@ -12,8 +12,9 @@
 #define KEEL_ALIGNED(n) __attribute__((aligned(n)))
 #define KEEL_EXPORT __attribute__((visibility("default")))
 
-// One TLS word, at a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy allocation inside
-// malloc. Sound for LD_PRELOAD and static linking, and for dlopen as long as libc has 8 spare bytes of static TLS.
+// One TLS word, at a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy
+// allocation inside malloc. Sound for LD_PRELOAD and static linking, and for dlopen as long as libc
+// has 8 spare bytes of static TLS.
 #define KEEL_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
 #define KEEL_CACHE_LINE 64

@@ -7,24 +7,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-KEEL_INLINE bool is_power_of_two(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
+KEEL_INLINE bool is_power_of_two(size_t x) {
+    return x != 0 && (x & (x - 1)) == 0;
+}
 
 // `unit` is a power of two; the caller has made sure that `x + unit` does not overflow.
-KEEL_INLINE size_t round_up(size_t x, size_t unit) { return (x + unit - 1) & ~(unit - 1); }
-KEEL_INLINE size_t round_down(size_t x, size_t unit) { return x & ~(unit - 1); }
+KEEL_INLINE size_t round_up(size_t x, size_t unit) {
+    return (x + unit - 1) & ~(unit - 1);
+}
+KEEL_INLINE size_t round_down(size_t x, size_t unit) {
+    return x & ~(unit - 1);
+}
 
 // Index of the lowest / highest set bit; `x` is not 0.
-KEEL_INLINE unsigned bit_lowest(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-KEEL_INLINE unsigned bit_highest(uint64_t x) { return 63u - (unsigned)__builtin_clzll(x); }
-KEEL_INLINE unsigned bit_count(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+KEEL_INLINE unsigned bit_lowest(uint64_t x) {
+    return (unsigned)__builtin_ctzll(x);
+}
+KEEL_INLINE unsigned bit_highest(uint64_t x) {
+    return 63u - (unsigned)__builtin_clzll(x);
+}
+KEEL_INLINE unsigned bit_count(uint64_t x) {
+    return (unsigned)__builtin_popcountll(x);
+}
 
 // `count` ones from bit `first` on; 1 <= count <= 64 and first + count <= 64.
 KEEL_INLINE uint64_t bit_range(unsigned first, unsigned count) {
     return (~UINT64_C(0) >> (64 - count)) << first;
 }
 
-// Where runs of at least `count` ones begin: bit i of the result is set if bits i .. i+count-1 of `x` all are.
-// Doubling: at most 7 steps.
+// Where runs of at least `count` ones begin: bit i of the result is set if bits i .. i+count-1 of
+// `x` all are. Doubling: at most 7 steps.
 KEEL_INLINE uint64_t bit_runs(uint64_t x, unsigned count) {
     unsigned have = 1;
     while (have * 2 <= count) {

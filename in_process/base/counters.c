@@ -36,8 +36,8 @@ uint64_t work_bound(enum work work) {
 
 const char* work_name(enum work work) {
     static const char* const names[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = "carve_links",     [WORK_DRAIN_BATCHES] = "drain_batches",
-        [WORK_PAGE_PROBES] = "page_probes",     [WORK_RUN_TRIES] = "run_tries",
+        [WORK_CARVE_LINKS] = "carve_links",   [WORK_DRAIN_BATCHES] = "drain_batches",
+        [WORK_PAGE_PROBES] = "page_probes",   [WORK_RUN_TRIES] = "run_tries",
         [WORK_PURGE_SLICES] = "purge_slices",
     };
     return names[work];

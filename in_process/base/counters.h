@@ -1,30 +1,31 @@
 // Process-wide counts. Data low down; the report that reads them stands in api/.
 //
-// EVENTS are counted always: each lies on a path that costs far more than the addition. WORK is counted in
-// KEEL_COUNT builds only, and keeps the *largest* amount that one call did, which the tests hold against the bounds.
+// EVENTS are counted always: each lies on a path that costs far more than the addition. WORK is
+// counted in KEEL_COUNT builds only, and keeps the *largest* amount that one call did, which the
+// tests hold against the bounds.
 #ifndef KEEL_BASE_COUNTERS_H
 #define KEEL_BASE_COUNTERS_H
 
 #include "base/atomic.h"
 
 enum event {
-    EVENT_MAP,            // mmap calls
-    EVENT_UNMAP,          // munmap calls
-    EVENT_REMAP,          // mremap calls
-    EVENT_PURGE,          // madvise calls that give memory back
-    EVENT_PURGED_SLICES,  // slices given back
-    EVENT_INLINE_CALLS,   // any of the calls above and below on a thread of the program
-    EVENT_POPULATE,       // madvise calls that ask for memory ahead of use
+    EVENT_MAP,              // mmap calls
+    EVENT_UNMAP,            // munmap calls
+    EVENT_REMAP,            // mremap calls
+    EVENT_PURGE,            // madvise calls that give memory back
+    EVENT_PURGED_SLICES,    // slices given back
+    EVENT_INLINE_CALLS,     // any of the calls above and below on a thread of the program
+    EVENT_POPULATE,         // madvise calls that ask for memory ahead of use
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
-    EVENT_RESERVE_MISS,   // pages begun on memory that had not been touched
-    EVENT_RUN_ALLOCATED,  // runs of slices taken from the arena
-    EVENT_RUN_RELEASED,   // runs of slices given back to it
+    EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched
+    EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena
+    EVENT_RUN_RELEASED,     // runs of slices given back to it
     EVENT_JUMBO_ALLOCATED,
     EVENT_JUMBO_RELEASED,
     EVENT_HEAP_CREATED,
     EVENT_HEAP_ADOPTED,
     EVENT_HEAP_PARKED,
-    EVENT_FOREIGN_FREE,   // frees of pointers that are not Keel's
+    EVENT_FOREIGN_FREE, // frees of pointers that are not Keel's
     EVENT_OUT_OF_MEMORY,
     EVENT_COUNT
 };
@@ -57,7 +58,8 @@ KEEL_INLINE void count_event(enum event event, uint64_t by) {
 
 KEEL_INLINE void count_work(enum work work, uint64_t amount) {
     if (KEEL_COUNT && amount > atomic_get(&counters.worst[work])) {
-        atomic_set(&counters.worst[work], amount); // a lost race loses a maximum seen by the other; tests repeat
+        atomic_set(&counters.worst[work],
+                   amount); // a lost race loses a maximum seen by the other; tests repeat
     }
 }
 

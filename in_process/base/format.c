@@ -29,7 +29,9 @@ static void text_number(struct text* text, uint64_t value, unsigned base) {
     while (count > 0) text_char(text, digits[--count]);
 }
 
-void text_decimal(struct text* text, uint64_t value) { text_number(text, value, 10); }
+void text_decimal(struct text* text, uint64_t value) {
+    text_number(text, value, 10);
+}
 
 void text_hex(struct text* text, uint64_t value) {
     text_string(text, "0x");

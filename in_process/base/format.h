@@ -1,7 +1,7 @@
 // Text without malloc, locale or stdio: a cursor over a buffer that the caller owns.
 //
-// A writer never writes beyond the buffer; `length` goes on counting, so that the caller learns how much would have
-// been needed (as snprintf does). The text is always terminated when size > 0.
+// A writer never writes beyond the buffer; `length` goes on counting, so that the caller learns how
+// much would have been needed (as snprintf does). The text is always terminated when size > 0.
 #ifndef KEEL_BASE_FORMAT_H
 #define KEEL_BASE_FORMAT_H
 

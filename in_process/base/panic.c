@@ -3,14 +3,19 @@
 
 static panic_output output_at_panic;
 
-void panic_set_output(panic_output output) { output_at_panic = output; }
+void panic_set_output(panic_output output) {
+    output_at_panic = output;
+}
 
 const char* panic_sentence(enum fault fault) {
     switch (fault) {
-    case FAULT_FREE_NOT_ALLOCATED: return "free of a block that is not allocated (double or invalid free)";
-    case FAULT_FREE_MISALIGNED: return "free of an address inside a block";
+    case FAULT_FREE_NOT_ALLOCATED:
+        return "free of a block that is not allocated (double or invalid free)";
+    case FAULT_FREE_MISALIGNED:
+        return "free of an address inside a block";
     case FAULT_CORRUPT:
-    default: return "the heap's own data is corrupt";
+    default:
+        return "the heap's own data is corrupt";
     }
 }
 

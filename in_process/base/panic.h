@@ -1,8 +1,9 @@
 // The end of a program whose heap cannot be trusted any more.
 //
-// One documented sentence per fault (docs/reference/faults.md), the pointer it is about, then the registered output
-// and abort. `base` makes no system call: what writes and aborts is passed down at process start; before that (and
-// in programs that never start the allocator) the trap instruction ends the process.
+// One documented sentence per fault (docs/reference/faults.md), the pointer it is about, then the
+// registered output and abort. `base` makes no system call: what writes and aborts is passed down
+// at process start; before that (and in programs that never start the allocator) the trap
+// instruction ends the process.
 #ifndef KEEL_BASE_PANIC_H
 #define KEEL_BASE_PANIC_H
 
@@ -12,8 +13,8 @@
 
 enum fault {
     FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's that holds no block: double or invalid free
-    FAULT_FREE_MISALIGNED,    // free of an address inside a block
-    FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
+    FAULT_FREE_MISALIGNED, // free of an address inside a block
+    FAULT_CORRUPT,         // an invariant of Keel's own data does not hold
     FAULT_COUNT
 };
 
@@ -27,7 +28,8 @@ const char* panic_sentence(enum fault fault);
 
 KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
 
-// An invariant of ours; compiled in always where it costs nothing that matters, else in debug builds.
+// An invariant of ours; compiled in always where it costs nothing that matters, else in debug
+// builds.
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
         if (KEEL_DEBUG && !(condition)) panic(FAULT_CORRUPT, NULL);                                \

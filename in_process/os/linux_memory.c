@@ -1,6 +1,6 @@
-#include "os/memory.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
 #include <sys/mman.h>
@@ -48,7 +48,9 @@ void* os_map(size_t bytes, size_t alignment) {
 
 void os_unmap(void* start, size_t bytes) {
     int saved = errno;
-    (void)munmap(start, bytes); // fails only when the kernel is out of map entries: then the range stays ours
+    (void)munmap(
+        start,
+        bytes); // fails only when the kernel is out of map entries: then the range stays ours
     count_call(EVENT_UNMAP);
     errno = saved;
 }
@@ -79,7 +81,8 @@ bool os_discard(void* start, size_t bytes) {
 
 bool os_populate(void* start, size_t bytes) {
     int saved = errno;
-    int result = madvise(start, bytes, 23 /* MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name */);
+    int result = madvise(start, bytes,
+                         23 /* MADV_POPULATE_WRITE, Linux 5.14; older headers lack the name */);
     count_call(EVENT_POPULATE);
     errno = saved;
     return result == 0;
@@ -87,6 +90,7 @@ bool os_populate(void* start, size_t bytes) {
 
 void os_forbid_huge_pages(void* start, size_t bytes) {
     int saved = errno;
-    (void)madvise(start, bytes, MADV_NOHUGEPAGE); // a kernel without huge pages refuses, and that is as good
+    (void)madvise(start, bytes,
+                  MADV_NOHUGEPAGE); // a kernel without huge pages refuses, and that is as good
     errno = saved;
 }

@@ -1,5 +1,5 @@
-#include "os/process.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,9 @@ uint64_t os_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-char* const* os_environment(void) { return getauxval(AT_SECURE) != 0 ? NULL : environ; }
+char* const* os_environment(void) {
+    return getauxval(AT_SECURE) != 0 ? NULL : environ;
+}
 
 void os_write_error(const char* text, size_t length) {
     int saved = errno;
@@ -29,7 +31,9 @@ void os_write_error(const char* text, size_t length) {
     errno = saved;
 }
 
-void* os_next_symbol(const char* name) { return dlsym(RTLD_NEXT, name); }
+void* os_next_symbol(const char* name) {
+    return dlsym(RTLD_NEXT, name);
+}
 
 void os_abort(const char* text, size_t length) {
     os_write_error(text, length);

@@ -1,4 +1,5 @@
-// After U. Drepper, "Futexes Are Tricky" (2011), mutex 2: state 2 makes the holder wake one sleeper.
+// After U. Drepper, "Futexes Are Tricky" (2011), mutex 2: state 2 makes the holder wake one
+// sleeper.
 #include "os/lock.h"
 #include <errno.h>
 #include <linux/futex.h>

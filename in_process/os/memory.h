@@ -9,25 +9,28 @@
 // Bytes of a page of the system; constant for the life of the process.
 size_t os_page_bytes(void);
 
-// Readable, writable, zero, not charged until touched (NORESERVE). Address is a multiple of `alignment` (a power of
-// two, at least a page). NULL when the system refuses.
+// Readable, writable, zero, not charged until touched (NORESERVE). Address is a multiple of
+// `alignment` (a power of two, at least a page). NULL when the system refuses.
 void* os_map(size_t bytes, size_t alignment);
 void os_unmap(void* start, size_t bytes);
 
 // Shrinks or extends a mapping where it is. False: nothing changed.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 
-// Moves a mapping's pages, not their content, over the mapping at `target` of new_bytes. False: nothing changed.
+// Moves a mapping's pages, not their content, over the mapping at `target` of new_bytes. False:
+// nothing changed.
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 
-// Gives the pages' memory back at once; they read as zero afterwards. False when the system refuses (locked pages):
-// then the content is as it was.
+// Gives the pages' memory back at once; they read as zero afterwards. False when the system refuses
+// (locked pages): then the content is as it was.
 bool os_discard(void* start, size_t bytes);
 
-// Gives the pages memory now, as touching each would. False: not possible here (old kernel, no memory).
+// Gives the pages memory now, as touching each would. False: not possible here (old kernel, no
+// memory).
 bool os_populate(void* start, size_t bytes);
 
-// Asks that this range never be backed by huge pages, whose zeroing would be a 300 us fault on the caller.
+// Asks that this range never be backed by huge pages, whose zeroing would be a 300 us fault on the
+// caller.
 void os_forbid_huge_pages(void* start, size_t bytes);
 
 #endif

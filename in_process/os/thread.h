@@ -5,14 +5,15 @@
 #include "base/atomic.h"
 #include <stdbool.h>
 
-// `on_exit` will run in every thread that has called os_thread_exit_arm, with the armed value, when that thread
-// ends. Called once, at process start. False when the system has no key left.
+// `on_exit` will run in every thread that has called os_thread_exit_arm, with the armed value, when
+// that thread ends. Called once, at process start. False when the system has no key left.
 bool os_thread_exit_register(void (*on_exit)(void* value));
 
 // Without effect before os_thread_exit_register, or with NULL (disarms).
 void os_thread_exit_arm(void* value);
 
-// Starts a detached thread with all signals blocked and a small stack. False: the system refuses. May allocate.
+// Starts a detached thread with all signals blocked and a small stack. False: the system refuses.
+// May allocate.
 bool os_thread_start(void (*run)(void));
 
 // True on a thread that os_thread_start made.

@@ -68,7 +68,8 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// As realloc of a block that exists and a size that is not 0. NULL: no memory, the old block stands.
+// As realloc of a block that exists and a size that is not 0. NULL: no memory, the old block
+// stands.
 void* reallocate(void* address, size_t size);
 
 // As reallocate, but never moves. False: it does not fit.
@@ -83,7 +84,8 @@ bool block_is_ours(const void* address);
 // Bytes that malloc(size) makes usable.
 size_t good_size(size_t size);
 
-// A quantum of housekeeping on behalf of one heap whose thread has ended. False: there is none with anything to do.
+// A quantum of housekeeping on behalf of one heap whose thread has ended. False: there is none with
+// anything to do.
 bool reclaim_parked(void);
 
 // Takes everything home that can be and gives all unused memory back to the system. Unbounded.

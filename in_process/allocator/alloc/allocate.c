@@ -14,7 +14,8 @@ static struct block* page_give(struct heap* heap, struct page* page) {
     return list;
 }
 
-// From memory that nobody uses. First sends home what we hold of others, who may be waiting for it just as we are.
+// From memory that nobody uses. First sends home what we hold of others, who may be waiting for it
+// just as we are.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_arena;
     batch_flush(heap);

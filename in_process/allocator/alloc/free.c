@@ -7,10 +7,13 @@
 #include "base/options.h"
 #include "base/panic.h"
 
-void free_emptied(struct page* page) { heap_page_emptied(page_heap(atomic_get(&page->owner)), page); }
+void free_emptied(struct page* page) {
+    heap_page_emptied(page_heap(atomic_get(&page->owner)), page);
+}
 
-// Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere another allocator's block
-// has strayed to us (or one from before us), and leaking it is the only thing that harms nobody.
+// Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere
+// another allocator's block has strayed to us (or one from before us), and leaking it is the only
+// thing that harms nobody.
 static void free_unknown(void* address) {
     if (address == NULL) return;
     if (window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -22,17 +25,23 @@ static void free_local(struct heap* heap, struct page* page, uintptr_t owner, vo
     if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page->used > 0, address);
     bool empty = page_push(page, address);
-    if (empty) heap_page_emptied(heap, page);
-    else if ((owner & PAGE_FULL) != 0) heap_page_not_full(heap, page);
+    if (empty)
+        heap_page_emptied(heap, page);
+    else if ((owner & PAGE_FULL) != 0)
+        heap_page_not_full(heap, page);
 }
 
-// A thread's first act may be a free: then it gets a heap too, for the batches. After its end it has none any more.
+// A thread's first act may be a free: then it gets a heap too, for the batches. After its end it
+// has none any more.
 static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
-    if (heap == NULL || heap == &heap_gone) batch_send_single(page, address);
-    else if (page_heap(atomic_get(&page->owner)) == heap) free_local(heap, page, atomic_get(&page->owner), address);
-    else batch_add(heap, page, address);
+    if (heap == NULL || heap == &heap_gone)
+        batch_send_single(page, address);
+    else if (page_heap(atomic_get(&page->owner)) == heap)
+        free_local(heap, page, atomic_get(&page->owner), address);
+    else
+        batch_add(heap, page, address);
 }
 
 void free_slow(void* address, struct page* page) {

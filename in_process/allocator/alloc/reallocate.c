@@ -4,7 +4,8 @@
 #include "base/checked.h"
 #include <string.h>
 
-// The page that `address` is in, seen from any of its slices. NULL: not in a small page, nor where a large block begins.
+// The page that `address` is in, seen from any of its slices. NULL: not in a small page, nor where
+// a large block begins.
 static struct page* page_around(const void* address) {
     struct page* page = page_of(address);
     uintptr_t owner = atomic_get(&page->owner);
@@ -21,10 +22,14 @@ size_t block_usable_bytes(const void* address) {
     return page == NULL ? 0 : usable_in(page);
 }
 
-bool block_is_ours(const void* address) { return page_around(address) != NULL; }
+bool block_is_ours(const void* address) {
+    return page_around(address) != NULL;
+}
 
 // A block that is more than twice as large as need be is worth a copy to a smaller one.
-static bool fits_well(size_t size, size_t usable) { return size <= usable && size >= usable / 2; }
+static bool fits_well(size_t size, size_t usable) {
+    return size <= usable && size >= usable / 2;
+}
 
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
     size_t usable = usable_in(page);
@@ -43,7 +48,8 @@ bool reallocate_in_place(void* address, size_t size) {
 
 void* reallocate(void* address, size_t size) {
     struct page* page = page_around(address);
-    if (page == NULL || size > KEEL_SIZE_MAX) return NULL; // a foreign block has no length that we could copy
+    if (page == NULL || size > KEEL_SIZE_MAX)
+        return NULL; // a foreign block has no length that we could copy
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 

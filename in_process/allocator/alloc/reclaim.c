@@ -5,7 +5,8 @@
 
 #define FLUSH_LINKS_MAX 64u
 
-// Lets go of the current pages in which nothing is used. False: a bin was too long to be looked through.
+// Lets go of the current pages in which nothing is used. False: a bin was too long to be looked
+// through.
 static void release_currents(struct heap* heap, unsigned links_max) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
@@ -33,7 +34,8 @@ bool reclaim_parked(void) {
 
 static void reclaim_heap(struct heap* heap) {
     // What is in the inbox now; what comes meanwhile is for next time.
-    for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++) heap_drain(heap);
+    for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++)
+        heap_drain(heap);
     release_currents(heap, UINT32_MAX);
     heap_release_empty(heap);
 }

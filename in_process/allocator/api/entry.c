@@ -60,7 +60,9 @@ void* entry_memalign(size_t size, size_t alignment) {
     return entry_aligned(size, alignment);
 }
 
-void* entry_valloc(size_t size) { return entry_aligned(size, os_page_bytes()); }
+void* entry_valloc(size_t size) {
+    return entry_aligned(size, os_page_bytes());
+}
 
 void* entry_pvalloc(size_t size) {
     size_t page = os_page_bytes();

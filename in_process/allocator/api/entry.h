@@ -5,7 +5,8 @@
 #include "allocator/alloc/alloc.h"
 #include "base/checked.h"
 
-// The slow half of malloc: starts the allocator if this is its first use; sets errno when it returns NULL.
+// The slow half of malloc: starts the allocator if this is its first use; sets errno when it
+// returns NULL.
 KEEL_NOINLINE void* entry_malloc(size_t size);
 void* entry_zeroed(size_t size);
 void* entry_aligned(size_t size, size_t alignment);

@@ -8,12 +8,24 @@
 #include <errno.h>
 #include <string.h>
 
-void* kl_malloc(size_t size) { return entry_allocate(size); }
-void kl_free(void* block) { free_block(block); }
-void* kl_calloc(size_t count, size_t size) { return entry_zeroed(entry_product(count, size)); }
-void* kl_zalloc(size_t size) { return entry_zeroed(size); }
-void* kl_mallocn(size_t count, size_t size) { return entry_allocate(entry_product(count, size)); }
-void* kl_realloc(void* block, size_t size) { return entry_realloc(block, size); }
+void* kl_malloc(size_t size) {
+    return entry_allocate(size);
+}
+void kl_free(void* block) {
+    free_block(block);
+}
+void* kl_calloc(size_t count, size_t size) {
+    return entry_zeroed(entry_product(count, size));
+}
+void* kl_zalloc(size_t size) {
+    return entry_zeroed(size);
+}
+void* kl_mallocn(size_t count, size_t size) {
+    return entry_allocate(entry_product(count, size));
+}
+void* kl_realloc(void* block, size_t size) {
+    return entry_realloc(block, size);
+}
 
 void* kl_reallocn(void* block, size_t count, size_t size) {
     return entry_realloc(block, entry_product(count, size));
@@ -61,11 +73,21 @@ void* kl_aligned_realloc(void* block, size_t alignment, size_t size) {
     return copy;
 }
 
-void* kl_reallocarray(void* block, size_t count, size_t size) { return kl_reallocn(block, count, size); }
-void* kl_memalign(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
-void* kl_valloc(size_t size) { return entry_valloc(size); }
-void* kl_pvalloc(size_t size) { return entry_pvalloc(size); }
-size_t kl_malloc_usable_size(const void* block) { return block_usable_bytes(block); }
+void* kl_reallocarray(void* block, size_t count, size_t size) {
+    return kl_reallocn(block, count, size);
+}
+void* kl_memalign(size_t alignment, size_t size) {
+    return entry_memalign(size, alignment);
+}
+void* kl_valloc(size_t size) {
+    return entry_valloc(size);
+}
+void* kl_pvalloc(size_t size) {
+    return entry_pvalloc(size);
+}
+size_t kl_malloc_usable_size(const void* block) {
+    return block_usable_bytes(block);
+}
 
 int kl_posix_memalign(void** block, size_t alignment, size_t size) {
     return entry_posix_memalign(block, alignment, size);
@@ -81,12 +103,22 @@ char* kl_strndup(const char* string, size_t length) {
     return copy;
 }
 
-char* kl_strdup(const char* string) { return kl_strndup(string, KEEL_SIZE_MAX - 1); }
+char* kl_strdup(const char* string) {
+    return kl_strndup(string, KEEL_SIZE_MAX - 1);
+}
 
-size_t kl_usable_size(const void* block) { return block_usable_bytes(block); }
-size_t kl_good_size(size_t size) { return good_size(size); }
-bool kl_contains(const void* address) { return block_is_ours(address); }
-void kl_collect(void) { reclaim_all(); }
+size_t kl_usable_size(const void* block) {
+    return block_usable_bytes(block);
+}
+size_t kl_good_size(size_t size) {
+    return good_size(size);
+}
+bool kl_contains(const void* address) {
+    return block_is_ours(address);
+}
+void kl_collect(void) {
+    reclaim_all();
+}
 bool kl_keeper_start(void) {
     process_enter();
     return keeper_start();
@@ -97,8 +129,18 @@ size_t kl_warm(size_t bytes) {
     return keeper_warm(bytes);
 }
 
-void kl_thread_idle(void) { keeper_thread_idle(); }
-int kl_version(void) { return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH; }
-void kl_stats_print(kl_output* output, void* argument) { statistics_print(output, argument); }
-size_t kl_stats_json(char* buffer, size_t size) { return statistics_json(buffer, size); }
-void kl_process_info(struct kl_process* process) { statistics_process(process); }
+void kl_thread_idle(void) {
+    keeper_thread_idle();
+}
+int kl_version(void) {
+    return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH;
+}
+void kl_stats_print(kl_output* output, void* argument) {
+    statistics_print(output, argument);
+}
+size_t kl_stats_json(char* buffer, size_t size) {
+    return statistics_json(buffer, size);
+}
+void kl_process_info(struct kl_process* process) {
+    statistics_process(process);
+}

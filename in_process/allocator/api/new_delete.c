@@ -1,7 +1,9 @@
-// The C++ operators new and delete, in C under their mangled names, so that libkeel needs no C++ library to be linked.
+// The C++ operators new and delete, in C under their mangled names, so that libkeel needs no C++
+// library to be linked.
 //
-// What only that library can do - throw bad_alloc, know the new_handler - is reached through weak symbols: in a C++ program
-// they are there. The names are those of the Itanium ABI for a size_t that is `unsigned long`.
+// What only that library can do - throw bad_alloc, know the new_handler - is reached through weak
+// symbols: in a C++ program they are there. The names are those of the Itanium ABI for a size_t
+// that is `unsigned long`.
 #include "allocator/api/entry.h"
 #include "base/bits.h"
 #include "base/panic.h"
@@ -14,18 +16,22 @@
 #endif
 
 typedef void (*new_handler)(void);
-extern new_handler std_get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
-extern KEEL_NORETURN void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+extern new_handler std_get_new_handler(void) __asm__("_ZSt15get_new_handlerv")
+    __attribute__((weak));
+extern KEEL_NORETURN void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv")
+    __attribute__((weak));
 
 static KEEL_COLD KEEL_NORETURN void throw_bad_alloc(void) {
     if (std_throw_bad_alloc != NULL) std_throw_bad_alloc();
-    static const char text[] = "keel: operator new is out of memory, and the program has no C++ library to throw\n";
+    static const char text[] =
+        "keel: operator new is out of memory, and the program has no C++ library to throw\n";
     os_abort(text, sizeof text - 1);
     __builtin_trap();
 }
 
-// One try, or after a handler had its chance as many as the handler allows: it frees memory, throws, or ends the process
-// (C++17 [new.delete.single]). Not a loop of ours: its end is the handler's contract.
+// One try, or after a handler had its chance as many as the handler allows: it frees memory,
+// throws, or ends the process (C++17 [new.delete.single]). Not a loop of ours: its end is the
+// handler's contract.
 static KEEL_COLD void* new_retry(size_t size, size_t alignment) {
     for (;;) {
         new_handler handler = std_get_new_handler != NULL ? std_get_new_handler() : NULL;
@@ -54,12 +60,14 @@ static void* new_aligned_or_throw(size_t size, size_t alignment) {
     return block;
 }
 
-// The nothrow forms must call the handler too, and turn what it throws into NULL. C cannot catch; so where the C++ library is
-// behind us, its own nothrow form does it, which calls our throwing form inside a try. Without it (all static) a
-// handler that throws here ends the program, as a throw through noexcept does.
+// The nothrow forms must call the handler too, and turn what it throws into NULL. C cannot catch;
+// so where the C++ library is behind us, its own nothrow form does it, which calls our throwing
+// form inside a try. Without it (all static) a handler that throws here ends the program, as a
+// throw through noexcept does.
 static KEEL_COLD void* new_nothrow_retry(size_t size) {
     static void* (*library_new)(size_t, const void*);
-    if (library_new == NULL) *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "RKSt9nothrow_t");
+    if (library_new == NULL)
+        *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "RKSt9nothrow_t");
     return library_new != NULL ? library_new(size, &library_new) : new_retry(size, 0);
 }
 
@@ -74,7 +82,8 @@ static KEEL_COLD void* new_aligned_nothrow_retry(size_t size, size_t alignment) 
     if (library_new == NULL) {
         *(void**)&library_new = os_next_symbol("_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t");
     }
-    return library_new != NULL ? library_new(size, alignment, &library_new) : new_retry(size, alignment);
+    return library_new != NULL ? library_new(size, alignment, &library_new)
+                               : new_retry(size, alignment);
 }
 
 static void* new_aligned_nothrow(size_t size, size_t alignment) {
@@ -86,36 +95,48 @@ static void* new_aligned_nothrow(size_t size, size_t alignment) {
     result name(__VA_ARGS__) __asm__(mangled);                                                     \
     KEEL_EXPORT result name(__VA_ARGS__)
 
-OPERATOR(void*, operator_new, "_Znw" SIZE_CODE, size_t size) { return new_or_throw(size); }
-OPERATOR(void*, operator_new_array, "_Zna" SIZE_CODE, size_t size) { return new_or_throw(size); }
-OPERATOR(void*, operator_new_nothrow, "_Znw" SIZE_CODE "RKSt9nothrow_t", size_t size, const void* tag) {
+OPERATOR(void*, operator_new, "_Znw" SIZE_CODE, size_t size) {
+    return new_or_throw(size);
+}
+OPERATOR(void*, operator_new_array, "_Zna" SIZE_CODE, size_t size) {
+    return new_or_throw(size);
+}
+OPERATOR(void*, operator_new_nothrow, "_Znw" SIZE_CODE "RKSt9nothrow_t", size_t size,
+         const void* tag) {
     (void)tag;
     return new_or_null(size);
 }
-OPERATOR(void*, operator_new_array_nothrow, "_Zna" SIZE_CODE "RKSt9nothrow_t", size_t size, const void* tag) {
+OPERATOR(void*, operator_new_array_nothrow, "_Zna" SIZE_CODE "RKSt9nothrow_t", size_t size,
+         const void* tag) {
     (void)tag;
     return new_or_null(size);
 }
-OPERATOR(void*, operator_new_aligned, "_Znw" SIZE_CODE "St11align_val_t", size_t size, size_t alignment) {
+OPERATOR(void*, operator_new_aligned, "_Znw" SIZE_CODE "St11align_val_t", size_t size,
+         size_t alignment) {
     return new_aligned_or_throw(size, alignment);
 }
-OPERATOR(void*, operator_new_array_aligned, "_Zna" SIZE_CODE "St11align_val_t", size_t size, size_t alignment) {
+OPERATOR(void*, operator_new_array_aligned, "_Zna" SIZE_CODE "St11align_val_t", size_t size,
+         size_t alignment) {
     return new_aligned_or_throw(size, alignment);
 }
-OPERATOR(void*, operator_new_aligned_nothrow, "_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size,
-         size_t alignment, const void* tag) {
+OPERATOR(void*, operator_new_aligned_nothrow, "_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t",
+         size_t size, size_t alignment, const void* tag) {
     (void)tag;
     return new_aligned_nothrow(size, alignment);
 }
-OPERATOR(void*, operator_new_array_aligned_nothrow, "_Zna" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size,
-         size_t alignment, const void* tag) {
+OPERATOR(void*, operator_new_array_aligned_nothrow,
+         "_Zna" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size, size_t alignment,
+         const void* tag) {
     (void)tag;
     return new_aligned_nothrow(size, alignment);
 }
 
-// All forms of delete find the block's size themselves; what the caller knows about it is not needed.
+// All forms of delete find the block's size themselves; what the caller knows about it is not
+// needed.
 #define OPERATOR_DELETE(name, mangled, ...)                                                        \
-    OPERATOR(void, name, mangled, void* block __VA_ARGS__) { free_block(block); }
+    OPERATOR(void, name, mangled, void* block __VA_ARGS__) {                                       \
+        free_block(block);                                                                         \
+    }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 OPERATOR_DELETE(operator_delete, "_ZdlPv")
@@ -126,10 +147,11 @@ OPERATOR_DELETE(operator_delete_nothrow, "_ZdlPvRKSt9nothrow_t", , const void* t
 OPERATOR_DELETE(operator_delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", , const void* tag)
 OPERATOR_DELETE(operator_delete_aligned, "_ZdlPvSt11align_val_t", , size_t alignment)
 OPERATOR_DELETE(operator_delete_array_aligned, "_ZdaPvSt11align_val_t", , size_t alignment)
-OPERATOR_DELETE(operator_delete_sized_aligned, "_ZdlPv" SIZE_CODE "St11align_val_t", , size_t size, size_t alignment)
-OPERATOR_DELETE(operator_delete_array_sized_aligned, "_ZdaPv" SIZE_CODE "St11align_val_t", , size_t size,
+OPERATOR_DELETE(operator_delete_sized_aligned, "_ZdlPv" SIZE_CODE "St11align_val_t", , size_t size,
                 size_t alignment)
-OPERATOR_DELETE(operator_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", , size_t alignment,
-                const void* tag)
-OPERATOR_DELETE(operator_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", , size_t alignment,
-                const void* tag)
+OPERATOR_DELETE(operator_delete_array_sized_aligned, "_ZdaPv" SIZE_CODE "St11align_val_t", ,
+                size_t size, size_t alignment)
+OPERATOR_DELETE(operator_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", ,
+                size_t alignment, const void* tag)
+OPERATOR_DELETE(operator_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", ,
+                size_t alignment, const void* tag)

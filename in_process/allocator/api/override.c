@@ -1,40 +1,63 @@
-// The malloc family under its own names, with the GNU C library's semantics where the standards leave a choice.
+// The malloc family under its own names, with the GNU C library's semantics where the standards
+// leave a choice.
 #include "allocator/api/entry.h"
 #include <malloc.h>
 #include <stdlib.h>
 
 void cfree(void* block);
 
-KEEL_EXPORT void* malloc(size_t size) { return entry_allocate(size); }
-KEEL_EXPORT void free(void* block) { free_block(block); }
-KEEL_EXPORT void cfree(void* block) { free_block(block); } // gone from glibc 2.26 on; old programs still name it
-KEEL_EXPORT void* calloc(size_t count, size_t size) { return entry_zeroed(entry_product(count, size)); }
-KEEL_EXPORT void* realloc(void* block, size_t size) { return entry_realloc(block, size); }
+KEEL_EXPORT void* malloc(size_t size) {
+    return entry_allocate(size);
+}
+KEEL_EXPORT void free(void* block) {
+    free_block(block);
+}
+KEEL_EXPORT void cfree(void* block) {
+    free_block(block);
+} // gone from glibc 2.26 on; old programs still name it
+KEEL_EXPORT void* calloc(size_t count, size_t size) {
+    return entry_zeroed(entry_product(count, size));
+}
+KEEL_EXPORT void* realloc(void* block, size_t size) {
+    return entry_realloc(block, size);
+}
 
 KEEL_EXPORT void* reallocarray(void* block, size_t count, size_t size) {
     return entry_realloc(block, entry_product(count, size));
 }
 
-KEEL_EXPORT void* memalign(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
-KEEL_EXPORT void* aligned_alloc(size_t alignment, size_t size) { return entry_memalign(size, alignment); }
+KEEL_EXPORT void* memalign(size_t alignment, size_t size) {
+    return entry_memalign(size, alignment);
+}
+KEEL_EXPORT void* aligned_alloc(size_t alignment, size_t size) {
+    return entry_memalign(size, alignment);
+}
 
 KEEL_EXPORT int posix_memalign(void** block, size_t alignment, size_t size) {
     return entry_posix_memalign(block, alignment, size);
 }
 
-KEEL_EXPORT void* valloc(size_t size) { return entry_valloc(size); }
-KEEL_EXPORT void* pvalloc(size_t size) { return entry_pvalloc(size); }
+KEEL_EXPORT void* valloc(size_t size) {
+    return entry_valloc(size);
+}
+KEEL_EXPORT void* pvalloc(size_t size) {
+    return entry_pvalloc(size);
+}
 
-KEEL_EXPORT size_t malloc_usable_size(void* block) { return block_usable_bytes(block); }
+KEEL_EXPORT size_t malloc_usable_size(void* block) {
+    return block_usable_bytes(block);
+}
 
-// Gives back what it can; `pad` is about glibc's heap top, which does not exist here. 1: something may have been given.
+// Gives back what it can; `pad` is about glibc's heap top, which does not exist here. 1: something
+// may have been given.
 KEEL_EXPORT int malloc_trim(size_t pad) {
     (void)pad;
     reclaim_all();
     return 1;
 }
 
-// glibc's tunables mean nothing here. 1 is its "accepted": programs that check it would otherwise give up.
+// glibc's tunables mean nothing here. 1 is its "accepted": programs that check it would otherwise
+// give up.
 KEEL_EXPORT int mallopt(int parameter, int value) {
     (void)parameter;
     (void)value;

@@ -15,9 +15,9 @@ static void on_thread_exit(void* heap) {
     heap_leave();
 }
 
-// Once, at the first allocation that reaches a slow path: normally long before a second thread exists. Should two
-// threads come at once, the one that comes second goes on with the defaults until the first is through; the heap works
-// without any of this.
+// Once, at the first allocation that reaches a slow path: normally long before a second thread
+// exists. Should two threads come at once, the one that comes second goes on with the defaults
+// until the first is through; the heap works without any of this.
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
@@ -28,8 +28,12 @@ void process_start(void) {
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
 }
 
-static void before_fork(void) { heap_pool_before_fork(); }
-static void after_fork(void) { heap_pool_after_fork(); }
+static void before_fork(void) {
+    heap_pool_before_fork();
+}
+static void after_fork(void) {
+    heap_pool_after_fork();
+}
 static void after_fork_in_child(void) {
     heap_pool_after_fork();
     keeper_forget();

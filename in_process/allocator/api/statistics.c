@@ -61,7 +61,8 @@ static void figures_visit(figure_visitor* visit, void* context) {
     visit(context, "held_bytes", process.held_bytes, true);
     visit(context, "unused_bytes", process.unused_bytes, true);
     for (unsigned i = 0; i < HEAP_COUNTS; i++) {
-        visit(context, heap_count_name((enum heap_count)i), heap_count_total((enum heap_count)i), false);
+        visit(context, heap_count_name((enum heap_count)i), heap_count_total((enum heap_count)i),
+              false);
     }
     for (unsigned i = 0; i < EVENT_COUNT; i++) {
         visit(context, event_name((enum event)i), atomic_get(&counters.events[i]), false);
@@ -91,8 +92,10 @@ static void table_row(void* context, const char* name, uint64_t value, bool byte
     text_string(&text, "  ");
     text_string(&text, name);
     text_pad(&text, 0, NAME_COLUMN);
-    if (bytes) text_bytes(&text, value);
-    else text_decimal(&text, value);
+    if (bytes)
+        text_bytes(&text, value);
+    else
+        text_decimal(&text, value);
     text_string(&text, "\n");
     table->output(line, table->argument);
 }

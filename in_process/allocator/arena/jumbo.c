@@ -58,9 +58,11 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         jumbo_enter(page, old_start, bytes);
         return old_start;
     }
-    // Elsewhere: first a place that is described, then the move, which replaces it; so every failure leaves the old.
+    // Elsewhere: first a place that is described, then the move, which replaces it; so every
+    // failure leaves the old.
     char* start = os_map(bytes, os_page_bytes());
-    if (start != NULL && window_for(start) != NULL && os_remap_to(old_start, old_bytes, start, bytes)) {
+    if (start != NULL && window_for(start) != NULL &&
+        os_remap_to(old_start, old_bytes, start, bytes)) {
         jumbo_enter(page_of(start), start, bytes);
         return start;
     }

@@ -1,6 +1,8 @@
-// Blocks of more than 16 MiB: a mapping each, found again through the metadata of the slice in which it begins.
+// Blocks of more than 16 MiB: a mapping each, found again through the metadata of the slice in
+// which it begins.
 //
-// A mapping need not begin at a slice's start: being larger than a slice, no two jumbos begin in the same one.
+// A mapping need not begin at a slice's start: being larger than a slice, no two jumbos begin in
+// the same one.
 #ifndef KEEL_ALLOCATOR_ARENA_JUMBO_H
 #define KEEL_ALLOCATOR_ARENA_JUMBO_H
 
@@ -11,7 +13,8 @@
 void* jumbo_allocate(size_t bytes, size_t alignment);
 void jumbo_release(struct page* page);
 
-// Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be elsewhere.
+// Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be
+// elsewhere.
 void* jumbo_resize(struct page* page, size_t bytes);
 
 size_t jumbo_live_bytes(void);

@@ -5,13 +5,15 @@
 //   page_map.offset[window] = distance from page_map.dummy to the window's array of 65,536 `struct page`
 //   page_of(address)        = dummy + offset[window] + 64 * slice
 //
-// A window that Keel knows nothing about has offset 0 and thus leads into `dummy`, which is all zero for ever (BSS that
-// is never written, so the kernel backs it with its one zero page). Its owner is 0, no thread's heap has that address,
-// and so NULL, foreign pointers and pointers older than the allocator fall to the slow path by the same comparison
-// that finds blocks of other threads.
+// A window that Keel knows nothing about has offset 0 and thus leads into `dummy`, which is all
+// zero for ever (BSS that is never written, so the kernel backs it with its one zero page). Its
+// owner is 0, no thread's heap has that address, and so NULL, foreign pointers and pointers older
+// than the allocator fall to the slow path by the same comparison that finds blocks of other
+// threads.
 //
-// Metadata stands out of line, dense, 64 bytes a slice: headers inside 64 KiB-aligned pages would all fall in the same
-// set of the first-level cache (39-42 ns a free at 2,048 live pages, against 8.5-9.4 ns so).
+// Metadata stands out of line, dense, 64 bytes a slice: headers inside 64 KiB-aligned pages would
+// all fall in the same set of the first-level cache (39-42 ns a free at 2,048 live pages, against
+// 8.5-9.4 ns so).
 #ifndef KEEL_ALLOCATOR_ARENA_PAGE_MAP_H
 #define KEEL_ALLOCATOR_ARENA_PAGE_MAP_H
 
@@ -34,35 +36,42 @@ struct block {
     struct block* next;
 };
 
-// Flags in the low bits of `owner`. Any of them makes the comparison in free fail, which is how the one comparison
-// covers them all.
+// Flags in the low bits of `owner`. Any of them makes the comparison in free fail, which is how the
+// one comparison covers them all.
 enum {
-    PAGE_FULL = 1,     // no free block is known of; in no queue. The next local free puts it back into its queue
+    // no free block is known of; in no queue. The next local free puts it back into its queue.
+    PAGE_FULL = 1,
     PAGE_INTERIOR = 2, // not the first slice of its page: `distance` slices back is the page
-    PAGE_LARGE = 4,    // a run of slices that is one block; no heap owns it, any thread may release it
-    PAGE_JUMBO = 8,    // a mapping of its own that is one block; likewise
+    PAGE_LARGE = 4, // a run of slices that is one block; no heap owns it, any thread may release it
+    PAGE_JUMBO = 8, // a mapping of its own that is one block; likewise
     PAGE_FLAGS = 63
 };
 
-// A page: a run of slices that holds blocks of one size, or one large block. Lives in the metadata of its first slice.
-// Owner-written: only the thread that holds the owning heap touches these fields, except that any thread holding a
-// live block of the page may read owner, start, bytes, block_bytes and class, which are constant as long as the page
-// has live blocks (owner: but for its flags, and for heaps that hand their pages on; see heap/).
+// A page: a run of slices that holds blocks of one size, or one large block. Lives in the metadata
+// of its first slice. Owner-written: only the thread that holds the owning heap touches these
+// fields, except that any thread holding a live block of the page may read owner, start, bytes,
+// block_bytes and class, which are constant as long as the page has live blocks (owner: but for its
+// flags, and for heaps that hand their pages on; see heap/).
 //
-//   0        8           16    20           24      26        28     29        30      32     40     48    56   64
-//   | owner  | local_free| used| block_bytes| carved| capacity| class| distance| list  | start| bytes| next| prev|
+//   0       8            16     20            24       26         28      29         30
+//   | owner | local_free | used | block_bytes | carved | capacity | class | distance | list |
+//   32      40      48     56     64
+//   | start | bytes | next | prev |
 struct page {
-    atomic_word owner;        // heap | flags; 0: no page begins here
-    struct block* local_free; // free blocks that the owner knows of, not counting those in the heap's bin
-    uint32_t used;            // == carved - length(local_free): with the program, in the bin, or on the way home
-    uint32_t block_bytes;     // size of a block, 8..65536; 0 for large and jumbo
-    uint16_t carved;          // blocks 0..carved-1 exist; the memory behind has never been written by this page
-    uint16_t capacity;        // == slices * 64 KiB / block_bytes; carved <= capacity
-    uint8_t size_class;       // index into the table of size classes
-    uint8_t distance;         // PAGE_INTERIOR: slices back to the first one, 1..7
-    uint16_t list;            // enum page_list: where next/prev link it
-    char* start;              // address of block 0
-    size_t bytes;             // slices * 64 KiB; for a jumbo its mapped bytes
+    atomic_word owner; // heap | flags; 0: no page begins here
+    // Free blocks that the owner knows of, not counting those in the heap's bin.
+    struct block* local_free;
+    // == carved - length(local_free): with the program, in the bin, or on the way home.
+    uint32_t used;
+    uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
+    // Blocks 0..carved-1 exist; the memory behind has never been written by this page.
+    uint16_t carved;
+    uint16_t capacity;  // == slices * 64 KiB / block_bytes; carved <= capacity
+    uint8_t size_class; // index into the table of size classes
+    uint8_t distance;   // PAGE_INTERIOR: slices back to the first one, 1..7
+    uint16_t list;      // enum page_list: where next/prev link it
+    char* start;        // address of block 0
+    size_t bytes;       // slices * 64 KiB; for a jumbo its mapped bytes
     struct page* next;
     struct page* prev;
 };
@@ -75,8 +84,9 @@ struct page_map {
 };
 extern struct page_map page_map;
 
-// Wait-free, any thread, any address of 48 bits. The entry is read plainly, which lets the compiler use it as an operand: it
-// is written once, before any block in its window exists, so whoever has a block has seen it.
+// Wait-free, any thread, any address of 48 bits. The entry is read plainly, which lets the compiler
+// use it as an operand: it is written once, before any block in its window exists, so whoever has a
+// block has seen it.
 KEEL_INLINE struct page* page_of(const void* address) {
     uintptr_t a = (uintptr_t)address;
     uintptr_t offset = *(const uintptr_t*)&page_map.offset[a >> WINDOW_SHIFT];

@@ -10,7 +10,9 @@ static atomic_signed live_slices;
 static atomic_signed dirty_slices;
 static atomic_bits narrow_taken;
 
-size_t run_narrow_taken(void) { return atomic_get(&narrow_taken); }
+size_t run_narrow_taken(void) {
+    return atomic_get(&narrow_taken);
+}
 
 size_t run_live_slices(void) {
     int64_t count = atomic_get(&live_slices);
@@ -27,10 +29,12 @@ static char* slice_address(struct window* window, unsigned superblock, unsigned 
 }
 
 // Buckets that a superblock with this free word belongs to: 0 .. buckets_of - 1.
-static unsigned buckets_of(uint64_t free) { return free == 0 ? 0 : bit_longest_log2(free) + 1; }
+static unsigned buckets_of(uint64_t free) {
+    return free == 0 ? 0 : bit_longest_log2(free) + 1;
+}
 
-// Files the superblock under the lengths that its free word has now and had not before (see superblock_set.h for the
-// order; who made the others true has filed them).
+// Files the superblock under the lengths that its free word has now and had not before (see
+// superblock_set.h for the order; who made the others true has filed them).
 static void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now) {
     unsigned end = buckets_of(now);
     for (unsigned bucket = buckets_of(before); bucket < end; bucket++) {
@@ -45,7 +49,8 @@ static void superblock_unfile(struct window* window, unsigned index, unsigned bu
 
 static const struct run run_none = {NULL, false, false};
 
-// Books slices whose bits the caller has just cleared. The result: which of them had been touched before.
+// Books slices whose bits the caller has just cleared. The result: which of them had been touched
+// before.
 static uint64_t slices_take(struct superblock* superblock, uint64_t mask) {
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
     (void)atomic_add(&live_slices, (int64_t)bit_count(mask));
@@ -68,10 +73,10 @@ static uint64_t eligible_slices(struct superblock* superblock, uint64_t free, en
     return wish == RUN_WARM ? free & touched : free & ~touched;
 }
 
-// Tries to take `slices` that are all as wished from this superblock; *tries is what is left of the caller's
-// compare-and-swaps.
-static struct run superblock_take(struct window* window, unsigned index, unsigned slices, enum run_wish wish,
-                                  unsigned* tries) {
+// Tries to take `slices` that are all as wished from this superblock; *tries is what is left of the
+// caller's compare-and-swaps.
+static struct run superblock_take(struct window* window, unsigned index, unsigned slices,
+                                  enum run_wish wish, unsigned* tries) {
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
     while (*tries > 0) {
@@ -91,7 +96,7 @@ static struct run superblock_take(struct window* window, unsigned index, unsigne
 // From superblocks that have slices free and touched.
 static struct run dirty_take(struct window* window, unsigned slices, unsigned* tries) {
     unsigned index = 0;
-    for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
+    for (unsigned probe = 0; probe<RUN_PROBES&& * tries> 0; probe++) {
         index = superblock_set_next(&window->dirty, index);
         if (index == WINDOW_SUPERBLOCKS) break;
         struct run run = superblock_take(window, index, slices, RUN_WARM, tries);
@@ -101,11 +106,12 @@ static struct run dirty_take(struct window* window, unsigned slices, unsigned* t
     return run_none;
 }
 
-// Looks through the superblocks filed under `bucket`; those that turn out not to belong there are unfiled.
-static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices, enum run_wish wish,
-                              unsigned* tries) {
+// Looks through the superblocks filed under `bucket`; those that turn out not to belong there are
+// unfiled.
+static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices,
+                              enum run_wish wish, unsigned* tries) {
     unsigned index = 0;
-    for (unsigned probe = 0; probe < RUN_PROBES && *tries > 0; probe++) {
+    for (unsigned probe = 0; probe<RUN_PROBES&& * tries> 0; probe++) {
         index = superblock_set_next(&window->by_run[bucket], index);
         if (index == WINDOW_SUPERBLOCKS) break;
         struct run run = superblock_take(window, index, slices, wish, tries);
@@ -117,11 +123,14 @@ static struct run bucket_take(struct window* window, unsigned bucket, unsigned s
     return run_none;
 }
 
-static struct run window_take(struct window* window, unsigned slices, enum run_wish wish, unsigned* tries) {
-    unsigned bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
+static struct run window_take(struct window* window, unsigned slices, enum run_wish wish,
+                              unsigned* tries) {
+    unsigned bucket =
+        slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
     struct run run = wish == RUN_COLD ? bucket_take(window, bucket, slices, RUN_COLD, tries)
                                       : dirty_take(window, slices, tries);
-    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices)) run = bucket_take(window, bucket - 1, slices, RUN_ANY, tries); // some runs there may be
+    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices))
+        run = bucket_take(window, bucket - 1, slices, RUN_ANY, tries); // some runs there may be
     if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, RUN_ANY, tries);
     if (run.start == NULL && *tries > 0 && bucket < RUN_BUCKETS - 1) {
         run = bucket_take(window, RUN_BUCKETS - 1, slices, RUN_ANY, tries);
@@ -145,7 +154,8 @@ static struct run narrow_allocate(unsigned slices, enum run_wish wish) {
 }
 
 // Takes `count` wholly free superblocks from `first` on, or none of them.
-static bool superblocks_take(struct window* window, unsigned first, unsigned count, struct run* run) {
+static bool superblocks_take(struct window* window, unsigned first, unsigned count,
+                             struct run* run) {
     *run = (struct run){slice_address(window, first, 0), true, true};
     for (unsigned i = 0; i < count; i++) {
         struct superblock* superblock = &window->superblocks[first + i];
@@ -164,8 +174,8 @@ static bool superblocks_take(struct window* window, unsigned first, unsigned cou
     return true;
 }
 
-// Runs of more than a superblock: whole superblocks side by side (within one word of the set), the rest of the last
-// one given back.
+// Runs of more than a superblock: whole superblocks side by side (within one word of the set), the
+// rest of the last one given back.
 static struct run wide_allocate(unsigned slices) {
     unsigned count = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
@@ -192,7 +202,8 @@ static struct run wide_allocate(unsigned slices) {
 
 static struct run allocate(unsigned slices, enum run_wish wish) {
     unsigned superblocks = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
-    // Three rounds: the first without growing; a new window may in theory be emptied by others before we look.
+    // Three rounds: the first without growing; a new window may in theory be emptied by others
+    // before we look.
     for (unsigned round = 0; round < 3; round++) {
         struct run run = superblocks > 1 ? wide_allocate(slices) : narrow_allocate(slices, wish);
         if (run.start != NULL) {
@@ -204,8 +215,12 @@ static struct run allocate(unsigned slices, enum run_wish wish) {
     return run_none;
 }
 
-struct run run_allocate(unsigned slices) { return allocate(slices, RUN_WARM); }
-struct run run_allocate_narrow(unsigned slices, enum run_wish wish) { return allocate(slices, wish); }
+struct run run_allocate(unsigned slices) {
+    return allocate(slices, RUN_WARM);
+}
+struct run run_allocate_narrow(unsigned slices, enum run_wish wish) {
+    return allocate(slices, wish);
+}
 
 // Gives slices back without accounting a run: parts of one, or the whole.
 static void slices_release(char* start, unsigned slices) {
@@ -254,9 +269,10 @@ bool run_extend(char* start, unsigned slices, unsigned new_slices) {
     return false;
 }
 
-// The highest free and touched, or the lowest free and untouched, run of at most slices_max slices in this superblock,
-// taken. 0: none, or contended.
-static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max, bool dirty) {
+// The highest free and touched, or the lowest free and untouched, run of at most slices_max slices
+// in this superblock, taken. 0: none, or contended.
+static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max,
+                                     bool dirty) {
     uint64_t free = atomic_get_ordered(&superblock->free);
     for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
         uint64_t touched = atomic_get_ordered(&superblock->touched);
@@ -326,16 +342,22 @@ static void run_return(struct free_run run, bool clean) {
     uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
     struct superblock* superblock = &window->superblocks[index];
     int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
-    if (clean) (void)atomic_and_ordered(&superblock->touched, ~mask);
-    else (void)atomic_or_ordered(&superblock->touched, mask);
+    if (clean)
+        (void)atomic_and_ordered(&superblock->touched, ~mask);
+    else
+        (void)atomic_or_ordered(&superblock->touched, mask);
     (void)atomic_add(&dirty_slices, (clean ? 0 : (int64_t)run.slices) - touched);
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
     superblock_file(window, index, before, before | mask);
     if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
 }
 
-void run_return_clean(struct free_run run) { run_return(run, true); }
-void run_return_dirty(struct free_run run) { run_return(run, false); }
+void run_return_clean(struct free_run run) {
+    run_return(run, true);
+}
+void run_return_dirty(struct free_run run) {
+    run_return(run, false);
+}
 
 bool run_check(void) {
     int64_t live = 0;
@@ -356,7 +378,8 @@ bool run_check(void) {
             for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
                 if ((atomic_get(&window->by_run[bucket].words[word]) & bit) == 0) return false;
             }
-            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0) return false;
+            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0)
+                return false;
         }
     }
     return live == atomic_get(&live_slices) && dirty == atomic_get(&dirty_slices);

@@ -1,12 +1,14 @@
 // Runs of slices, taken and given back without a lock.
 //
-// Idea: TLSF's "list of the longest free runs" on bitmaps, one word for the 64 slices of a superblock. Superblocks are
-// filed by the power of two that their longest free run reaches; the lowest address is tried first, which keeps the
-// low superblocks dense and lets the high ones empty. Slices that already occupy memory go before slices that do
-// not: they cost no page fault and no further memory. A run is owned by whoever cleared its bits in one
-// compare-and-swap; it is given back by setting them.
+// Idea: TLSF's "list of the longest free runs" on bitmaps, one word for the 64 slices of a
+// superblock. Superblocks are filed by the power of two that their longest free run reaches; the
+// lowest address is tried first, which keeps the low superblocks dense and lets the high ones
+// empty. Slices that already occupy memory go before slices that do not: they cost no page fault
+// and no further memory. A run is owned by whoever cleared its bits in one compare-and-swap; it is
+// given back by setting them.
 //
-// Bound: at most RUN_PROBES superblocks of a window are tried, each with RUN_TRIES compare-and-swaps, before a new window.
+// Bound: at most RUN_PROBES superblocks of a window are tried, each with RUN_TRIES
+// compare-and-swaps, before a new window.
 #ifndef KEEL_ALLOCATOR_ARENA_RUN_H
 #define KEEL_ALLOCATOR_ARENA_RUN_H
 
@@ -21,14 +23,16 @@ struct run {
     bool warm;   // all of it has been touched: using it takes no page fault
 };
 
-// Which slices are preferred. Warm ones cost neither a page fault nor further memory: right for what will be used
-// soon and wholly. Cold ones occupy only what is touched of them: right for what may never be filled.
+// Which slices are preferred. Warm ones cost neither a page fault nor further memory: right for
+// what will be used soon and wholly. Cold ones occupy only what is touched of them: right for what
+// may never be filled.
 enum run_wish { RUN_WARM, RUN_COLD, RUN_ANY };
 
 // As run_allocate for slices <= RUN_NARROW, by wish.
 struct run run_allocate_narrow(unsigned slices, enum run_wish wish);
 
-// `slices` in 1..RUN_SLICES_MAX. Above 64 the run consists of whole superblocks but for its last slices.
+// `slices` in 1..RUN_SLICES_MAX. Above 64 the run consists of whole superblocks but for its last
+// slices.
 struct run run_allocate(unsigned slices);
 
 // start is a multiple of alignment_slices * 64 KiB; slices + alignment_slices - 1 <= 64.
@@ -36,10 +40,12 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
 
 void run_release(char* start, unsigned slices);
 
-// Takes the slices that follow the run, if they are free and in the same superblock. False: nothing changed.
+// Takes the slices that follow the run, if they are free and in the same superblock. False: nothing
+// changed.
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
-// Slices taken by runs of at most RUN_NARROW slices so far: what pages of small blocks ask for. Never decreases.
+// Slices taken by runs of at most RUN_NARROW slices so far: what pages of small blocks ask for.
+// Never decreases.
 #define RUN_NARROW 8u
 size_t run_narrow_taken(void);
 
@@ -50,12 +56,14 @@ size_t run_dirty_slices(void);
 // Verifies that every superblock's state is possible; only when no other thread is active.
 bool run_check(void);
 
-// --- for stock.c, which takes free slices for the moment in which it discards or populates their memory ---
+// --- for stock.c, which takes free slices for the moment in which it discards or populates their
+// memory ---
 struct free_run {
     char* start;
     unsigned slices; // 0: none found
 };
-// Free slices that may occupy memory, from the highest address; and such that never did, from the lowest.
+// Free slices that may occupy memory, from the highest address; and such that never did, from the
+// lowest.
 struct free_run run_take_dirty(unsigned slices_max);
 struct free_run run_take_cold(unsigned slices_max);
 // Gives them back as they are now.

@@ -15,9 +15,15 @@ static atomic_bits surplus;       // slices still to be given back
 static atomic_bits reserve;       // slices that never are surplus
 static atomic_state kept;
 
-void stock_set_kept(bool by_keeper) { atomic_set(&kept, by_keeper); }
-void stock_set_reserve(size_t slices) { atomic_set(&reserve, slices); }
-size_t stock_reserve(void) { return atomic_get(&reserve); }
+void stock_set_kept(bool by_keeper) {
+    atomic_set(&kept, by_keeper);
+}
+void stock_set_reserve(size_t slices) {
+    atomic_set(&reserve, slices);
+}
+size_t stock_reserve(void) {
+    return atomic_get(&reserve);
+}
 
 void stock_note(void) {
     size_t dirty = run_dirty_slices();
@@ -66,7 +72,8 @@ size_t stock_populate(unsigned slices_max) {
         run_return_clean(run); // what was populated so far is zero, as clean slices are
         return 0;
     }
-    // The slices are ours at this moment, so their metadata may be written: its pages are then there, too.
+    // The slices are ours at this moment, so their metadata may be written: its pages are then
+    // there, too.
     for (unsigned i = 0; i < run.slices; i++) page_of(run.start + i * SLICE_BYTES)->start = NULL;
     run_return_dirty(run);
     count_event(EVENT_POPULATED_SLICES, run.slices);

@@ -5,17 +5,19 @@
 //     |  ------- what a period needed at most
 //     |          the stock that slow paths draw from without a page fault
 //     |  ------- reserve
-//     |          less than the reserve                            -> cold slices are populated (keeper only)
+//     |          less than the reserve                            -> the keeper populates cold ones
 //     +-->
 //
-// What is surplus? Slices that were free and dirty during a whole period (options.purge_delay_ms) were not needed in
-// it: the *minimum* of the dirty count over a period, less the reserve, is its surplus, and is given back in the
-// next. A program that frees and allocates the same 10 MiB every frame has a minimum near 0 and pays nothing; after a
-// burst the minimum is the burst. (The idea is that of working-set estimation; jemalloc's decay comes to the same by a
-// curve.) Without a keeper the stock besides may not exceed half of what is live + 32 MiB: above that each release
-// gives back as much as it released.
+// What is surplus? Slices that were free and dirty during a whole period (options.purge_delay_ms)
+// were not needed in it: the *minimum* of the dirty count over a period, less the reserve, is its
+// surplus, and is given back in the next. A program that frees and allocates the same 10 MiB every
+// frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
+// that of working-set estimation; jemalloc's decay comes to the same by a curve.) Without a keeper
+// the stock besides may not exceed half of what is live + 32 MiB: above that each release gives
+// back as much as it released.
 //
-// Bound: one call of stock_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with a keeper it does nothing.
+// Bound: one call of stock_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with a
+// keeper it does nothing.
 #ifndef KEEL_ALLOCATOR_ARENA_STOCK_H
 #define KEEL_ALLOCATOR_ARENA_STOCK_H
 
@@ -28,13 +30,16 @@
 // Called by slow paths that took slices: notes how low the dirty count went.
 void stock_note(void);
 
-// Called by slow paths that gave back slices: works off one quantum if something is due and no keeper does it.
+// Called by slow paths that gave back slices: works off one quantum if something is due and no
+// keeper does it.
 void stock_step(void);
 
-// Discards at most slices_max slices in one call to the system. The number discarded; 0: none free, or refused.
+// Discards at most slices_max slices in one call to the system. The number discarded; 0: none free,
+// or refused.
 size_t stock_discard(unsigned slices_max);
 
-// Populates at most slices_max slices in one call to the system, metadata too. 0: no memory, or not supported.
+// Populates at most slices_max slices in one call to the system, metadata too. 0: no memory, or not
+// supported.
 size_t stock_populate(unsigned slices_max);
 
 // Gives back everything that is free. Unbounded; for explicit requests.

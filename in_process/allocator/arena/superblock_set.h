@@ -1,11 +1,12 @@
-// A set of the superblocks of one window: 1,024 bits and a word that tells which of their words are not zero.
+// A set of the superblocks of one window: 1,024 bits and a word that tells which of their words are
+// not zero.
 //
 // The sets are hints about superblocks' free words, kept without a lock by one protocol:
 //   who makes the property true:  changes the free word (ordered), then adds to the set (ordered);
 //   who finds it false:           removes from the set (ordered), then looks at the free word again and adds it back
 //                                 if the property has become true.
-// Whichever way the two interleave, one of them sees the other; so "true" is never lost for good, and a stale member
-// costs one look. Removing does the same one level up for the summary.
+// Whichever way the two interleave, one of them sees the other; so "true" is never lost for good,
+// and a stale member costs one look. Removing does the same one level up for the summary.
 #ifndef KEEL_ALLOCATOR_ARENA_SUPERBLOCK_SET_H
 #define KEEL_ALLOCATOR_ARENA_SUPERBLOCK_SET_H
 

@@ -60,7 +60,8 @@ static bool window_list(struct window* window) {
     return true;
 }
 
-// Makes reserved, superblock-aligned memory available. Superblocks whose window cannot be made are left out.
+// Makes reserved, superblock-aligned memory available. Superblocks whose window cannot be made are
+// left out.
 static bool region_add(char* start, size_t bytes) {
     bool any = false;
     for (size_t at = 0; at < bytes; at += SUPERBLOCK_BYTES) {

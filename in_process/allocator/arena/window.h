@@ -1,9 +1,10 @@
 // Windows: the 4 GiB-aligned ranges of the address space in which Keel has memory.
 //
-// Normally a window is reserved whole. Where the system refuses 4 GiB (a limit on address space, strict overcommit) smaller
-// regions are reserved, and a window then has superblocks of ours only in places. A window is also made for every
-// range in which a jumbo mapping lies. A window is never given up: its metadata costs address space only, since pages of
-// it that describe nothing are never touched.
+// Normally a window is reserved whole. Where the system refuses 4 GiB (a limit on address space,
+// strict overcommit) smaller regions are reserved, and a window then has superblocks of ours only
+// in places. A window is also made for every range in which a jumbo mapping lies. A window is never
+// given up: its metadata costs address space only, since pages of it that describe nothing are
+// never touched.
 //
 //   metadata mapping of a window
 //   +------------------------------+-------------------------------------------+
@@ -16,8 +17,8 @@
 #include "allocator/arena/superblock_set.h"
 #include <stdbool.h>
 
-#define RUN_BUCKETS 7      // longest free run of 1, 2, 4, .. 64 slices
-#define WINDOWS_MAX 4096u  // with memory of ours: 16 TiB
+#define RUN_BUCKETS 7     // longest free run of 1, 2, 4, .. 64 slices
+#define WINDOWS_MAX 4096u // with memory of ours: 16 TiB
 
 // 64 slices. Who has cleared a bit of `free` owns that slice.
 struct superblock {
@@ -30,16 +31,17 @@ _Static_assert(sizeof(struct superblock) == 32, "two to a cache line");
 
 struct window {
     struct superblock superblocks[WINDOW_SUPERBLOCKS];
-    struct superblock_set by_run[RUN_BUCKETS]; // [b]: superblocks that may have a free run of >= 2^b slices
-    struct superblock_set dirty;               // superblocks that may have slices free and touched
-    char* base;                                // 4 GiB-aligned
+    struct superblock_set
+        by_run[RUN_BUCKETS];     // [b]: superblocks that may have a free run of >= 2^b slices
+    struct superblock_set dirty; // superblocks that may have slices free and touched
+    char* base;                  // 4 GiB-aligned
 };
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 
 struct windows {
-    atomic_word count;                // entries that may be in use
-    atomic_word entry[WINDOWS_MAX];   // struct window*, or 0 while it is being entered
+    atomic_word count;              // entries that may be in use
+    atomic_word entry[WINDOWS_MAX]; // struct window*, or 0 while it is being entered
 };
 extern struct windows windows;
 
@@ -56,7 +58,8 @@ struct window* window_find(const void* address);
 // True if the superblock around `address` is reserved by Keel.
 bool window_owns(const void* address);
 
-// Reserves more address space, at least `superblocks` (1..5) adjacent ones. False: the system refuses.
+// Reserves more address space, at least `superblocks` (1..5) adjacent ones. False: the system
+// refuses.
 bool window_grow(unsigned superblocks);
 
 #endif

@@ -24,7 +24,8 @@ void batch_send_single(struct page* page, void* address) {
 void batch_add(struct heap* heap, struct page* page, void* address) {
     struct block* block = address;
     uint32_t bytes = page->block_bytes;
-    if (bytes < 16 || bytes > BATCH_BYTES_MAX / 2) { // no room for the batch's length, or nothing to gather
+    if (bytes < 16 ||
+        bytes > BATCH_BYTES_MAX / 2) { // no room for the batch's length, or nothing to gather
         atomic_bump(&heap->counts[HEAP_BATCH_SENT], 1);
         atomic_bump(&heap->counts[HEAP_BLOCKS_SENT], 1);
         batch_send_single(page, block);

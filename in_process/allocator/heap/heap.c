@@ -1,23 +1,29 @@
 #include "allocator/heap/heap.h"
-#include "allocator/arena/stock.h"
 #include "allocator/arena/run.h"
+#include "allocator/arena/stock.h"
 #include "base/counters.h"
 #include "base/panic.h"
 
 static void queue_append(struct page_queue* queue, struct page* page) {
     page->next = NULL;
     page->prev = queue->last;
-    if (queue->last != NULL) queue->last->next = page;
-    else queue->first = page;
+    if (queue->last != NULL)
+        queue->last->next = page;
+    else
+        queue->first = page;
     queue->last = page;
     page->list = PAGE_QUEUED;
 }
 
 static void queue_remove(struct page_queue* queue, struct page* page) {
-    if (page->prev != NULL) page->prev->next = page->next;
-    else queue->first = page->next;
-    if (page->next != NULL) page->next->prev = page->prev;
-    else queue->last = page->prev;
+    if (page->prev != NULL)
+        page->prev->next = page->next;
+    else
+        queue->first = page->next;
+    if (page->next != NULL)
+        page->next->prev = page->prev;
+    else
+        queue->last = page->prev;
     page->list = PAGE_UNLISTED;
 }
 
@@ -95,7 +101,8 @@ void heap_page_emptied(struct heap* heap, struct page* page) {
     stock_step();
 }
 
-// One batch that has come home. The page may have changed hands since it was sent: then it is sent on.
+// One batch that has come home. The page may have changed hands since it was sent: then it is sent
+// on.
 static void take_home(struct heap* heap, struct batch_list batch) {
     struct page* page = page_of(batch.head);
     page -= page->distance;
@@ -144,9 +151,10 @@ void heap_release_empty(struct heap* heap) {
     }
 }
 
-static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned size_class, unsigned list) {
-    return atomic_get(&page->owner) == (uintptr_t)heap && page->size_class == size_class && page->list == list &&
-           page_check(page);
+static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned size_class,
+                               unsigned list) {
+    return atomic_get(&page->owner) == (uintptr_t)heap && page->size_class == size_class &&
+           page->list == list && page_check(page);
 }
 
 bool heap_check(struct heap* heap) {

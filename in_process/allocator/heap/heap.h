@@ -1,5 +1,5 @@
-// A thread's heap: for each size class a bin of blocks ready to hand out, the page they come from, and the queue of
-// pages that have more.
+// A thread's heap: for each size class a bin of blocks ready to hand out, the page they come from,
+// and the queue of pages that have more.
 //
 //   bin[c]  -> block -> block -> 0          what malloc pops; all from current[c]
 //   current[c]                              that page, or NULL
@@ -8,8 +8,8 @@
 //   batch[16]                               blocks of others' pages, on their way home
 //   inbox                                   blocks of our pages that others sent home
 //
-// One thread at a time holds a heap (pool.h) and everything but the inbox and the counters' readers is its alone.
-// A heap is never unmapped, so that an inbox may be pushed to at any time.
+// One thread at a time holds a heap (pool.h) and everything but the inbox and the counters' readers
+// is its alone. A heap is never unmapped, so that an inbox may be pushed to at any time.
 #ifndef KEEL_ALLOCATOR_HEAP_HEAP_H
 #define KEEL_ALLOCATOR_HEAP_HEAP_H
 
@@ -20,8 +20,9 @@
 
 #define HEAP_EMPTY_MAX 8u
 #define HEAP_BATCHES 16u
-// A page on warm memory occupies all of it. So many pages of a class must have been filled before that is a small part
-// of what the class holds; until then its pages begin cold and occupy what is touched of them.
+// A page on warm memory occupies all of it. So many pages of a class must have been filled before
+// that is a small part of what the class holds; until then its pages begin cold and occupy what is
+// touched of them.
 #define HEAP_FILLED_ENOUGH 3u
 
 struct page_queue {
@@ -35,13 +36,13 @@ struct batch {
 };
 
 enum heap_count {
-    HEAP_REFILL,        // mallocs that found their bin empty
-    HEAP_CARVE,         // times blocks were carved
-    HEAP_PAGE_BEGUN,    // pages taken into use
-    HEAP_PAGE_ENDED,    // pages that became empty and were let go
-    HEAP_BATCH_SENT,    // batches sent to other heaps
-    HEAP_BATCH_TAKEN,   // batches that came home
-    HEAP_BLOCKS_SENT,   // blocks in them
+    HEAP_REFILL,      // mallocs that found their bin empty
+    HEAP_CARVE,       // times blocks were carved
+    HEAP_PAGE_BEGUN,  // pages taken into use
+    HEAP_PAGE_ENDED,  // pages that became empty and were let go
+    HEAP_BATCH_SENT,  // batches sent to other heaps
+    HEAP_BATCH_TAKEN, // batches that came home
+    HEAP_BLOCKS_SENT, // blocks in them
     HEAP_COUNTS
 };
 
@@ -50,9 +51,10 @@ struct heap {
     struct page* current[CLASS_COUNT];
     struct page_queue queue[CLASS_COUNT];
     uint8_t filled[CLASS_COUNT]; // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
-    atomic_word empty[HEAP_EMPTY_MAX]; // addresses; anyone may take one by exchange, only the owner puts
-    unsigned empty_count;  // 0..HEAP_EMPTY_MAX; entries from here on are 0
-    uint32_t batch_bytes;  // bytes in `batch`
+    // Addresses; anyone may take one by exchange, only the owner puts.
+    atomic_word empty[HEAP_EMPTY_MAX];
+    unsigned empty_count; // 0..HEAP_EMPTY_MAX; entries from here on are 0
+    uint32_t batch_bytes; // bytes in `batch`
     struct batch batch[HEAP_BATCHES];
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
     uint64_t activity_seen;          // keeper's own
@@ -67,14 +69,15 @@ KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
     return (struct heap*)(owner & ~(uintptr_t)PAGE_FLAGS);
 }
 
-// The next page of this class that has a block to give, made current. NULL: the queue is empty. O(1).
+// The next page of this class that has a block to give, made current. NULL: the queue is empty.
+// O(1).
 struct page* heap_next_page(struct heap* heap, unsigned size_class);
 
 // The current page has nothing left: it is full from now on and in no list.
 void heap_retire_current(struct heap* heap, unsigned size_class);
 
-// A page for this class from memory that nobody uses, made current. NULL: no memory. `*from_arena` tells whether the
-// arena was asked.
+// A page for this class from memory that nobody uses, made current. NULL: no memory. `*from_arena`
+// tells whether the arena was asked.
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena);
 
 // A block has come home to a page whose owner word had PAGE_FULL: it goes back into its queue.
@@ -86,7 +89,8 @@ void heap_page_emptied(struct heap* heap, struct page* page);
 // Takes home at most INBOX_DRAIN_MAX batches.
 void heap_drain(struct heap* heap);
 
-// Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more, nothing changed.
+// Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more,
+// nothing changed.
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
 // Gives the kept empty slices back to the arena. Any thread. At most 8 steps.

@@ -16,17 +16,21 @@ static struct {
     struct os_lock lock;
     struct heap* parked_first; // parked longest
     struct heap* parked_last;
-    struct heap* unused;       // the rest of the mapping that heaps are made from
+    struct heap* unused; // the rest of the mapping that heaps are made from
     unsigned unused_count;
-    atomic_word all;           // newest heap; linked by next_all
+    atomic_word all; // newest heap; linked by next_all
 } pool;
 
-struct heap* heap_first(void) { return (struct heap*)atomic_get_acquire(&pool.all); }
+struct heap* heap_first(void) {
+    return (struct heap*)atomic_get_acquire(&pool.all);
+}
 
 static void parked_append(struct heap* heap) {
     heap->next_parked = NULL;
-    if (pool.parked_last != NULL) pool.parked_last->next_parked = heap;
-    else pool.parked_first = heap;
+    if (pool.parked_last != NULL)
+        pool.parked_last->next_parked = heap;
+    else
+        pool.parked_first = heap;
     pool.parked_last = heap;
 }
 
@@ -47,8 +51,8 @@ static struct heap* unused_remove(void) {
     return heap;
 }
 
-// A heap that nobody has held yet. The mapping is made without the lock; a thread that finds on its return that another
-// was faster uses that one's.
+// A heap that nobody has held yet. The mapping is made without the lock; a thread that finds on its
+// return that another was faster uses that one's.
 static struct heap* heap_make(void) {
     os_lock_acquire(&pool.lock);
     struct heap* heap = unused_remove();
@@ -106,5 +110,9 @@ void heap_park(struct heap* heap) {
     os_lock_release(&pool.lock);
 }
 
-void heap_pool_before_fork(void) { os_lock_acquire(&pool.lock); }
-void heap_pool_after_fork(void) { os_lock_release(&pool.lock); }
+void heap_pool_before_fork(void) {
+    os_lock_acquire(&pool.lock);
+}
+void heap_pool_after_fork(void) {
+    os_lock_release(&pool.lock);
+}

@@ -1,21 +1,21 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
-#include "allocator/heap/batch.h"
 #include "allocator/arena/stock.h"
+#include "allocator/heap/batch.h"
 #include "base/counters.h"
 #include "os/thread.h"
 
 #define DEMAND_TICKS 8u
-#define STEPS_MAX 16u         // calls to the system of one kind in one tick
-#define POPULATE_SLICES 4u    // 256 KiB a call
-#define DISCARD_SLICES 16u    // 1 MiB a call
-#define PARKED_MAX 16u        // heaps looked after in one tick
+#define STEPS_MAX 16u      // calls to the system of one kind in one tick
+#define POPULATE_SLICES 4u // 256 KiB a call
+#define DISCARD_SLICES 16u // 1 MiB a call
+#define PARKED_MAX 16u     // heaps looked after in one tick
 #define TICK_MIN_MS 1u
-#define TICK_PENDING_MS 32u   // longest sleep while a surplus may ripen
+#define TICK_PENDING_MS 32u // longest sleep while a surplus may ripen
 #define TICK_MAX_MS 1000u
 #define REFILLS_BEFORE_START 32u
-#define IDLE_TICK_MS 128u     // heaps are called idle by comparing over at least this long
+#define IDLE_TICK_MS 128u // heaps are called idle by comparing over at least this long
 
 enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
 enum { SLEEP_NONE, SLEEP_LONG };
@@ -35,11 +35,16 @@ static struct {
 
 // How often a thread has come to have a heap.
 static uint64_t heaps_taken(void) {
-    return atomic_get(&counters.events[EVENT_HEAP_CREATED]) + atomic_get(&counters.events[EVENT_HEAP_ADOPTED]);
+    return atomic_get(&counters.events[EVENT_HEAP_CREATED]) +
+           atomic_get(&counters.events[EVENT_HEAP_ADOPTED]);
 }
 
-bool keeper_runs(void) { return atomic_get(&state) == STATE_RUNNING; }
-void keeper_allow(void) { atomic_set(&allowed, 1); }
+bool keeper_runs(void) {
+    return atomic_get(&state) == STATE_RUNNING;
+}
+void keeper_allow(void) {
+    atomic_set(&allowed, 1);
+}
 
 // Ends a long sleep: one system call, by whoever is first to find the stock below the reserve.
 static void wake(void) {
@@ -48,7 +53,8 @@ static void wake(void) {
     if (atomic_try_state(&sleep_word, &expected, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
-// Takes note of what was asked for since the last tick. Sets the reserve from the largest of the last ticks.
+// Takes note of what was asked for since the last tick. Sets the reserve from the largest of the
+// last ticks.
 static uint64_t demand_update(void) {
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
@@ -75,7 +81,8 @@ static bool refill_reserve(void) {
         size_t want = stock_reserve();
         if (have >= want) break;
         size_t missing = want - have;
-        if (stock_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES) == 0) break;
+        if (stock_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES) == 0)
+            break;
         worked = true;
     }
     return worked;
@@ -96,7 +103,8 @@ static bool discard_surplus(void) {
 // Heaps whose thread has asked for nothing for a while do not need the empty slices that they keep.
 static void release_of_idle_heaps(void) {
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
-        uint64_t activity = atomic_get(&heap->counts[HEAP_REFILL]) + atomic_get(&heap->counts[HEAP_PAGE_ENDED]);
+        uint64_t activity =
+            atomic_get(&heap->counts[HEAP_REFILL]) + atomic_get(&heap->counts[HEAP_PAGE_ENDED]);
         if (activity == heap->activity_seen) heap_release_empty(heap);
         heap->activity_seen = activity;
     }
@@ -158,7 +166,8 @@ bool keeper_start(void) {
     if (options.keeper == KEEPER_NEVER) return false;
     if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
-    if (!os_thread_start(keeper_main)) return false; // stays STARTING: a system that refused once is not asked again
+    if (!os_thread_start(keeper_main))
+        return false; // stays STARTING: a system that refused once is not asked again
     atomic_set(&state, STATE_RUNNING);
     stock_set_kept(true);
     return true;
@@ -170,7 +179,8 @@ void keeper_consider(void) {
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
     if (options.keeper == KEEPER_NEVER) return;
     if (options.keeper == KEEPER_AUTO) {
-        // Not for threads that hardly allocate, and not from a thread's first calls: they may come at its very end.
+        // Not for threads that hardly allocate, and not from a thread's first calls: they may come
+        // at its very end.
         struct heap* heap = thread_heap;
         if (atomic_get(&heap->counts[HEAP_REFILL]) < REFILLS_BEFORE_START) return;
         if (heaps_taken() < atomic_get(&heaps_at_fork) + 2) return;

@@ -1,14 +1,15 @@
 // The keeper: one thread that takes work off the callers' paths.
 //
 //   each tick: demand of the last 8 ticks -> reserve
-//              stock below the reserve    -> populate cold slices    (so that malloc finds warm ones)
-//              surplus in the stock       -> discard                 (so that memory goes back without further calls)
+//              stock below the reserve    -> populate cold slices: malloc finds warm ones
+//              surplus in the stock       -> discard: memory goes back without further calls
 //              parked heaps               -> drain, release what is empty
 //              idle heaps                 -> release the slices they keep
 //
-// It ticks every millisecond while there is demand, less and less often when there is none, and then every second; who meets an
-// empty reserve wakes it. It never holds a lock across a system call and never allocates. Nothing depends on it: without
-// it (off, forked child) each slow path works off a quantum itself.
+// It ticks every millisecond while there is demand, less and less often when there is none, and
+// then every second; who meets an empty reserve wakes it. It never holds a lock across a system
+// call and never allocates. Nothing depends on it: without it (off, forked child) each slow path
+// works off a quantum itself.
 //
 //   OFF --second heap, or keeper_start--> RUNNING;  in a forked child: OFF again
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
@@ -22,18 +23,20 @@
 #define KEEPER_RESERVE_MIN ((size_t)4)   // slices: 256 KiB
 #define KEEPER_RESERVE_MAX ((size_t)512) // slices: 32 MiB
 
-// Starts the keeper if it does not run and is not forbidden (KEEL_KEEPER=off). False: it does not run. May allocate.
+// Starts the keeper if it does not run and is not forbidden (KEEL_KEEPER=off). False: it does not
+// run. May allocate.
 bool keeper_start(void);
 bool keeper_runs(void);
 
 // From now on the keeper may start by itself: the process's constructors are done.
 void keeper_allow(void);
 
-// Called by slow paths: starts the keeper once the options and the number of threads call for it; ends a long sleep of
-// the keeper if the stock is below the reserve (one system call then).
+// Called by slow paths: starts the keeper once the options and the number of threads call for it;
+// ends a long sleep of the keeper if the stock is below the reserve (one system call then).
 void keeper_consider(void);
 
-// Populates until so many bytes are in stock, and keeps the reserve no smaller from now on. The bytes in stock, <= bytes.
+// Populates until so many bytes are in stock, and keeps the reserve no smaller from now on. The
+// bytes in stock, <= bytes.
 size_t keeper_warm(size_t bytes);
 
 // Housekeeping of the calling thread's heap, and of the stock if there is no keeper. Bounded.

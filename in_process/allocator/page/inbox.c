@@ -4,7 +4,7 @@
 #define ADDRESS_BITS 48
 
 struct message {
-    atomic_word link;    // next message, 0 at the end, or LINK_PENDING
+    atomic_word link;     // next message, 0 at the end, or LINK_PENDING
     uintptr_t head_count; // head of the batch | count << 48; not present in blocks of 8 bytes
 };
 

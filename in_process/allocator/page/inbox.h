@@ -1,16 +1,17 @@
 // The lock-free way home of blocks that other threads free: one inbox a heap.
 //
-// Idea: producers push messages with ONE exchange (wait-free); the consumer takes the whole stack with one exchange and
-// then walks it at its own pace. A message is the first block of a batch; the batch's blocks are all of one page, linked, so that it
-// comes home in O(1) whatever its length:
+// Idea: producers push messages with ONE exchange (wait-free); the consumer takes the whole stack
+// with one exchange and then walks it at its own pace. A message is the first block of a batch; the
+// batch's blocks are all of one page, linked, so that it comes home in O(1) whatever its length:
 //
 //   inbox.head -> M3 -> M2 -> M1 -> 0                 (word 0: next message)
 //                 | word 1: last freed block of the batch, and their number
-//                 +--> b9 -> b7 -> b4 -> M3           (word 0 of each: next block; M3 was freed first, so is last)
+//                 +--> b9 -> b7 -> b4 -> M3           (word 0: next block; M3, freed first, is last)
 //
-// A producer's link is written after its exchange. A consumer that finds it still unwritten (LINK_PENDING) stops there and goes
-// on another time: nobody ever waits. Blocks of 8 bytes have no word 1; their batches are of one.
-// Unlike a queue with a stub element, everything that was pushed can be taken.
+// A producer's link is written after its exchange. A consumer that finds it still unwritten
+// (LINK_PENDING) stops there and goes on another time: nobody ever waits. Blocks of 8 bytes have no
+// word 1; their batches are of one. Unlike a queue with a stub element, everything that was pushed
+// can be taken.
 #ifndef KEEL_ALLOCATOR_PAGE_INBOX_H
 #define KEEL_ALLOCATOR_PAGE_INBOX_H
 

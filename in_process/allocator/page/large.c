@@ -6,7 +6,9 @@
 
 #define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
-static unsigned slices_for(size_t bytes) { return (unsigned)((bytes + SLICE_BYTES - 1) / SLICE_BYTES); }
+static unsigned slices_for(size_t bytes) {
+    return (unsigned)((bytes + SLICE_BYTES - 1) / SLICE_BYTES);
+}
 
 static void large_begin(char* start, unsigned slices) {
     struct page* page = page_of(start);
@@ -23,15 +25,17 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     if (bytes > KEEL_SIZE_MAX - WINDOW_BYTES || alignment > WINDOW_BYTES * 64) return block;
     if (bytes == 0) bytes = 1;
     unsigned alignment_slices = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment / SLICE_BYTES);
-    bool jumbo = bytes > RUN_BYTES_MAX ||
-                 (alignment_slices > 1 && slices_for(bytes) + alignment_slices - 1 > SUPERBLOCK_SLICES);
+    bool jumbo =
+        bytes > RUN_BYTES_MAX ||
+        (alignment_slices > 1 && slices_for(bytes) + alignment_slices - 1 > SUPERBLOCK_SLICES);
     if (jumbo) {
         // A mapping must reach beyond its first slice, or two of them could begin in the same one.
         block.start = jumbo_allocate(bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES, alignment);
         return block;
     }
     unsigned slices = slices_for(bytes);
-    struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, alignment_slices) : run_allocate(slices);
+    struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, alignment_slices)
+                                          : run_allocate(slices);
     if (run.start != NULL) large_begin(run.start, slices);
     block.start = run.start;
     block.zero = run.zero;

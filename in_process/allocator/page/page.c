@@ -2,7 +2,8 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
-#define SYSTEM_PAGE ((uintptr_t)4096) // the smallest there is; where pages are larger this only carves less at once
+#define SYSTEM_PAGE                                                                                \
+    ((uintptr_t)4096) // the smallest there is; where pages are larger this only carves less at once
 
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner) {
     struct page* page = page_of(start);
@@ -44,7 +45,8 @@ struct block* page_carve(struct page* page) {
     if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
 
     char* at = first;
-    for (unsigned i = 1; i < count; i++, at += step) ((struct block*)at)->next = (struct block*)(at + step);
+    for (unsigned i = 1; i < count; i++, at += step)
+        ((struct block*)at)->next = (struct block*)(at + step);
     ((struct block*)at)->next = NULL;
     page->carved = (uint16_t)(page->carved + count);
     page->used += count;
@@ -58,7 +60,8 @@ bool page_check(const struct page* page) {
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
     for (const struct block* block = page->local_free; block != NULL; block = block->next) {
-        if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes) return false;
+        if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes)
+            return false;
         if (!page_begins_block(page, block) || ++length > page->carved) return false;
     }
     return page->used + length == page->carved;

@@ -1,4 +1,5 @@
-// Pages of small blocks: carve, take, push. All owner-only: called by the thread that holds the owning heap.
+// Pages of small blocks: carve, take, push. All owner-only: called by the thread that holds the
+// owning heap.
 //
 //   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819:
 //   +----+----+----+-- .. --+----+------------------------------------------------+----+
@@ -27,8 +28,8 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner);
 // Ends it: no block of it may be live. Its slices are nobody's page afterwards.
 void page_end(struct page* page);
 
-// Carves up to 16 blocks, and none whose first byte lies in another system page than the first one's: at most one page
-// fault. NULL if all are carved. The blocks count as used.
+// Carves up to 16 blocks, and none whose first byte lies in another system page than the first
+// one's: at most one page fault. NULL if all are carved. The blocks count as used.
 struct block* page_carve(struct page* page);
 
 // Takes the whole list of free blocks, O(1). They count as used from then on (they go to the bin).
@@ -48,7 +49,8 @@ KEEL_INLINE bool page_push(struct page* page, void* address) {
 }
 
 // A list of `count` blocks comes home, O(1). True if that leaves none used.
-KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail, unsigned count) {
+KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
+                                unsigned count) {
     tail->next = page->local_free;
     page->local_free = head;
     page->used -= count;

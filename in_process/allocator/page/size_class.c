@@ -1,31 +1,59 @@
 #include "allocator/page/size_class.h"
 
 #define DOUBLING(unit)                                                                             \
-    9 * (unit), 10 * (unit), 11 * (unit), 12 * (unit), 13 * (unit), 14 * (unit), 15 * (unit), 16 * (unit)
+    9 * (unit), 10 * (unit), 11 * (unit), 12 * (unit), 13 * (unit), 14 * (unit), 15 * (unit),      \
+        16 * (unit)
 
 const uint32_t size_class_bytes[CLASS_COUNT] = {
-    8,              16,             32,             48,            64,
-    80,             96,             112,            128,           DOUBLING(16),
-    DOUBLING(32),   DOUBLING(64),   DOUBLING(128),  DOUBLING(256), DOUBLING(512),
-    DOUBLING(1024), DOUBLING(2048), DOUBLING(4096),
+    8,
+    16,
+    32,
+    48,
+    64,
+    80,
+    96,
+    112,
+    128,
+    DOUBLING(16),
+    DOUBLING(32),
+    DOUBLING(64),
+    DOUBLING(128),
+    DOUBLING(256),
+    DOUBLING(512),
+    DOUBLING(1024),
+    DOUBLING(2048),
+    DOUBLING(4096),
 };
 
 #define TWICE(c) (c), (c)
 #define FOUR(c) TWICE(c), TWICE(c)
 #define EIGHT(c) FOUR(c), FOUR(c)
-#define STEPS(each, c) each(c), each(c + 1), each(c + 2), each(c + 3), each(c + 4), each(c + 5), each(c + 6), each(c + 7)
+#define STEPS(each, c)                                                                             \
+    each(c), each(c + 1), each(c + 2), each(c + 3), each(c + 4), each(c + 5), each(c + 6),         \
+        each(c + 7)
 
 const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1] = {
-    0, 0, 1,                                                                         // .. 16
-    TWICE(2), TWICE(3), TWICE(4), TWICE(5), TWICE(6), TWICE(7), TWICE(8),            // .. 128
-    STEPS(TWICE, 9), STEPS(FOUR, 17), STEPS(EIGHT, 25),                              // .. 256, 512, 1024
+    0,
+    0,
+    1, // .. 16
+    TWICE(2),
+    TWICE(3),
+    TWICE(4),
+    TWICE(5),
+    TWICE(6),
+    TWICE(7),
+    TWICE(8), // .. 128
+    STEPS(TWICE, 9),
+    STEPS(FOUR, 17),
+    STEPS(EIGHT, 25), // .. 256, 512, 1024
 };
 
 unsigned size_class_aligned(size_t size, size_t alignment) {
     if (size < alignment) size = alignment;
     if (size > CLASS_BYTES_MAX) return CLASS_COUNT;
     unsigned size_class = size_class_of(size);
-    while (size_class < CLASS_COUNT && (size_class_bytes[size_class] & (alignment - 1)) != 0) size_class++;
+    while (size_class < CLASS_COUNT && (size_class_bytes[size_class] & (alignment - 1)) != 0)
+        size_class++;
     return size_class;
 }
 

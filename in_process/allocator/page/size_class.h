@@ -3,9 +3,10 @@
 //   class   0 | 1   2   ..  8   | 9   10  ..  16  | 17  ..  24  | ..  | 73    ..  80
 //   bytes   8 | 16  32  ..  128 | 144 160 ..  256 | 288 ..  512 | ..  | 36864 ..  65536
 //
-// Waste inside a block is at most 1/9 of it (12.5 % of the request) above 128 bytes. Every class but the first is a multiple of
-// 16. Blocks begin at multiples of their size from a 64 KiB boundary, so a block of class c is aligned to every power of two
-// that divides its size: that is all that aligned allocation needs.
+// Waste inside a block is at most 1/9 of it (12.5 % of the request) above 128 bytes. Every class
+// but the first is a multiple of 16. Blocks begin at multiples of their size from a 64 KiB
+// boundary, so a block of class c is aligned to every power of two that divides its size: that is
+// all that aligned allocation needs.
 #ifndef KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 #define KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 
@@ -16,15 +17,18 @@
 
 #define CLASS_COUNT 81u
 #define CLASS_BYTES_MAX ((size_t)65536)
-#define SMALL_BYTES_MAX ((size_t)1024)       // sizes whose class is one table look-up
-#define ONE_SLICE_BYTES_MAX ((size_t)8192)   // classes whose pages are one slice; larger ones take eight
+#define SMALL_BYTES_MAX ((size_t)1024) // sizes whose class is one table look-up
+#define ONE_SLICE_BYTES_MAX                                                                        \
+    ((size_t)8192) // classes whose pages are one slice; larger ones take eight
 #define WIDE_PAGE_SLICES 8u
 
 extern const uint32_t size_class_bytes[CLASS_COUNT];
 extern const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1]; // [(size + 7) / 8]
 
 // size <= SMALL_BYTES_MAX.
-KEEL_INLINE unsigned size_class_of_small(size_t size) { return size_class_small[(size + 7) / 8]; }
+KEEL_INLINE unsigned size_class_of_small(size_t size) {
+    return size_class_small[(size + 7) / 8];
+}
 
 // 128 < size <= CLASS_BYTES_MAX.
 KEEL_INLINE unsigned size_class_of_medium(size_t size) {
@@ -37,8 +41,9 @@ KEEL_INLINE unsigned size_class_of(size_t size) {
     return size <= SMALL_BYTES_MAX ? size_class_of_small(size) : size_class_of_medium(size);
 }
 
-// The smallest class of at least `size` bytes whose blocks are all multiples of `alignment` (a power of two);
-// CLASS_COUNT if there is none. At most 8 steps: the next power of two is no further, and fits once it is >= alignment.
+// The smallest class of at least `size` bytes whose blocks are all multiples of `alignment` (a
+// power of two); CLASS_COUNT if there is none. At most 8 steps: the next power of two is no
+// further, and fits once it is >= alignment.
 unsigned size_class_aligned(size_t size, size_t alignment);
 
 // Verifies the tables against the definition above.

@@ -1,8 +1,8 @@
 /* Keel: a general-purpose memory allocator with bounded slow paths.
  *
- * Two ways to use it. As a drop-in: link or LD_PRELOAD libkeel, and malloc, free, new and delete are Keel's. Or by name:
- * the functions below, from libkeel or from libkeel_api.a, which replaces nothing. Blocks of the two ways are the same:
- * with libkeel, free() takes what kl_malloc gave.
+ * Two ways to use it. As a drop-in: link or LD_PRELOAD libkeel, and malloc, free, new and delete
+ * are Keel's. Or by name: the functions below, from libkeel or from libkeel_api.a, which replaces
+ * nothing. Blocks of the two ways are the same: with libkeel, free() takes what kl_malloc gave.
  *
  * Unless said otherwise, every function
  *   - may be called from any thread at any time, also before constructors and after destructors, but not from a
@@ -12,8 +12,9 @@
  *   - costs O(1): a bounded amount of work, except for what is linear by nature (zeroing, copying) and
  *     what its text names.
  *
- * Handing a function a pointer that is no live block is an error of the program. What is found of that at no cost ends the
- * process with one sentence on stderr; the faults and their sentences are in docs/reference/faults.md.
+ * Handing a function a pointer that is no live block is an error of the program. What is found of
+ * that at no cost ends the process with one sentence on stderr; the faults and their sentences are
+ * in docs/reference/faults.md.
  */
 #ifndef KEEL_KEEL_H
 #define KEEL_KEEL_H
@@ -45,7 +46,7 @@ extern "C" {
 #define KEEL_NOEXCEPT
 #endif
 
-/* --- Allocating and freeing ------------------------------------------------------------------------------------ */
+/* --- Allocating and freeing -------------------------------------------------------------------- */
 
 /* At least `size` bytes. size 0 gives a block of its own, which must be freed as any other. */
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_malloc(size_t size) KEEL_NOEXCEPT;
@@ -53,8 +54,8 @@ KEEL_API KEEL_API_ALLOCATES(1) void* kl_malloc(size_t size) KEEL_NOEXCEPT;
 /* Frees a block, from whichever thread. NULL is allowed and does nothing. errno is kept. */
 KEEL_API void kl_free(void* block) KEEL_NOEXCEPT;
 
-/* count * size bytes, all zero. ENOMEM if the product overflows. Linear in the size, except for large blocks whose memory is
- * known to be zero. */
+/* count * size bytes, all zero. ENOMEM if the product overflows. Linear in the size, except for
+ * large blocks whose memory is known to be zero. */
 KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_calloc(size_t count, size_t size) KEEL_NOEXCEPT;
 
 /* `size` zero bytes: kl_calloc(1, size). */
@@ -63,114 +64,132 @@ KEEL_API KEEL_API_ALLOCATES(1) void* kl_zalloc(size_t size) KEEL_NOEXCEPT;
 /* count * size bytes. ENOMEM if the product overflows. */
 KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KEEL_NOEXCEPT;
 
-/* Resizes: the content up to the smaller of both sizes is kept; the block may move. block NULL is kl_malloc(size);
- * size 0 frees the block and returns NULL (as the GNU C library does). On failure the old block stays as it was. In place
- * when it fits, when it does not waste half, and when the memory behind a block above 64 KiB is free; blocks above
- * 16 MiB are moved without copying; else linear in the smaller size. */
+/* Resizes: the content up to the smaller of both sizes is kept; the block may move. block NULL is
+ * kl_malloc(size); size 0 frees the block and returns NULL (as the GNU C library does). On failure
+ * the old block stays as it was. In place when it fits, when it does not waste half, and when the
+ * memory behind a block above 64 KiB is free; blocks above 16 MiB are moved without copying; else
+ * linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* kl_realloc(block, count * size). ENOMEM if the product overflows; then the block stays as it was. */
-KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocn(void* block, size_t count, size_t size) KEEL_NOEXCEPT;
+/* kl_realloc(block, count * size). ENOMEM if the product overflows; then the block stays as it was.
+ * */
+KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocn(void* block, size_t count,
+                                                  size_t size) KEEL_NOEXCEPT;
 
 /* As kl_realloc, but frees the old block when it fails. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_reallocf(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* Resizes without moving: returns `block` if `size` fits in it, else NULL (block unchanged, errno unchanged). */
+/* Resizes without moving: returns `block` if `size` fits in it, else NULL (block unchanged, errno
+ * unchanged). */
 KEEL_API void* kl_expand(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* --- Aligned --------------------------------------------------------------------------------------------------- */
+/* --- Aligned ----------------------------------------------------------------------------------- */
 
-/* Aligned to `alignment`, any power of two (else NULL and EINVAL). Freed and resized as any block; kl_realloc keeps only the
- * usual alignment when it moves the block. The argument order is C11's. */
-KEEL_API KEEL_API_ALLOCATES(2) KEEL_API_ALIGNED_AT(1)
-void* kl_aligned_alloc(size_t alignment, size_t size) KEEL_NOEXCEPT;
+/* Aligned to `alignment`, any power of two (else NULL and EINVAL). Freed and resized as any block;
+ * kl_realloc keeps only the usual alignment when it moves the block. The argument order is C11's.
+ * */
+KEEL_API KEEL_API_ALLOCATES(2)
+    KEEL_API_ALIGNED_AT(1) void* kl_aligned_alloc(size_t alignment, size_t size) KEEL_NOEXCEPT;
 
 /* The same, zeroed; count * size bytes. */
-KEEL_API KEEL_API_ALLOCATES(2, 3) KEEL_API_ALIGNED_AT(1)
-void* kl_aligned_calloc(size_t alignment, size_t count, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2, 3)
+    KEEL_API_ALIGNED_AT(1) void* kl_aligned_calloc(size_t alignment, size_t count,
+                                                   size_t size) KEEL_NOEXCEPT;
 
 /* kl_realloc that keeps the alignment. */
-KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_realloc(void* block, size_t alignment, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_realloc(void* block, size_t alignment,
+                                                      size_t size) KEEL_NOEXCEPT;
 
-/* POSIX: 0, EINVAL (alignment is no power of two or no multiple of sizeof(void*)) or ENOMEM; errno is kept, and *block is
- * written only on success. */
+/* POSIX: 0, EINVAL (alignment is no power of two or no multiple of sizeof(void*)) or ENOMEM; errno
+ * is kept, and *block is written only on success. */
 KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
-/* --- Under their POSIX and BSD names ------------------------------------------------------------------------------ */
+/* --- Under their POSIX and BSD names ----------------------------------------------------------- */
 
-/* As the functions without kl_: kl_reallocn; kl_aligned_alloc with any alignment, taken up to the next power of two; aligned to a
- * page of the system; the same and the size rounded up to whole pages; kl_usable_size. */
-KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocarray(void* block, size_t count, size_t size) KEEL_NOEXCEPT;
+/* As the functions without kl_: kl_reallocn; kl_aligned_alloc with any alignment, taken up to the
+ * next power of two; aligned to a page of the system; the same and the size rounded up to whole
+ * pages; kl_usable_size. */
+KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocarray(void* block, size_t count,
+                                                      size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_memalign(size_t alignment, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_valloc(size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_pvalloc(size_t size) KEEL_NOEXCEPT;
 KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 
-/* --- Strings --------------------------------------------------------------------------------------------------- */
+/* --- Strings ----------------------------------------------------------------------------------- */
 
 /* Copies of a string, and of at most `length` characters of it. NULL gives NULL. Linear. */
 KEEL_API char* kl_strdup(const char* string) KEEL_NOEXCEPT;
 KEEL_API char* kl_strndup(const char* string, size_t length) KEEL_NOEXCEPT;
 
-/* --- About blocks ---------------------------------------------------------------------------------------------- */
+/* --- About blocks ------------------------------------------------------------------------------ */
 
-/* Bytes that may be used at `block`, at least what was asked for. 0 for NULL and for blocks that are not Keel's. */
+/* Bytes that may be used at `block`, at least what was asked for. 0 for NULL and for blocks that
+ * are not Keel's. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* What kl_usable_size of kl_malloc(size) would be: asking for less gains nothing. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* True if the address is in memory that holds blocks of Keel's. Above 64 KiB only the block's start is recognised. */
+/* True if the address is in memory that holds blocks of Keel's. Above 64 KiB only the block's start
+ * is recognised. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
-/* --- The allocator --------------------------------------------------------------------------------------------- */
+/* --- The allocator ----------------------------------------------------------------------------- */
 
-/* Gives all memory that is not in use back to the system: of the calling thread, of threads that have ended, and of nobody.
- * Linear in that; milliseconds for gigabytes. */
+/* Gives all memory that is not in use back to the system: of the calling thread, of threads that
+ * have ended, and of nobody. Linear in that; milliseconds for gigabytes. */
 KEEL_API void kl_collect(void) KEEL_NOEXCEPT;
 
-/* Starts the keeper: a thread that asks the system for memory before the program needs it, and gives back what the program has
- * not needed for a while, so that calls on the program's threads do neither. It starts by itself once a second thread
- * allocates (environment KEEL_KEEPER=auto, the default), at the first allocation (on), or never (off). True: it runs.
- * Not from a constructor, and not before a program that will call unshare(CLONE_NEWUSER) or setns has done so.
- * A child of fork has no keeper until it starts one. */
+/* Starts the keeper: a thread that asks the system for memory before the program needs it, and
+ * gives back what the program has not needed for a while, so that calls on the program's threads do
+ * neither. It starts by itself once a second thread allocates (environment KEEL_KEEPER=auto, the
+ * default), at the first allocation (on), or never (off). True: it runs. Not from a constructor,
+ * and not before a program that will call unshare(CLONE_NEWUSER) or setns has done so. A child of
+ * fork has no keeper until it starts one. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
-/* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the demand calls for).
- * Linear in `bytes`: for start-up and level load. The memory that could be made ready; less when the system has no more. */
+/* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the
+ * demand calls for). Linear in `bytes`: for start-up and level load. The memory that could be made
+ * ready; less when the system has no more. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
-/* This thread has nothing to do just now (between frames): takes home what others freed of it and sends home what it freed of
- * others; without a keeper also gives back surplus. At most about 0.1 ms. */
+/* This thread has nothing to do just now (between frames): takes home what others freed of it and
+ * sends home what it freed of others; without a keeper also gives back surplus. At most about 0.1
+ * ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* major * 10000 + minor * 100 + patch, of the library that runs. */
 KEEL_API int kl_version(void) KEEL_NOEXCEPT;
 
-/* --- Statistics ------------------------------------------------------------------------------------------------ */
+/* --- Statistics -------------------------------------------------------------------------------- */
 
 /* Receives a report piece by piece; `text` is terminated. Must not allocate from Keel. */
 typedef void kl_output(const char* text, void* argument);
 
-/* The report as a table for people, through `output`, to stderr if it is NULL. Allocates nothing. Counts of other
- * threads are momentary. Also printed at the end of the process when KEEL_STATS=1 is in its environment. */
+/* The report as a table for people, through `output`, to stderr if it is NULL. Allocates nothing.
+ * Counts of other threads are momentary. Also printed at the end of the process when KEEL_STATS=1
+ * is in its environment. */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
-/* The same as one JSON object, as snprintf would: writes at most size bytes with the terminator, returns the length of the
- * whole text without it. kl_stats_json(NULL, 0) tells how much is needed at this moment. */
+/* The same as one JSON object, as snprintf would: writes at most size bytes with the terminator,
+ * returns the length of the whole text without it. kl_stats_json(NULL, 0) tells how much is needed
+ * at this moment. */
 KEEL_API size_t kl_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
 
-/* The process as the system sees it, and Keel's part of it. Times in milliseconds, sizes in bytes. */
+/* The process as the system sees it, and Keel's part of it. Times in milliseconds, sizes in bytes.
+ * */
 struct kl_process {
-    uint64_t elapsed_ms;      /* since the allocator started */
-    uint64_t user_ms;         /* processor time in the program */
-    uint64_t system_ms;       /* and in the kernel on its behalf */
-    uint64_t rss_bytes;       /* resident now */
-    uint64_t rss_peak_bytes;  /* at most so far */
-    uint64_t major_faults;    /* page faults that read a disk */
-    uint64_t minor_faults;    /* all others */
-    uint64_t held_bytes;      /* handed out to pages and large blocks, whether used by the program or not */
-    uint64_t unused_bytes;    /* handed to nobody, but not given back to the system yet */
+    uint64_t elapsed_ms;     /* since the allocator started */
+    uint64_t user_ms;        /* processor time in the program */
+    uint64_t system_ms;      /* and in the kernel on its behalf */
+    uint64_t rss_bytes;      /* resident now */
+    uint64_t rss_peak_bytes; /* at most so far */
+    uint64_t major_faults;   /* page faults that read a disk */
+    uint64_t minor_faults;   /* all others */
+    uint64_t
+        held_bytes; /* handed out to pages and large blocks, whether used by the program or not */
+    uint64_t unused_bytes; /* handed to nobody, but not given back to the system yet */
 };
 
 /* Fills *process. A few system calls. */

@@ -19,7 +19,8 @@ static inline void check_work_bounds(void) {
     for (unsigned i = 0; i < WORK_COUNT; i++) {
         uint64_t worst = atomic_get(&counters.worst[i]);
         if (worst <= work_bound((enum work)i)) continue;
-        fprintf(stderr, "%s: %lu, above its bound\n", work_name((enum work)i), (unsigned long)worst);
+        fprintf(stderr, "%s: %lu, above its bound\n", work_name((enum work)i),
+                (unsigned long)worst);
         exit(1);
     }
 }

@@ -1,5 +1,6 @@
-// The instruction gate: a child runs malloc and free, its parent steps through it and counts the instructions that lie
-// in libkeel. Exact, so it can gate on any machine, however busy. x86-64 Linux; elsewhere it says that it skips.
+// The instruction gate: a child runs malloc and free, its parent steps through it and counts the
+// instructions that lie in libkeel. Exact, so it can gate on any machine, however busy. x86-64
+// Linux; elsewhere it says that it skips.
 #include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
@@ -95,7 +96,8 @@ static void step_through(pid_t child, struct range code, unsigned long* counts) 
         struct user_regs_struct registers;
         if (ptrace(PTRACE_GETREGS, child, NULL, &registers) != 0) break;
         unsigned long now = (unsigned long)ptrace(PTRACE_PEEKDATA, child, (void*)&phase, NULL);
-        if (now < PHASE_COUNT && registers.rip >= code.start && registers.rip < code.end) counts[now]++;
+        if (now < PHASE_COUNT && registers.rip >= code.start && registers.rip < code.end)
+            counts[now]++;
         if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) != 0) break;
     }
 }

@@ -1,5 +1,5 @@
-// The keeper's promises, by exact counts: with a warm reserve the program's thread makes no system call and takes no
-// page fault in malloc; and memory goes back without any further call.
+// The keeper's promises, by exact counts: with a warm reserve the program's thread makes no system
+// call and takes no page fault in malloc; and memory goes back without any further call.
 #ifndef __SANITIZE_ADDRESS__
 #define __SANITIZE_ADDRESS__ 0
 #endif
@@ -7,10 +7,10 @@
 #define __SANITIZE_THREAD__ 0
 #endif
 #define KEEL_TEST_SANITIZED (__SANITIZE_ADDRESS__ + __SANITIZE_THREAD__)
+#include "allocator/keeper/keeper.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
 #include "allocator/heap/heap.h"
-#include "allocator/keeper/keeper.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"
@@ -19,7 +19,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static uint64_t event(enum event which) { return atomic_get(&counters.events[which]); }
+static uint64_t event(enum event which) {
+    return atomic_get(&counters.events[which]);
+}
 
 static long faults_of_this_thread(void) {
     struct rusage usage;
@@ -37,7 +39,8 @@ static void* blocks[BLOCKS];
 
 static void test_warm(void) {
     memset(blocks, 0xFF, sizeof blocks); // touched now, not while we count
-    // A heap's first pages of a class may be cold: they are filled to the last block before we count.
+    // A heap's first pages of a class may be cold: they are filled to the last block before we
+    // count.
     enum { FIRST = 65536 / BLOCK_BYTES * HEAP_FILLED_ENOUGH };
     static void* first[FIRST];
     for (unsigned i = 0; i < FIRST; i++) first[i] = kl_malloc(BLOCK_BYTES);
@@ -59,7 +62,9 @@ static void test_warm(void) {
 
 static void test_reserve(void) {
     CHECK(kl_warm(0) == 0);
-    for (unsigned waited = 0; run_dirty_slices() < KEEPER_RESERVE_MIN && waited < 5000; waited += 10) sleep_ms(10);
+    for (unsigned waited = 0; run_dirty_slices() < KEEPER_RESERVE_MIN && waited < 5000;
+         waited += 10)
+        sleep_ms(10);
     CHECK(run_dirty_slices() >= KEEPER_RESERVE_MIN);
 }
 

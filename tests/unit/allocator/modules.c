@@ -1,7 +1,7 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/stock.h"
 #include "allocator/arena/run.h"
+#include "allocator/arena/stock.h"
 #include "allocator/page/large.h"
 #include "base/bits.h"
 #include "base/format.h"
@@ -14,7 +14,8 @@ static void test_bits(void) {
     CHECK(bit_runs(UINT64_C(0xF0), 4) == UINT64_C(0x10));
     CHECK(bit_runs(UINT64_C(0xF0), 5) == 0);
     CHECK(bit_runs(~UINT64_C(0), 64) == 1);
-    CHECK(bit_longest_log2(1) == 0 && bit_longest_log2(0x70) == 1 && bit_longest_log2(~UINT64_C(0)) == 6);
+    CHECK(bit_longest_log2(1) == 0 && bit_longest_log2(0x70) == 1 &&
+          bit_longest_log2(~UINT64_C(0)) == 6);
     CHECK(bit_range(0, 64) == ~UINT64_C(0) && bit_range(63, 1) == UINT64_C(1) << 63);
 }
 

@@ -1,4 +1,5 @@
-// Several threads: blocks change hands, threads come and go, one only frees. Contents are verified on the way.
+// Several threads: blocks change hands, threads come and go, one only frees. Contents are verified
+// on the way.
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
 #include "base/atomic.h"
