@@ -17,6 +17,10 @@
 // has 8 spare bytes of static TLS.
 #define KEEL_TLS _Thread_local __attribute__((tls_model("initial-exec")))
 
+// Keeps a value in one register: the compiler may not know what it is, so it does not form a second
+// address from the same symbol.
+#define KEEL_OPAQUE(value) __asm__("" : "+r"(value))
+
 #define KEEL_CACHE_LINE 64
 
 #endif

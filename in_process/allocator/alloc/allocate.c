@@ -19,7 +19,7 @@ static struct block* page_give(struct heap* heap, struct page* page) {
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_arena;
     batch_flush(heap);
-    (void)reclaim_parked();
+    if (!stock_is_kept()) (void)reclaim_parked();
     struct page* page = heap_fresh_page(heap, size_class, &from_arena);
     if (page == NULL) {
         reclaim_all();

@@ -79,8 +79,8 @@ _Static_assert(sizeof(struct page) == 64, "one cache line, and the shift in page
 _Static_assert(offsetof(struct page, start) == 32, "as drawn");
 
 struct page_map {
-    atomic_word offset[WINDOW_COUNT];
     struct page dummy[WINDOW_SLICES];
+    atomic_word offset[WINDOW_COUNT];
 };
 extern struct page_map page_map;
 
@@ -89,9 +89,11 @@ extern struct page_map page_map;
 // block has seen it.
 KEEL_INLINE struct page* page_of(const void* address) {
     uintptr_t a = (uintptr_t)address;
-    uintptr_t offset = *(const uintptr_t*)&page_map.offset[a >> WINDOW_SHIFT];
+    const char* base = (const char*)&page_map; // both tables are reached from this one register
+    KEEL_OPAQUE(base);
+    const uintptr_t* offsets = (const uintptr_t*)(base + offsetof(struct page_map, offset));
     size_t slice = (uint32_t)a >> SLICE_SHIFT;
-    return (struct page*)((char*)page_map.dummy + (slice * sizeof(struct page) + offset));
+    return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
 }
 
 #endif

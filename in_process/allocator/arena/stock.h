@@ -47,6 +47,9 @@ void stock_discard_all(void);
 
 // --- for the keeper ---
 
+// True while a keeper looks after the stock, and after all else that nobody's thread does.
+bool stock_is_kept(void);
+
 // While true, stock_step leaves everything to the keeper.
 void stock_set_kept(bool kept);
 

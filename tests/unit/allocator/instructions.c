@@ -31,7 +31,7 @@ static const struct {
     [MALLOC_HIT] = {"malloc(64), block ready", 16},
     [FREE_HIT] = {"free, own page", 18},
     [MALLOC_MEDIUM_HIT] = {"malloc(4000), block ready", 30},
-    [CALLOC_HIT] = {"calloc(1, 64), block ready", 30},
+    [CALLOC_HIT] = {"calloc(1, 64), block ready", 40},
     [MALLOC_LARGE] = {"malloc(100000)", 600},
     [FREE_LARGE] = {"free of 100000 bytes", 400},
 };
