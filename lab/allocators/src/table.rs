@@ -22,7 +22,8 @@ pub struct Table {
     pub abi: u32,
     /// Always 0.
     pub reserved: u32,
-    /// Writes the allocator's version as text into a buffer of so many bytes, with a NUL at its end. Valid after `init`.
+    /// Writes the allocator's version as text into a buffer of so many bytes, with a NUL at its end. Valid after
+    /// `init`.
     pub version: unsafe extern "C" fn(*mut c_char, usize),
     /// `malloc(size)`.
     pub malloc: unsafe extern "C" fn(usize) -> *mut c_void,

@@ -127,14 +127,10 @@ fn zip(
     while let (Some(operation), Some(age), Some(measured)) =
         (operations.next_rows()?, ages.next_rows()?, run.next_rows()?)
     {
-        for index in 0..operation.op.len().min(age.len()).min(measured.start.len()) {
-            each(
-                operation.op[index],
-                operation.size[index],
-                age[index],
-                measured.start[index],
-                measured.ticks[index],
-            )?;
+        let operated = operation.op.iter().zip(operation.size).zip(age);
+        let timed = measured.start.iter().zip(measured.ticks);
+        for (((&op, &size), &age), (&start, &ticks)) in operated.zip(timed) {
+            each(op, size, age, start, ticks)?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Numbers for tables: of all calls of an allocator, with the spread between its runs.
 //!
-//! Percentiles are never averaged. Those of a summary are of the merged histogram, so of every call of every run; beside
-//! them stand the smallest and the largest that a single run had.
+//! Percentiles are never averaged. Those of a summary are of the merged histogram, so of every call of every run;
+//! beside them stand the smallest and the largest that a single run had.
 
 use keel_results::{AllocatorResult, Histogram, Run};
 
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_all_calls_and_the_spread_of_single_runs() {
-        // Run one has a bad tail: 1 of its 100 calls. Of 300 calls that is 1 too, so p99 of all is not the mean of p99s.
+        // Run one has a bad tail: 1 of its 100 calls. Of 300 calls that is 1 too, so p99 of all is not the mean of
+        // p99s.
         let mut slow = vec![20; 99];
         slow.push(2000);
         let result = AllocatorResult {

@@ -1,22 +1,22 @@
 //! The compiled replay plan and the results of its execution: two pieces of shared memory, the contract between replay
 //! (which fills the first and reads the second) and player (which does the reverse).
 //!
-//! Both live in memory files (`memfd`), not on a disk: no write-back makes a page of the result arrays fault again while
-//! the clock runs, and nothing is left behind whatever dies.
+//! Both live in memory files (`memfd`), not on a disk: no write-back makes a page of the result arrays fault again
+//! while the clock runs, and nothing is left behind whatever dies.
 //!
 //! ```text
 //! plan      Header | Thread per thread | Op ... thread by thread | schedule: one u64 (ns) per timed Op, if paced
-//! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in the order of the Ops
+//! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in their order
 //! ```
 //!
-//! **Slots.** A live object is known by the index of its [`Slot`]. A slot is used again once its object has been freed, so
-//! that slots are bounded by the live objects and not by the length of the journal. Who may use it again is settled when
-//! the plan is made, so that the player needs no check: the thread that freed the object at any later row, or any thread
-//! from `skew` rows on, because no thread runs further ahead of the slowest than that.
+//! **Slots.** A live object is known by the index of its [`Slot`]. A slot is used again once its object has been
+//! freed, so that slots are bounded by the live objects and not by the length of the journal. Who may use it again
+//! is settled when the plan is made, so that the player needs no check: the thread that freed the object at any
+//! later row, or any thread from `skew` rows on, because no thread runs further ahead of the slowest than that.
 //!
-//! **Skew.** At pace `max` threads run free, each as fast as it can, but never more than [`Header::skew`] rows ahead of the
-//! slowest thread that is not yet done. So the set of live objects, and with it the memory, stays close to that of the
-//! recorded program.
+//! **Skew.** At pace `max` threads run free, each as fast as it can, but never more than [`Header::skew`] rows
+//! ahead of the slowest thread that is not yet done. So the set of live objects, and with it the memory, stays
+//! close to that of the recorded program.
 
 mod op;
 mod plan;

@@ -16,7 +16,8 @@ pub enum Kind {
     Realloc = 3,
     /// Like malloc, at a multiple of the alignment.
     Aligned = 4,
-    /// Not timed: wait until the tag of `slot` is `argument`. Stands before a step that uses an object of another thread.
+    /// Not timed: wait until the tag of `slot` is `argument`. Stands before a step that uses an object of another
+    /// thread.
     Await = 5,
     /// Not timed: `argument` is the upper half of the next step's size. Stands before sizes of 4 GiB and more.
     High = 6,

@@ -119,9 +119,11 @@ impl SharedMemory {
     /// The same, as a pointer that may be written through by whoever owns that part by agreement.
     pub fn part<T: Plain>(&self, offset: usize, count: usize) -> Option<*mut T> {
         let end = count.checked_mul(size_of::<T>())?.checked_add(offset)?;
+        if end > self.bytes {
+            return None;
+        }
         // SAFETY: `offset <= end <= bytes`, the size of the mapping.
-        let pointer =
-            if end <= self.bytes { unsafe { self.base.as_ptr().add(offset) } } else { return None };
+        let pointer = unsafe { self.base.as_ptr().add(offset) };
         (pointer.addr() % align_of::<T>() == 0).then_some(pointer.cast::<T>())
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! The kernel keeps a `struct rseq` for each thread. Before the call its `rseq_cs` is pointed at the descriptor of a
 //! critical section that the thread is not in. Whenever the kernel preempts or migrates the thread, puts it to sleep or
-//! delivers a signal, it looks at that pointer on the way back, sees that the thread is not inside, and clears it. After
-//! the call: still ours = nothing happened; null = interrupted; anything else = the allocator uses rseq for itself, so
-//! it cannot be told. System calls and page faults that do not sleep leave the pointer alone.
+//! delivers a signal, it looks at that pointer on the way back, sees that the thread is not inside, and clears it.
+//! After the call: still ours = nothing happened; null = interrupted; anything else = the allocator uses rseq for
+//! itself, so it cannot be told. System calls and page faults that do not sleep leave the pointer alone.
 
 use std::ptr::null_mut;
 

@@ -2,10 +2,11 @@
 //! and remembers nothing.
 //!
 //! Each thread has a window of addresses, 16 MiB long, all of whose pages are the same 1 MiB of memory mapped again and
-//! again. A block is the next piece of the window; at its end it begins anew, so blocks that live long share memory with
-//! later ones, which harms nobody because nobody reads them. The pages are present from the start: touching a block never
-//! faults, and no two threads write to one cache line. Blocks too large for a window come from one window of 1 GiB that
-//! all threads share, and blocks too large for that, from mmap (these do fault; they are freed never).
+//! again. A block is the next piece of the window; at its end it begins anew, so blocks that live long share
+//! memory with later ones, which harms nobody because nobody reads them. The pages are present from the start:
+//! touching a block never faults, and no two threads write to one cache line. Blocks too large for a window come
+//! from one window of 1 GiB that all threads share, and blocks too large for that, from mmap (these do fault; they
+//! are freed never).
 //!
 //! So: `calloc` does not clear, `realloc` does not copy, and no contents can be relied on.
 
@@ -80,7 +81,7 @@ fn take(alignment: usize, size: usize) -> *mut c_void {
 #[cold]
 fn wrap(alignment: usize, size: usize) -> *mut c_void {
     if alignment <= WINDOW && size <= WINDOW - 16 && BASE.get() != 0 {
-        NEXT.set(BASE.get() + (size + 15 & !15));
+        NEXT.set(BASE.get() + ((size + 15) & !15));
         return BASE.get() as *mut c_void;
     }
     if alignment <= LARGE && size <= LARGE {

@@ -295,7 +295,7 @@ unsafe fn settle(
     }
     if part.orders.verify {
         // SAFETY: as the caller vouches.
-        unsafe { examine(part, step, slot, block, size, complaints) };
+        unsafe { examine(step, slot, block, size, complaints) };
     }
     // A realloc that failed leaves its old block alive, and in the slot.
     if !(block.is_null() && step.kind() == Kind::Realloc) {
@@ -306,14 +306,7 @@ unsafe fn settle(
 }
 
 #[cold]
-unsafe fn examine(
-    part: &Part<'_>,
-    step: Op,
-    slot: &Slot,
-    block: *mut u8,
-    size: usize,
-    complaints: &Complaints<'_>,
-) {
+unsafe fn examine(step: Op, slot: &Slot, block: *mut u8, size: usize, complaints: &Complaints<'_>) {
     if block.is_null() {
         return;
     }
@@ -326,15 +319,14 @@ unsafe fn examine(
                 let kept = checked.min(slot.size.load(Relaxed) as usize);
                 verify::check(block, kept, slot.tag.load(Relaxed), step.row, complaints);
             }
-            Kind::Aligned if block.addr() % step.align() != 0 => complaints.corrupt(step.row),
+            Kind::Aligned if !block.addr().is_multiple_of(step.align()) => complaints.corrupt(step.row),
             _ => {}
         }
-        if block.addr() % if size >= 16 { 16 } else { 8 } != 0 {
+        if !block.addr().is_multiple_of(if size >= 16 { 16 } else { 8 }) {
             complaints.corrupt(step.row);
         }
         verify::fill(block, checked, step.row.wrapping_add(1));
     }
-    let _ = part;
 }
 
 /// Touches after the window. A realloc's old end is no longer known here, so all of its block is touched.

@@ -1,8 +1,8 @@
 //! The threads of the run: started before the clock, parked, let go together, each ending when its part is done.
 //!
 //! A thread that is created while the clock runs would cost a `calloc` by the C library, which under `system` and
-//! `preload` is the allocator under test. So all threads exist beforehand, up to the larger of [`AT_ONCE`] and as many as
-//! were ever alive at the same time; a journal with more of them has the rest created as earlier ones end.
+//! `preload` is the allocator under test. So all threads exist beforehand, up to the larger of [`AT_ONCE`] and as
+//! many as were ever alive at the same time; a journal with more of them has the rest created as earlier ones end.
 
 use crate::clock::Clock;
 use crate::own;

@@ -156,7 +156,8 @@ fn the_allocator_sees_the_journals_calls_and_nothing_else() {
 
 #[test]
 fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
-    // What the process itself needs to start is the same whatever the journal, so of two journals the difference counts.
+    // What the process itself needs to start is the same whatever the journal, so of two journals the difference
+    // counts.
     let bench = Bench::new();
     let preload = allocator("preload", Kind::Preload, Some(library(bench.folder.path(), "preload")));
     let path = bench.folder.path().join("counts");

@@ -74,8 +74,9 @@ pub struct Outcome {
 
 /// Compares, and leaves a result folder.
 ///
-/// All is written into a folder beside the one asked for and renamed at the end, so that the latter is complete whenever it
-/// exists. If `stop` is set, the runs finished by then are kept, and a note says so; if there are none, nothing is left.
+/// All is written into a folder beside the one asked for and renamed at the end, so that the latter is complete
+/// whenever it exists. If `stop` is set, the runs finished by then are kept, and a note says so; if there are
+/// none, nothing is left.
 ///
 /// # Errors
 /// What concerns the comparison as a whole: the journal, the memory, the folder. An allocator that fails is an outcome.
@@ -328,8 +329,8 @@ impl<'a> Session<'a> {
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run, first at row {row}; its numbers are of a program that \
-                     does without those blocks.",
+                    "{} returned NULL from {calls} calls of a run, first at row {row}; its numbers are of a \
+                     program that does without those blocks.",
                     allocator.name
                 ));
             }

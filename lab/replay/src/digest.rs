@@ -180,8 +180,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     }
 }
 
-/// Latencies by operation. Ticks come in steps (26 on some machines), so the count of each small value is kept in a table
-/// and handed to the histogram at the end: many times faster than recording call by call.
+/// Latencies by operation. Ticks come in steps (26 on some machines), so the count of each small value is kept in
+/// a table and handed to the histogram at the end: many times faster than recording call by call.
 struct Tallies {
     small: [Vec<u64>; Kind::TIMED.len()],
     large: [Histogram; Kind::TIMED.len()],

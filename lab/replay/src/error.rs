@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// Rows are numbered in 32 bits, and one number means none.
+const MOST_ROWS: u32 = u32::MAX - 1;
+
 /// Why there is no comparison; the text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -20,7 +23,9 @@ pub enum Error {
     #[error("the journal holds no operation that can be replayed")]
     Empty,
     /// More rows than a plan can number.
-    #[error("the journal has more than {} operations: record a shorter stretch (`keel record --max-events`)", u32::MAX - 1)]
+    #[error(
+        "the journal has more than {MOST_ROWS} operations: record a shorter stretch (`keel record --max-events`)"
+    )]
     TooLong,
     /// Shared memory was refused, mostly for want of memory.
     #[error(transparent)]

@@ -29,16 +29,16 @@ pub enum RunFailure {
     Stopped,
 }
 
-/// A run in which more than one call in so many returned no memory is none. Fewer are noted: some allocators refuse what
-/// few programs ask for, as rpmalloc does alignments of its span size.
+/// A run in which more than one call in so many returned no memory is none. Fewer are noted: some allocators
+/// refuse what few programs ask for, as rpmalloc does alignments of its span size.
 const MOST_REFUSED: u64 = 1000;
 
 /// How often whoever watches is told.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 impl Player {
-    /// Plays the plan on the allocator, into the results. Afterwards those are complete and consistent, or an error says
-    /// why not. `progress` is told how many rows are done.
+    /// Plays the plan on the allocator, into the results. Afterwards those are complete and consistent, or an
+    /// error says why not. `progress` is told how many rows are done.
     ///
     /// # Errors
     /// See [`RunFailure`].

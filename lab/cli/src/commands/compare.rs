@@ -70,7 +70,8 @@ fn keep(text: &str) -> Result<Keep, String> {
     }
 }
 
-/// Runs the subcommand. Exit code 2 for an allocator that there is not, 130 if stopped, 1 if no allocator gave a result.
+/// Runs the subcommand. Exit code 2 for an allocator that there is not, 130 if stopped, 1 if no allocator gave a
+/// result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let allocators = match places(&layout).resolve(&arguments.allocators) {

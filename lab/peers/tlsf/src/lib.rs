@@ -71,7 +71,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 /// The alignment class that a block was allocated with. rlsf puts its header right before a block of small alignment,
 /// whose address is then 16 modulo its granularity of 32; a block of larger alignment is at a multiple of it.
 fn alignment_of(block: NonNull<u8>) -> usize {
-    if block.addr().get() % rlsf::GRANULARITY == 0 { rlsf::GRANULARITY } else { ALIGNMENT }
+    if block.addr().get().is_multiple_of(rlsf::GRANULARITY) { rlsf::GRANULARITY } else { ALIGNMENT }
 }
 
 fn allocate(size: usize, alignment: usize) -> *mut u8 {

@@ -1,5 +1,6 @@
 //! The comparison as tables on the terminal and as JSON.
 
+use crate::format::{bytes, count};
 use keel_allocators::FLOOR;
 use keel_measure::{QUANTILES, Summary, summary};
 use keel_results::{AllocatorResult, Comparison, Run};
@@ -42,7 +43,7 @@ fn label(name: &str) -> String {
     if name == FLOOR { "(floor)".to_owned() } else { name.to_owned() }
 }
 
-fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, count: u64) {
+fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, calls: u64) {
     let mut table = vec![vec![operation.to_owned(), "mean".to_owned()]];
     table[0].extend(TITLES.iter().map(|&title| title.to_owned()));
     table[0].push("worst".to_owned());
@@ -51,7 +52,7 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, co
         let Some(summary) = summary(allocator, operation, comparison.clock.ticks_per_ns) else { continue };
         table.push(latency_row(&allocator.name, &summary, allocator.runs.len()));
     }
-    let _ = writeln!(text, "\n{} {operation} calls in each run", grouped(count));
+    let _ = writeln!(text, "\n{} {operation} calls in each run", count(calls));
     text.push_str(&aligned(&table));
 }
 
@@ -79,7 +80,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
             duration(middle(&|run| run.cpu_ns as f64)),
             duration(middle(&|run| run.waited_ns as f64)),
             bytes(middle(&|run| run.peak_rss_bytes as f64) as u64),
-            grouped(middle(&|run| (run.minor_faults + run.major_faults) as f64) as u64),
+            count(middle(&|run| (run.minor_faults + run.major_faults) as f64) as u64),
         ]);
     }
     let live = comparison.journal.peak_live_bytes;
@@ -181,33 +182,12 @@ fn duration(ns: f64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
-fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..=9_999 => format!("{bytes} B"),
-        10_000..=999_499 => format!("{} KB", three_digits(bytes as f64 / 1e3)),
-        999_500..=999_499_999 => format!("{} MB", three_digits(bytes as f64 / 1e6)),
-        _ => format!("{} GB", three_digits(bytes as f64 / 1e9)),
-    }
-}
-
 fn three_digits(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),
         value if value >= 9.995 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
-}
-
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -222,11 +202,6 @@ mod tests {
             "12.3 s",
         ];
         assert_eq!(shown.map(duration), expected);
-        assert_eq!(
-            [0, 9_999, 10_000, 1_500_000, 2_340_000_000].map(bytes),
-            ["0 B", "9999 B", "10.0 KB", "1.50 MB", "2.34 GB"]
-        );
-        assert_eq!([0, 999, 1_000, 11_050_000].map(grouped), ["0", "999", "1,000", "11,050,000"]);
     }
 
     #[test]
