@@ -29,7 +29,7 @@ const char* event_name(enum event event) {
 uint64_t work_bound(enum work work) {
     static const uint64_t bounds[WORK_COUNT] = {
         [WORK_CARVE_LINKS] = 16, [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
-        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 4,
+        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 1,
     };
     return bounds[work];
 }

@@ -35,7 +35,7 @@ static struct block* refill(struct heap* heap, unsigned size_class) {
     atomic_bump(&heap->counts[HEAP_REFILL], 1);
     struct page* page = heap->current[size_class];
     if (page != NULL && page->local_free != NULL) return page_take_free(page);
-    if (inbox_has_mail(&heap->inbox)) heap_drain(heap);
+    if (inbox_has_mail(&heap->inbox) && heap_drain(heap)) stock_step();
     if (page != NULL) {
         struct block* list = page_give(heap, page);
         if (list != NULL) return list;

@@ -8,7 +8,7 @@
 #include "base/panic.h"
 
 void free_emptied(struct page* page) {
-    heap_page_emptied(page_heap(atomic_get(&page->owner)), page);
+    if (heap_page_emptied(page_heap(atomic_get(&page->owner)), page)) stock_step();
 }
 
 // Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere
@@ -25,10 +25,8 @@ static void free_local(struct heap* heap, struct page* page, uintptr_t owner, vo
     if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page->used > 0, address);
     bool empty = page_push(page, address);
-    if (empty)
-        heap_page_emptied(heap, page);
-    else if ((owner & PAGE_FULL) != 0)
-        heap_page_not_full(heap, page);
+    if (!empty && (owner & PAGE_FULL) != 0) heap_page_not_full(heap, page);
+    if (empty && heap_page_emptied(heap, page)) stock_step();
 }
 
 // A thread's first act may be a free: then it gets a heap too, for the batches. After its end it

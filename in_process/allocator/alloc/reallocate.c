@@ -1,7 +1,9 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/stock.h"
+#include "allocator/arena/window.h"
 #include "allocator/page/large.h"
 #include "base/checked.h"
+#include "base/panic.h"
 #include <string.h>
 
 // The page that `address` is in, seen from any of its slices. NULL: not in a small page, nor where
@@ -48,6 +50,7 @@ bool reallocate_in_place(void* address, size_t size) {
 
 void* reallocate(void* address, size_t size) {
     struct page* page = page_around(address);
+    if (page == NULL && window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL || size > KEEL_SIZE_MAX)
         return NULL; // a foreign block has no length that we could copy
     void* resized = resize_without_copy(page, address, size);

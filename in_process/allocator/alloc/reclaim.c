@@ -14,7 +14,7 @@ static void release_currents(struct heap* heap, unsigned links_max) {
         if (page->used > 0) continue;
         heap->current[c] = NULL;
         page->list = PAGE_UNLISTED;
-        heap_page_emptied(heap, page);
+        (void)heap_page_emptied(heap, page);
     }
 }
 
@@ -22,7 +22,7 @@ bool reclaim_parked(void) {
     struct heap* heap = heap_take_parked();
     if (heap == NULL) return false;
     bool mail = inbox_has_mail(&heap->inbox);
-    if (mail) heap_drain(heap);
+    if (mail) (void)heap_drain(heap);
     if (mail || heap->freshly_parked) {
         heap->freshly_parked = inbox_has_mail(&heap->inbox);
         release_currents(heap, FLUSH_LINKS_MAX);
@@ -35,7 +35,7 @@ bool reclaim_parked(void) {
 static void reclaim_heap(struct heap* heap) {
     // What is in the inbox now; what comes meanwhile is for next time.
     for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++)
-        heap_drain(heap);
+        (void)heap_drain(heap);
     release_currents(heap, UINT32_MAX);
     heap_release_empty(heap);
 }

@@ -18,7 +18,9 @@ static atomic_state kept;
 void stock_set_kept(bool by_keeper) {
     atomic_set(&kept, by_keeper);
 }
-bool stock_is_kept(void) { return atomic_get(&kept) != 0; }
+bool stock_is_kept(void) {
+    return atomic_get(&kept) != 0;
+}
 void stock_set_reserve(size_t slices) {
     atomic_set(&reserve, slices);
 }

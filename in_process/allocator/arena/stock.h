@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PURGE_QUANTUM_SLICES 4u
+#define PURGE_QUANTUM_SLICES 1u
 
 // Called by slow paths that took slices: notes how low the dirty count went.
 void stock_note(void);

@@ -1,6 +1,5 @@
 #include "allocator/heap/heap.h"
 #include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
 #include "base/counters.h"
 #include "base/panic.h"
 
@@ -89,21 +88,21 @@ void heap_page_not_full(struct heap* heap, struct page* page) {
     queue_append(&heap->queue[page->size_class], page);
 }
 
-void heap_page_emptied(struct heap* heap, struct page* page) {
-    if (page->list == PAGE_CURRENT) return;
+bool heap_page_emptied(struct heap* heap, struct page* page) {
+    if (page->list == PAGE_CURRENT) return false;
     if (page->list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
     char* start = page->start;
     unsigned slices = page_slices(page->size_class);
     page_end(page);
     atomic_bump(&heap->counts[HEAP_PAGE_ENDED], 1);
-    if (slices == 1 && empty_put(heap, start)) return;
+    if (slices == 1 && empty_put(heap, start)) return false;
     run_release(start, slices);
-    stock_step();
+    return true;
 }
 
 // One batch that has come home. The page may have changed hands since it was sent: then it is sent
 // on.
-static void take_home(struct heap* heap, struct batch_list batch) {
+static bool take_home(struct heap* heap, struct batch_list batch) {
     struct page* page = page_of(batch.head);
     page -= page->distance;
     uintptr_t owner = atomic_get(&page->owner);
@@ -111,23 +110,25 @@ static void take_home(struct heap* heap, struct batch_list batch) {
     if (KEEL_UNLIKELY(home != heap)) {
         KEEL_REQUIRE(home != NULL, batch.head);
         inbox_push(&home->inbox, batch, page->block_bytes);
-        return;
+        return false;
     }
     KEEL_REQUIRE(batch.count <= page->used, batch.head);
     bool empty = page_push_list(page, batch.head, batch.tail, batch.count);
     if ((owner & PAGE_FULL) != 0 && !empty) heap_page_not_full(heap, page);
-    if (empty) heap_page_emptied(heap, page);
+    return empty && heap_page_emptied(heap, page);
 }
 
-void heap_drain(struct heap* heap) {
+bool heap_drain(struct heap* heap) {
     struct batch_list batch;
     unsigned taken = 0;
+    bool released = false;
     while (taken < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
-        take_home(heap, batch);
+        released |= take_home(heap, batch);
         taken++;
     }
     atomic_bump(&heap->counts[HEAP_BATCH_TAKEN], taken);
     count_work(WORK_DRAIN_BATCHES, taken);
+    return released;
 }
 
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {

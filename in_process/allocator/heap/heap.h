@@ -83,11 +83,12 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
 // A block has come home to a page whose owner word had PAGE_FULL: it goes back into its queue.
 void heap_page_not_full(struct heap* heap, struct page* page);
 
-// The page has no block in use. Lets it go, unless it is current. O(1).
-void heap_page_emptied(struct heap* heap, struct page* page);
+// The page has no block in use. Lets it go, unless it is current. True: to the arena, whose stock may
+// now have a quantum due, which the caller sees to. O(1).
+bool heap_page_emptied(struct heap* heap, struct page* page);
 
-// Takes home at most INBOX_DRAIN_MAX batches.
-void heap_drain(struct heap* heap);
+// Takes home at most INBOX_DRAIN_MAX batches. True: pages went to the arena.
+bool heap_drain(struct heap* heap);
 
 // Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more,
 // nothing changed.

@@ -154,7 +154,8 @@ void keeper_thread_idle(void) {
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         batch_flush(heap);
-        for (unsigned i = 0; i < STEPS_MAX && inbox_has_mail(&heap->inbox); i++) heap_drain(heap);
+        for (unsigned i = 0; i < STEPS_MAX && inbox_has_mail(&heap->inbox); i++)
+            (void)heap_drain(heap);
     }
     if (keeper_runs()) return;
     (void)reclaim_parked();
