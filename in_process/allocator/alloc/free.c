@@ -52,8 +52,12 @@ void free_slow(void* address, struct page* page) {
         free_unknown(address);
     } else if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
+        size_t slices = page->bytes / SLICE_BYTES;
         large_release(page);
-        stock_step();
+        if (slices > STOCK_LARGE_SLICES)
+            stock_step_large(slices);
+        else
+            stock_step();
     } else if (page_heap(owner) == thread_heap) {
         free_local(thread_heap, page, owner, address);
     } else {

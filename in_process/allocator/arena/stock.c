@@ -83,11 +83,23 @@ size_t stock_populate(unsigned slices_max) {
     return run.slices;
 }
 
+static bool above_limit(void) {
+    return run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
+}
+
+void stock_step_large(size_t slices) {
+    if (atomic_get(&kept)) return;
+    while (slices > 0 && above_limit()) {
+        size_t done = stock_discard(slices < 64 ? (unsigned)slices : 64);
+        if (done == 0) break;
+        slices -= done;
+    }
+}
+
 void stock_step(void) {
     if (atomic_get(&kept)) return;
     size_t due = stock_surplus();
-    bool above = run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
-    if (due == 0 && !above) return;
+    if (due == 0 && !above_limit()) return;
     size_t done = stock_discard(PURGE_QUANTUM_SLICES);
     count_work(WORK_PURGE_SLICES, done);
     if (due > 0) stock_worked_off(done > 0 ? done : due);

@@ -13,8 +13,8 @@
 // surplus, and is given back in the next. A program that frees and allocates the same 10 MiB every
 // frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
 // that of working-set estimation; jemalloc's decay comes to the same by a curve.) Without a keeper
-// the stock besides may not exceed half of what is live + 32 MiB: above that each release gives
-// back as much as it released.
+// the stock besides may not exceed half of what is live + 32 MiB: above that each release works off
+// a quantum at once, and the release of a block beyond the contract's limit as much as it released.
 //
 // Bound: one call of stock_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with a
 // keeper it does nothing.
@@ -33,6 +33,11 @@ void stock_note(void);
 // Called by slow paths that gave back slices: works off one quantum if something is due and no
 // keeper does it.
 void stock_step(void);
+
+// The same after the release of a block of so many slices, more than STOCK_LARGE_SLICES: such a block
+// is outside of the latency contract, so all of it may be worked off at once.
+#define STOCK_LARGE_SLICES ((size_t)64) // 4 MiB
+void stock_step_large(size_t slices);
 
 // Discards at most slices_max slices in one call to the system. The number discarded; 0: none free,
 // or refused.
