@@ -51,7 +51,7 @@ impl Source {
                     }
                 }
             })
-            .map_err(|source| Error::Read { path: place, source })?;
+            .map_err(|cause| Error::Read { path: place, cause })?;
         Ok(Source { blocks, used })
     }
 
@@ -70,7 +70,7 @@ impl Source {
 pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut reader = open(path, Arc::default())?;
-    reader.read_to_end(&mut bytes).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    reader.read_to_end(&mut bytes).map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
     Ok(bytes)
 }
 
@@ -91,7 +91,7 @@ impl Output {
             bytes.append(&mut rest);
             let start = bytes.len();
             let read = reader.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut bytes);
-            read.map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+            read.map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
             let at_end = bytes.len() < start + BLOCK_BYTES;
             if !at_end {
                 let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
@@ -132,7 +132,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// Opens an input; what it is, is told by its first bytes.
 fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
-    let read_error = |source| Error::Read { path: path.to_path_buf(), source };
+    let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let raw: Box<dyn Read + Send> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {

@@ -68,7 +68,9 @@ impl Case {
 }
 
 /// `(op, size, align, created, released, thread, time, frame)`
-fn brief(events: &[Event]) -> Vec<(Op, u64, u64, u64, u64, u32, u64, u32)> {
+type Brief = (Op, u64, u64, u64, u64, u32, u64, u32);
+
+fn brief(events: &[Event]) -> Vec<Brief> {
     let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.thread, e.time, e.frame);
     events.iter().map(row).collect()
 }

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be opened or read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {cause}")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file is something other than Parquet.
     #[error("{path} is not a journal: {found}. {advice}")]
@@ -70,24 +70,24 @@ pub enum Error {
         detail: String,
     },
     /// The file to be written cannot be created.
-    #[error("cannot create {path}: {source}; choose another place for the journal")]
+    #[error("cannot create {path}: {cause}; choose another place for the journal")]
     Create {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Writing failed. [`crate::Writer::finish`] still saves what was written before.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}: {cause}; make room, or choose another place")]
     Write {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Writing failed, and the file holds a valid journal of the first `rows` operations.
     #[error(
-        "the journal was cut short: {source}. {path} holds the first {rows} operations and is valid, {lost} are lost; \
+        "the journal was cut short: {cause}. {path} holds the first {rows} operations and is valid, {lost} are lost; \
          make room and record or import it again"
     )]
     CutShort {
@@ -98,7 +98,7 @@ pub enum Error {
         /// Operations lost.
         lost: u64,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// An event that would break what every journal promises; the caller has a fault.
     #[error("operation {row} cannot be written: {what}")]

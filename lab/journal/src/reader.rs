@@ -51,7 +51,7 @@ impl Reader {
     /// What the file is instead, or what is wrong with it; see [`Error`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref().to_path_buf();
-        let read_error = |source| Error::Read { path: path.clone(), source };
+        let read_error = |cause| Error::Read { path: path.clone(), cause };
         let mut file = File::open(&path).map_err(read_error)?;
         let status = file.metadata().map_err(read_error)?;
         if status.is_dir() {
@@ -157,7 +157,7 @@ impl Reader {
         let metadata = self.parquet.row_group(index);
         let (start, end) = group_range(metadata);
         let bytes = read_range(&self.path, start, end)
-            .map_err(|source| Error::Read { path: self.path.clone(), source })?;
+            .map_err(|cause| Error::Read { path: self.path.clone(), cause })?;
         let place = || format!("row group {index}, bytes {start} to {end}");
         if let Some(sum) = self.checksums.as_ref().and_then(|sums| sums.row_groups.get(index)) {
             let found = crc32fast::hash(&bytes);
@@ -412,7 +412,7 @@ fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, ParquetError>) -> st
 
 /// Magic and footer length: tells another kind of file from a damaged one.
 fn check_frame(path: &Path, file: &mut File, bytes: u64) -> Result<()> {
-    let read_error = |source| Error::Read { path: path.to_path_buf(), source };
+    let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let mut head = Vec::new();
     file.take(64).read_to_end(&mut head).map_err(read_error)?;
     if !head.starts_with(b"PAR1") {

@@ -76,7 +76,7 @@ impl Writer {
     /// [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a zstd level that there is not.
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
-        let create_error = |source| Error::Create { path: path.clone(), source };
+        let create_error = |cause| Error::Create { path: path.clone(), cause };
         if path.is_dir() {
             return Err(create_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
         }
@@ -97,7 +97,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("journal encoder".to_owned())
             .spawn(move || encode_all(encoder, &full_receiver, &empty_sender))
-            .map_err(|source| Error::Create { path: path.clone(), source })?;
+            .map_err(|cause| Error::Create { path: path.clone(), cause })?;
         Ok(Writer {
             path,
             partial,
@@ -213,12 +213,12 @@ impl Writer {
     }
 
     fn stopped(&self) -> Error {
-        let source = match &self.encoding {
+        let cause = match &self.encoding {
             Encoding::Stopped(encoder) => encoder.failure().map(copy_error),
             _ => None,
         };
-        let source = source.unwrap_or_else(|| io::Error::other("the writer has stopped"));
-        Error::Write { path: self.path.clone(), source }
+        let cause = cause.unwrap_or_else(|| io::Error::other("the writer has stopped"));
+        Error::Write { path: self.path.clone(), cause }
     }
 
     /// Writes what is left and the footer, and gives the file its name. The format version is filled in, and threads
@@ -240,9 +240,9 @@ impl Writer {
         };
         let metadata = self.complete(metadata);
         let closed = encoder.close(&metadata)?;
-        let write_error = |source| Error::Write { path: self.path.clone(), source };
+        let write_error = |cause| Error::Write { path: self.path.clone(), cause };
         match closed.failure {
-            Some(source) if closed.rows == 0 => Err(write_error(source)),
+            Some(cause) if closed.rows == 0 => Err(write_error(cause)),
             failure => {
                 if self.open {
                     std::fs::rename(&self.partial, &self.path).map_err(write_error)?;
@@ -250,11 +250,11 @@ impl Writer {
                 }
                 match failure {
                     None => Ok(Written { rows: closed.rows, bytes: closed.bytes }),
-                    Some(source) => Err(Error::CutShort {
+                    Some(cause) => Err(Error::CutShort {
                         path: self.path.clone(),
                         rows: closed.rows,
                         lost: self.rows - closed.rows,
-                        source,
+                        cause,
                     }),
                 }
             }

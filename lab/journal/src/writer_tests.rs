@@ -82,9 +82,9 @@ fn a_full_disk_leaves_a_valid_journal_of_what_fitted() {
                 let read: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
                 assert!(read == events(1000)[..rows as usize], "room for {room} bytes");
             }
-            Err(Error::Write { source, .. }) => {
+            Err(Error::Write { cause, .. }) => {
                 none += 1;
-                assert!(source.to_string().contains("No space left"), "{source}");
+                assert!(cause.to_string().contains("No space left"), "{cause}");
             }
             other => panic!("room for {room} bytes: {other:?}"),
         }
