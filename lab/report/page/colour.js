@@ -18,7 +18,9 @@ const oklab = (lightness, a, b) => {
 };
 
 // Hue and chroma from the smallest blocks to the largest.
-const SIZE_STOPS = [[0, 272, 0.17], [0.3, 232, 0.12], [0.52, 178, 0.085], [0.72, 92, 0.13], [0.86, 62, 0.16], [1, 34, 0.19]];
+const SIZE_STOPS = [
+  [0, 272, 0.17], [0.3, 232, 0.12], [0.52, 178, 0.085], [0.72, 92, 0.13], [0.86, 62, 0.16], [1, 34, 0.19],
+];
 const SIZE_LOW = 4; // 16 bytes
 const SIZE_HIGH = 20; // 1 MiB
 const HUES = 64;
@@ -72,7 +74,9 @@ const rampOf = (colour) => {
     hues.push([0, 0]); // size unknown
     const ramp = new Uint32Array(hues.length * SHADES);
     hues.forEach((hue, index) => {
-      for (let step = 0; step < SHADES; step += 1) ramp[index * SHADES + step] = packed(shade(hue, step / (SHADES - 1)));
+      for (let step = 0; step < SHADES; step += 1) {
+        ramp[index * SHADES + step] = packed(shade(hue, step / (SHADES - 1)));
+      }
     });
     ramps.set(key, ramp);
   }

@@ -162,7 +162,8 @@ const dotsOf = (panel) => {
   const kind = OPERATION_NAMES.indexOf(state.operation);
   const dots = [];
   for (const at of outliers.slowestFirst) {
-    if (outliers.kind[at] !== kind || outliers.time[at] < state.view.from || outliers.time[at] > state.view.to) continue;
+    const time = outliers.time[at];
+    if (outliers.kind[at] !== kind || time < state.view.from || time > state.view.to) continue;
     dots.push(at);
     if (dots.length === MOST_DOTS) break;
   }
@@ -213,9 +214,11 @@ const describe = (panel) => {
     .map(([name, label]) => `${label} ${duration(summary.percentiles[name][0])}`);
   parts.push(`worst ${duration(summary.worst[0])}`);
   stats.textContent = parts.join("  ·  ");
-  const calls = panel.grid ? `${Math.round(panel.grid.calls).toLocaleString("en-US")} calls in view` : "no raw rows kept";
+  const calls = panel.grid
+    ? `${Math.round(panel.grid.calls).toLocaleString("en-US")} calls in view` : "no raw rows kept";
+  const { from, to } = state.view;
   panel.canvas.setAttribute("aria-label", `${one.name}, ${state.operation}: ${calls}, ${parts.join(", ")}. ` +
-    `Time ${moment(state.view.from, state.view.to - state.view.from)} to ${moment(state.view.to, state.view.to - state.view.from)}.`);
+    `Time ${moment(from, to - from)} to ${moment(to, to - from)}.`);
   panel.canvas.dataset.calls = panel.grid ? panel.grid.calls : 0;
 };
 

@@ -33,7 +33,8 @@ const judgeFrames = (index) => {
     SHARES.forEach((share, at) => { if (inside > share * state.budget) over[at] += 1; });
     if (inside > insideFrame(sums, worst)) worst = frame;
   }
-  return { index, over: over.map((frames) => frames / facts.frame_count), worst, most: insideFrame(sums, worst), mean: total / facts.frame_count };
+  const shares = over.map((frames) => frames / facts.frame_count);
+  return { index, over: shares, worst, most: insideFrame(sums, worst), mean: total / facts.frame_count };
 };
 
 const lookAtFrame = (frame) => {
@@ -81,7 +82,8 @@ const drawFrameStrip = () => {
   timeAxis(context, plot, state.view);
   const labels = shown().filter((index) => frameSums.has(index)).map((index) => traceFrames(context, plot, yOf, index));
   endLabels(context, plot, labels);
-  canvas.setAttribute("aria-label", "Share of the frame budget spent in the allocator, worst frame of each pixel. The table below has the figures.");
+  canvas.setAttribute("aria-label", "Share of the frame budget spent in the allocator, worst frame of each pixel. " +
+    "The table below has the figures.");
 };
 
 const traceFrames = (context, plot, yOf, index) => {
@@ -112,10 +114,12 @@ const traceFrames = (context, plot, yOf, index) => {
 const setUpFrames = () => {
   if (!facts.frame_count || !frameSums.size) return;
   byId("frames-section").hidden = false;
-  byId("frames-note").textContent = `${count(facts.frame_count)} frames. How much of a frame's budget went into malloc, free and their kin, all threads ` +
-    "added up. The line at the top is the whole budget.";
-  const rate = choice("Frame rate", BUDGETS.map(([hertz, label]) => [1e9 / hertz, label]), () => state.budget, (budget) => set({ budget }));
-  byId("frames-toolbar").append(rate, toggle("Count interrupted calls", () => state.interrupted, (interrupted) => set({ interrupted })));
+  byId("frames-note").textContent = `${count(facts.frame_count)} frames. How much of a frame's budget went into ` +
+    "malloc, free and their kin, all threads added up. The line at the top is the whole budget.";
+  const budgets = BUDGETS.map(([hertz, label]) => [1e9 / hertz, label]);
+  byId("frames-toolbar").append(
+    choice("Frame rate", budgets, () => state.budget, (budget) => set({ budget })),
+    toggle("Count interrupted calls", () => state.interrupted, (interrupted) => set({ interrupted })));
   watch(["budget", "interrupted", "shown", "view", "theme"], drawFrames);
   byId("frames").addEventListener("keydown", timeKeys);
   byId("frames").addEventListener("dblclick", lookAtAll);

@@ -157,5 +157,6 @@ const listenOverview = () => {
   canvas.addEventListener("pointercancel", end);
   canvas.addEventListener("dblclick", lookAtAll);
   canvas.addEventListener("keydown", timeKeys);
-  canvas.setAttribute("aria-label", "Calls over the whole recording. Arrow keys pan, plus and minus zoom, 0 shows all.");
+  canvas.setAttribute("aria-label", "Calls over the whole recording. " +
+    "Arrow keys pan, plus and minus zoom, 0 shows all.");
 };

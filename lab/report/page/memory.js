@@ -16,7 +16,10 @@ const valueAt = (curve, time) => {
   return curve[Math.max(0, low - 1)]?.[1] ?? 0;
 };
 
-const memoryIndices = () => shown().filter((index) => facts.allocators[index].memory.length && !facts.allocators[index].floor);
+const memoryIndices = () => shown().filter((index) => {
+  const { memory, floor } = facts.allocators[index];
+  return memory.length && !floor;
+});
 
 const drawMemory = () => {
   const canvas = byId("memory");
@@ -88,10 +91,12 @@ const showMemory = (event) => {
   if (!memoryPlot || x < memoryPlot.x || x > memoryPlot.x + memoryPlot.width) { hideTip(); return; }
   const time = timeAt(memoryPlot, x);
   setCursor(time);
-  const rows = memoryIndices().map((index) => [valueAt(facts.allocators[index].memory, time), facts.allocators[index].name]);
+  const one = (index) => facts.allocators[index];
+  const rows = memoryIndices().map((index) => [valueAt(one(index).memory, time), one(index).name]);
   rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
   rows.sort((a, b) => b[0] - a[0]);
-  showTip(event, [`at ${moment(time, state.view.to - state.view.from)}`, ...rows.map(([value, name]) => `${bytes(value)}  ${name}`)]);
+  showTip(event, [`at ${moment(time, state.view.to - state.view.from)}`,
+    ...rows.map(([value, name]) => `${bytes(value)}  ${name}`)]);
 };
 
 const listenMemory = () => {

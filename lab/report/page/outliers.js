@@ -11,14 +11,16 @@ const causeTotals = (outliers) => {
 const causeBar = (index, totals) => {
   const all = totals.reduce((a, b) => a + b, 0);
   const parts = totals.map((total, cause) => {
-    const part = make("span", { class: "part", title: `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})` });
+    const title = `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})`;
+    const part = make("span", { class: "part", title });
     part.style.flexGrow = total;
     part.style.background = css(shade(CAUSES[cause].hue, dark() ? 0.62 : 0.5));
     return part;
   }).filter((_, cause) => totals[cause]);
   const words = totals.map((total, cause) => [total, CAUSES[cause].words]).filter(([total]) => total)
     .map(([total, text]) => `${percent(total / all)} ${text}`).join(", ");
-  return make("div", { class: "cause-row" }, nameTag(index), make("div", { class: "bar", role: "img", "aria-label": words }, ...parts),
+  return make("div", { class: "cause-row" }, nameTag(index),
+    make("div", { class: "bar", role: "img", "aria-label": words }, ...parts),
     make("span", { class: "figure", text: `${count(all)} calls` }));
 };
 
@@ -33,7 +35,8 @@ const drawCauses = async () => {
   byId("causes-section").hidden = !indices.length;
   if (!indices.length) return;
   const loaded = await Promise.all(indices.map(async (index) => [index, await loadOutliers(index)]));
-  byId("causes").replaceChildren(causeLegend(), ...loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers))));
+  const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
+  byId("causes").replaceChildren(causeLegend(), ...bars);
   byId("slowest").replaceChildren(slowestTable(loaded));
 };
 
@@ -50,13 +53,15 @@ const slowestTable = (loaded) => {
     make("td", { text: outliers.size[at] ? bytes(outliers.size[at]) : "–" }),
     make("td", { text: outliers.thread[at] }),
     make("td", {}, make("button", {
-      type: "button", class: "link", text: moment(outliers.time[at], 1e8), title: "Show this moment in the charts above",
+      type: "button", class: "link", text: moment(outliers.time[at], 1e8),
+      title: "Show this moment in the charts above",
       onclick: () => lookAtCall(index, outliers, at),
     })),
     frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
     make("td", { class: "words", text: causeWords(outliers.cause[at]) })));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null })))),
-    make("tbody", {}, ...body));
+  const head = columns.map((name) =>
+    make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null }));
+  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 };
 
 /** Goes to a call: its operation, a hundredth of the recording around it, its mark ringed. */

@@ -51,12 +51,14 @@ const ninesAxis = (context) => {
 
 /** The curve's points, the worst call last. */
 const curvePoints = (summary, which) => {
-  const points = summary.curve[which].map((ns, index) => [percentileX(index / facts.curve_points_per_nine), percentileY(ns)]);
+  const points = summary.curve[which].map((ns, index) =>
+    [percentileX(index / facts.curve_points_per_nine), percentileY(ns)]);
   points.push([percentileX(percentilePlot.reach), percentileY(summary.worst[which])]);
   return points;
 };
 
-const trace = (context, points) => points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+const trace = (context, points) =>
+  points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
 
 const drawCurve = (context, index) => {
   const { colour, dash, width } = lookOf(index);
@@ -91,7 +93,8 @@ const drawPercentiles = () => {
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   latencyAxis(context, plot, low, high, percentileY);
   ninesAxis(context);
-  const keelLast = [...indices].sort((a, b) => (facts.allocators[a].name === "keel") - (facts.allocators[b].name === "keel"));
+  const isKeel = (index) => facts.allocators[index].name === "keel";
+  const keelLast = [...indices].sort((a, b) => isKeel(a) - isKeel(b));
   const labels = keelLast.map((index) => drawCurve(context, index));
   endLabels(context, plot, labels);
   if (percentilePlot.cursor !== undefined) {
@@ -99,7 +102,8 @@ const drawPercentiles = () => {
     context.fillRect(Math.round(percentileX(percentilePlot.cursor)), plot.y, 1, plot.height);
   }
   canvas.setAttribute("aria-label", `Percentiles of ${state.operation}. ` + indices.map((index) => {
-    const values = Object.entries(summaryOf(index).percentiles).map(([name, spread]) => `${name} ${duration(spread[0])}`);
+    const values = Object.entries(summaryOf(index).percentiles)
+      .map(([name, spread]) => `${name} ${duration(spread[0])}`);
     return `${facts.allocators[index].name}: ${values.join(", ")}, worst ${duration(summaryOf(index).worst[0])}`;
   }).join(". "));
 };
@@ -136,5 +140,9 @@ const listenPercentiles = () => {
   }
   const canvas = byId("percentiles");
   canvas.addEventListener("pointermove", showPercentiles);
-  canvas.addEventListener("pointerleave", () => { percentilePlot.cursor = undefined; hideTip(); touch(["percentiles"]); });
+  canvas.addEventListener("pointerleave", () => {
+    percentilePlot.cursor = undefined;
+    hideTip();
+    touch(["percentiles"]);
+  });
 };

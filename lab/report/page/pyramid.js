@@ -53,7 +53,8 @@ class Pyramid {
 const columnTotals = (level) => {
   const totals = new Float64Array(level.columns);
   for (let column = 0; column < level.columns; column += 1) {
-    for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) totals[column] += level.counts[cell];
+    const end = level.starts[column + 1];
+    for (let cell = level.starts[column]; cell < end; cell += 1) totals[column] += level.counts[cell];
   }
   return totals;
 };

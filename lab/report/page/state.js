@@ -4,7 +4,8 @@ const contenders = facts.allocators.flatMap((one, index) => (one.floor || !one.r
 const busiest = () => {
   const calls = (name) => Math.max(0, ...facts.allocators.map((one) => one.operations[name]?.count ?? 0));
   const creating = facts.operations.filter((name) => name !== "free");
-  return (creating.length ? creating : facts.operations).reduce((a, b) => (calls(b) > calls(a) ? b : a), facts.operations[0]);
+  const names = creating.length ? creating : facts.operations;
+  return names.reduce((a, b) => (calls(b) > calls(a) ? b : a), names[0]);
 };
 
 const state = {

@@ -24,10 +24,13 @@ const RUN_COLUMNS = [
 const rank = (value) => (value === undefined ? Infinity : Array.isArray(value) ? value[0] : value);
 
 const figureCell = (value, format, runs) => {
-  if (value === undefined) return make("td", { class: "none", title: "too few calls for this percentile", text: "–" });
+  if (value === undefined) {
+    return make("td", { class: "none", title: "too few calls for this percentile", text: "–" });
+  }
   if (!Array.isArray(value)) return make("td", { text: value.toLocaleString("en-US") });
   const cell = make("td", { text: format(value[0]), "data-value": value[0] });
-  if (runs > 1) cell.append(make("small", { text: value[1] === value[2] ? "same in all" : `${format(value[1])} – ${format(value[2])}` }));
+  const range = value[1] === value[2] ? "same in all" : `${format(value[1])} – ${format(value[2])}`;
+  if (runs > 1) cell.append(make("small", { text: range }));
   return cell;
 };
 
@@ -46,12 +49,16 @@ const sortable = (title, columns, rows) => {
   const best = columns.map((column) => (column.plain ? new Set() : mayBeLowest(rows, column)));
   let sorted = { column: -1, up: true };
   const body = make("tbody");
-  const fill = () => body.replaceChildren(...rows.map((row) => make("tr", { class: facts.allocators[row.index].floor ? "floor" : null },
-    nameCell(row.index), ...columns.map((column, at) => {
-      const cell = figureCell(column.value(row), column.format, facts.allocators[row.index].runs);
+  const line = (row) => {
+    const one = facts.allocators[row.index];
+    const cells = columns.map((column, at) => {
+      const cell = figureCell(column.value(row), column.format, one.runs);
       if (best[at].has(row.index)) cell.classList.add("best");
       return cell;
-    }))));
+    });
+    return make("tr", { class: one.floor ? "floor" : null }, nameCell(row.index), ...cells);
+  };
+  const fill = () => body.replaceChildren(...rows.map(line));
   const heading = (name, at) => make("th", { scope: "col", "aria-sort": "none" }, make("button", {
     type: "button", text: name, onclick: (event) => {
       sorted = { column: at, up: sorted.column === at ? !sorted.up : true };
@@ -62,13 +69,17 @@ const sortable = (title, columns, rows) => {
       fill();
     },
   }));
-  table.append(make("thead", {}, make("tr", {}, heading("allocator", -1), ...columns.map((column, at) => heading(column.name, at)))), body);
+  const headings = columns.map((column, at) => heading(column.name, at));
+  table.append(make("thead", {}, make("tr", {}, heading("allocator", -1), ...headings)), body);
   fill();
   return make("div", { class: "scroll" }, table);
 };
 
 const latencyTable = (operation) => {
-  const rows = facts.allocators.flatMap((one, index) => (figuresOf(one)[operation] ? [{ index, summary: figuresOf(one)[operation] }] : []));
+  const rows = facts.allocators.flatMap((one, index) => {
+    const summary = figuresOf(one)[operation];
+    return summary ? [{ index, summary }] : [];
+  });
   const columns = LATENCY_COLUMNS.map(([name, value]) =>
     ({ name, value: (row) => value(row.summary), format: duration, plain: name === "calls" }))
     .filter((column) => rows.some((row) => column.value(row) !== undefined));

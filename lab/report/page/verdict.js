@@ -21,7 +21,9 @@ const stripScale = (criterion) => {
   const highs = criterion.rows.map(([, spread]) => spread[2]);
   if (criterion.floor && criterion.unit === "ns") lows.push(criterion.floor[0]);
   const [low, high] = [Math.min(...lows), Math.max(...highs)];
-  if (high / Math.max(low, 1e-9) > 8 && low > 0) return (value) => 3 + 94 * Math.log(clamp(value, low, high) / low) / Math.log(high / low);
+  if (high / Math.max(low, 1e-9) > 8 && low > 0) {
+    return (value) => 3 + 94 * Math.log(clamp(value, low, high) / low) / Math.log(high / low);
+  }
   return (value) => 97 * value / Math.max(high, 1e-9);
 };
 
@@ -44,6 +46,7 @@ const drawLede = () => {
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
   const names = contenders.map((index) => facts.allocators[index].name);
   byId("lede").textContent = `${count(total)} operations of ${facts.journal.program || facts.journal.name} ` +
-    `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
+    `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
+    `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
     "Dots are medians over runs, bars their whole range.";
 };

@@ -155,7 +155,8 @@ pub struct Run {
     pub voluntary_switches: u64,
     /// See `voluntary_switches`.
     pub involuntary_switches: u64,
-    /// Peak resident bytes of the allocator: the process's anonymous pages less what the player itself held at the start.
+    /// Peak resident bytes of the allocator: the process's anonymous pages less what the player itself held at the
+    /// start.
     pub peak_rss_bytes: u64,
     /// Resident bytes over time, as `peak_rss_bytes` counts them.
     pub memory: Vec<MemorySample>,

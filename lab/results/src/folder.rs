@@ -13,7 +13,10 @@ pub enum FolderError {
     #[error("{}: no such folder; `keel compare JOURNAL -o FOLDER` makes one", .0.display())]
     Missing(PathBuf),
     /// A folder, or a file, but not one that a comparison wrote.
-    #[error("{}: no result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` makes one", .0.display())]
+    #[error(
+        "{}: no result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` makes one",
+        .0.display()
+    )]
     Foreign(PathBuf),
     /// The summary is no JSON of the expected form.
     #[error("{}: {detail}; run `keel compare` again", path.display())]
@@ -24,7 +27,10 @@ pub enum FolderError {
         detail: String,
     },
     /// Written by a later Keel.
-    #[error("{}: result format {found}, but this keel reads up to {RESULTS_VERSION}: use the keel that wrote it", path.display())]
+    #[error(
+        "{}: result format {found}, but this keel reads up to {RESULTS_VERSION}: use the keel that wrote it",
+        path.display()
+    )]
     Version {
         /// The summary.
         path: PathBuf,

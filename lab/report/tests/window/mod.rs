@@ -110,7 +110,8 @@ impl Window {
 
     /// Two frames later everything that a click asked for is drawn, as long as it is decoded.
     pub fn settle(&self) {
-        self.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150))))");
+        let frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150)))";
+        self.eval(&format!("new Promise((done) => {frames})"));
     }
 
     pub fn no_problems(&self) {

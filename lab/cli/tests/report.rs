@@ -1,0 +1,63 @@
+//! `keel report` as its users meet it: what it writes, what it says, and how it refuses.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use keel_results::{AllocatorResult, Clock, Comparison, Histogram, RESULTS_VERSION, Run};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn keel_report(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_keel")).arg("report").args(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A comparison whose raw rows were not kept: enough for a page of figures.
+fn write_results(folder: &Path) {
+    let mut malloc = Histogram::default();
+    (40..4000u64).for_each(|ticks| malloc.0.record(ticks).unwrap());
+    let run = Run { latency: BTreeMap::from([("malloc".to_owned(), malloc)]), ..Run::default() };
+    let allocator = AllocatorResult { name: "system".into(), runs: vec![run], ..AllocatorResult::default() };
+    let clock = Clock { ticks_per_ns: 2.0, ..Clock::default() };
+    let comparison =
+        Comparison { version: RESULTS_VERSION, clock, allocators: vec![allocator], ..Comparison::default() };
+    comparison.save(folder).unwrap();
+}
+
+#[test]
+fn it_writes_the_page_and_says_what_it_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    write_results(folder.path());
+    let output = keel_report(&[folder.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(output.stdout.is_empty(), "stdout is for data");
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    let said = stderr(&output);
+    assert!(said.contains("report.html") && said.contains("MB") && said.contains("built in"), "{said}");
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no partial file is left: {names:?}");
+}
+
+#[test]
+fn it_refuses_with_what_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = keel_report(arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("keel: ") && said.contains(expected), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    };
+    refused(&["/nowhere/at/all"], "no such folder; `keel compare");
+    refused(&[path], "no result folder");
+    write_results(folder.path());
+    refused(&[path, "-o", path], "is a folder: name the page's file with -o");
+    refused(&[path, "-o", "/nowhere/at/all/report.html"], "cannot write /nowhere/at/all/report.html");
+    std::fs::write(folder.path().join("results.json"), "{").unwrap();
+    refused(&[path], "run `keel compare` again");
+}
