@@ -12,8 +12,8 @@ size_t jumbo_live_bytes(void) {
     return bytes < 0 ? 0 : (size_t)bytes;
 }
 
-// The range may have been another thread's a moment ago. The system has handed it over, which orders everything; the load
-// of what jumbo_leave has released says the same in the language's own terms.
+// The range may have been another thread's a moment ago. The system has handed it over, which orders
+// everything; the load of what jumbo_leave has released says the same in the language's own terms.
 static void jumbo_enter(struct page* page, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
     page->start = start;

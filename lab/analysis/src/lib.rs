@@ -1,6 +1,7 @@
 //! Pure functions from a journal to facts: operations, live set, lifetimes, sizes, frames.
 //!
-//! [`analyse`] reads a journal once, in memory bounded by its live set; [`verify`] checks every rule that journals keep.
+//! [`analyse`] reads a journal once, in memory bounded by its live set; [`verify`] checks every rule that journals
+//! keep.
 
 mod distribution;
 mod facts;

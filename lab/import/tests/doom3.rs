@@ -96,7 +96,8 @@ fn the_blog_s_journal_is_read() {
 
 #[test]
 fn the_extension_and_frames_are_read() {
-    let text = b"# a comment\n\nc 100 10 0 5\nr 200 0 0x20 0 10\nr 300 10 10 1 20\nm 64 7 30 1 20\nf 20 0 30\nf 10 0 31";
+    let text = b"# a comment\n\nc 100 10 0 5\nr 200 0 0x20 0 10\nr 300 10 10 1 20\nm 64 7 30 1 20\n\
+                 f 20 0 30\nf 10 0 31";
     let case = Case::new(&[text]).with_frames(b"F 10\r\nF 20\nF 30\n");
     let expected = vec![
         (Op::Calloc, 100, 0, 1, 0, 0, 5, 0),
@@ -178,7 +179,8 @@ fn every_broken_line_is_named() {
 
 #[test]
 fn repairs_mend_and_count() {
-    let text = b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 0 9\na 5 0 0 9\na 1 4";
+    let text = b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 0 9\n\
+                 a 5 0 0 9\na 1 4";
     let case = Case::new(&[text]).with_frames(b"F 5\nF 4\n").repairing();
     let expected = vec![
         (Op::ForeignFree, 0, 0, 0, 0, 0, 1, 0),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the journal format that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Everything about a recording that is not an operation. Unknown fields are ignored by readers, so later versions may add.
+/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later versions may add.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {

@@ -1,8 +1,9 @@
-//! The events that make calls slow, each provoked alone: the worst single call, calls interrupted by the kernel left out.
+//! The events that make calls slow, each provoked alone: the worst single call, calls interrupted by the kernel left
+//! out.
 //!
-//! Beside every timed call an empty window of about the same length is timed. Its worst case is the machine's own noise in
-//! the same run (a hypervisor that took the processor away is not visible to the thread); what an allocator is judged
-//! by is the excess over it.
+//! Beside every timed call an empty window of about the same length is timed. Its worst case is the machine's own
+//! noise in the same run (a hypervisor that took the processor away is not visible to the thread); what an allocator
+//! is judged by is the excess over it.
 
 use crate::heap::Heap;
 use crate::random::Random;

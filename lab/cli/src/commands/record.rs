@@ -17,7 +17,8 @@ use std::process::{ExitCode, ExitStatus};
 /// The exit code is 1 when the program succeeded and its journal is not whole.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  keel record -- ./game --level 3\n  keel record -o sort.journal.parquet -- sort big.txt\n  \
+    after_help = "Examples:\n  keel record -- ./game --level 3\n  \
+                        keel record -o sort.journal.parquet -- sort big.txt\n  \
                         keel record --follow-children -- gcc -O2 -c big.c"
 )]
 pub struct RecordArguments {
