@@ -108,7 +108,10 @@ double evaluate(const Node& node) {
         double operator()(const std::unique_ptr<Negate>& n) const { return -evaluate(n->operand); }
         double operator()(const std::unique_ptr<Binary>& n) const {
             static const std::map<char, std::function<double(double, double)>> operations{
-                {'+', std::plus<>()}, {'-', std::minus<>()}, {'*', std::multiplies<>()}, {'/', std::divides<>()}};
+                {'+', std::plus<>()},
+                {'-', std::minus<>()},
+                {'*', std::multiplies<>()},
+                {'/', std::divides<>()}};
             return operations.at(n->operation)(evaluate(n->left), evaluate(n->right));
         }
     };
@@ -146,7 +149,8 @@ template <std::size_t... I> auto fill(std::index_sequence<I...>) {
 }
 
 int main() {
-    const std::regex word("[[:alpha:]]+"), sum(R"(\(?-?[0-9]+(\.[0-9]+)?([-+*/ ()]+[0-9]+(\.[0-9]+)?)+\)?)");
+    const std::regex word("[[:alpha:]]+"),
+        sum(R"(\(?-?[0-9]+(\.[0-9]+)?([-+*/ ()]+[0-9]+(\.[0-9]+)?)+\)?)");
     Counter<std::string> words;
     Counter<std::size_t> lengths;
     std::deque<double> values;
@@ -175,8 +179,10 @@ int main() {
     for (auto& thread : threads) thread.join();
     const auto [mean, deviation] = mean_and_deviation(samples.begin(), samples.end());
     const auto arrays = fill(std::make_index_sequence<24>());
-    std::cout << std::fixed << std::setprecision(3) << "samples " << mean << " +- " << deviation << '\n';
-    for (const auto& [text, count] : words.most_common(10)) std::cout << std::setw(8) << count << "  " << text << '\n';
+    std::cout << std::fixed << std::setprecision(3) << "samples " << mean << " +- " << deviation
+              << '\n';
+    for (const auto& [text, count] : words.most_common(10))
+        std::cout << std::setw(8) << count << "  " << text << '\n';
     for (double value : values) std::cout << value << '\n';
     for (const auto& failure : failures) std::cerr << failure << '\n';
     return static_cast<int>(std::get<5>(arrays).size()) - 8;

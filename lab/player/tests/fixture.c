@@ -41,7 +41,9 @@ static char fault;
 static long when;
 static void* last;
 
-static long count(int kind) { return atomic_fetch_add(&calls[kind], 1) + 1; }
+static long count(int kind) {
+    return atomic_fetch_add(&calls[kind], 1) + 1;
+}
 
 static void* map(size_t size) {
     size_t bytes = (size + 4095) & ~(size_t)4095;
@@ -66,12 +68,24 @@ static void fixture_free(void* block) {
     if (fault != 'm') free(block);
 }
 
-static void* fixture_calloc(size_t number, size_t size) { return count(CALLOC), calloc(number, size); }
-static void* fixture_realloc(void* block, size_t size) { return count(REALLOC), realloc(block, size); }
-static void* fixture_aligned(size_t alignment, size_t size) { return count(ALIGNED), memalign(alignment, size); }
-static void fixture_thread_init(void) { count(THREAD_INIT); }
-static void fixture_thread_exit(void) { count(THREAD_EXIT); }
-static void fixture_version(char* buffer, size_t size) { snprintf(buffer, size, "fixture 1.0"); }
+static void* fixture_calloc(size_t number, size_t size) {
+    return count(CALLOC), calloc(number, size);
+}
+static void* fixture_realloc(void* block, size_t size) {
+    return count(REALLOC), realloc(block, size);
+}
+static void* fixture_aligned(size_t alignment, size_t size) {
+    return count(ALIGNED), memalign(alignment, size);
+}
+static void fixture_thread_init(void) {
+    count(THREAD_INIT);
+}
+static void fixture_thread_exit(void) {
+    count(THREAD_EXIT);
+}
+static void fixture_version(char* buffer, size_t size) {
+    snprintf(buffer, size, "fixture 1.0");
+}
 
 static int fixture_init(void) {
     const char* order = getenv("KEEL_FIXTURE");

@@ -14,10 +14,18 @@ extern void* __libc_memalign(size_t, size_t);
 enum { MALLOC, FREE, CALLOC, REALLOC, ALIGNED, KINDS };
 static atomic_long calls[KINDS];
 
-void* malloc(size_t size) { return atomic_fetch_add(&calls[MALLOC], 1), __libc_malloc(size); }
-void free(void* block) { atomic_fetch_add(&calls[FREE], 1), __libc_free(block); }
-void* calloc(size_t count, size_t size) { return atomic_fetch_add(&calls[CALLOC], 1), __libc_calloc(count, size); }
-void* realloc(void* block, size_t size) { return atomic_fetch_add(&calls[REALLOC], 1), __libc_realloc(block, size); }
+void* malloc(size_t size) {
+    return atomic_fetch_add(&calls[MALLOC], 1), __libc_malloc(size);
+}
+void free(void* block) {
+    atomic_fetch_add(&calls[FREE], 1), __libc_free(block);
+}
+void* calloc(size_t count, size_t size) {
+    return atomic_fetch_add(&calls[CALLOC], 1), __libc_calloc(count, size);
+}
+void* realloc(void* block, size_t size) {
+    return atomic_fetch_add(&calls[REALLOC], 1), __libc_realloc(block, size);
+}
 void* memalign(size_t alignment, size_t size) {
     return atomic_fetch_add(&calls[ALIGNED], 1), __libc_memalign(alignment, size);
 }
