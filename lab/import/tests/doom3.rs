@@ -179,7 +179,8 @@ fn every_broken_line_is_named() {
 
 #[test]
 fn repairs_mend_and_count() {
-    let text = b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 0 9\n\
+    let text =
+        b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 0 9\n\
                  a 5 0 0 9\na 1 4";
     let case = Case::new(&[text]).with_frames(b"F 5\nF 4\n").repairing();
     let expected = vec![

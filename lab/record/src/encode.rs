@@ -18,7 +18,7 @@ const BACKLOG_BYTES: usize = 256 << 20;
 /// What to do next; `process` numbers the recorded processes.
 pub enum Work {
     /// A process appeared, which began at `origin` ticks. Its journal is `writer`, or made at `path` when it has a row.
-    Begin { process: usize, origin: u64, clock: Clock, path: PathBuf, writer: Option<Writer> },
+    Begin { process: usize, origin: u64, clock: Clock, path: PathBuf, writer: Option<Box<Writer>> },
     /// It runs another program now.
     Exec { process: usize, names: Names },
     /// Its rings held this.
@@ -145,7 +145,7 @@ fn encode(work: &Receiver<Work>, shared: &Shared, on_failure: &dyn Fn()) -> Vec<
     while let Ok(work) = work.recv() {
         match work {
             Work::Begin { process, origin, clock, path, writer } => {
-                let output = Output { path, writer, error: None };
+                let output = Output { path, writer: writer.map(|writer| *writer), error: None };
                 processes.insert(process, (Assembler::new(clock, origin), output));
             }
             Work::Exec { process, names } => {

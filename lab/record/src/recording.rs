@@ -250,7 +250,7 @@ impl<'a> Collector<'a> {
         let path = journal_path(self.options, pid, uses);
         let process = self.processes.len();
         let (clock, writer) = (self.clock, self.writer.take());
-        self.encoder.send(Work::Begin { process, origin, clock, path, writer });
+        self.encoder.send(Work::Begin { process, origin, clock, path, writer: writer.map(Box::new) });
         let mut metadata = machine::describe();
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
         metadata.pid = pid;
@@ -387,7 +387,13 @@ impl<'a> Collector<'a> {
         let process = usize::MAX;
         let clock = self.clock;
         let path = self.options.output.clone();
-        self.encoder.send(Work::Begin { process, origin: clock.now(), clock, path, writer: Some(writer) });
+        self.encoder.send(Work::Begin {
+            process,
+            origin: clock.now(),
+            clock,
+            path,
+            writer: Some(Box::new(writer)),
+        });
         let mut metadata = machine::describe();
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
         metadata.program = program.display().to_string();

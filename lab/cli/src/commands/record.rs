@@ -16,14 +16,12 @@ use std::process::{ExitCode, ExitStatus};
 ///
 /// The exit code is 1 when the program succeeded and its journal is not whole.
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  keel record -- ./game --level 3\n  \
+#[command(after_help = "Examples:\n  keel record -- ./game --level 3\n  \
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
-                        keel record --follow-children -- gcc -O2 -c big.c"
-)]
+                        keel record --follow-children -- gcc -O2 -c big.c")]
 pub struct RecordArguments {
-    /// The journal [default: <program>.journal.parquet]. With --follow-children, NAME.journal.parquet stands for
-    /// NAME.<pid>.journal.parquet
+    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet stands for
+    /// NAME.PID.journal.parquet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Give each process that the program starts a journal of its own. Without it they run unrecorded
