@@ -1,5 +1,16 @@
 //! Numbers for people: thousands apart, sizes and times with units.
 
+use std::io::Write as _;
+
+/// Prints data. That nobody reads any further (`keel info ... | head`) is no error, and no panic as `println!` makes it.
+pub fn output(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
 /// `1234567` -> `1,234,567`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();

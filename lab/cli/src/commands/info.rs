@@ -36,9 +36,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     bar.finish_and_clear();
     if arguments.json {
-        println!("{}", json(&reader, &facts, &verdict)?);
+        format::output(&(json(&reader, &facts, &verdict)? + "\n"))?;
     } else {
-        print!("{}", text(&reader, &facts, &verdict));
+        format::output(&text(&reader, &facts, &verdict))?;
     }
     Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
