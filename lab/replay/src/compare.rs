@@ -3,7 +3,7 @@
 use crate::compile::{Compiled, Operated, compile_with};
 use crate::digest::{Measured, count, digest, growing};
 use crate::run::{Player, RunFailure};
-use crate::{Error, Keep, Options, Pace, Source};
+use crate::{Error, Keep, Options, Pace, Source, Touch};
 use keel_allocators::{Allocator, FLOOR};
 use keel_measure::Frequency;
 use keel_plan::{Orders, Results};
@@ -99,7 +99,7 @@ pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) ->
 }
 
 fn described(request: &Request<'_>) -> Comparison {
-    let Options { pace, touch, touch_timed, runs, seed, serial, .. } = request.options;
+    let Options { pace, touch_timed, runs, seed, serial, .. } = request.options;
     Comparison {
         version: RESULTS_VERSION,
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -107,7 +107,7 @@ fn described(request: &Request<'_>) -> Comparison {
         machine: keel_measure::machine(),
         settings: Settings {
             pace: pace.to_string(),
-            touch: touch.name().to_owned(),
+            touch: touched(&request.options).name().to_owned(),
             touch_timed,
             runs,
             seed,
@@ -121,6 +121,11 @@ fn described(request: &Request<'_>) -> Comparison {
             .collect(),
         ..Comparison::default()
     }
+}
+
+/// Under verification all of a block is written outside of the calls, and inside nothing.
+fn touched(options: &Options) -> Touch {
+    if options.verify { Touch::None } else { options.touch }
 }
 
 fn described_allocator(request: &Request<'_>, allocator: &Allocator) -> AllocatorResult {
@@ -223,11 +228,11 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Result<Run, RunFailure>, Error> {
         let allocator = &self.request.allocators[index];
-        let Options { touch, touch_timed, verify, keep, .. } = self.request.options;
+        let Options { touch_timed, verify, keep, .. } = self.request.options;
         // The floor keeps no contents, so there is nothing to verify.
         let verify = verify && allocator.name != FLOOR;
-        let orders =
-            Orders { touch: if verify { 0 } else { touch as u8 }, touch_inside: touch_timed, verify };
+        let touch = touched(&self.request.options) as u8;
+        let orders = Orders { touch, touch_inside: touch_timed, verify };
         let played = self.player.play(
             allocator,
             &self.compiled.plan,
