@@ -105,7 +105,7 @@ impl Machine {
     fn new(options: &Options) -> Machine {
         Machine {
             live: FxHashMap::default(),
-            slots: Slots::new(keel_plan::SKEW_ROWS),
+            slots: Slots::new(keel_plan::SKEW_ROWS, slots::OWN),
             pacer: Pacer::new(options.pace),
             serial: options.serial,
             row: 0,

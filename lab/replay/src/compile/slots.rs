@@ -2,21 +2,23 @@
 
 use std::collections::VecDeque;
 
-/// Slots that a thread keeps for itself; a thread that frees more than it allocates hands the rest on.
-const OWN: usize = 256;
+/// Slots that a thread keeps for itself; one that frees more than it allocates hands the rest on.
+pub const OWN: usize = 256;
 
 pub struct Slots {
     /// Freed by the thread itself, so free for it at once. The last freed is the first used: its line is warm.
     own: Vec<Vec<u32>>,
     /// (slot, row of its free), in order of rows: free for everyone `skew` rows later.
     shared: VecDeque<(u32, u32)>,
+    keep: usize,
     skew: u32,
     used: u32,
 }
 
 impl Slots {
-    pub fn new(skew: u32) -> Slots {
-        Slots { own: Vec::new(), shared: VecDeque::new(), skew, used: 0 }
+    /// `keep` is how many a thread keeps for itself.
+    pub fn new(skew: u32, keep: usize) -> Slots {
+        Slots { own: Vec::new(), shared: VecDeque::new(), keep, skew, used: 0 }
     }
 
     /// A slot for an object that `thread` creates at `row`.
@@ -40,7 +42,7 @@ impl Slots {
         if self.own.len() <= thread {
             self.own.resize(thread + 1, Vec::new());
         }
-        if self.own[thread].len() < OWN {
+        if self.own[thread].len() < self.keep {
             self.own[thread].push(slot);
         } else {
             self.shared.push_back((slot, row));

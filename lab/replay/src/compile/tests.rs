@@ -227,10 +227,10 @@ proptest! {
     }
 }
 
-/// With a small skew, so that short journals come to its limits.
+/// With a small skew and few slots kept, so that short journals come to the limits of both.
 fn compile_skewed(source: &Sourced, skew: u32) -> Plan {
     let options = Options::default();
-    let machine = || Machine { slots: Slots::new(skew), ..Machine::new(&options) };
+    let machine = || Machine { slots: Slots::new(skew, 1), ..Machine::new(&options) };
     let (mut count, mut first) = (Count::default(), machine());
     first.feed(source, &mut count, &mut |_| {}).unwrap();
     let shape = PlanShape {
