@@ -353,7 +353,7 @@ impl<'a> Collector<'a> {
 
     /// Closes what is open and collects the results.
     fn finish(mut self, program: &Path, root_pid: u32, status: ExitStatus) -> Recorded {
-        if self.processes.is_empty() {
+        if self.processes.is_empty() && self.problems.is_empty() {
             self.problems.push(format!(
                 "nothing was recorded: {} did not load the recorder. Did it end before its first instruction, or does \
                  it change LD_PRELOAD?",

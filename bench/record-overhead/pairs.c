@@ -1,0 +1,61 @@
+/* pairs THREADS PAUSE_US BATCHES: each thread times batches of 1000 malloc/free pairs of 64 bytes, with a pause between
+ * batches. Prints one line: ns an operation (half a pair), median over all batches and mean over all time in batches.
+ *
+ * The median is the cost of the calls themselves; the mean has the waits for the recorder in it as well. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAIRS = 1000 };
+
+static long batches;
+static useconds_t pause_us;
+static double* times; /* ns an operation, batch by batch, thread by thread */
+
+static double now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void* work(void* number) {
+    double* mine = times + (intptr_t)number * batches;
+    for (long batch = 0; batch < batches; batch++) {
+        double began = now_ns();
+        for (int i = 0; i < PAIRS; i++) {
+            void* block = malloc(64);
+            __asm__ volatile("" : "+r"(block) : : "memory");
+            free(block);
+        }
+        mine[batch] = (now_ns() - began) / (2 * PAIRS);
+        if (pause_us != 0) usleep(pause_us);
+    }
+    return NULL;
+}
+
+static int compare(const void* a, const void* b) {
+    double x = *(const double*)a;
+    double y = *(const double*)b;
+    return (x > y) - (x < y);
+}
+
+int main(int count, char** arguments) {
+    if (count != 4) return 2;
+    int threads = atoi(arguments[1]);
+    pause_us = (useconds_t)atoi(arguments[2]);
+    batches = atol(arguments[3]);
+    long total = threads * batches;
+    times = calloc((size_t)total, sizeof *times);
+    pthread_t ids[64];
+    for (int i = 1; i < threads; i++) pthread_create(&ids[i], NULL, work, (void*)(intptr_t)i);
+    work((void*)0);
+    for (int i = 1; i < threads; i++) pthread_join(ids[i], NULL);
+    double sum = 0;
+    for (long i = 0; i < total; i++) sum += times[i];
+    qsort(times, (size_t)total, sizeof *times, compare);
+    printf("%.3f %.3f\n", times[total / 2], sum / (double)total);
+    return 0;
+}
