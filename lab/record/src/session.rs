@@ -221,7 +221,8 @@ impl Spool {
         unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
-    /// Gives the process more rings when few are free. An error is that of the file system: no room.
+    /// Gives the process more rings when few are free. The file system's error, no room, is one only when a thread waits
+    /// for a ring.
     pub fn prepare_rings(&self) -> io::Result<()> {
         let prepared = self.prepared();
         let free =
@@ -234,7 +235,10 @@ impl Spool {
         let until = (prepared + target - free as u32).min(ring::RING_MAX);
         for index in prepared..until {
             let (offset, slots) = (ring::ring_offset(index), ring::ring_slots(index));
-            reserve(&self.file, offset, ring::ring_bytes(slots))?;
+            if let Err(error) = reserve(&self.file, offset, ring::ring_bytes(slots)) {
+                let waiting = self.header().wanted.load(SeqCst) > 0;
+                return if waiting && free == 0 && index == prepared { Err(error) } else { Ok(()) };
+            }
             let entry = self.entry(index);
             entry.offset.store(offset, Relaxed);
             entry.slots.store(slots, Relaxed);

@@ -1,0 +1,196 @@
+//! `keel record` as a person uses it: streams, exit codes, signals, full disks, a killed recorder.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use keel_journal::{Op, Reader, Rules};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
+}
+
+fn prefix() -> PathBuf {
+    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
+    let library = prefix.join("lib/libkeel_recorder.so");
+    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
+    prefix
+}
+
+/// With the signals' default actions, which a test run in the background does not have by itself.
+fn keel(arguments: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_keel")]);
+    command.env("KEEL_PREFIX", prefix()).env_remove("LD_PRELOAD").args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Operations of a journal, every promise checked.
+fn operations(path: &Path) -> u64 {
+    let reader = Reader::open(path).unwrap();
+    let mut rules = Rules::new(reader.metadata()).unwrap();
+    for event in reader.events() {
+        rules.check(&event.unwrap()).unwrap();
+    }
+    rules.rows()
+}
+
+/// Allocates and frees 64 bytes so many times, prints the number, and ends with 9.
+fn compile_loop(folder: &Path) -> PathBuf {
+    let source = folder.join("loop.c");
+    let code = "#include <stdio.h>\n#include <stdlib.h>\nint main(int n, char** a) { long c = atol(a[n - 1]);\n\
+                for (long i = 0; i < c; i++) { void* p = malloc(64); __asm__ volatile(\"\" : \"+r\"(p)); free(p); }\n\
+                printf(\"%ld\\n\", c); return 9; }\n";
+    std::fs::write(&source, code).unwrap();
+    let program = folder.join("loop");
+    let status =
+        Command::new("cc").args(["-O1", "-fno-builtin", "-o"]).arg(&program).arg(&source).status().unwrap();
+    assert!(status.success());
+    program
+}
+
+#[test]
+fn streams_and_exit_code_are_the_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("sh.journal.parquet");
+    let script = "read line; echo \"out $line\"; echo err >&2; exit 3";
+    let mut child = keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(text(&output.stdout), "out hello\n");
+    let words = text(&output.stderr);
+    assert!(words.starts_with("err\nkeel record: ") && words.contains("-> sh.journal.parquet"), "{words}");
+    assert!(operations(&journal) > 0);
+
+    let quiet =
+        keel(&["record", "-q", "--", "sh", "-c", "kill -KILL $$"]).current_dir(&folder).output().unwrap();
+    assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(137), ""));
+    operations(&journal);
+}
+
+#[test]
+fn errors_come_before_the_start_and_have_no_backtrace() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| keel(arguments).current_dir(&folder).output().unwrap();
+    let expect = |output: Output, sentence: &str| {
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), sentence));
+    };
+    let missing = "keel: cannot find the program no-such-program: give its path, or a name that is in PATH\n";
+    expect(run(&["record", "no-such-program"]), missing);
+    let output = run(&["record", "-o", "/no/such/x.parquet", "--", "touch", "started"]);
+    let sentence = "keel: cannot create /no/such/x.parquet: No such file or directory (os error 2); choose another \
+                    place for the journal\n";
+    expect(output, sentence);
+    assert!(!folder.path().join("started").exists());
+}
+
+#[test]
+fn an_existing_preload_is_kept_behind_the_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = keel(&["record", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    let output = command.env("LD_PRELOAD", "libdl.so.2").current_dir(&folder).output().unwrap();
+    let preload = text(&output.stdout).trim();
+    assert!(preload.ends_with("/libkeel_recorder.so:libdl.so.2"), "{preload}");
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+}
+
+#[test]
+fn signals_go_to_the_program_and_the_journal_is_kept() {
+    for (name, code) in [("-INT", 41), ("-TERM", 42)] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "trap 'exit 41' INT; trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
+        let child = keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        signal(&child, name);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", text(&output.stderr));
+        assert!(operations(&folder.path().join("sh.journal.parquet")) > 0);
+    }
+}
+
+#[test]
+fn a_program_outlives_its_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile_loop(folder.path());
+    // More than the rings hold, so the program must notice that nobody empties them.
+    let arguments = ["record", "--", program.to_str().unwrap(), "20000000"];
+    let mut child = keel(&arguments).current_dir(&folder).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    signal(&child, "-KILL");
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    let mut printed = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut printed).unwrap();
+    assert_eq!(printed, "20000000\n");
+}
+
+/// Runs a shell script with a file system of `size` bytes at `$disk`; `None` where that is not allowed.
+fn with_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
+    let disk = folder.join("disk");
+    std::fs::create_dir_all(&disk).unwrap();
+    let whole = format!("mount -t tmpfs -o size={size} tmpfs $disk || exit 77\n{script}");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--map-root-user", "sh", "-c", &whole]).current_dir(folder);
+    command.env("disk", &disk).env("keel", env!("CARGO_BIN_EXE_keel")).env("KEEL_PREFIX", prefix());
+    let output = command.output().ok()?;
+    if output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:") {
+        eprintln!("SKIPPED: no file system may be mounted here");
+        return None;
+    }
+    Some(output)
+}
+
+#[test]
+fn a_full_disk_keeps_what_fits_and_lets_the_program_finish() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile_loop(folder.path());
+    let script = format!(
+        "$keel record -o $disk/x.journal.parquet -- {} 3000000; code=$?\ncp $disk/*.parquet .; exit $code",
+        program.display()
+    );
+    let Some(output) = with_small_disk(folder.path(), "300k", &script) else { return };
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(9), "3000000\n"), "{words}");
+    assert!(words.contains("error: the journal was cut short: No space left on device"), "{words}");
+    let rows = operations(&folder.path().join("x.journal.parquet"));
+    assert!(rows > 100_000 && rows < 6_000_000, "{rows} operations");
+    assert!(words.contains(&format!("holds the first {rows} operations")), "{words}");
+}
+
+#[test]
+fn a_full_spool_ends_the_recording_and_not_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("tests/recorder/programs/exchange.c");
+    let program = folder.path().join("exchange");
+    let status =
+        Command::new("cc").args(["-fno-builtin", "-pthread", "-o"]).arg(&program).arg(source).status();
+    assert!(status.unwrap().success());
+    let script = format!(
+        "$keel record --spool $disk -o t.journal.parquet -- {} 6 100000; code=$?; ls $disk; exit $code",
+        program.display()
+    );
+    // Room for the rings of two of the seven threads.
+    let Some(output) = with_small_disk(folder.path(), "3m", &script) else { return };
+    let words = text(&output.stderr);
+    // The program succeeded, its journal is not whole; nothing is left in the spool.
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{words}");
+    assert!(
+        words.contains("error: the recording was cut short: no room for another thread's ring"),
+        "{words}"
+    );
+    let journal = folder.path().join("t.journal.parquet");
+    assert!(operations(&journal) > 0);
+    let reader = Reader::open(&journal).unwrap();
+    assert!(reader.events().any(|event| event.unwrap().op == Op::Malloc));
+}
