@@ -41,11 +41,19 @@ const drawVerdict = () => {
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
 
+// A compiler's command line would fill the whole page; the notes at its end have it in full.
+const programName = (command) => {
+  const [path, ...rest] = command.split(" ");
+  const text = [path.split("/").pop(), ...rest].join(" ");
+  return text.length > 48 ? `${text.slice(0, 47)}…` : text;
+};
+
 const drawLede = () => {
   const total = Object.values(facts.journal.operations).reduce((a, b) => a + b, 0);
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
   const names = contenders.map((index) => facts.allocators[index].name);
-  byId("lede").textContent = `${count(total)} operations of ${facts.journal.program || facts.journal.name} ` +
+  const program = programName(facts.journal.program || facts.journal.name);
+  byId("lede").textContent = `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
     `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
     "Dots are medians over runs, bars their whole range.";
