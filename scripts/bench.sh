@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The benchmarks. Every raw result goes to bench/runs/<date>-<machine>/, a folder that must not exist yet.
-# bench.sh [workloads|journals|record ...]: some of them; all by default.
+# bench.sh [workloads|journals|record ...]; workloads by default. RUNS=N sets the repeats.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 keel=build/bin/keel
@@ -16,7 +16,7 @@ mkdir "$out" # fails if it exists: results are never overwritten
     echo "thp: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
 } >"$out/machine.txt"
 
-for part in "${@:-workloads}" ; do
+for part in "${@:-workloads}"; do
     case $part in
         workloads) $keel bench --runs "${RUNS:-5}" -o "$out/workloads.json" | tee "$out/workloads.txt" ;;
         journals)
@@ -25,7 +25,7 @@ for part in "${@:-workloads}" ; do
                 $keel compare "$journal" --pace max --runs "${RUNS:-5}" -o "build/bench/$name" | tee "$out/$name.txt"
                 cp "build/bench/$name/results.json" "$out/$name.json"
             done ;;
-        record) bench/record-overhead.sh "$out" ;;
+        record) bench/record-overhead/run.py --runs "${RUNS:-5}" ;; # keeps its own file under bench/runs
         *) echo "bench: there is no part $part; known are workloads, journals, record" >&2; exit 2 ;;
     esac
 done
