@@ -150,7 +150,7 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     if !segments.iter().any(|segment| segment.p_type(endian) == elf::PT_INTERP) {
         return fail(
             "it is statically linked, so nothing can be loaded into it and its malloc cannot be seen. Link it \
-             dynamically, or record from inside it with the embeddable API",
+             dynamically to record it; an API to record from inside a program is not in this version yet",
         );
     }
     let sections = header.sections(endian, data).map_err(broken)?;
@@ -162,7 +162,8 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     if defines_malloc {
         return fail(
             "it exports a malloc of its own, which comes before any that is loaded into it, so nothing could be \
-             recorded. Build it without that allocator, or record from inside it with the embeddable API",
+             recorded. Build it without that allocator to record it; an API to record from inside a program is not \
+             in this version yet",
         );
     }
     Ok(())
