@@ -1,5 +1,6 @@
 //! `keel record` as a person uses it: streams, exit codes, signals, full disks, a killed recorder.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use keel_journal::{Op, Reader, Rules};
 use std::io::Write as _;

@@ -221,8 +221,8 @@ impl Spool {
         unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
-    /// Gives the process more rings when few are free. The file system's error, no room, is one only when a thread waits
-    /// for a ring.
+    /// Gives the process more rings when few are free. The file system's error, no room, is one only when a thread
+    /// waits for a ring.
     pub fn prepare_rings(&self) -> io::Result<()> {
         let prepared = self.prepared();
         let free =
