@@ -10,6 +10,7 @@ mod source;
 
 pub use error::{Error, Result};
 
+use doom3::Record;
 use error::Fault;
 use keel_journal::{Metadata, Writer};
 use objects::Objects;
@@ -76,6 +77,7 @@ pub fn import(
         line: 0,
         repair: options.repair,
         cut_off: 0,
+        waiting: Vec::with_capacity(WAITING_LINES),
     };
     let mut text_bytes = 0;
     while let Some(block) = source.next() {
@@ -104,7 +106,13 @@ struct Lines {
     repair: bool,
     /// Last lines that were cut off and left out.
     cut_off: u64,
+    /// Lines parsed and not yet applied, with their numbers.
+    waiting: Vec<(u64, Record)>,
 }
+
+/// Lines that are parsed before they are applied. The table of live addresses is larger than the caches; looking all of
+/// them up in a row lets the processor wait for many lines of memory at once instead of one after the other.
+const WAITING_LINES: usize = 64;
 
 impl Lines {
     /// Takes a block of whole lines; only an input's last line may lack its line break.
@@ -114,22 +122,46 @@ impl Lines {
             bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         }
         while !bytes.is_empty() {
-            let end = memchr::memchr(b'\n', bytes);
-            let (line, rest) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
-            self.line += 1;
-            match doom3::parse_line(line) {
-                Ok(None) => {}
-                Ok(Some(record)) => {
-                    let events = self.objects.apply(&record).map_err(|fault| fault.at(path, self.line))?;
-                    for event in events.iter().flatten() {
-                        self.push(event)?;
-                    }
+            let (rest, fault) = self.parse_some(bytes);
+            self.apply_waiting(path)?;
+            match fault {
+                Some(_) if self.repair && rest.is_empty() && bytes.last() != Some(&b'\n') => {
+                    self.cut_off += 1
                 }
-                Err(_) if self.repair && end.is_none() => self.cut_off += 1,
-                Err(fault) => return Err(fault.at(path, self.line)),
+                Some(fault) => return Err(fault.at(path, self.line)),
+                None => {}
             }
             bytes = rest;
         }
+        Ok(())
+    }
+
+    /// Parses some lines into `waiting`, up to the first that is no operation; returns what follows.
+    fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], Option<Fault>) {
+        while !bytes.is_empty() && self.waiting.len() < WAITING_LINES {
+            let end = memchr::memchr(b'\n', bytes);
+            let (line, rest) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
+            self.line += 1;
+            bytes = rest;
+            match doom3::parse_line(line) {
+                Ok(None) => {}
+                Ok(Some(record)) => self.waiting.push((self.line, record)),
+                Err(fault) => return (bytes, Some(fault)),
+            }
+        }
+        (bytes, None)
+    }
+
+    fn apply_waiting(&mut self, path: &Path) -> Result<()> {
+        self.objects.warm(self.waiting.iter().map(|(_, record)| record));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for (line, record) in waiting.drain(..) {
+            let events = self.objects.apply(&record).map_err(|fault| fault.at(path, line))?;
+            for event in events.iter().flatten() {
+                self.push(event)?;
+            }
+        }
+        self.waiting = waiting;
         Ok(())
     }
 

@@ -119,11 +119,9 @@ pub(crate) struct Nullable {
 }
 
 impl Nullable {
-    fn push(&mut self, value: u64, present: bool) {
-        self.levels.push(i16::from(present));
-        if present {
-            self.values.push(value as i64);
-        }
+    fn extend(&mut self, events: &[Event], value: impl Fn(&Event) -> Option<u64>) {
+        self.levels.extend(events.iter().map(|event| i16::from(value(event).is_some())));
+        self.values.extend(events.iter().filter_map(|event| value(event).map(|number| number as i64)));
     }
 
     fn clear(&mut self) {
@@ -132,9 +130,16 @@ impl Nullable {
     }
 }
 
-/// Rows on their way into a row group, by column.
+/// Rows that are kept together before they are taken apart into columns: few enough to stay in the first-level cache.
+const PENDING_ROWS: usize = 256;
+
+/// Rows on their way into a row group, by column; [`Batch::settle`] brings the last ones there.
+///
+/// Rows wait in `pending` and then go column by column, each in one loop: nine short loops over 256 rows cost a third of
+/// 256 times nine pushes.
 #[derive(Default)]
 pub(crate) struct Batch {
+    pending: Vec<Event>,
     pub time: Vec<i64>,
     pub begin: Nullable,
     pub thread: Vec<i32>,
@@ -148,24 +153,36 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub fn rows(&self) -> usize {
-        self.time.len()
+        self.time.len() + self.pending.len()
     }
 
     /// Appends one row; the numbers were checked to fit by [`crate::Writer::push`].
     #[inline]
     pub fn push(&mut self, event: &Event) {
-        self.time.push(event.time as i64);
-        self.begin.push(event.begin, event.begin != event.time);
-        self.thread.push(event.thread as i32);
-        self.op.push(event.op as i32);
-        self.size.push(event.size as i64);
-        self.align.push(event.align, event.align != 0);
-        self.created.push(event.created, event.created != 0);
-        self.released.push(event.released, event.released != 0);
-        self.frame.push(event.frame as i32);
+        self.pending.push(*event);
+        if self.pending.len() == PENDING_ROWS {
+            self.settle();
+        }
+    }
+
+    /// Takes the pending rows apart.
+    pub fn settle(&mut self) {
+        let rows = self.pending.as_slice();
+        let nonzero = |number: u64| (number != 0).then_some(number);
+        self.time.extend(rows.iter().map(|row| row.time as i64));
+        self.begin.extend(rows, |row| (row.begin != row.time).then_some(row.begin));
+        self.thread.extend(rows.iter().map(|row| row.thread as i32));
+        self.op.extend(rows.iter().map(|row| row.op as i32));
+        self.size.extend(rows.iter().map(|row| row.size as i64));
+        self.align.extend(rows, |row| nonzero(row.align));
+        self.created.extend(rows, |row| nonzero(row.created));
+        self.released.extend(rows, |row| nonzero(row.released));
+        self.frame.extend(rows.iter().map(|row| row.frame as i32));
+        self.pending.clear();
     }
 
     pub fn clear(&mut self) {
+        self.pending.clear();
         self.time.clear();
         self.begin.clear();
         self.thread.clear();

@@ -189,6 +189,7 @@ impl Writer {
         let Encoding::Running { full, empty, .. } = &self.encoding else {
             return Err(self.stopped());
         };
+        self.batch.settle();
         let next = empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         if full.send(batch).is_ok() {
