@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Prints data. That nobody reads any further (`keel info ... | head`) is no error, and no panic as `println!` makes it.
+/// Prints data. That nobody reads any further (`keel info ... | head`) is no error, and no panic as with `println!`.
 pub fn output(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

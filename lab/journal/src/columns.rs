@@ -130,13 +130,13 @@ impl Nullable {
     }
 }
 
-/// Rows that are kept together before they are taken apart into columns: few enough to stay in the first-level cache.
+/// Rows that are kept together before they are taken apart into columns: few enough for the first-level cache.
 const PENDING_ROWS: usize = 256;
 
 /// Rows on their way into a row group, by column; [`Batch::settle`] brings the last ones there.
 ///
-/// Rows wait in `pending` and then go column by column, each in one loop: nine short loops over 256 rows cost a third of
-/// 256 times nine pushes.
+/// Rows wait in `pending` and then go column by column, each in one loop, which costs much less than nine pushes a
+/// row do.
 #[derive(Default)]
 pub(crate) struct Batch {
     pending: Vec<Event>,
