@@ -242,10 +242,12 @@ fn a_call_that_sleeps_is_seen_as_interrupted() {
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let mut bench = Bench { folder: bench.folder, ..Bench::new() };
     bench.options.touch = Touch::None;
-    let run = with_environment(&[("KEEL_FIXTURE", "sleep:500")], || bench.run(&mallocs(10_000, 32), fixture));
-    // 20 calls slept for 2 ms: the 20 worst, unless the machine itself stops for longer.
-    let slept = run.outliers.iter().filter(|slow| slow.row % 500 == 499).collect::<Vec<_>>();
-    assert!(slept.len() >= 10, "{}", slept.len());
+    let run =
+        with_environment(&[("KEEL_FIXTURE", "sleep:2000")], || bench.run(&mallocs(10_000, 32), fixture));
+    // 5 calls slept for 2 ms. The outliers are the 10 worst calls, so a busy machine may stop for longer 5 times and
+    // all of them are still there; it must be very busy to push three of them out.
+    let slept = run.outliers.iter().filter(|slow| slow.row % 2000 == 1999).collect::<Vec<_>>();
+    assert!(slept.len() >= 3, "{}", slept.len());
     let told = CAUSE_INTERRUPTED | CAUSE_INTERRUPTED_UNKNOWN;
     assert!(slept.iter().all(|slow| u32::from(slow.cause) & told != 0), "{slept:?}");
 }
