@@ -1,6 +1,7 @@
 //! `keel allocators`: what can be compared.
 
 use super::compare::places;
+use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
 use clap::Args;
@@ -31,7 +32,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.json {
         print_json(&described)?;
     } else {
-        print_table(&described);
+        format::output(&table(&described))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -50,11 +51,12 @@ fn print_json(described: &[(Allocator, Result<String, String>)]) -> Result<()> {
             })
         })
         .collect();
-    println!("{}", serde_json::to_string_pretty(&list)?);
+    format::output(&(serde_json::to_string_pretty(&list)? + "\n"))?;
     Ok(())
 }
 
-fn print_table(described: &[(Allocator, Result<String, String>)]) {
+fn table(described: &[(Allocator, Result<String, String>)]) -> String {
+    let mut text = String::new();
     let width = described.iter().map(|(allocator, _)| allocator.name.len()).max().unwrap_or(0);
     for (allocator, version) in described {
         let kind = match allocator.kind {
@@ -68,10 +70,10 @@ fn print_table(described: &[(Allocator, Result<String, String>)]) {
             Ok(version) => version.clone(),
             Err(reason) => format!("not available: {reason}"),
         };
-        println!("{:<width$}  {kind:<13}  {told}", allocator.name);
+        text += &format!("{:<width$}  {kind:<13}  {told}\n", allocator.name);
     }
-    println!(
-        "{:<width$}  {:<13}  its path, as in `keel compare FILE -a keel,./libfoo.so`",
+    text + &format!(
+        "{:<width$}  {:<13}  its path, as in `keel compare FILE -a keel,./libfoo.so`\n",
         "any .so", "by LD_PRELOAD"
-    );
+    )
 }

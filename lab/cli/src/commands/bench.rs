@@ -1,5 +1,6 @@
 //! `keel bench`: synthetic workloads on every allocator, interleaved.
 
+use crate::format;
 use crate::layout::Layout;
 use crate::progress;
 use anyhow::{Context as _, Result, bail};
@@ -43,7 +44,7 @@ pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
     let program = layout.private("keel-workload")?;
     let known = keel_workloads::list(&program).map_err(anyhow::Error::msg)?;
     if arguments.list {
-        known.iter().for_each(|name| println!("{name}"));
+        format::output(&known.iter().map(|name| format!("{name}\n")).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
@@ -61,9 +62,9 @@ pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
         std::fs::write(output, text).with_context(|| format!("cannot write {}", output.display()))?;
     }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&samples)?);
+        format::output(&(serde_json::to_string_pretty(&samples)? + "\n"))?;
     } else {
-        print_tables(&bench, &samples);
+        format::output(&tables(&bench, &samples))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -106,21 +107,23 @@ fn run_with_progress(bench: &Bench) -> Vec<Sample> {
     samples
 }
 
-fn print_tables(bench: &Bench, samples: &[Sample]) {
+fn tables(bench: &Bench, samples: &[Sample]) -> String {
+    let mut text = String::new();
     for workload in &bench.workloads {
-        println!("{workload}");
+        text += &format!("{workload}\n");
         let rows: Vec<(&str, Result<Spread, String>)> = bench
             .allocators
             .iter()
             .map(|allocator| (allocator.name.as_str(), spread(samples, workload, &allocator.name)))
             .collect();
         for (name, row) in &rows {
-            match row {
-                Ok(row) => println!("    {name:<12} {}", row.line(best_of_others(&rows, name))),
-                Err(reason) => println!("    {name:<12} failed: {reason}"),
-            }
+            text += &match row {
+                Ok(row) => format!("    {name:<12} {}\n", row.line(best_of_others(&rows, name))),
+                Err(reason) => format!("    {name:<12} failed: {reason}\n"),
+            };
         }
     }
+    text
 }
 
 /// Median and range over the runs.

@@ -2,6 +2,7 @@
 
 mod table;
 
+use crate::format;
 use crate::interrupt;
 use crate::layout::Layout;
 use anyhow::{Context as _, Result, bail};
@@ -217,9 +218,10 @@ fn result_folder(arguments: &Arguments) -> Result<PathBuf> {
 
 fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> {
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&table::json(&outcome.comparison, folder))?);
+        let json = table::json(&outcome.comparison, folder);
+        format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     } else {
-        print!("{}", table::text(&outcome.comparison));
+        format::output(&table::text(&outcome.comparison))?;
     }
     for note in &outcome.comparison.notes {
         eprintln!("note: {note}");

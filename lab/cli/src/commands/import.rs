@@ -57,13 +57,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         bar.set_position(bytes);
     });
     bar.finish_and_clear();
-    report(&summary?, &arguments.output, started.elapsed().as_secs_f64());
+    report(&summary?, &arguments.output, started.elapsed().as_secs_f64())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(summary: &Summary, output: &Path, seconds: f64) {
-    println!(
-        "{}: {} operations, {} threads, {} frame marks; {} ({:.2} bytes an operation)",
+fn report(summary: &Summary, output: &Path, seconds: f64) -> Result<()> {
+    let mut text = format!(
+        "{}: {} operations, {} threads, {} frame marks; {} ({:.2} bytes an operation)\n",
         output.display(),
         format::count(summary.rows),
         summary.threads,
@@ -72,11 +72,13 @@ fn report(summary: &Summary, output: &Path, seconds: f64) {
         summary.bytes as f64 / summary.rows as f64,
     );
     for (kind, count) in &summary.repairs {
-        println!("  mended {:>9}  {kind}", format::count(*count));
+        text += &format!("  mended {:>9}  {kind}\n", format::count(*count));
     }
+    format::output(&text)?;
     eprintln!(
         "{} of text in {seconds:.2} s, {:.0} MB/s",
         format::bytes(summary.text_bytes),
         summary.text_bytes as f64 / 1e6 / seconds
     );
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `keel record`: a program's allocations into a journal.
 
+use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
 use clap::Args;
@@ -112,7 +113,7 @@ fn summary(journal: &Journal, with_program: bool) -> String {
     let threads = metadata.threads.len();
     text += &format!(
         "{} operations of {threads} thread{} in {:.2} s",
-        grouped(journal.operations),
+        format::count(journal.operations),
         if threads == 1 { "" } else { "s" },
         journal.seconds
     );
@@ -125,24 +126,11 @@ fn summary(journal: &Journal, with_program: bool) -> String {
         );
     }
     if metadata.stalls > 0 {
-        let (count, seconds) = (grouped(metadata.stalls), metadata.stalled_ns as f64 / 1e9);
+        let (count, seconds) = (format::count(metadata.stalls), metadata.stalled_ns as f64 / 1e9);
         text += &format!("; waited {count} times for the recorder, {seconds:.3} s");
     }
     if metadata.foreign > 0 {
-        text += &format!("; {} frees of blocks from before or outside", grouped(metadata.foreign));
-    }
-    text
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+        text += &format!("; {} frees of blocks from before or outside", format::count(metadata.foreign));
     }
     text
 }
