@@ -2,6 +2,7 @@
 """The reference reader of journal files, independent of Keel's own code: see FORMAT.md.
 
     reader.py FILE            rows as text, after checking every checksum and rule
+    reader.py --origins FILE  module and stack of each row
     reader.py --metadata FILE the metadata as JSON
 
 Needs pyarrow: python3 -m venv build/venv && build/venv/bin/pip install pyarrow
@@ -16,6 +17,7 @@ import pyarrow.parquet as parquet
 OPERATIONS = ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", "foreign_realloc"]
 CREATES = {"malloc", "calloc", "realloc", "aligned", "foreign_realloc"}
 COLUMNS = ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"]
+ORIGIN_COLUMNS = ["module", "stack"]  # older files lack them
 
 
 def open_journal(path):
@@ -52,8 +54,10 @@ def verify_checksums(path, footer, text, checksums):
 
 def rows(file):
     """Dictionaries with the columns of FORMAT.md; op by name, begin filled in, None for the other nulls."""
-    for batch in file.iter_batches(columns=COLUMNS):
+    present = [name for name in ORIGIN_COLUMNS if name in file.schema_arrow.names]
+    for batch in file.iter_batches(columns=COLUMNS + present):
         for row in batch.to_pylist():
+            row = dict.fromkeys(ORIGIN_COLUMNS) | row
             row["op"] = OPERATIONS[row["op"]]
             row["begin"] = row["time"] if row["begin"] is None else row["begin"]
             yield row
@@ -78,6 +82,9 @@ def verified(rows_of_file, metadata):
         assert op in CREATES or row["size"] == 0, f"row {number}: size"
         assert (row["align"] is not None) == (op == "aligned"), f"row {number}: align"
         assert row["thread"] < len(metadata["threads"]), f"row {number}: thread"
+        stacks = metadata.get("stacks", {}).get("nodes", [])
+        for name, listed in ("module", metadata.get("modules", [])), ("stack", stacks):
+            assert row[name] is None or row[name] < len(listed), f"row {number}: {name}"
         assert row["frame"] == sum(mark <= row["begin"] for mark in metadata["frames"]), f"row {number}: frame"
         yield row
 
@@ -87,8 +94,9 @@ def main(arguments):
     if "--metadata" in arguments:
         print(json.dumps(metadata, indent=1, sort_keys=True, ensure_ascii=False))
         return
+    columns = ORIGIN_COLUMNS if "--origins" in arguments else COLUMNS
     for row in verified(rows(file), metadata):
-        print(" ".join("-" if row[name] is None else str(row[name]) for name in COLUMNS))
+        print(" ".join("-" if row[name] is None else str(row[name]) for name in columns))
 
 
 if __name__ == "__main__":

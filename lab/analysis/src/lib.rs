@@ -42,10 +42,10 @@ pub fn verify(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Option<V
         Err(violation) => return Ok(Some(violation)),
     };
     let mut batches = reader.batches();
-    let mut events = Vec::new();
-    while batches.next_into(&mut events)? {
-        for event in &events {
-            if let Err(violation) = rules.check(event) {
+    let (mut events, mut origins) = (Vec::new(), Vec::new());
+    while batches.next_with_origins(&mut events, &mut origins)? {
+        for (event, origin) in events.iter().zip(&origins) {
+            if let Err(violation) = rules.check(event).and_then(|()| rules.check_origin(*origin)) {
                 return Ok(Some(violation));
             }
         }

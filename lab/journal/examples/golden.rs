@@ -1,4 +1,5 @@
-//! Writes the golden journals anew: `cargo run --release -p keel-journal --example golden journal/golden`.
+//! Writes the golden journals anew: `cargo run --release -p keel-journal --example golden journal/golden [new]`; with
+//! `new`, only those that are not of the first days.
 //!
 //! That is needed once for each new version of the format, under new names: the files that are there must stay
 //! readable for ever. The rows as text come from the events given to the writer, not from reading the file.
@@ -7,20 +8,64 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use keel_journal::{Event, Metadata, Op};
+use keel_journal::{Event, Metadata, Module, Op, Origin, Stacks};
 use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
+    if std::env::args().nth(2).is_none() {
+        first_files(&folder);
+    }
+    write_origins(&folder);
+}
+
+/// The files of the first days, before there were origins; kept as they are.
+fn first_files(folder: &Path) {
     let (events, metadata) = every_operation();
-    write(&folder, "v1-every-operation", &events, &metadata, 4);
+    write(folder, "v1-every-operation", &events, &metadata, 4);
     let (events, metadata) = common::sample(300);
-    write(&folder, "v1-mixed", &events, &metadata, 120);
-    write(&folder, "v1-empty", &[], &common::metadata(vec![]), 120);
+    write(folder, "v1-mixed", &events, &metadata, 120);
+    write(folder, "v1-empty", &[], &common::metadata(vec![]), 120);
+}
+
+/// Every operation again, with modules and stacks, and two blocks from before the recording.
+fn write_origins(folder: &Path) {
+    let (events, metadata) = every_operation();
+    let module = |path: &str, build_id: &str| Module { path: path.to_owned(), build_id: build_id.to_owned() };
+    let metadata = Metadata {
+        prologue: 2,
+        modules: vec![module("/usr/bin/gr\u{fc}n", "00ff10"), module("/lib/libc.so.6", "")],
+        stacks: Stacks {
+            sites: vec![(0, 0x1234), (1, 1 << 40), (-1, 0x7f00_0000_0010), (0, 0x2000)],
+            nodes: vec![(-1, 0), (0, 3), (1, 1), (-1, 2)],
+        },
+        ..metadata
+    };
+    let known = [(0, 2), (0, 1), (Origin::NONE, 3), (1, 2), (0, Origin::NONE), (1, 0)];
+    let origins: Vec<Origin> = (0..events.len())
+        .map(|row| {
+            known
+                .get(row)
+                .map_or(Origin::UNKNOWN, |(module, stack)| Origin { module: *module, stack: *stack })
+        })
+        .collect();
+    let (name, path) = ("v1-origins", folder.join("v1-origins.journal.parquet"));
+    let options = keel_journal::Options { rows_per_group: 4, ..Default::default() };
+    let mut writer = keel_journal::Writer::with_options(path, options).unwrap();
+    for (event, origin) in events.iter().zip(&origins) {
+        writer.push_from(event, *origin).unwrap();
+    }
+    writer.finish(metadata.clone()).unwrap();
+    describe(folder, name, &events, &metadata);
+    std::fs::write(folder.join(format!("{name}.origins")), common::origins_as_text(&origins)).unwrap();
 }
 
 fn write(folder: &Path, name: &str, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
     common::write(&folder.join(format!("{name}.journal.parquet")), events, metadata, rows_per_group);
+    describe(folder, name, events, metadata);
+}
+
+fn describe(folder: &Path, name: &str, events: &[Event], metadata: &Metadata) {
     std::fs::write(folder.join(format!("{name}.rows")), common::as_text(events)).unwrap();
     let json = serde_json::to_string_pretty(metadata).unwrap();
     std::fs::write(folder.join(format!("{name}.metadata.json")), json + "\n").unwrap();

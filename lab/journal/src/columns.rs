@@ -6,7 +6,7 @@
 //!   dictionary would cost more and overflow;
 //! - `op`, `thread`, `align` have few values: dictionary and run lengths.
 
-use crate::{Error, Event, Result};
+use crate::{Error, Event, Origin, Result};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{RowGroupMetaData, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -23,6 +23,9 @@ pub(crate) const CHECKSUMS_KEY: &str = "keel.checksums";
 pub(crate) const COLUMNS: [&str; 9] =
     ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"];
 
+/// Those that follow, and that older files lack.
+pub(crate) const ORIGIN_COLUMNS: [&str; 2] = ["module", "stack"];
+
 const SCHEMA: &str = "
 message journal {
   REQUIRED INT64 time;
@@ -34,6 +37,8 @@ message journal {
   OPTIONAL INT64 created;
   OPTIONAL INT64 released;
   REQUIRED INT32 frame;
+  OPTIONAL INT32 module;
+  OPTIONAL INT32 stack;
 }";
 
 /// What proves that the bytes are those that were written; CRC-32 (IEEE) of stated ranges.
@@ -102,7 +107,7 @@ pub(crate) fn properties(zstd_level: i32, rows_per_group: usize) -> Result<Write
     ] {
         builder = builder.set_column_encoding(ColumnPath::from(name), encoding);
     }
-    for name in ["op", "thread", "align"] {
+    for name in ["op", "thread", "align", "module", "stack"] {
         builder = builder.set_column_dictionary_enabled(ColumnPath::from(name), true);
     }
     Ok(builder.build())
@@ -113,15 +118,15 @@ const PAGE_ROWS: usize = 1 << 17;
 
 /// A nullable column as Parquet wants it: a level for each row (1 = present), and the values that are present.
 #[derive(Default)]
-pub(crate) struct Nullable {
+pub(crate) struct Nullable<T> {
     pub levels: Vec<i16>,
-    pub values: Vec<i64>,
+    pub values: Vec<T>,
 }
 
-impl Nullable {
-    fn extend(&mut self, events: &[Event], value: impl Fn(&Event) -> Option<u64>) {
-        self.levels.extend(events.iter().map(|event| i16::from(value(event).is_some())));
-        self.values.extend(events.iter().filter_map(|event| value(event).map(|number| number as i64)));
+impl<T> Nullable<T> {
+    fn extend<R>(&mut self, rows: &[R], value: impl Fn(&R) -> Option<T>) {
+        self.levels.extend(rows.iter().map(|row| i16::from(value(row).is_some())));
+        self.values.extend(rows.iter().filter_map(value));
     }
 
     fn clear(&mut self) {
@@ -140,15 +145,19 @@ const PENDING_ROWS: usize = 256;
 #[derive(Default)]
 pub(crate) struct Batch {
     pending: Vec<Event>,
+    /// Of the pending rows; empty while nothing is known of any.
+    pending_origins: Vec<Origin>,
     pub time: Vec<i64>,
-    pub begin: Nullable,
+    pub begin: Nullable<i64>,
     pub thread: Vec<i32>,
     pub op: Vec<i32>,
     pub size: Vec<i64>,
-    pub align: Nullable,
-    pub created: Nullable,
-    pub released: Nullable,
+    pub align: Nullable<i64>,
+    pub created: Nullable<i64>,
+    pub released: Nullable<i64>,
     pub frame: Vec<i32>,
+    pub module: Nullable<i32>,
+    pub stack: Nullable<i32>,
 }
 
 impl Batch {
@@ -158,7 +167,11 @@ impl Batch {
 
     /// Appends one row; the numbers were checked to fit by [`crate::Writer::push`].
     #[inline]
-    pub fn push(&mut self, event: &Event) {
+    pub fn push(&mut self, event: &Event, origin: Origin) {
+        if origin != Origin::UNKNOWN || !self.pending_origins.is_empty() {
+            self.pending_origins.resize(self.pending.len(), Origin::UNKNOWN);
+            self.pending_origins.push(origin);
+        }
         self.pending.push(*event);
         if self.pending.len() == PENDING_ROWS {
             self.settle();
@@ -168,9 +181,9 @@ impl Batch {
     /// Takes the pending rows apart.
     pub fn settle(&mut self) {
         let rows = self.pending.as_slice();
-        let nonzero = |number: u64| (number != 0).then_some(number);
+        let nonzero = |number: u64| (number != 0).then_some(number as i64);
         self.time.extend(rows.iter().map(|row| row.time as i64));
-        self.begin.extend(rows, |row| (row.begin != row.time).then_some(row.begin));
+        self.begin.extend(rows, |row| (row.begin != row.time).then_some(row.begin as i64));
         self.thread.extend(rows.iter().map(|row| row.thread as i32));
         self.op.extend(rows.iter().map(|row| row.op as i32));
         self.size.extend(rows.iter().map(|row| row.size as i64));
@@ -178,11 +191,21 @@ impl Batch {
         self.created.extend(rows, |row| nonzero(row.created));
         self.released.extend(rows, |row| nonzero(row.released));
         self.frame.extend(rows.iter().map(|row| row.frame as i32));
+        let known = |index: u32| (index != Origin::NONE).then_some(index as i32);
+        if self.pending_origins.is_empty() {
+            self.module.extend(rows, |_| None);
+            self.stack.extend(rows, |_| None);
+        } else {
+            self.module.extend(&self.pending_origins, |origin| known(origin.module));
+            self.stack.extend(&self.pending_origins, |origin| known(origin.stack));
+        }
         self.pending.clear();
+        self.pending_origins.clear();
     }
 
     pub fn clear(&mut self) {
         self.pending.clear();
+        self.pending_origins.clear();
         self.time.clear();
         self.begin.clear();
         self.thread.clear();
@@ -192,5 +215,7 @@ impl Batch {
         self.created.clear();
         self.released.clear();
         self.frame.clear();
+        self.module.clear();
+        self.stack.clear();
     }
 }

@@ -120,6 +120,8 @@ impl Encoder {
         write_nullable(&mut group, &batch.created)?;
         write_nullable(&mut group, &batch.released)?;
         write_column::<Int32Type>(&mut group, &batch.frame, None)?;
+        write_column::<Int32Type>(&mut group, &batch.module.values, Some(&batch.module.levels))?;
+        write_column::<Int32Type>(&mut group, &batch.stack.values, Some(&batch.stack.levels))?;
         group.close().map(drop)
     }
 
@@ -221,7 +223,7 @@ fn write_column<T: DataType>(
 
 fn write_nullable(
     group: &mut SerializedRowGroupWriter<'_, Staged>,
-    column: &Nullable,
+    column: &Nullable<i64>,
 ) -> std::result::Result<(), ParquetError> {
     write_column::<Int64Type>(group, &column.values, Some(&column.levels))
 }

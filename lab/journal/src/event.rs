@@ -55,6 +55,22 @@ pub struct Event {
     pub frame: u32,
 }
 
+/// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Index into [`crate::Metadata::modules`]: the object file that made the call; [`Origin::NONE`] if unknown.
+    pub module: u32,
+    /// Index into the nodes of [`crate::Metadata::stacks`]; [`Origin::NONE`] where no call site was recorded.
+    pub stack: u32,
+}
+
+impl Origin {
+    /// Stands for an index that there is not.
+    pub const NONE: u32 = u32::MAX;
+    /// Nothing is known.
+    pub const UNKNOWN: Origin = Origin { module: Origin::NONE, stack: Origin::NONE };
+}
+
 impl Op {
     /// Every operation, by its number in the file.
     pub const ALL: [Op; 7] =

@@ -26,8 +26,8 @@ mod rules;
 mod writer;
 
 pub use error::{Error, Result};
-pub use event::{Event, Op};
-pub use metadata::{FORMAT_VERSION, Mark, Metadata, Thread};
+pub use event::{Event, Op, Origin};
+pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use writer::{Options, Writer, Written};

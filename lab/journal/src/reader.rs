@@ -1,7 +1,7 @@
 //! Streams events out of a journal file with bounded memory: one compressed row group and one batch of events.
 
-use crate::columns::{CHECKSUMS_KEY, COLUMNS, Checksums, METADATA_KEY, layout_crc32};
-use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Result};
+use crate::columns::{CHECKSUMS_KEY, COLUMNS, Checksums, METADATA_KEY, ORIGIN_COLUMNS, layout_crc32};
+use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result};
 use bytes::{Buf as _, Bytes};
 use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
@@ -31,6 +31,8 @@ pub struct Reader {
     checksums: Option<Checksums>,
     /// Where each of `COLUMNS` stands in this file; other columns are passed over.
     positions: [usize; COLUMNS.len()],
+    /// Likewise of `ORIGIN_COLUMNS`, which older files lack.
+    origin_positions: [Option<usize>; ORIGIN_COLUMNS.len()],
 }
 
 /// What a column takes in the file.
@@ -65,7 +67,8 @@ impl Reader {
             footer_entry(&parquet, CHECKSUMS_KEY).and_then(|text| serde_json::from_str(text).ok());
         let metadata = read_metadata(&path, &parquet, checksums.as_ref())?;
         let positions = find_columns(&path, &parquet)?;
-        let reader = Reader { path, bytes, metadata, parquet, checksums, positions };
+        let origin_positions = ORIGIN_COLUMNS.map(|name| find_column(&parquet, name));
+        let reader = Reader { path, bytes, metadata, parquet, checksums, positions, origin_positions };
         reader.check_row_groups()?;
         Ok(reader)
     }
@@ -105,12 +108,13 @@ impl Reader {
                 encoded: chunks().map(|chunk| chunk.uncompressed_size() as u64).sum(),
             }
         };
-        self.positions.into_iter().map(size).collect()
+        let present = self.origin_positions.into_iter().flatten();
+        self.positions.into_iter().chain(present).map(size).collect()
     }
 
     /// All events in order, a few thousand at a time. Each row group's checksum is verified before it is decoded.
     pub fn batches(&self) -> Batches<'_> {
-        Batches { reader: self, next_group: 0, row: 0, group: None, failed: false }
+        Batches { reader: self, next_group: 0, row: 0, group: None, failed: false, origins: false }
     }
 
     /// All events in order, one by one; [`Reader::batches`] is faster.
@@ -153,7 +157,7 @@ impl Reader {
         Error::Corrupt { path: self.path.clone(), place, detail }
     }
 
-    fn read_group(&self, index: usize) -> Result<Group> {
+    fn read_group(&self, index: usize, origins: bool) -> Result<Group> {
         let metadata = self.parquet.row_group(index);
         let (start, end) = group_range(metadata);
         let bytes = read_range(&self.path, start, end)
@@ -168,15 +172,18 @@ impl Reader {
         }
         let chunk = Arc::new(Chunk { start, bytes });
         let rows = metadata.num_rows() as usize;
-        let columns = self.positions.into_iter().map(|position| {
+        let open = |position: usize| {
             let column = metadata.column(position);
             guarded(|| {
                 let pages = SerializedPageReader::new(Arc::clone(&chunk), column, rows, None)?;
                 Ok(Column::new(get_column_reader(column.column_descr_ptr(), Box::new(pages))))
             })
             .map_err(|detail| self.corrupt(place(), detail))
-        });
-        Ok(Group { columns: columns.collect::<Result<_>>()?, left: rows, index })
+        };
+        let columns = self.positions.into_iter().map(open).collect::<Result<_>>()?;
+        let wanted = self.origin_positions.map(|position| position.filter(|_| origins));
+        let origins = wanted.into_iter().map(|position| position.map(open).transpose());
+        Ok(Group { columns, origins: origins.collect::<Result<_>>()?, left: rows, index })
     }
 }
 
@@ -187,10 +194,14 @@ pub struct Batches<'a> {
     row: u64,
     group: Option<Group>,
     failed: bool,
+    /// The columns of [`Origin`] are decoded too.
+    origins: bool,
 }
 
 struct Group {
     columns: Vec<Column>,
+    /// In the order of `ORIGIN_COLUMNS`; `None` for one that the file lacks or nobody wants.
+    origins: Vec<Option<Column>>,
     left: usize,
     index: usize,
 }
@@ -205,23 +216,41 @@ impl Batches<'_> {
         if self.failed {
             return Ok(false);
         }
-        let result = self.fill(events);
+        let result = self.fill(events, &mut Vec::new());
         self.failed = result.is_err();
         result
     }
 
-    fn fill(&mut self, events: &mut Vec<Event>) -> Result<bool> {
+    /// The same with the origin of each event; to be called from the first batch on.
+    ///
+    /// # Errors
+    /// A damaged file; the place is named.
+    pub fn next_with_origins(&mut self, events: &mut Vec<Event>, origins: &mut Vec<Origin>) -> Result<bool> {
+        events.clear();
+        origins.clear();
+        self.origins = true;
+        if self.failed {
+            return Ok(false);
+        }
+        let result = self.fill(events, origins);
+        self.failed = result.is_err();
+        result
+    }
+
+    fn fill(&mut self, events: &mut Vec<Event>, origins: &mut Vec<Origin>) -> Result<bool> {
         while self.group.as_ref().is_none_or(|group| group.left == 0) {
             if self.next_group == self.reader.row_groups() {
                 self.group = None;
                 return Ok(false);
             }
-            self.group = Some(self.reader.read_group(self.next_group)?);
+            self.group = Some(self.reader.read_group(self.next_group, self.origins)?);
             self.next_group += 1;
         }
         let Some(group) = &mut self.group else { return Ok(false) };
         let count = group.left.min(BATCH_ROWS);
-        for (column, name) in group.columns.iter_mut().zip(COLUMNS) {
+        let origin_columns = group.origins.iter_mut().zip(ORIGIN_COLUMNS);
+        let origin_columns = origin_columns.filter_map(|(column, name)| Some((column.as_mut()?, name)));
+        for (column, name) in group.columns.iter_mut().zip(COLUMNS).chain(origin_columns) {
             guarded(|| column.read(count)).map_err(|detail| {
                 self.reader.corrupt(format!("row group {}, column {name}", group.index), detail)
             })?;
@@ -232,6 +261,9 @@ impl Batches<'_> {
             let event =
                 group.event(index).map_err(|detail| self.reader.corrupt(format!("row {row}"), detail))?;
             events.push(event);
+        }
+        if self.origins {
+            origins.extend((0..count).map(|index| group.origin(index)));
         }
         self.row += count as u64;
         Ok(true)
@@ -280,6 +312,15 @@ impl Group {
             released: optional(7),
             frame: frame as u32,
         })
+    }
+
+    #[inline]
+    fn origin(&self, index: usize) -> Origin {
+        let value = |column: usize| {
+            let number = self.origins[column].as_ref().map_or(NULL, |column| column.dense[index]);
+            u32::try_from(number).unwrap_or(Origin::NONE)
+        };
+        Origin { module: value(0), stack: value(1) }
     }
 }
 
@@ -480,19 +521,22 @@ fn read_metadata(path: &Path, parquet: &ParquetMetaData, checksums: Option<&Chec
 }
 
 fn find_columns(path: &Path, parquet: &ParquetMetaData) -> Result<[usize; COLUMNS.len()]> {
-    let columns = parquet.file_metadata().schema_descr().columns();
     let mut positions = [0; COLUMNS.len()];
     for (position, name) in positions.iter_mut().zip(COLUMNS) {
-        let found = columns.iter().position(|column| column.path().parts() == [name]);
-        let fits = found.filter(|index| {
-            let column = &columns[*index];
-            matches!(column.physical_type(), PhysicalType::INT32 | PhysicalType::INT64)
-                && column.max_rep_level() == 0
-        });
-        *position = fits.ok_or_else(|| {
+        *position = find_column(parquet, name).ok_or_else(|| {
             let detail = format!("there is no column `{name}` of integers");
             Error::Corrupt { path: path.to_path_buf(), place: "schema".to_owned(), detail }
         })?;
     }
     Ok(positions)
+}
+
+/// The column with this name, if it holds integers, one a row.
+fn find_column(parquet: &ParquetMetaData, name: &str) -> Option<usize> {
+    let columns = parquet.file_metadata().schema_descr().columns();
+    columns.iter().position(|column| {
+        column.path().parts() == [name]
+            && matches!(column.physical_type(), PhysicalType::INT32 | PhysicalType::INT64)
+            && column.max_rep_level() == 0
+    })
 }

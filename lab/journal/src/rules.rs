@@ -1,6 +1,6 @@
 //! What every journal promises, checked in full.
 
-use crate::{Event, Metadata, Op};
+use crate::{Event, Metadata, Op, Origin};
 
 /// The first row that breaks a promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +55,23 @@ impl<'a> Rules<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Checks where the event last checked came from.
+    ///
+    /// # Errors
+    /// A module or a stack that the metadata does not list.
+    pub fn check_origin(&self, origin: Origin) -> Result<(), Violation> {
+        let Metadata { modules, stacks, .. } = self.metadata;
+        for (what, index, known) in
+            [("module", origin.module, modules.len()), ("stack", origin.stack, stacks.nodes.len())]
+        {
+            if index != Origin::NONE && index as usize >= known {
+                let what = format!("{what} {index} of {known} that the metadata lists");
+                return Err(Violation { row: self.row - 1, what });
+            }
+        }
+        Ok(())
     }
 
     fn broken(&mut self, event: &Event) -> Option<String> {

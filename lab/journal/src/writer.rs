@@ -2,7 +2,7 @@
 
 use crate::columns::Batch;
 use crate::encoder::{Encoder, Store};
-use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Result, Thread};
+use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Thread};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -129,6 +129,15 @@ impl Writer {
     /// [`Error::Write`] when the file system refuses; then only `finish` is left to call.
     #[inline]
     pub fn push(&mut self, event: &Event) -> Result<()> {
+        self.push_from(event, Origin::UNKNOWN)
+    }
+
+    /// Appends an event with what is known of the place that it was called from.
+    ///
+    /// # Errors
+    /// As [`Writer::push`]. That the metadata lists the module and the stack is the caller's to see to.
+    #[inline]
+    pub fn push_from(&mut self, event: &Event, origin: Origin) -> Result<()> {
         if let Some(what) = self.broken_rule(event) {
             return Err(Error::Invalid { row: self.rows, what });
         }
@@ -136,7 +145,7 @@ impl Writer {
         self.objects += u64::from(event.created != 0);
         self.threads = self.threads.max(event.thread as usize + 1);
         self.rows += 1;
-        self.batch.push(event);
+        self.batch.push(event, origin);
         if self.batch.rows() >= self.options.rows_per_group {
             self.send_batch()?;
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use keel_journal::{Event, Metadata, Reader, Rules};
+use keel_journal::{Event, Metadata, Origin, Reader, Rules};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,8 +39,42 @@ fn golden_journals_decode_to_their_rows() {
         );
         let metadata = std::fs::read_to_string(with(&stem, "metadata.json")).unwrap();
         assert_eq!(reader.metadata(), &serde_json::from_str::<Metadata>(&metadata).unwrap(), "{stem:?}");
-        let mut rules = Rules::new(reader.metadata()).unwrap();
-        events.iter().for_each(|event| rules.check(event).unwrap());
+        let origins = origins(&reader, &events);
+        let expected = std::fs::read_to_string(with(&stem, "origins"));
+        let unknown = "- -\n".repeat(events.len());
+        assert_eq!(common::origins_as_text(&origins), expected.unwrap_or(unknown), "{stem:?}");
+    }
+}
+
+/// Reads the journal once more, with the origins; the events must be the same.
+fn origins(reader: &Reader, events: &[Event]) -> Vec<Origin> {
+    let mut rules = Rules::new(reader.metadata()).unwrap();
+    let (mut batches, mut all) = (reader.batches(), Vec::new());
+    let (mut batch, mut batch_origins) = (Vec::new(), Vec::new());
+    while batches.next_with_origins(&mut batch, &mut batch_origins).unwrap() {
+        assert_eq!(batch, events[all.len()..all.len() + batch.len()]);
+        for (event, origin) in batch.iter().zip(&batch_origins) {
+            rules.check(event).and_then(|()| rules.check_origin(*origin)).unwrap();
+        }
+        all.extend_from_slice(&batch_origins);
+    }
+    assert_eq!(all.len(), events.len());
+    all
+}
+
+#[test]
+fn a_stack_is_told_from_the_inside_out() {
+    let path = root().join("journal/golden/v1-origins.journal.parquet");
+    let reader = Reader::open(path).unwrap();
+    let stacks = &reader.metadata().stacks;
+    assert_eq!(stacks.walk(2).collect::<Vec<_>>(), [(1, 1 << 40), (0, 0x2000), (0, 0x1234)]);
+    assert_eq!((stacks.walk(4).count(), stacks.walk(Origin::NONE).count()), (0, 0));
+    let broken = keel_journal::Stacks { sites: vec![(0, 1)], nodes: vec![(1, 0), (0, 0)] };
+    assert_eq!(broken.walk(1).count(), 2, "a circle has an end");
+    let mut rules = Rules::new(reader.metadata()).unwrap();
+    rules.check(&reader.events().next().unwrap().unwrap()).unwrap();
+    for (module, stack) in [(2, Origin::NONE), (Origin::NONE, 4)] {
+        rules.check_origin(Origin { module, stack }).unwrap_err();
     }
 }
 
@@ -77,6 +111,13 @@ fn the_reference_reader_sees_the_same() {
         let (success, rows, errors) = run(&[&journal]);
         assert!(success, "{errors}");
         assert_eq!(rows, std::fs::read_to_string(with(&stem, "rows")).unwrap(), "{stem:?}");
+        let (success, origins, errors) = run(&[Path::new("--origins"), &journal]);
+        assert!(success, "{errors}");
+        if let Ok(expected) = std::fs::read_to_string(with(&stem, "origins")) {
+            assert_eq!(origins, expected, "{stem:?}");
+        } else {
+            assert_eq!(origins, "- -\n".repeat(rows.lines().count()), "{stem:?}");
+        }
         let (success, metadata, errors) = run(&[Path::new("--metadata"), &journal]);
         assert!(success, "{errors}");
         let expected = std::fs::read_to_string(with(&stem, "metadata.json")).unwrap();

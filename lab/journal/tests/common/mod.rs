@@ -1,7 +1,7 @@
 //! Random journals that keep every rule.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part; tests may panic")]
 
-use keel_journal::{Event, Mark, Metadata, Op, Thread, Writer};
+use keel_journal::{Event, Mark, Metadata, Op, Origin, Thread, Writer};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -140,6 +140,12 @@ pub fn as_text(events: &[Event]) -> String {
         text += &format!("{time} {begin} {thread} {op} {size} {align} {created} {released} {frame}\n");
     }
     text
+}
+
+/// The origins as `journal/reader.py --origins` prints them.
+pub fn origins_as_text(origins: &[Origin]) -> String {
+    let text = |index: u32| if index == Origin::NONE { "-".to_owned() } else { index.to_string() };
+    origins.iter().map(|origin| format!("{} {}\n", text(origin.module), text(origin.stack))).collect()
 }
 
 pub fn write(path: &Path, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
