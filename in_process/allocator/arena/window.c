@@ -45,19 +45,21 @@ bool window_owns(const void* address) {
     return atomic_get(&window->superblocks[index].owned) != 0;
 }
 
-// Enters the window into the list that allocation searches, once. False: the list is full.
+// Enters the window into the list that allocation searches, once: the list is filled from its first
+// entry on, so two threads that enter the same window meet at the same entry, and only one of them
+// fills it. False: the list is full.
 static bool window_list(struct window* window) {
-    uintptr_t count = atomic_get(&windows.count);
-    for (uintptr_t i = 0; i < count && i < WINDOWS_MAX; i++) {
-        if (window_at(i) == window) return true;
+    for (uintptr_t i = 0; i < WINDOWS_MAX; i++) {
+        uintptr_t entry = atomic_get_acquire(&windows.entry[i]);
+        if (entry == 0 && atomic_try_word(&windows.entry[i], &entry, (uintptr_t)window))
+            entry = (uintptr_t)window;
+        if (entry != (uintptr_t)window) continue;
+        // Also for who finds it there: it may not be counted yet.
+        uintptr_t count = atomic_get(&windows.count);
+        while (count <= i && !atomic_try_word(&windows.count, &count, i + 1)) continue;
+        return true;
     }
-    uintptr_t index = atomic_add(&windows.count, 1);
-    if (index >= WINDOWS_MAX) {
-        (void)atomic_sub(&windows.count, 1);
-        return false;
-    }
-    atomic_set_release(&windows.entry[index], (uintptr_t)window);
-    return true;
+    return false;
 }
 
 // Makes reserved, superblock-aligned memory available. Superblocks whose window cannot be made are

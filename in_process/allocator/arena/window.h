@@ -40,8 +40,8 @@ struct window {
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 
 struct windows {
-    atomic_word count;              // entries that may be in use
-    atomic_word entry[WINDOWS_MAX]; // struct window*, or 0 while it is being entered
+    atomic_word count;              // entries in use that a search must look at
+    atomic_word entry[WINDOWS_MAX]; // struct window*, each once; filled from the first on, then 0
 };
 extern struct windows windows;
 
