@@ -133,8 +133,14 @@ static void keeper_main(void) {
             uint32_t longest = pending ? TICK_PENDING_MS : TICK_MAX_MS;
             sleep_ms = sleep_ms * 2 < longest ? sleep_ms * 2 : longest;
         }
-        atomic_set(&sleep_word, sleep_ms > TICK_PENDING_MS ? SLEEP_LONG : SLEEP_NONE);
-        os_wait(&sleep_word, sleep_ms > TICK_PENDING_MS ? SLEEP_LONG : SLEEP_NONE, sleep_ms);
+        uint32_t sleep = sleep_ms > TICK_PENDING_MS ? SLEEP_LONG : SLEEP_NONE;
+        (void)atomic_swap(&sleep_word, sleep);
+        // Who drew on the stock since the tick, and came before the word was set, wakes nobody: so
+        // look again after setting it.
+        if (sleep == SLEEP_LONG && run_narrow_taken() != keeper.taken_before)
+            sleep_ms = TICK_MIN_MS;
+        else
+            os_wait(&sleep_word, sleep, sleep_ms);
     }
 }
 
