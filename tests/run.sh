@@ -4,7 +4,7 @@
 #
 #     tests/run.sh [-B BUILD_DIRECTORY] [-L LABELS] [--reference]
 #
-# -L takes a regular expression over: contract stress toys programs unit ... (`ctest --print-labels`). --reference adds
+# -L takes a regular expression over: contract stress toys programs interleavings unit ... (`ctest --print-labels`). --reference adds
 # the run of the contract against the C library. A program counts by its closing line `N passed, N failed, N skipped`, or
 # else as one test.
 set -uo pipefail
@@ -36,7 +36,7 @@ awk -v status="$status" '
         id = $1; sub(/:/, "", id)
         line = $0; sub(/^[0-9]+: ?/, "", line)
         if (line ~ /^(total: )?[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/) counts[id] = line
-        else if (line ~ /^(FAIL|SKIP|skip)/) notable[id] = notable[id] "    " line "\n"
+        else if (line ~ /^(FAIL|SKIP|skip|explored [^:]*: [0-9]+ schedules)/) notable[id] = notable[id] "    " line "\n"
         if (line ~ /^Test timeout computed to be:/) { output[id] = ""; next }  # the last line before its own output
         if (!(id in output)) order[++suites] = id
         output[id] = output[id] "    " line "\n"

@@ -1,0 +1,239 @@
+// heap/pool.c and heap/heap.c: a heap has one holder at a time, who finds it as the one before left
+// it, while others push into its inbox; and the slices that it keeps are taken by one thread each.
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/run.h"
+#include "allocator/arena/window.h"
+#include "allocator/heap/batch.h"
+#include "base/counters.h"
+#include "explore.h"
+
+enum { CLASS = 4, BLOCKS = 3 };
+
+static struct heap* heap;
+static struct page* page;    // of `heap`
+static void* blocks[BLOCKS]; // of `page`, with the program
+
+// --- hand-over: the heap lies parked; who holds it drains it ---
+
+static void prepare_parked(void) {
+    bool from_arena;
+    heap = heap_acquire();
+    page = heap_fresh_page(heap, CLASS, &from_arena);
+    struct block* block = page_carve(page);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i] = block;
+        block = block->next;
+    }
+    heap->bin[CLASS] = block;
+    heap_leave();
+    thread_heap = (struct heap*)&heap_none;
+    explore_local(&thread_heap, sizeof thread_heap);
+    explore_name(&heap->inbox, sizeof heap->inbox, "inbox");
+    explore_name(heap, sizeof *heap, "heap");
+    explore_name(blocks[0], page->block_bytes, "block 0");
+    explore_name(blocks[1], page->block_bytes, "block 1");
+    explore_refuse_memory();
+}
+
+static void send_0(void) {
+    batch_send_single(page, blocks[0]);
+}
+static void send_0_1(void) {
+    batch_send_single(page, blocks[0]);
+    batch_send_single(page, blocks[1]);
+}
+static void live_and_end(void) {
+    struct heap* mine = heap_acquire();
+    EXPLORE_CHECK(mine != NULL);
+    (void)heap_drain(mine);
+    mine->activity_seen++; // two holders would race here, and in heap_drain
+    heap_leave();
+}
+static void look_after_parked(void) {
+    struct heap* parked = heap_take_parked();
+    if (parked == NULL) return;
+    parked->activity_seen++;
+    (void)heap_drain(parked);
+    heap_park(parked);
+}
+
+static void check_home(unsigned sent) {
+    unsigned heaps = 0;
+    unsigned parked = 0;
+    for (struct heap* each = heap_first(); each != NULL; each = each->next_all) heaps++;
+    while (inbox_has_mail(&heap->inbox)) (void)heap_drain(heap);
+    EXPLORE_CHECK(heap_check(heap));
+    unsigned home = 0;
+    for (const struct block* block = page->local_free; block != NULL; block = block->next) home++;
+    EXPLORE_CHECK(home == sent);
+    while (heap_take_parked() != NULL) parked++;
+    EXPLORE_CHECK(parked == heaps && heaps <= 3);
+}
+static void check_1_home(void) {
+    check_home(1);
+}
+static void check_2_home(void) {
+    check_home(2);
+}
+
+static const struct explore_scenario one_after_another = {
+    .name = "heaps, two threads live while one sends",
+    .prepare = prepare_parked,
+    .threads = 3,
+    .called = {"first", "second", "sender"},
+    .run = {live_and_end, live_and_end, send_0},
+    .check = check_1_home,
+    .preemptions = EXPLORE_ALL,
+};
+static const struct explore_scenario adopted_and_looked_after = {
+    .name = "heaps, one lives, the keeper looks, one sends twice",
+    .prepare = prepare_parked,
+    .threads = 3,
+    .called = {"thread", "keeper", "sender"},
+    .run = {live_and_end, look_after_parked, send_0_1},
+    .check = check_2_home,
+    .preemptions = EXPLORE_ALL,
+};
+static const struct explore_scenario hand_over = {
+    .name = "heaps, hand-over from the keeper to a thread, in every order",
+    .prepare = prepare_parked,
+    .threads = 3,
+    .called = {"keeper", "second keeper", "sender"},
+    .run = {look_after_parked, look_after_parked, send_0},
+    .check = check_1_home,
+    .preemptions = EXPLORE_ALL,
+    .weak = 3,
+};
+
+TEST(heaps_one_after_another) {
+    explore_holds(&one_after_another);
+}
+TEST(heaps_adopted_and_looked_after) {
+    explore_holds(&adopted_and_looked_after);
+}
+TEST(heaps_hand_over) {
+    explore_holds(&hand_over);
+}
+// Seeded: two threads are at the pool, and take the same heap.
+TEST(heaps_find_a_split_lock) {
+    explore_break("os_lock_try", "try_state", SPLIT);
+    explore_finds(&hand_over, "race");
+}
+// Seeded: the next holder does not see what the one before wrote.
+TEST(heaps_find_a_weak_lock) {
+    explore_break("os_lock_release", "swap", WEAKENED);
+    explore_finds(&hand_over, "race");
+}
+// Seeded: a block that was sent while the heap changed hands is lost.
+TEST(heaps_find_a_split_take) {
+    explore_break("inbox_take", "swap", SPLIT);
+    explore_finds(&adopted_and_looked_after, "home == sent");
+}
+
+// --- the slices kept in `empty`: the owner puts and takes, others take ---
+
+static struct page* spare[2];
+static struct page* fresh[2]; // what the owner got
+static unsigned pages_live;
+
+static struct page* full_page(void) {
+    bool from_arena;
+    struct page* one = heap_fresh_page(heap, CLASS, &from_arena);
+    heap_retire_current(heap, CLASS);
+    return one;
+}
+
+static void prepare_spare(void) {
+    heap = heap_acquire();
+    spare[0] = full_page();
+    spare[1] = full_page();
+    explore_name(heap->empty, sizeof heap->empty, "empty");
+    explore_name(spare[0]->start, SLICE_BYTES, "slice 0");
+    explore_name(spare[1]->start, SLICE_BYTES, "slice 1");
+    explore_refuse_memory();
+    pages_live = 2;
+}
+
+static void begin_fresh(unsigned i) {
+    bool from_arena;
+    fresh[i] = heap_fresh_page(heap, CLASS, &from_arena);
+    EXPLORE_CHECK(fresh[i] != NULL);
+    heap_retire_current(heap, CLASS);
+    pages_live++;
+}
+static void empty_one(unsigned i) {
+    pages_live--;
+    (void)heap_page_emptied(heap, spare[i]);
+}
+static void owner_puts_and_takes(void) {
+    empty_one(0);
+    begin_fresh(0);
+}
+static void owner_puts_two_takes_two(void) {
+    empty_one(0);
+    empty_one(1);
+    begin_fresh(0);
+    begin_fresh(1);
+}
+static void release_empty(void) {
+    heap_release_empty(heap);
+}
+
+static bool is_free(const char* start) {
+    struct window* window = window_find(start);
+    size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
+    return (atomic_get(&window->superblocks[slice / 64].free) >> (slice % 64) & 1) != 0;
+}
+
+static void check_slices(void) {
+    unsigned kept = 0;
+    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
+        const char* start = (const char*)atomic_get(&heap->empty[i]);
+        if (start == NULL) continue;
+        kept++;
+        EXPLORE_CHECK(i < heap->empty_count);
+        EXPLORE_CHECK(!is_free(start));
+        for (unsigned j = 0; j < 2; j++)
+            EXPLORE_CHECK(fresh[j] == NULL || fresh[j]->start != start);
+    }
+    for (unsigned j = 0; j < 2; j++) EXPLORE_CHECK(fresh[j] == NULL || !is_free(fresh[j]->start));
+    EXPLORE_CHECK(fresh[0] == NULL || fresh[0] != fresh[1]);
+    EXPLORE_CHECK(run_live_slices() == kept + pages_live);
+    EXPLORE_CHECK(run_check());
+}
+
+static const struct explore_scenario kept_slice = {
+    .name = "heaps, the owner uses the slice that another takes away",
+    .prepare = prepare_spare,
+    .threads = 2,
+    .called = {"owner", "thief"},
+    .run = {owner_puts_and_takes, release_empty},
+    .check = check_slices,
+    .preemptions = EXPLORE_ALL,
+    .weak = 3,
+};
+static const struct explore_scenario kept_slices = {
+    .name = "heaps, the owner uses two slices that two others take away",
+    .prepare = prepare_spare,
+    .threads = 3,
+    .called = {"owner", "thief", "second thief"},
+    .run = {owner_puts_two_takes_two, release_empty, release_empty},
+    .check = check_slices,
+    .preemptions = EXPLORE_ALL,
+};
+
+TEST(heaps_kept_slice) {
+    explore_holds(&kept_slice);
+}
+TEST(heaps_kept_slices) {
+    explore_holds(&kept_slices);
+}
+// Seeded: owner and thief both get the slice.
+TEST(heaps_find_a_split_release_of_empty) {
+    explore_break("heap_release_empty", "swap", SPLIT);
+    explore_finds(&kept_slice, "");
+}
+TEST(heaps_find_a_split_take_of_empty) {
+    explore_break("empty_take", "swap", SPLIT);
+    explore_finds(&kept_slice, "");
+}

@@ -1,0 +1,140 @@
+// What the code under test asks of the system: futexes that put coroutines to sleep, memory that is
+// undone with the run, and an end that fails the run.
+#include "base/panic.h"
+#include "engine.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define MAPPINGS_MAX 16u
+
+static struct {
+    char* start;
+    size_t bytes;
+    size_t alignment;
+    bool taken;    // in this run, or by prepare
+    bool for_ever; // by prepare
+} mappings[MAPPINGS_MAX];
+
+static bool refuses;
+static const void* sleeps_on[THREADS_MAX];
+
+void system_run_begin(void) {
+    for (unsigned i = 0; i < MAPPINGS_MAX; i++) mappings[i].taken = mappings[i].for_ever;
+    memset(sleeps_on, 0, sizeof sleeps_on);
+}
+
+void explore_refuse_memory(void) {
+    refuses = true;
+}
+
+size_t os_page_bytes(void) {
+    return 4096;
+}
+
+// At addresses that are the same in every process, so that every process explores the same.
+static bool mapping_make(unsigned i, size_t bytes, size_t alignment) {
+    static uintptr_t next = UINT64_C(0x200000000000) + ((uintptr_t)300 << 20);
+    next = (next + alignment - 1) / alignment * alignment;
+    char* start = mmap((void*)next, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (start == MAP_FAILED) return false;
+    next += bytes;
+    mappings[i].start = start;
+    mappings[i].bytes = bytes;
+    mappings[i].alignment = alignment;
+    return true;
+}
+
+// Refuses more than a superblock and a window's metadata take, so that windows stay small. A mapping
+// that a run made is all zero again when the run has been undone: the next run gets the same.
+void* os_map(size_t bytes, size_t alignment) {
+    if (refuses || bytes > (size_t)8 << 20) return NULL;
+    for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
+        if (mappings[i].taken) continue;
+        if (mappings[i].bytes != 0 &&
+            (mappings[i].bytes != bytes || mappings[i].alignment != alignment))
+            continue;
+        if (mappings[i].bytes == 0 && !mapping_make(i, bytes, alignment)) break;
+        mappings[i].taken = true;
+        mappings[i].for_ever = phase == OUTSIDE;
+        return mappings[i].start;
+    }
+    explore_fail("the explorer has no room for more mappings");
+}
+
+void os_unmap(void* start, size_t bytes) {
+    for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
+        if (mappings[i].taken && mappings[i].start == start && mappings[i].bytes == bytes) return;
+    }
+    explore_fail("a mapping is given back that was not taken");
+}
+
+bool os_discard(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+    return true;
+}
+bool os_populate(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+    return true;
+}
+void os_forbid_huge_pages(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+}
+
+void panic(enum fault fault, const void* about) {
+    explore_fail("panic %d about %p", (int)fault, about);
+}
+
+static void futex_wait(const void* word, uint32_t expected) {
+    static struct verb_site site = {"futex", "wait", "sleeps if as expected", "", 0, 0, 0};
+    struct step step = {&site, memory_location(word, 4), ACCESS_WRITE};
+    step_begin(&step);
+    bool sleeps = (uint32_t)memory_newest(step.location) == expected;
+    if (sleeps) sleeps_on[self] = word;
+    step_end(memory_newest(step.location), memory_newest(step.location), false);
+    if (sleeps) thread_sleep();
+}
+
+static void futex_wake(const void* word) {
+    static struct verb_site site = {"futex", "wake", "wakes one", "", 0, 0, 0};
+    struct step step = {&site, memory_location(word, 4), ACCESS_WRITE};
+    step_begin(&step);
+    unsigned sleepers[THREADS_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < THREADS_MAX; i++) {
+        if (sleeps_on[i] == word) sleepers[count++] = i;
+    }
+    unsigned which = count > 1 ? step_choose(count) : 0;
+    step_end(count, count, false);
+    if (count == 0) return;
+    sleeps_on[sleepers[which]] = NULL;
+    thread_wake(sleepers[which]);
+}
+
+// `syscall`, as the code under test sees it.
+long explore_syscall(long number, ...) {
+    va_list arguments;
+    va_start(arguments, number);
+    const void* word = va_arg(arguments, const void*);
+    int operation = va_arg(arguments, int);
+    uint32_t value = va_arg(arguments, uint32_t);
+    va_end(arguments);
+    if (number != SYS_futex) explore_fail("system call %ld", number);
+    if (phase != RUNNING) return 0;
+    if (operation == FUTEX_WAIT_PRIVATE) futex_wait(word, value);
+    if (operation == FUTEX_WAKE_PRIVATE) futex_wake(word);
+    return 0;
+}
+
+// The clock stands still: no period ever ends.
+uint64_t os_clock_ms(void) {
+    return 1;
+}

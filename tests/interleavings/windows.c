@@ -1,0 +1,61 @@
+// arena/window.c: two threads that need the same window, or the first superblock, get one that both see.
+#include "allocator/arena/run.h"
+#include "allocator/arena/window.h"
+#include "explore.h"
+
+static struct window* found[2];
+static char* taken[2];
+
+static void find_one(void) {
+    struct window* window = window_for((void*)UINT64_C(0x210000000000));
+    EXPLORE_CHECK(window->base == (char*)UINT64_C(0x210000000000));
+    found[explore_self()] = window;
+}
+static void check_window(void) {
+    EXPLORE_CHECK(found[0] != NULL && found[0] == found[1]);
+    EXPLORE_CHECK(found[0] == window_find((void*)UINT64_C(0x210000000000)));
+}
+
+static void take_one(void) {
+    taken[explore_self()] = run_allocate(1).start;
+}
+static void check_taken(void) {
+    EXPLORE_CHECK(taken[0] != NULL && taken[1] != NULL && taken[0] != taken[1]);
+    EXPLORE_CHECK(run_live_slices() == 2 && run_check());
+    EXPLORE_CHECK(atomic_get(&windows.count) >= 1);
+}
+
+static const struct explore_scenario same_window = {
+    .name = "windows, two threads make the same one",
+    .threads = 2,
+    .called = {"first", "second"},
+    .run = {find_one, find_one},
+    .check = check_window,
+    .preemptions = EXPLORE_ALL,
+    .weak = 3,
+};
+static const struct explore_scenario first_superblock = {
+    .name = "windows, two threads find no memory",
+    .threads = 2,
+    .called = {"first", "second"},
+    .run = {take_one, take_one},
+    .check = check_taken,
+    .preemptions = 2,
+};
+
+TEST(windows_same) {
+    explore_holds(&same_window);
+}
+TEST(windows_first_superblock) {
+    explore_holds(&first_superblock);
+}
+// Seeded: both threads believe to have been first.
+TEST(windows_find_a_split_entry) {
+    explore_break("window_for", "try_word", SPLIT);
+    explore_finds(&same_window, "");
+}
+// Seeded: the window is found before what it says of itself is there.
+TEST(windows_find_a_weak_entry) {
+    explore_break("window_for", "try_word", WEAKENED);
+    explore_finds(&same_window, "race");
+}
