@@ -43,6 +43,31 @@ static const struct explore_scenario first_superblock = {
     .preemptions = 2,
 };
 
+// Two superblocks of one window: it is in the list once.
+static void list_one(void) {
+    EXPLORE_CHECK(window_grow(1));
+}
+static void check_listed(void) {
+    unsigned listed = 0;
+    for (size_t i = 0; i < atomic_get(&windows.count); i++) {
+        EXPLORE_CHECK(window_at(i) != NULL);
+        listed++;
+        for (size_t j = 0; j < i; j++) EXPLORE_CHECK(window_at(i) != window_at(j));
+    }
+    EXPLORE_CHECK(listed == 1);
+    EXPLORE_CHECK(run_check());
+}
+static const struct explore_scenario same_listed = {
+    .name = "windows, two threads grow the same one",
+    .threads = 2,
+    .called = {"first", "second"},
+    .run = {list_one, list_one},
+    .check = check_listed,
+    .preemptions = 2,
+};
+TEST(windows_grown) {
+    explore_holds(&same_listed);
+}
 TEST(windows_same) {
     explore_holds(&same_window);
 }
