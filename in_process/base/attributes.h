@@ -6,6 +6,8 @@
 #define KEEL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 #define KEEL_INLINE static inline __attribute__((always_inline))
+#define KEEL_PREFETCH(address) __builtin_prefetch(address)
+
 #define KEEL_NOINLINE __attribute__((noinline))
 #define KEEL_COLD __attribute__((noinline, cold))
 #define KEEL_NORETURN __attribute__((noreturn))

@@ -9,15 +9,17 @@
 #include "base/atomic.h"
 
 enum event {
-    EVENT_MAP,              // mmap calls
-    EVENT_UNMAP,            // munmap calls
-    EVENT_REMAP,            // mremap calls
-    EVENT_PURGE,            // madvise calls that give memory back
-    EVENT_PURGED_SLICES,    // slices given back
-    EVENT_INLINE_CALLS,     // any of the calls above and below on a thread of the program
+    EVENT_MAP,           // mmap calls
+    EVENT_UNMAP,         // munmap calls
+    EVENT_REMAP,         // mremap calls
+    EVENT_PURGE,         // madvise calls that give memory back
+    EVENT_PURGED_SLICES, // slices given back
+    EVENT_INLINE_CALLS,  // any of the calls above and below on a thread of the program
+    EVENT_INLINE_FAULTS, // first touches by the allocator, on a thread of the program, of memory that may not be there
     EVENT_POPULATE,         // madvise calls that ask for memory ahead of use
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
     EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched
+    EVENT_RELIEVED_PAGES,   // pages that the keeper let go for a thread that sleeps
     EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena
     EVENT_RUN_RELEASED,     // runs of slices given back to it
     EVENT_JUMBO_ALLOCATED,

@@ -88,9 +88,15 @@ bool os_populate(void* start, size_t bytes) {
     return result == 0;
 }
 
+// A kernel without huge pages refuses either, and that is as good.
 void os_forbid_huge_pages(void* start, size_t bytes) {
     int saved = errno;
-    (void)madvise(start, bytes,
-                  MADV_NOHUGEPAGE); // a kernel without huge pages refuses, and that is as good
+    (void)madvise(start, bytes, MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+void os_prefer_huge_pages(void* start, size_t bytes) {
+    int saved = errno;
+    (void)madvise(start, bytes, MADV_HUGEPAGE);
     errno = saved;
 }

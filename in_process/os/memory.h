@@ -33,4 +33,7 @@ bool os_populate(void* start, size_t bytes);
 // caller.
 void os_forbid_huge_pages(void* start, size_t bytes);
 
+// Asks that it be, for a caller that is about to populate it.
+void os_prefer_huge_pages(void* start, size_t bytes);
+
 #endif

@@ -52,8 +52,9 @@ bool os_thread_start(void (*run)(void)) {
     return started;
 }
 
-void os_wait(atomic_state* word, uint32_t expected, uint32_t milliseconds) {
-    struct timespec limit = {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000};
+void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
+    struct timespec limit = {(time_t)(microseconds / 1000000),
+                             (long)(microseconds % 1000000) * 1000};
     int saved = errno;
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit, NULL, 0);
     errno = saved;

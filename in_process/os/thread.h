@@ -19,8 +19,8 @@ bool os_thread_start(void (*run)(void));
 // True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 
-// Sleeps until os_wake(word), at most `milliseconds`; not at all if *word is no longer `expected`.
-void os_wait(atomic_state* word, uint32_t expected, uint32_t milliseconds);
+// Sleeps until os_wake(word), at most `microseconds`; not at all if *word is no longer `expected`.
+void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds);
 void os_wake(atomic_state* word);
 
 // May allocate: to be called once the allocator works.

@@ -137,6 +137,44 @@ TEST(a_program_that_only_sleeps_gets_smaller) {
     check_shrinks_below(before + 32u * MIB, sleep_ms);
 }
 
+struct sleeper {
+    struct lender lender;
+    pthread_barrier_t lent, over;
+};
+
+static void* lend_and_sleep(void* argument) {
+    struct sleeper* sleeper = argument;
+    lend(&sleeper->lender);
+    (void)pthread_barrier_wait(&sleeper->lent);
+    (void)pthread_barrier_wait(&sleeper->over);
+    return NULL;
+}
+
+// All blocks of a thread that lives and sleeps are freed by another. Only a keeper can see to those.
+static void check_loan_is_given_back(size_t size) {
+    struct sleeper sleeper = {.lender.size = size};
+    size_t before = resident_bytes();
+    pthread_t thread;
+    CHECK(pthread_barrier_init(&sleeper.lent, NULL, 2) == 0);
+    CHECK(pthread_barrier_init(&sleeper.over, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, lend_and_sleep, &sleeper) == 0);
+    (void)pthread_barrier_wait(&sleeper.lent);
+    release(sleeper.lender.list);
+    check_shrinks_below(before + 32u * MIB, sleep_ms);
+    (void)pthread_barrier_wait(&sleeper.over);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST(small_blocks_of_a_thread_that_sleeps_are_given_back) {
+    check_loan_is_given_back(100);
+}
+TEST(blocks_of_8_bytes_of_a_thread_that_sleeps_are_given_back) {
+    check_loan_is_given_back(8);
+}
+TEST(medium_blocks_of_a_thread_that_sleeps_are_given_back) {
+    check_loan_is_given_back(9000);
+}
+
 TEST(a_shrunk_huge_block_gives_its_tail_back) {
     char* p = malloc(256u * MIB);
     pattern_fill(p, 256u * MIB, 1);

@@ -26,6 +26,7 @@
 
 #include "allocator/heap/pool.h"
 #include "base/attributes.h"
+#include <string.h>
 
 // A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
 KEEL_INLINE void* alloc_hit(size_t size) {
@@ -38,7 +39,19 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return block;
 }
 
-// The same for any size that has a class.
+// The same for any size that has a class, and zero.
+KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
+    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
+    struct heap* heap = thread_heap;
+    unsigned size_class = size_class_of(size);
+    struct block* block = heap->bin[size_class];
+    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    heap->bin[size_class] = block->next;
+    block->next = NULL;
+    return heap->bin_zero[size_class] ? (void*)block : memset(block, 0, size);
+}
+
+// The same for any size that has a class, as it is.
 KEEL_INLINE void* alloc_medium_hit(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
@@ -83,6 +96,10 @@ bool block_is_ours(const void* address);
 
 // Bytes that malloc(size) makes usable.
 size_t good_size(size_t size);
+
+// A quantum of housekeeping if something is due and nobody else does it: neither a keeper, nor may
+// it be done on this thread.
+void alloc_quantum(void);
 
 // A quantum of housekeeping on behalf of one heap whose thread has ended. False: there is none with
 // anything to do.

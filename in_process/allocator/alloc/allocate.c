@@ -6,11 +6,17 @@
 #include "base/counters.h"
 #include <string.h>
 
+void alloc_quantum(void) {
+    if (!heap_is_realtime(thread_heap)) stock_step();
+}
+
 // What the current page can still give: its free list, or newly carved blocks.
-static struct block* page_give(struct heap* heap, struct page* page) {
+static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
+    heap->bin_zero[size_class] = 0;
     if (page->local_free != NULL) return page_take_free(page);
     struct block* list = page_carve(page);
     if (list != NULL) atomic_bump(&heap->counts[HEAP_CARVE], 1);
+    heap->bin_zero[size_class] = page->fresh & PAGE_ZERO;
     return list;
 }
 
@@ -18,8 +24,9 @@ static struct block* page_give(struct heap* heap, struct page* page) {
 // just as we are.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_arena;
+    uint64_t begun = cycles_now();
     batch_flush(heap);
-    if (!stock_is_kept()) (void)reclaim_parked();
+    if (!stock_is_kept() && !heap_is_realtime(heap)) (void)reclaim_parked();
     struct page* page = heap_fresh_page(heap, size_class, &from_arena);
     if (page == NULL) {
         reclaim_all();
@@ -27,23 +34,31 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
         if (page == NULL) return NULL;
     }
     if (from_arena) stock_note();
-    return page_give(heap, page);
+    struct block* list = page_give(heap, size_class, page);
+    tail_note(&heap->tail, TAIL_FRESH_PAGE, begun);
+    return list;
+}
+
+static void drain(struct heap* heap) {
+    uint64_t begun = cycles_now();
+    if (heap_drain(heap)) alloc_quantum();
+    tail_note(&heap->tail, TAIL_DRAIN, begun);
 }
 
 // A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
 static struct block* refill(struct heap* heap, unsigned size_class) {
     atomic_bump(&heap->counts[HEAP_REFILL], 1);
     struct page* page = heap->current[size_class];
-    if (page != NULL && page->local_free != NULL) return page_take_free(page);
-    if (inbox_has_mail(&heap->inbox) && heap_drain(heap)) stock_step();
+    if (page != NULL && page->local_free != NULL) return page_give(heap, size_class, page);
+    if (inbox_has_mail(&heap->inbox)) drain(heap);
     if (page != NULL) {
-        struct block* list = page_give(heap, page);
+        struct block* list = page_give(heap, size_class, page);
         if (list != NULL) return list;
         heap_retire_current(heap, size_class);
     }
     count_work(WORK_PAGE_PROBES, 2);
     page = heap_next_page(heap, size_class);
-    return page != NULL ? page_give(heap, page) : refill_fresh(heap, size_class);
+    return page != NULL ? page_give(heap, size_class, page) : refill_fresh(heap, size_class);
 }
 
 static void* alloc_class(unsigned size_class) {
@@ -61,13 +76,15 @@ static void* alloc_class(unsigned size_class) {
 }
 
 static struct large alloc_large(size_t size, size_t alignment) {
-    stock_step();
+    uint64_t begun = cycles_now();
+    alloc_quantum();
     struct large block = large_allocate(size, alignment);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
         reclaim_all();
         block = large_allocate(size, alignment);
     }
     stock_note();
+    if (heap_is_real(thread_heap)) tail_note(&thread_heap->tail, TAIL_LARGE_MALLOC, begun);
     return block;
 }
 
@@ -82,9 +99,11 @@ void* alloc_zeroed(size_t size) {
         if (block.start != NULL && !block.zero) memset(block.start, 0, size);
         return block.start;
     }
-    void* block = alloc_class(size_class_of(size));
-    if (KEEL_LIKELY(block != NULL)) memset(block, 0, size);
-    return block;
+    unsigned size_class = size_class_of(size);
+    struct block* block = alloc_class(size_class);
+    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    block->next = NULL;
+    return thread_heap->bin_zero[size_class] ? (void*)block : memset(block, 0, size);
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {

@@ -7,8 +7,15 @@
 #include "base/options.h"
 #include "base/panic.h"
 
+// The page has no block in use any more.
+static void let_go(struct heap* heap, struct page* page) {
+    uint64_t begun = cycles_now();
+    if (heap_page_emptied(heap, page)) alloc_quantum();
+    tail_note(&heap->tail, TAIL_PAGE_EMPTIED, begun);
+}
+
 void free_emptied(struct page* page) {
-    if (heap_page_emptied(page_heap(atomic_get(&page->owner)), page)) stock_step();
+    if (page->list != PAGE_CURRENT) let_go(page_heap(atomic_get(&page->owner)), page);
 }
 
 // Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere
@@ -26,7 +33,16 @@ static void free_local(struct heap* heap, struct page* page, uintptr_t owner, vo
     KEEL_REQUIRE(page->used > 0, address);
     bool empty = page_push(page, address);
     if (!empty && (owner & PAGE_FULL) != 0) heap_page_not_full(heap, page);
-    if (empty && heap_page_emptied(heap, page)) stock_step();
+    if (empty) let_go(heap, page);
+}
+
+// Where blocks of an ended thread may have been sent, nobody takes them home: without a keeper, who
+// frees them does.
+static void free_into_batch(struct heap* heap, struct page* page, void* address) {
+    uint64_t begun = cycles_now();
+    if (!batch_add(heap, page, address)) return;
+    if (!stock_is_kept() && !heap_is_realtime(heap)) (void)reclaim_parked();
+    tail_note(&heap->tail, TAIL_REMOTE_SENT, begun);
 }
 
 // A thread's first act may be a free: then it gets a heap too, for the batches. After its end it
@@ -39,7 +55,18 @@ static void free_remote(struct page* page, void* address) {
     else if (page_heap(atomic_get(&page->owner)) == heap)
         free_local(heap, page, atomic_get(&page->owner), address);
     else
-        batch_add(heap, page, address);
+        free_into_batch(heap, page, address);
+}
+
+static void free_large(struct page* page) {
+    uint64_t begun = cycles_now();
+    size_t slices = page->bytes / SLICE_BYTES;
+    large_release(page);
+    if (slices > STOCK_LARGE_SLICES && !heap_is_realtime(thread_heap))
+        stock_step_large(slices);
+    else
+        alloc_quantum();
+    if (heap_is_real(thread_heap)) tail_note(&thread_heap->tail, TAIL_LARGE_FREE, begun);
 }
 
 void free_slow(void* address, struct page* page) {
@@ -52,12 +79,7 @@ void free_slow(void* address, struct page* page) {
         free_unknown(address);
     } else if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
-        size_t slices = page->bytes / SLICE_BYTES;
-        large_release(page);
-        if (slices > STOCK_LARGE_SLICES)
-            stock_step_large(slices);
-        else
-            stock_step();
+        free_large(page);
     } else if (page_heap(owner) == thread_heap) {
         free_local(thread_heap, page, owner, address);
     } else {

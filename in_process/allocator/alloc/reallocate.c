@@ -39,7 +39,7 @@ static void* resize_without_copy(struct page* page, void* address, size_t size) 
     if (!large) return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
     void* resized = large_resize(page, size);
-    if (resized != NULL) stock_step();
+    if (resized != NULL) alloc_quantum();
     return resized;
 }
 

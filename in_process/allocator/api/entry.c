@@ -27,8 +27,8 @@ void* entry_malloc(size_t size) {
 }
 
 void* entry_zeroed(size_t size) {
-    void* block = alloc_medium_hit(size);
-    if (KEEL_LIKELY(block != NULL)) return memset(block, 0, size);
+    void* block = alloc_zeroed_hit(size);
+    if (KEEL_LIKELY(block != NULL)) return block;
     process_enter();
     keeper_consider();
     return or_no_memory(alloc_zeroed(size));

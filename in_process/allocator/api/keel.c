@@ -132,6 +132,11 @@ size_t kl_warm(size_t bytes) {
 void kl_thread_idle(void) {
     keeper_thread_idle();
 }
+
+bool kl_thread_set_realtime(size_t spare_bytes) {
+    process_enter();
+    return keeper_thread_set_realtime(spare_bytes);
+}
 int kl_version(void) {
     return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH;
 }

@@ -1,6 +1,7 @@
 #include "allocator/api/process.h"
 #include "allocator/api/statistics.h"
 #include "allocator/heap/pool.h"
+#include "allocator/heap/relief.h"
 #include "allocator/keeper/keeper.h"
 #include "base/counters.h"
 #include "base/options.h"
@@ -29,13 +30,16 @@ void process_start(void) {
 }
 
 static void before_fork(void) {
+    relief_before_fork();
     heap_pool_before_fork();
 }
 static void after_fork(void) {
     heap_pool_after_fork();
+    relief_after_fork();
 }
 static void after_fork_in_child(void) {
     heap_pool_after_fork();
+    relief_after_fork();
     keeper_forget();
 }
 

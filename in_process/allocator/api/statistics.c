@@ -15,6 +15,7 @@ static const char* heap_count_name(enum heap_count count) {
         [HEAP_PAGE_BEGUN] = "pages_begun",
         [HEAP_PAGE_ENDED] = "pages_ended",
         [HEAP_BATCH_SENT] = "remote_batches_sent",
+        [HEAP_MAIL_SENT] = "remote_mails_sent",
         [HEAP_BATCH_TAKEN] = "remote_batches_taken",
         [HEAP_BLOCKS_SENT] = "remote_blocks_sent",
     };

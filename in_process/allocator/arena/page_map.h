@@ -54,7 +54,7 @@ enum {
 // flags, and for heaps that hand their pages on; see heap/).
 //
 //   0       8            16     20            24       26         28      29         30
-//   | owner | local_free | used | block_bytes | carved | capacity | class | distance | list |
+//   | owner | local_free | used | block_bytes | carved | capacity | class | distance | list, fresh |
 //   32      40      48     56     64
 //   | start | bytes | next | prev |
 struct page {
@@ -69,7 +69,8 @@ struct page {
     uint16_t capacity;  // == slices * 64 KiB / block_bytes; carved <= capacity
     uint8_t size_class; // index into the table of size classes
     uint8_t distance;   // PAGE_INTERIOR: slices back to the first one, 1..7
-    uint16_t list;      // enum page_list: where next/prev link it
+    uint8_t list;       // enum page_list: where next/prev link it
+    uint8_t fresh;      // enum page_fresh: what is known of the memory behind the carved blocks
     char* start;        // address of block 0
     size_t bytes;       // slices * 64 KiB; for a jumbo its mapped bytes
     struct page* next;

@@ -49,13 +49,14 @@ static void superblock_unfile(struct window* window, unsigned index, unsigned bu
 
 static const struct run run_none = {NULL, false, false};
 
-// Books slices whose bits the caller has just cleared. The result: which of them had been touched
-// before.
-static uint64_t slices_take(struct superblock* superblock, uint64_t mask) {
+// Books slices whose bits the caller has just cleared, and tells what was known of their memory.
+static struct run slices_take(struct superblock* superblock, uint64_t mask, char* start) {
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
+    uint64_t zero = atomic_get(&superblock->zero) & mask;
+    if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);
     (void)atomic_add(&live_slices, (int64_t)bit_count(mask));
     (void)atomic_sub(&dirty_slices, (int64_t)bit_count(touched));
-    return touched;
+    return (struct run){start, touched == zero, touched == mask};
 }
 
 // Makes slices of the caller's free again.
@@ -86,8 +87,7 @@ static struct run superblock_take(struct window* window, unsigned index, unsigne
         uint64_t mask = bit_range(first, slices);
         --*tries;
         if (atomic_try_bits(&superblock->free, &free, free & ~mask)) {
-            uint64_t touched = slices_take(superblock, mask);
-            return (struct run){slice_address(window, index, first), touched == 0, touched == mask};
+            return slices_take(superblock, mask, slice_address(window, index, first));
         }
     }
     return run_none;
@@ -161,9 +161,9 @@ static bool superblocks_take(struct window* window, unsigned first, unsigned cou
         struct superblock* superblock = &window->superblocks[first + i];
         uint64_t expected = ~UINT64_C(0);
         if (atomic_try_bits(&superblock->free, &expected, 0)) {
-            uint64_t touched = slices_take(superblock, ~UINT64_C(0));
-            run->zero &= touched == 0;
-            run->warm &= touched == ~UINT64_C(0);
+            struct run part = slices_take(superblock, ~UINT64_C(0), run->start);
+            run->zero &= part.zero;
+            run->warm &= part.warm;
             continue;
         }
         superblock_set_remove(&window->by_run[RUN_BUCKETS - 1], first + i);
@@ -263,7 +263,7 @@ bool run_extend(char* start, unsigned slices, unsigned new_slices) {
     uint64_t free = atomic_get(&superblock->free);
     for (unsigned tries = 0; tries < RUN_TRIES && (free & mask) == mask; tries++) {
         if (!atomic_try_bits(&superblock->free, &free, free & ~mask)) continue;
-        (void)slices_take(superblock, mask);
+        (void)slices_take(superblock, mask, start);
         return true;
     }
     return false;
@@ -304,18 +304,76 @@ static bool superblock_is_dirty(struct superblock* superblock) {
     return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
 }
 
+#define HUGE_MASK bit_range(0, HUGE_SLICES)
+
+static bool in_huge_zone(struct window* window, unsigned index) {
+    return index >= HUGE_ZONE_FIRST && atomic_get(&window->whole) != 0;
+}
+
+// A unit that is wholly free and occupies memory, taken. 0: none.
+static uint64_t superblock_take_unit(struct superblock* superblock) {
+    uint64_t free = atomic_get_ordered(&superblock->free);
+    uint64_t touched = atomic_get_ordered(&superblock->touched);
+    for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
+        uint64_t mask = HUGE_MASK << first;
+        if ((free & mask) != mask || (touched & mask) == 0) continue;
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return mask;
+    }
+    return 0;
+}
+
+// From the highest superblocks below `end` on, at most RUN_PROBES of them.
+static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max) {
+    for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
+        unsigned index = superblock_set_last(&window->dirty, end);
+        if (index == WINDOW_SUPERBLOCKS) break;
+        struct superblock* superblock = &window->superblocks[index];
+        bool units = in_huge_zone(window, index) && slices_max >= HUGE_SLICES / 2;
+        uint64_t mask = units ? superblock_take_unit(superblock)
+                              : superblock_take_free(superblock, slices_max, true);
+        if (mask != 0) return free_run_of(window, index, mask);
+        end = index;
+        if (superblock_is_dirty(superblock)) continue;
+        superblock_set_remove(&window->dirty, index);
+        if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
+    }
+    return (struct free_run){NULL, 0};
+}
+
 struct free_run run_take_dirty(unsigned slices_max) {
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         if (window == NULL) continue;
-        for (unsigned probe = 0; probe < RUN_PROBES; probe++) {
-            unsigned index = superblock_set_last(&window->dirty);
+        struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max);
+        if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max);
+        if (run.slices != 0) return run;
+    }
+    return (struct free_run){NULL, 0};
+}
+
+// A unit that is not open, opened but not free: only the caller knows of it. 0: none.
+static uint64_t superblock_take_closed(struct superblock* superblock) {
+    for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
+        uint64_t mask = HUGE_MASK << first;
+        if ((atomic_get(&superblock->open) & mask) != 0) continue;
+        if ((atomic_or_ordered(&superblock->open, mask) & mask) == 0) return mask;
+    }
+    return 0;
+}
+
+struct free_run run_take_closed(void) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        unsigned index = HUGE_ZONE_FIRST;
+        for (unsigned probe = 0; probe < RUN_PROBES; probe++, index++) {
+            index = superblock_set_next(&window->closed, index);
             if (index == WINDOW_SUPERBLOCKS) break;
-            struct superblock* superblock = &window->superblocks[index];
-            uint64_t mask = superblock_take_free(superblock, slices_max, true);
+            uint64_t mask = superblock_take_closed(&window->superblocks[index]);
             if (mask != 0) return free_run_of(window, index, mask);
-            superblock_set_remove(&window->dirty, index);
-            if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
+            superblock_set_remove(&window->closed, index);
+            if (atomic_get_ordered(&window->superblocks[index].open) != ~UINT64_C(0))
+                superblock_set_add(&window->closed, index);
         }
     }
     return (struct free_run){NULL, 0};
@@ -335,28 +393,30 @@ struct free_run run_take_cold(unsigned slices_max) {
     return (struct free_run){NULL, 0};
 }
 
-static void run_return(struct free_run run, bool clean) {
+void run_return(struct free_run run, enum run_state state) {
     struct window* window = window_find(run.start);
     size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
     unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
     uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
     struct superblock* superblock = &window->superblocks[index];
     int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
-    if (clean)
+    if (state == RUN_DISCARDED) {
         (void)atomic_and_ordered(&superblock->touched, ~mask);
-    else
+        (void)atomic_and_ordered(&superblock->zero, ~mask);
+        (void)atomic_sub(&dirty_slices, touched);
+        if (in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
+            (void)atomic_and_ordered(&superblock->open, ~mask);
+            superblock_set_add(&window->closed, index);
+            return;
+        }
+    } else if (state == RUN_POPULATED) {
         (void)atomic_or_ordered(&superblock->touched, mask);
-    (void)atomic_add(&dirty_slices, (clean ? 0 : (int64_t)run.slices) - touched);
+        (void)atomic_or_ordered(&superblock->zero, mask);
+        (void)atomic_add(&dirty_slices, (int64_t)run.slices - touched);
+    }
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
     superblock_file(window, index, before, before | mask);
     if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
-}
-
-void run_return_clean(struct free_run run) {
-    run_return(run, true);
-}
-void run_return_dirty(struct free_run run) {
-    run_return(run, false);
 }
 
 bool run_check(void) {
@@ -367,11 +427,14 @@ bool run_check(void) {
         if (window == NULL) return false;
         for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
             struct superblock* superblock = &window->superblocks[index];
-            if (atomic_get(&superblock->owned) == 0) continue;
+            uint64_t open = atomic_get(&superblock->open);
             uint64_t free = atomic_get(&superblock->free);
             uint64_t touched = atomic_get(&superblock->touched);
-            if ((~free & ~touched) != 0) return false; // handed out but not booked as touched
-            live += bit_count(~free);
+            if ((free & ~open) != 0 || (touched & ~open) != 0) return false;
+            if ((open & ~free & ~touched) != 0)
+                return false; // handed out but not booked as touched
+            if ((atomic_get(&superblock->zero) & ~(free & touched)) != 0) return false;
+            live += bit_count(open & ~free);
             dirty += bit_count(free & touched);
             unsigned word = index / 64;
             uint64_t bit = UINT64_C(1) << (index % 64);

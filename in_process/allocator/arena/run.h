@@ -64,10 +64,17 @@ struct free_run {
 };
 // Free slices that may occupy memory, from the highest address; and such that never did, from the
 // lowest.
+// Of the huge zone the keeper's large steps take whole units only: such a run is longer than slices_max.
 struct free_run run_take_dirty(unsigned slices_max);
 struct free_run run_take_cold(unsigned slices_max);
+// A unit of the huge zone that nobody can touch yet, 2 MiB. Any thread.
+struct free_run run_take_closed(void);
 // Gives them back as they are now.
-void run_return_clean(struct free_run run);
-void run_return_dirty(struct free_run run);
+enum run_state {
+    RUN_DISCARDED, // occupies no memory. A unit of the huge zone is closed then
+    RUN_POPULATED, // occupies memory, and was given back with the zeros that the system put there
+    RUN_AS_BEFORE  // as it was when it was taken
+};
+void run_return(struct free_run run, enum run_state state);
 
 #endif

@@ -60,27 +60,38 @@ size_t stock_discard(unsigned slices_max) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
-        run_return_dirty(run);
+        run_return(run, RUN_AS_BEFORE);
         return 0;
     }
-    run_return_clean(run);
+    run_return(run, RUN_DISCARDED);
     count_event(EVENT_PURGED_SLICES, run.slices);
     return run.slices;
 }
 
-size_t stock_populate(unsigned slices_max) {
-    struct free_run run = run_take_cold(slices_max);
+static size_t populate(struct free_run run) {
     if (run.slices == 0) return 0;
     if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
-        run_return_clean(run); // what was populated so far is zero, as clean slices are
+        run_return(run,
+                   RUN_DISCARDED); // what was populated so far is zero, as discarded slices are
         return 0;
     }
     // The slices are ours at this moment, so their metadata may be written: its pages are then
     // there, too.
     for (unsigned i = 0; i < run.slices; i++) page_of(run.start + i * SLICE_BYTES)->start = NULL;
-    run_return_dirty(run);
+    run_return(run, RUN_POPULATED);
     count_event(EVENT_POPULATED_SLICES, run.slices);
     return run.slices;
+}
+
+size_t stock_populate(unsigned slices_max) {
+    return populate(run_take_cold(slices_max));
+}
+
+size_t stock_populate_huge(void) {
+    struct free_run run = run_take_closed();
+    if (run.slices == 0) return 0;
+    os_prefer_huge_pages(run.start, run.slices * SLICE_BYTES);
+    return populate(run);
 }
 
 static bool above_limit(void) {

@@ -33,6 +33,20 @@ KEEL_INLINE void superblock_set_add(struct superblock_set* set, unsigned index) 
     }
 }
 
+// Adds `count` >= 1 superblocks from `index` on.
+static inline void superblock_set_add_range(struct superblock_set* set, unsigned index,
+                                            unsigned count) {
+    unsigned end = index + count;
+    while (index < end) {
+        unsigned word = index / 64;
+        unsigned first = index % 64;
+        unsigned here = 64 - first < end - index ? 64 - first : end - index;
+        (void)atomic_or_ordered(&set->words[word], bit_range(first, here));
+        (void)atomic_or_ordered(&set->summary, UINT64_C(1) << word);
+        index += here;
+    }
+}
+
 KEEL_INLINE void superblock_set_remove(struct superblock_set* set, unsigned index) {
     unsigned word = index / 64;
     uint64_t bit = UINT64_C(1) << (index % 64);
@@ -60,12 +74,14 @@ KEEL_INLINE unsigned superblock_set_next(struct superblock_set* set, unsigned fr
     return WINDOW_SUPERBLOCKS;
 }
 
-// The highest member, or WINDOW_SUPERBLOCKS.
-KEEL_INLINE unsigned superblock_set_last(struct superblock_set* set) {
-    uint64_t summary = atomic_get(&set->summary);
+// The highest member below `end` (1..WINDOW_SUPERBLOCKS), or WINDOW_SUPERBLOCKS.
+KEEL_INLINE unsigned superblock_set_last(struct superblock_set* set, unsigned end) {
+    unsigned top = (end - 1) / 64;
+    uint64_t summary = atomic_get(&set->summary) & bit_range(0, top + 1);
     while (summary != 0) {
         unsigned word = bit_highest(summary);
         uint64_t bits = atomic_get(&set->words[word]);
+        if (word == top) bits &= bit_range(0, (end - 1) % 64 + 1);
         if (bits != 0) return word * 64 + bit_highest(bits);
         summary &= ~(UINT64_C(1) << word);
     }

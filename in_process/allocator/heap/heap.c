@@ -2,6 +2,7 @@
 #include "allocator/arena/run.h"
 #include "base/counters.h"
 #include "base/panic.h"
+#include "os/memory.h"
 
 static void queue_append(struct page_queue* queue, struct page* page) {
     page->next = NULL;
@@ -66,18 +67,57 @@ static bool empty_put(struct heap* heap, char* start) {
     return true;
 }
 
+static char* spare_take(struct heap* heap) {
+    for (unsigned i = 0; i < atomic_get(&heap->spare_wanted); i++) {
+        if (atomic_get(&heap->spare[i]) == 0) continue;
+        char* start = (char*)atomic_swap(&heap->spare[i], 0);
+        if (start != NULL) return start;
+    }
+    return NULL;
+}
+
+static bool spare_put_one(atomic_word* place) {
+    struct run run = run_allocate_narrow(1, RUN_WARM);
+    if (run.start == NULL) return false;
+    if (!run.warm) (void)os_populate(run.start, SLICE_BYTES);
+    uintptr_t expected = 0;
+    if (!atomic_try_word(place, &expected, (uintptr_t)run.start)) run_release(run.start, 1);
+    return true;
+}
+
+bool heap_fill_spare(struct heap* heap) {
+    unsigned wanted = atomic_get(&heap->spare_wanted);
+    for (unsigned i = 0; i < HEAP_SPARE_MAX; i++) {
+        if (i < wanted) {
+            if (atomic_get(&heap->spare[i]) == 0 && !spare_put_one(&heap->spare[i])) return false;
+        } else if (atomic_get(&heap->spare[i]) != 0) {
+            char* start = (char*)atomic_swap(&heap->spare[i], 0);
+            if (start != NULL) run_release(start, 1);
+        }
+    }
+    return true;
+}
+
+// A slice that the heap has for itself.
+static char* own_slice_take(struct heap* heap) {
+    char* start = empty_take(heap);
+    return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
     unsigned slices = page_slices(size_class);
-    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH;
-    char* start = slices == 1 ? empty_take(heap) : NULL;
+    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap);
+    char* start = slices == 1 ? own_slice_take(heap) : NULL;
+    unsigned fresh = 0;
     *from_arena = start == NULL;
     if (start == NULL) {
         struct run run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
+        fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? 0u : PAGE_COLD);
         start = run.start;
     }
-    struct page* page = page_begin(start, size_class, (uintptr_t)heap);
+    struct page* page = page_begin(start, size_class, (uintptr_t)heap, fresh);
     make_current(heap, size_class, page);
     atomic_bump(&heap->counts[HEAP_PAGE_BEGUN], 1);
     return page;
@@ -121,14 +161,16 @@ static bool take_home(struct heap* heap, struct batch_list batch) {
 bool heap_drain(struct heap* heap) {
     struct batch_list batch;
     unsigned taken = 0;
-    bool released = false;
-    while (taken < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
-        released |= take_home(heap, batch);
+    unsigned released = 0;
+    if (!inbox_enter(&heap->inbox)) return false;
+    while (taken + 3 * released < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
+        released += take_home(heap, batch);
         taken++;
     }
+    inbox_leave(&heap->inbox);
     atomic_bump(&heap->counts[HEAP_BATCH_TAKEN], taken);
     count_work(WORK_DRAIN_BATCHES, taken);
-    return released;
+    return released > 0;
 }
 
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {

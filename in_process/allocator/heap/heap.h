@@ -5,7 +5,8 @@
 //   current[c]                              that page, or NULL
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
 //   empty[0..7]                             64 KiB slices kept for the next page of any class
-//   batch[16]                               blocks of others' pages, on their way home
+//   spare[0..31]                            warm slices that the keeper keeps ready for a realtime thread
+//   batch[16], outbox[4]                    blocks of others' pages, on their way home
 //   inbox                                   blocks of our pages that others sent home
 //
 // One thread at a time holds a heap (pool.h) and everything but the inbox and the counters' readers
@@ -13,13 +14,16 @@
 #ifndef KEEL_ALLOCATOR_HEAP_HEAP_H
 #define KEEL_ALLOCATOR_HEAP_HEAP_H
 
+#include "allocator/heap/tail.h"
 #include "allocator/page/inbox.h"
 #include "allocator/page/page.h"
 #include "base/atomic.h"
 #include <stdbool.h>
 
 #define HEAP_EMPTY_MAX 8u
-#define HEAP_BATCHES 16u
+#define HEAP_SPARE_MAX 32u
+#define HEAP_BATCHES 64u
+#define HEAP_OUTBOXES 4u
 // A page on warm memory occupies all of it. So many pages of a class must have been filled before
 // that is a small part of what the class holds; until then its pages begin cold and occupy what is
 // touched of them.
@@ -35,12 +39,20 @@ struct batch {
     struct batch_list list;
 };
 
+struct outbox {
+    struct heap* home; // NULL: slot not in use
+    struct mail mail;
+    unsigned batches;
+    uint32_t bytes;
+};
+
 enum heap_count {
     HEAP_REFILL,      // mallocs that found their bin empty
     HEAP_CARVE,       // times blocks were carved
     HEAP_PAGE_BEGUN,  // pages taken into use
     HEAP_PAGE_ENDED,  // pages that became empty and were let go
     HEAP_BATCH_SENT,  // batches sent to other heaps
+    HEAP_MAIL_SENT,   // exchanges that this took
     HEAP_BATCH_TAKEN, // batches that came home
     HEAP_BLOCKS_SENT, // blocks in them
     HEAP_COUNTS
@@ -50,17 +62,25 @@ struct heap {
     struct block* bin[CLASS_COUNT];
     struct page* current[CLASS_COUNT];
     struct page_queue queue[CLASS_COUNT];
-    uint8_t filled[CLASS_COUNT]; // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
+    uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
+    uint8_t bin_zero[CLASS_COUNT]; // 1: the blocks of the bin are zero but for their first word
     // Addresses; anyone may take one by exchange, only the owner puts.
     atomic_word empty[HEAP_EMPTY_MAX];
     unsigned empty_count; // 0..HEAP_EMPTY_MAX; entries from here on are 0
-    uint32_t batch_bytes; // bytes in `batch`
+    // Slices, taken by exchange; put by the keeper, and by the owner when it becomes realtime.
+    atomic_word spare[HEAP_SPARE_MAX];
+    atomic_state spare_wanted; // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
+    uint32_t waiting_bytes;    // bytes of blocks in `batch` and `outbox`
     struct batch batch[HEAP_BATCHES];
+    struct outbox outbox[HEAP_OUTBOXES];
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
-    uint64_t activity_seen;          // keeper's own
-    bool freshly_parked;             // pool.c: nobody has looked through the current pages since
-    struct heap* next_parked;        // pool.c
-    struct heap* next_all;           // pool.c; constant once set
+    struct tail tail;
+    uint64_t activity_seen;   // keeper's own
+    uint64_t idle_us;         // keeper's own: for so long that has not changed
+    uintptr_t mail_seen;      // keeper's own: the inbox's head when it was last relieved
+    bool freshly_parked;      // pool.c: nobody has looked through the current pages since
+    struct heap* next_parked; // pool.c
+    struct heap* next_all;    // pool.c; constant once set
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct inbox inbox;
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
@@ -87,8 +107,18 @@ void heap_page_not_full(struct heap* heap, struct page* page);
 // now have a quantum due, which the caller sees to. O(1).
 bool heap_page_emptied(struct heap* heap, struct page* page);
 
-// Takes home at most INBOX_DRAIN_MAX batches. True: pages went to the arena.
+// Takes home at most INBOX_DRAIN_MAX batches, fewer if pages become empty by it. Nothing if somebody
+// else is at the inbox just now. True: pages went to the arena.
 bool heap_drain(struct heap* heap);
+
+// The thread of this heap wants no housekeeping done in its calls.
+KEEL_INLINE bool heap_is_realtime(struct heap* heap) {
+    return atomic_get(&heap->spare_wanted) != 0;
+}
+
+// Puts warm slices into the spare until there are as many as are wanted; takes all out if none are.
+// Any thread. False: no memory.
+bool heap_fill_spare(struct heap* heap);
 
 // Puts the blocks of the bin back into its page; at most `limit` blocks. False: the bin has more,
 // nothing changed.

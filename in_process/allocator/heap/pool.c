@@ -92,6 +92,10 @@ void heap_leave(void) {
     thread_heap = (struct heap*)&heap_gone;
     batch_flush(heap);
     heap_release_empty(heap);
+    if (heap_is_realtime(heap)) {
+        atomic_set(&heap->spare_wanted, 0);
+        (void)heap_fill_spare(heap);
+    }
     heap->freshly_parked = true;
     heap_park(heap);
     count_event(EVENT_HEAP_PARKED, 1);

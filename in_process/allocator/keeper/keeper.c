@@ -2,7 +2,9 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
+#include "allocator/arena/window.h"
 #include "allocator/heap/batch.h"
+#include "allocator/heap/relief.h"
 #include "base/counters.h"
 #include "os/thread.h"
 
@@ -11,11 +13,17 @@
 #define POPULATE_SLICES 4u // 256 KiB a call
 #define DISCARD_SLICES 16u // 1 MiB a call
 #define PARKED_MAX 16u     // heaps looked after in one tick
-#define TICK_MIN_MS 1u
-#define TICK_PENDING_MS 32u // longest sleep while a surplus may ripen
-#define TICK_MAX_MS 1000u
+#define TICK_FAST_US 100u  // while the stock is drawn on faster than one period foresees
+#define TICK_US 1000u
+#define TICK_PENDING_US 32000u // longest sleep while a surplus may ripen
+#define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
+#define TICK_MAX_US 1000000u
+#define DEMAND_PERIOD_US 1000u // demand is measured over at least so long
 #define REFILLS_BEFORE_START 32u
-#define IDLE_TICK_MS 128u // heaps are called idle by comparing over at least this long
+#define HEAPS_PERIOD_US 4000u  // heaps are looked at no more often
+#define IDLE_US 128000u        // a heap is idle when its thread has asked for nothing for so long
+#define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a reserve of 2 MiB units costs little
+#define HUGE_MISSING_MIN 8u    // slices
 
 enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
 enum { SLEEP_NONE, SLEEP_LONG };
@@ -29,8 +37,11 @@ static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left beh
 static struct {
     uint64_t demand[DEMAND_TICKS];
     unsigned tick;
-    uint64_t taken_before;
-    uint64_t since_idle_look_ms;
+    uint64_t taken_seen;   // in the last tick
+    uint64_t taken_before; // in the last period
+    uint64_t since_demand_us;
+    uint32_t since_heaps_us;
+    bool any_realtime;
 } keeper; // the keeper's own
 
 // How often a thread has come to have a heap.
@@ -53,44 +64,63 @@ static void wake(void) {
     if (atomic_try_state(&sleep_word, &expected, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
-// Takes note of what was asked for since the last tick. Sets the reserve from the largest of the
-// last ticks.
-static uint64_t demand_update(void) {
+static size_t reserve_for(uint64_t peak_demand) {
+    size_t reserve = 2 * peak_demand;
+    size_t share = run_live_slices() * 6 / 100;
+    if (reserve > share) reserve = share;
+    if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
+    if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
+    size_t min = atomic_get(&reserve_min);
+    return reserve < min ? min : reserve;
+}
+
+// Once a period: takes note of what was asked for in it, and sets the reserve from the largest of
+// the last ones. True: something was asked for since.
+static bool demand_update(uint32_t slept_us) {
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
+    keeper.taken_seen = taken;
+    keeper.since_demand_us += slept_us;
+    if (keeper.since_demand_us < DEMAND_PERIOD_US) return now > 0;
+    keeper.since_demand_us = 0;
     keeper.taken_before = taken;
     keeper.demand[keeper.tick++ % DEMAND_TICKS] = now;
     uint64_t peak = 0;
     for (unsigned i = 0; i < DEMAND_TICKS; i++) {
         if (keeper.demand[i] > peak) peak = keeper.demand[i];
     }
-    size_t reserve = 2 * peak;
-    size_t share = run_live_slices() * 6 / 100;
-    if (reserve > share) reserve = share;
-    if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
-    if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
-    size_t min = atomic_get(&reserve_min);
-    stock_set_reserve(reserve < min ? min : reserve);
-    return now;
+    stock_set_reserve(reserve_for(peak));
+    return now > 0;
 }
 
-static bool refill_reserve(void) {
-    bool worked = false;
+// By a unit of 2 MiB where the heap is so large that the surplus of it does not matter.
+static size_t populate_some(size_t missing) {
+    if (missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES) {
+        size_t done = stock_populate_huge();
+        if (done > 0) return done;
+    }
+    return stock_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES);
+}
+
+// The slices populated.
+static size_t refill_reserve(void) {
+    size_t total = 0;
     for (unsigned step = 0; step < STEPS_MAX; step++) {
         size_t have = run_dirty_slices();
         size_t want = stock_reserve();
         if (have >= want) break;
-        size_t missing = want - have;
-        if (stock_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES) == 0)
-            break;
-        worked = true;
+        size_t done = populate_some(want - have);
+        if (done == 0) break;
+        total += done;
     }
-    return worked;
+    return total;
 }
 
 static bool discard_surplus(void) {
     bool worked = false;
     size_t due = stock_surplus();
+    // What a unit of 2 MiB has brought beyond the reserve may stay: it would only be fetched again.
+    if (due <= HUGE_SLICES && run_live_slices() >= HUGE_FROM_SLICES) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = stock_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
         stock_worked_off(done > 0 ? done : due);
@@ -100,47 +130,68 @@ static bool discard_surplus(void) {
     return worked;
 }
 
-// Heaps whose thread has asked for nothing for a while do not need the empty slices that they keep.
-static void release_of_idle_heaps(void) {
-    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
-        uint64_t activity =
-            atomic_get(&heap->counts[HEAP_REFILL]) + atomic_get(&heap->counts[HEAP_PAGE_ENDED]);
-        if (activity == heap->activity_seen) heap_release_empty(heap);
-        heap->activity_seen = activity;
-    }
+// A heap whose thread has asked for nothing for a while does not need the empty slices that it
+// keeps; and what others have freed of it will not be taken home soon. True: there may be more to do.
+static bool look_after_idle(struct heap* heap) {
+    heap_release_empty(heap);
+    if (!inbox_has_mail(&heap->inbox) || atomic_get(&heap->inbox.head) == heap->mail_seen)
+        return false;
+    bool more = heap_relieve(heap);
+    heap->mail_seen = more ? 0 : atomic_get(&heap->inbox.head);
+    return more;
 }
 
-static bool tick(uint32_t slept_ms) {
-    bool busy = demand_update() > 0;
-    busy |= refill_reserve();
+static bool is_idle(struct heap* heap, uint32_t passed_us) {
+    uint64_t activity =
+        atomic_get(&heap->counts[HEAP_REFILL]) + atomic_get(&heap->counts[HEAP_PAGE_ENDED]);
+    heap->idle_us = activity == heap->activity_seen ? heap->idle_us + passed_us : 0;
+    heap->activity_seen = activity;
+    return heap->idle_us >= IDLE_US;
+}
+
+// All heaps in turn. True: there may be more to do.
+static bool look_after_heaps(uint32_t slept_us) {
+    bool worked = false;
+    bool realtime = false;
+    keeper.since_heaps_us += slept_us;
+    if (keeper.since_heaps_us < HEAPS_PERIOD_US) return false;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
+        if (heap_is_realtime(heap)) realtime |= heap_fill_spare(heap);
+        if (is_idle(heap, keeper.since_heaps_us)) worked |= look_after_idle(heap);
+    }
+    keeper.since_heaps_us = 0;
+    keeper.any_realtime = realtime;
+    return worked;
+}
+
+// The next sleep, us.
+static uint32_t tick(uint32_t slept_us) {
+    bool busy = demand_update(slept_us);
+    size_t populated = refill_reserve();
+    busy |= populated > 0;
     busy |= discard_surplus();
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
-    keeper.since_idle_look_ms += slept_ms;
-    if (keeper.since_idle_look_ms >= IDLE_TICK_MS) {
-        keeper.since_idle_look_ms = 0;
-        release_of_idle_heaps();
-    }
-    return busy;
+    busy |= look_after_heaps(slept_us);
+    if (populated > stock_reserve() / 2) return TICK_FAST_US;
+    if (busy) return TICK_US;
+    uint32_t longest = run_dirty_slices() > stock_reserve() ? TICK_PENDING_US : TICK_MAX_US;
+    if (keeper.any_realtime) longest = TICK_REALTIME_US;
+    uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
+    return next < longest ? next : longest;
 }
 
 static void keeper_main(void) {
-    uint32_t sleep_ms = TICK_MIN_MS;
+    uint32_t sleep_us = TICK_US;
     for (;;) {
-        if (tick(sleep_ms)) {
-            sleep_ms = TICK_MIN_MS;
-        } else {
-            bool pending = run_dirty_slices() > stock_reserve();
-            uint32_t longest = pending ? TICK_PENDING_MS : TICK_MAX_MS;
-            sleep_ms = sleep_ms * 2 < longest ? sleep_ms * 2 : longest;
-        }
-        uint32_t sleep = sleep_ms > TICK_PENDING_MS ? SLEEP_LONG : SLEEP_NONE;
-        (void)atomic_swap(&sleep_word, sleep);
+        sleep_us = tick(sleep_us);
+        uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG : SLEEP_NONE;
+        (void)atomic_swap(&sleep_word, depth);
         // Who drew on the stock since the tick, and came before the word was set, wakes nobody: so
         // look again after setting it.
-        if (sleep == SLEEP_LONG && run_narrow_taken() != keeper.taken_before)
-            sleep_ms = TICK_MIN_MS;
+        if (depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen)
+            sleep_us = TICK_US;
         else
-            os_wait(&sleep_word, sleep, sleep_ms);
+            os_wait(&sleep_word, depth, sleep_us);
     }
 }
 
@@ -150,6 +201,7 @@ size_t keeper_warm(size_t bytes) {
     if (slices > stock_reserve() || !keeper_runs()) stock_set_reserve(slices);
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
+        if (missing >= HUGE_SLICES && stock_populate_huge() > 0) continue;
         if (stock_populate(missing < 64 ? (unsigned)missing : 64) == 0) break;
     }
     size_t have = run_dirty_slices();
@@ -162,6 +214,7 @@ void keeper_thread_idle(void) {
         batch_flush(heap);
         for (unsigned i = 0; i < STEPS_MAX && inbox_has_mail(&heap->inbox); i++)
             (void)heap_drain(heap);
+        if (heap_is_realtime(heap)) (void)heap_fill_spare(heap);
     }
     if (keeper_runs()) return;
     (void)reclaim_parked();
@@ -182,7 +235,9 @@ bool keeper_start(void) {
 
 void keeper_consider(void) {
     uint32_t now = atomic_get(&state);
-    if (now == STATE_RUNNING && atomic_get(&sleep_word) == SLEEP_LONG) wake();
+    if (now == STATE_RUNNING && atomic_get(&sleep_word) == SLEEP_LONG &&
+        !heap_is_realtime(thread_heap))
+        wake();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
     if (options.keeper == KEEPER_NEVER) return;
     if (options.keeper == KEEPER_AUTO) {
@@ -193,6 +248,15 @@ void keeper_consider(void) {
         if (heaps_taken() < atomic_get(&heaps_at_fork) + 2) return;
     }
     (void)keeper_start();
+}
+
+bool keeper_thread_set_realtime(size_t spare_bytes) {
+    struct heap* heap = heap_acquire();
+    if (heap == NULL) return false;
+    size_t slices = spare_bytes / SLICE_BYTES + (spare_bytes % SLICE_BYTES != 0);
+    if (slices > HEAP_SPARE_MAX) slices = HEAP_SPARE_MAX;
+    atomic_set(&heap->spare_wanted, (uint32_t)slices);
+    return heap_fill_spare(heap);
 }
 
 void keeper_forget(void) {

@@ -4,10 +4,12 @@
 //              stock below the reserve    -> populate cold slices: malloc finds warm ones
 //              surplus in the stock       -> discard: memory goes back without further calls
 //              parked heaps               -> drain, release what is empty
-//              idle heaps                 -> release the slices they keep
+//              idle heaps                 -> release the slices they keep, relieve them of mail
+//              realtime threads           -> fill their spares
 //
-// It ticks every millisecond while there is demand, less and less often when there is none, and
-// then every second; who meets an empty reserve wakes it. It never holds a lock across a system
+// It ticks ten times a millisecond while the reserve is drawn on fast, every millisecond while there
+// is demand, less and less often when there is none, and then every second; who meets an empty
+// reserve wakes it. It never holds a lock across a system
 // call and never allocates. Nothing depends on it: without it (off, forked child) each slow path
 // works off a quantum itself.
 //
@@ -41,6 +43,10 @@ size_t keeper_warm(size_t bytes);
 
 // Housekeeping of the calling thread's heap, and of the stock if there is no keeper. Bounded.
 void keeper_thread_idle(void);
+
+// The calling thread keeps so much warm memory of its own (at most 2 MiB; 0: none any more), and no
+// housekeeping is done in its calls. False: no memory.
+bool keeper_thread_set_realtime(size_t spare_bytes);
 
 // In the child of a fork: there is no keeper any more.
 void keeper_forget(void);

@@ -17,6 +17,7 @@ static void large_begin(char* start, unsigned slices) {
     page->block_bytes = 0;
     page->distance = 0;
     page->list = 0;
+    page->fresh = 0;
     atomic_set_release(&page->owner, PAGE_LARGE);
 }
 

@@ -5,7 +5,7 @@
 #define SYSTEM_PAGE                                                                                \
     ((uintptr_t)4096) // the smallest there is; where pages are larger this only carves less at once
 
-struct page* page_begin(char* start, unsigned size_class, uintptr_t owner) {
+struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
     struct page* page = page_of(start);
     unsigned slices = page_slices(size_class);
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
@@ -17,6 +17,7 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner) {
     page->size_class = (uint8_t)size_class;
     page->distance = 0;
     page->list = PAGE_UNLISTED;
+    page->fresh = (uint8_t)fresh;
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
     page->next = NULL;
@@ -51,6 +52,8 @@ struct block* page_carve(struct page* page) {
     page->carved = (uint16_t)(page->carved + count);
     page->used += count;
     count_work(WORK_CARVE_LINKS, count);
+    bool system_page_begins = ((uintptr_t)first & (SYSTEM_PAGE - 1)) < step;
+    if ((page->fresh & PAGE_COLD) != 0 && system_page_begins) count_event(EVENT_INLINE_FAULTS, 1);
     return (struct block*)first;
 }
 

@@ -15,6 +15,12 @@
 
 #define CARVE_LINKS_MAX 16u
 
+// Flags. What lies behind the carved blocks of a page ..
+enum page_fresh {
+    PAGE_ZERO = 1, // .. is zero
+    PAGE_COLD = 2, // .. may not be there yet: the first touch of a system page is a page fault
+};
+
 enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED };
 
 // Slices of a page of this class.
@@ -22,14 +28,16 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
     return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
 }
 
-// Makes the run at `start` a page of this class with nothing carved. `owner` is the heap's address.
-struct page* page_begin(char* start, unsigned size_class, uintptr_t owner);
+// Makes the run at `start` a page of this class with nothing carved. `owner` is the heap's address,
+// `fresh` a set of enum page_fresh.
+struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
 // Ends it: no block of it may be live. Its slices are nobody's page afterwards.
 void page_end(struct page* page);
 
 // Carves up to 16 blocks, and none whose first byte lies in another system page than the first
-// one's: at most one page fault. NULL if all are carved. The blocks count as used.
+// one's: at most one page fault. NULL if all are carved. The blocks count as used. On a page with
+// PAGE_ZERO they are zero but for their first word.
 struct block* page_carve(struct page* page);
 
 // Takes the whole list of free blocks, O(1). They count as used from then on (they go to the bin).

@@ -159,6 +159,13 @@ KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
  * ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
+/* The calling thread has a deadline (an audio callback, a render thread): it gets up to `spare_bytes`
+ * (rounded up to 64 KiB, at most 2 MiB) of warm memory of its own, which the keeper fills up again,
+ * and from now on no malloc or free of this thread does housekeeping or wakes the keeper. 0 ends
+ * that, as does the end of the thread. Best with a running keeper (kl_keeper_start); without one
+ * kl_thread_idle fills the spare. False: no memory. */
+KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
+
 /* major * 10000 + minor * 100 + patch, of the library that runs. */
 KEEL_API int kl_version(void) KEEL_NOEXCEPT;
 
