@@ -17,7 +17,7 @@ static void prepare_blocks(unsigned size_class) {
     static const char* const names[] = {"batch 0", "batch 1", "batch 2",
                                         "batch 3", "batch 4", "batch 5"};
     struct run run = run_allocate(1);
-    page = page_begin(run.start, size_class, (uintptr_t)&inbox);
+    page = page_begin(run.start, size_class, (uintptr_t)&inbox, 0);
     struct block* block = page_carve(page);
     for (unsigned i = 0; i < BATCHES; i++) {
         sent[i] = (struct batch_list){block, block, 1};
@@ -154,7 +154,7 @@ TEST(inbox_smallest_blocks) {
 
 // Seeded: two producers take the same message for the newest before theirs.
 TEST(inbox_finds_a_split_push) {
-    explore_break("inbox_push", "swap", SPLIT);
+    explore_break("inbox_push_mail", "swap", SPLIT);
     explore_finds(&one_each, "taken");
 }
 // Seeded: what is pushed between the consumer's look and its emptying is lost.
@@ -164,12 +164,12 @@ TEST(inbox_finds_a_split_take) {
 }
 // Seeded: the link is not marked as pending, so whatever the block held there is followed.
 TEST(inbox_finds_a_link_not_marked) {
-    explore_break("inbox_push", "set", LEFT_OUT);
+    explore_break("inbox_push_mail", "set", LEFT_OUT);
     explore_finds(&two_each, "");
 }
 // Seeded: the consumer reads what nothing orders after the producer's writing.
 TEST(inbox_finds_a_weak_push) {
-    explore_break("inbox_push", "swap", WEAKENED);
+    explore_break("inbox_push_mail", "swap", WEAKENED);
     explore_finds(&one_each, "race");
 }
 TEST(inbox_finds_a_weak_take) {

@@ -5,6 +5,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
+#include "allocator/heap/relief.h"
 #include "explore.h"
 #include "os/thread.h"
 #include <linux/futex.h>
@@ -63,6 +64,20 @@ bool heap_drain(struct heap* heap) {
 void heap_release_empty(struct heap* heap) {
     (void)heap;
 }
+size_t stock_populate_huge(void) {
+    return 0;
+}
+bool heap_relieve(struct heap* heap) {
+    (void)heap;
+    return false;
+}
+bool heap_fill_spare(struct heap* heap) {
+    (void)heap;
+    return true;
+}
+struct heap* heap_acquire(void) {
+    return NULL;
+}
 void batch_flush(struct heap* heap);
 void batch_flush(struct heap* heap) {
     (void)heap;
@@ -80,8 +95,8 @@ bool os_thread_start(void (*run)(void)) {
 }
 
 // Short sleeps end by themselves at once; a long one only by being woken.
-void os_wait(atomic_state* word, uint32_t expected, uint32_t milliseconds) {
-    (void)milliseconds;
+void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
+    (void)microseconds;
     if (++ticks == TICKS_MAX) explore_end_thread();
     if (expected == 0) return;
     keeper_sleeps = true;

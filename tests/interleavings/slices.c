@@ -53,7 +53,7 @@ static void prepare_left(unsigned left, bool warm) {
     run_release(base, 64);
     hold(run_allocate(64).start, 64 - left); // touched, and in the set of the dirty
     if (left > 0) run_release(base + (64 - left) * SLICE_BYTES, left);
-    if (!warm) run_return_clean(run_take_dirty(left));
+    if (!warm) run_return(run_take_dirty(left), RUN_DISCARDED);
     explore_refuse_memory();
 }
 static void prepare_1(void) {
@@ -141,14 +141,14 @@ static void discard(void) {
     if (run.slices == 0) return;
     hold(run.start, run.slices);
     let_go(run.start, run.slices);
-    run_return_clean(run);
+    run_return(run, RUN_DISCARDED);
 }
 static void populate(void) {
     struct free_run run = run_take_cold(4);
     if (run.slices == 0) return;
     hold(run.start, run.slices);
     let_go(run.start, run.slices);
-    run_return_dirty(run);
+    run_return(run, RUN_POPULATED);
 }
 
 #define THREADS_2(a, b) .threads = 2, .called = {#a, #b}, .run = {a, b}, .check = check

@@ -88,6 +88,10 @@ void os_forbid_huge_pages(void* start, size_t bytes) {
     (void)start;
     (void)bytes;
 }
+void os_prefer_huge_pages(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+}
 
 void panic(enum fault fault, const void* about) {
     explore_fail("panic %d about %p", (int)fault, about);
