@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BUILD := build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building, testing and the demo need (apt as root), or print the one line that does
 	@scripts/setup.sh build test check
@@ -33,10 +33,20 @@ format: ## format all C and Rust in place
 	@cargo fmt --all
 	@git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format -i
 
-bench: ## the benchmarks; raw results go to bench/runs/<date>-<machine>/
+bench: ## both benchmarks; RUNS=5, ONLY=workload,...; raw results are kept in bench/runs/<date>-<machine>/
 	@scripts/setup.sh build
 	@scripts/build.sh
-	@scripts/bench.sh
+	@scripts/bench.sh latency throughput
+
+bench-latency: ## the worst single calls of every allocator, event by event, and Keel against its bars
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@scripts/bench.sh latency
+
+bench-throughput: ## what all calls together cost on every allocator, and Keel against its bars
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@scripts/bench.sh throughput
 
 stress: ## the long multi-threaded stress with verified contents
 	@scripts/setup.sh build test
@@ -56,4 +66,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test check format bench stress sanitize install docs clean
+.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize install docs clean

@@ -1,32 +1,48 @@
 #!/usr/bin/env bash
-# The benchmarks. Every raw result goes to bench/runs/<date>-<machine>/, a folder that must not exist yet.
-# bench.sh [workloads|journals|record ...]; workloads by default. RUNS=N sets the repeats.
+# The benchmarks. Raw results go to bench/runs/<date>-<machine>/, and no file there is ever overwritten.
+# bench.sh [latency|throughput|journals|record ...]; throughput by default.
+# RUNS=N repeats; ONLY=WORKLOAD,... of a suite; KEEL_BENCH_PEERS=DIR more allocators, each a library for LD_PRELOAD.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 keel=build/bin/keel
-machine=$(awk -F ': ' '/model name/ { print tolower($2); exit }' /proc/cpuinfo | tr -cs 'a-z0-9' '-' | sed 's/^-//; s/-$//')
-out=bench/runs/$(date +%Y-%m-%d-%H%M)-$machine-$(nproc)cpu
-mkdir -p bench/runs
-mkdir "$out" # fails if it exists: results are never overwritten
+runs=${RUNS:-5}
+export LC_ALL=C
 
-{
-    echo "date: $(date -u +%FT%TZ)"
-    echo "commit: $(git describe --always --dirty)"
-    echo "kernel: $(uname -r)"
-    echo "thp: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-} >"$out/machine.txt"
+# As bench/record-overhead/run.py calls it: two words of the processor's name, its processors, and whether virtual.
+machine() {
+    local words virtual=
+    words=$(awk -F ': ' '/^model name/ { print tolower($2); exit }' /proc/cpuinfo | grep -oE '[a-z0-9]+' \
+        | grep -vxE 'amd|intel|r|tm|cpu|processor|core' | head -2 | paste -sd- || true)
+    if grep -q ' hypervisor' /proc/cpuinfo; then virtual=-vm; fi
+    echo "${words:-unknown}-$(nproc --all)core$virtual"
+}
 
-for part in "${@:-workloads}"; do
+out=bench/runs/$(date +%Y-%m-%d)-$(machine)
+mkdir -p "$out"
+
+suite() { # suite NAME: measures, prints the tables with the bars, keeps both
+    "$keel" bench "${ONLY:-$1}" --runs "$runs" --archive "$out" --bars \
+        --commit "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+}
+
+free_name() { # free_name NAME EXTENSION: the first of NAME, NAME-2, ... that is not taken
+    local name=$1 number=2
+    while [ -e "$out/$name.$2" ]; do name=$1-$number; number=$((number + 1)); done
+    echo "$out/$name"
+}
+
+for part in "${@:-throughput}"; do
     case $part in
-        workloads) $keel bench --runs "${RUNS:-5}" -o "$out/workloads.json" | tee "$out/workloads.txt" ;;
+        latency | throughput) suite "$part" ;;
         journals)
             for journal in samples/*.journal.parquet; do
                 name=$(basename "$journal" .journal.parquet)
-                $keel compare "$journal" --pace max --runs "${RUNS:-5}" -o "build/bench/$name" | tee "$out/$name.txt"
-                cp "build/bench/$name/results.json" "$out/$name.json"
+                kept=$(free_name "$name" json)
+                rm -rf "build/bench/$name"
+                $keel compare "$journal" --pace max --runs "$runs" -o "build/bench/$name" | tee "$kept.txt"
+                cp "build/bench/$name/results.json" "$kept.json"
             done ;;
-        record) bench/record-overhead/run.py --runs "${RUNS:-5}" ;; # keeps its own file under bench/runs
-        *) echo "bench: there is no part $part; known are workloads, journals, record" >&2; exit 2 ;;
+        record) bench/record-overhead/run.py --runs "$runs" ;; # keeps its own file in the same folder
+        *) echo "bench: there is no part $part; known are latency, throughput, journals, record" >&2; exit 2 ;;
     esac
 done
-echo "raw results: $out" >&2

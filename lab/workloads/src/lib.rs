@@ -1,29 +1,63 @@
 //! Synthetic allocation workloads: run by `keel-workload`, one fresh process each, and scheduled from here.
+//!
+//! ```text
+//! Bench::run   every workload on every contestant, interleaved  ->  Sample, Sample, ...   (plain data, archived)
+//! summary      samples  ->  median and range over the rounds
+//! bars         what Keel wants to reach  ->  reached, or missed by how much
+//! ```
 
-use keel_allocators::Allocator;
+pub mod bars;
+mod schedule;
+pub mod summary;
+
+pub use schedule::{Bench, Contestant, list};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 
-/// What to run.
-pub struct Bench {
-    /// The `keel-workload` executable.
-    pub program: PathBuf,
-    /// On which allocators.
-    pub allocators: Vec<Allocator>,
-    /// Which workloads, by name.
-    pub workloads: Vec<String>,
-    /// How often each.
-    pub runs: u32,
+/// The quantiles that results hold, by their names.
+pub const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
+
+/// What a workload is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Suite {
+    /// Single calls: which of them are slow.
+    Latency,
+    /// All calls together: what they cost.
+    Throughput,
 }
 
-/// One workload on one allocator, once.
+/// A workload as `keel-workload --list` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub suite: Suite,
+    /// What it does, in a line.
+    pub about: String,
+}
+
+/// How a run looks at calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pass {
+    /// It times them.
+    Timed,
+    /// It counts their page faults and system calls, which takes longer than the calls.
+    Counted,
+}
+
+/// One workload on one contestant, once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// The allocator's name.
+    /// The contestant's name.
     pub allocator: String,
     /// The workload's name.
     pub workload: String,
-    /// The round, from 0. Within a round every pair of workload and allocator runs once.
+    /// See [`Pass`].
+    pub pass: Pass,
+    /// The round, from 0. Within a round every pair of workload and contestant runs once.
     pub round: u32,
     /// What `keel-workload` printed, or why there is nothing.
     #[serde(flatten)]
@@ -41,73 +75,82 @@ pub enum Outcome {
 }
 
 /// What one run measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Measured {
-    /// `ns a pair`, `ns, worst call` or `bytes`.
-    pub unit: String,
-    /// In that unit; less is better.
-    pub value: f64,
-    /// For worst calls: the worst empty window of the same run, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub noise: Option<f64>,
+    /// Pairs of malloc and free; 0 where single calls are timed.
+    pub pairs: u64,
+    /// Time that the pairs took, ns each. Less is better, as with everything here.
+    pub ns_a_pair: f64,
+    /// Time on processors, of all threads of the process, without the empty windows.
+    pub cpu_seconds: f64,
     /// Peak resident bytes of the process.
     pub peak_rss: u64,
+    /// Resident bytes beyond those from before, where the workload is about memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+    /// Calls of each kind, in a timed run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// Calls of each kind, in a counted run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<Counted>,
 }
 
-impl Measured {
-    /// The value less the machine's own noise; never negative.
-    pub fn excess(&self) -> f64 {
-        (self.value - self.noise.unwrap_or(0.0)).max(0.0)
+/// Calls of one kind, timed. Times are those of the clock, with what reading it costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Which calls.
+    pub event: String,
+    /// Calls that ran through.
+    pub calls: u64,
+    /// Calls during which the thread was switched away; they are left out of all else.
+    pub interrupted: u64,
+    /// How that was told: `rseq`, `rusage` or `nothing`.
+    pub told_by: String,
+    /// Mean.
+    pub mean_ns: f64,
+    /// [`QUANTILES`].
+    pub quantiles_ns: [f64; 5],
+    /// The slowest.
+    pub worst_ns: f64,
+    /// The median of empty pairs of clock readings.
+    pub floor_ns: f64,
+    /// What the worst empty window of the same run took too long.
+    pub noise_ns: f64,
+}
+
+impl Event {
+    /// The slowest call less the machine's own noise; never negative.
+    pub fn worst_excess_ns(&self) -> f64 {
+        (self.worst_ns - self.noise_ns - self.floor_ns).max(0.0)
     }
 }
 
-/// Names of all workloads, as the program lists them.
-///
-/// # Errors
-/// A sentence, if the program cannot be run.
-pub fn list(program: &Path) -> Result<Vec<String>, String> {
-    let output = std::process::Command::new(program)
-        .arg("--list")
-        .output()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("{} --list: {error}", program.display()))
+/// Calls of one kind, counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Which calls.
+    pub event: String,
+    /// How many.
+    pub calls: u64,
+    /// Page faults inside them.
+    pub faults: u64,
+    /// Calls with at least one.
+    pub faulting_calls: u64,
+    /// Calls with at least one system call, where the kernel tells.
+    pub system_calls: Option<u64>,
 }
 
-impl Bench {
-    /// Runs everything, round by round; within a round in an order that `shuffle` decides anew. `progress` is told of
-    /// each sample when it is there. A run that fails is a sample too.
-    pub fn run(
-        &self,
-        mut shuffle: impl FnMut(&mut Vec<(usize, usize)>),
-        mut progress: impl FnMut(&Sample),
-    ) -> Vec<Sample> {
-        let mut samples = Vec::new();
-        for round in 0..self.runs {
-            let all = (0..self.workloads.len()).flat_map(|w| (0..self.allocators.len()).map(move |a| (w, a)));
-            let mut order: Vec<(usize, usize)> = all.collect();
-            shuffle(&mut order);
-            for (workload, allocator) in order {
-                let sample = self.sample(&self.workloads[workload], &self.allocators[allocator], round);
-                progress(&sample);
-                samples.push(sample);
-            }
-        }
-        samples
-    }
-
-    fn sample(&self, workload: &str, allocator: &Allocator, round: u32) -> Sample {
-        let mut command = allocator.command(&self.program);
-        let outcome = match command.arg(allocator.target()).arg(workload).output() {
-            Err(error) => Outcome::Failed(format!("{}: {error}", self.program.display())),
-            Ok(output) if !output.status.success() => {
-                let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                Outcome::Failed(if told.is_empty() { output.status.to_string() } else { told })
-            }
-            Ok(output) => match serde_json::from_slice(&output.stdout) {
-                Ok(measured) => Outcome::Measured(measured),
-                Err(error) => Outcome::Failed(format!("unreadable output: {error}")),
-            },
+impl Counted {
+    /// Adds what another thread counted.
+    pub fn add(&mut self, other: &Counted) {
+        self.calls += other.calls;
+        self.faults += other.faults;
+        self.faulting_calls += other.faulting_calls;
+        self.system_calls = match (self.system_calls, other.system_calls) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
         };
-        Sample { allocator: allocator.name.clone(), workload: workload.to_owned(), round, outcome }
     }
 }

@@ -1,56 +1,116 @@
 //! `keel-workload`: started by `keel bench`, one fresh process for each run; not for people.
 //!
-//! `keel-workload TARGET WORKLOAD` prints one line of JSON; `keel-workload --list` names the workloads.
+//! `keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny]` prints one line of JSON; `--list` tells of the
+//! workloads. `--tiny` makes everything a thousandth, to see that it works.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a program of its own, whose output is its result"
 )]
 
+mod game;
 mod heap;
 mod latency;
+mod process;
 mod random;
 mod single;
 mod threaded;
+mod trap;
+mod watch;
 
 use heap::Heap;
-use serde_json::{Value, json};
+use keel_player::bump::Bump;
+use keel_workloads::{Measured, Suite, Workload};
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
-use std::time::Instant;
+use watch::{Findings, Mode};
 
-/// What a workload yields.
+/// What the workloads need for themselves comes from mappings of its own: the allocator under test sees their calls and
+/// nothing else, also where it is everybody's malloc.
+#[global_allocator]
+static OWN: Bump = Bump::new();
+
+/// What a workload is.
 enum Kind {
-    /// Pairs performed; the time of the whole is divided by it.
-    Throughput(fn(&Heap) -> u64),
-    /// The slowest call.
-    Latency(fn(&Heap) -> latency::Worst),
-    /// Bytes.
-    Memory(fn(&Heap) -> u64),
+    /// Returns the pairs that it performed; the time of the whole is divided by it. One thread, on one processor.
+    Single(fn(&Heap) -> u64),
+    /// The same with threads of its own.
+    Threaded(fn(&Heap) -> u64),
+    /// Watches single calls.
+    Latency(fn(&Heap, &mut Findings)),
+    /// Both: returns pairs, processor seconds, and what single calls took.
+    Program(fn(&Heap, &mut Findings) -> game::Whole),
 }
 
-const WORKLOADS: [(&str, Kind); 14] = [
-    ("lifo-64", Kind::Throughput(single::lifo_64)),
-    ("batch-64", Kind::Throughput(single::batch_64)),
-    ("mixed-516", Kind::Throughput(single::mixed_516)),
-    ("random-free-64k", Kind::Throughput(single::random_free_64k)),
-    ("calloc-2k", Kind::Throughput(single::calloc_2k)),
-    ("large-churn", Kind::Throughput(single::large_churn)),
-    ("producer-consumer", Kind::Throughput(threaded::producer_consumer)),
-    ("larson", Kind::Throughput(threaded::larson)),
-    ("shared-slots", Kind::Throughput(threaded::shared_slots)),
-    ("growing-heap", Kind::Latency(latency::growing_heap)),
-    ("malloc-after-burst", Kind::Latency(latency::malloc_after_burst)),
-    ("malloc-after-remote-frees", Kind::Latency(latency::malloc_after_remote_frees)),
-    ("free-large", Kind::Latency(latency::free_large)),
-    ("resident-after-burst", Kind::Memory(latency::resident_after_burst)),
+const WORKLOADS: [(&str, &str, Kind); 18] = [
+    ("lifo-64", "malloc and free at once, 64 B", Kind::Single(single::lifo_64)),
+    ("batch-64", "1,000 blocks of 64 B, then free them all", Kind::Single(single::batch_64)),
+    ("mixed-516", "2,000 live blocks of 4 to 516 B, replaced at random", Kind::Single(single::mixed_516)),
+    (
+        "random-free-64k",
+        "65,536 blocks of 64 B, freed in random order",
+        Kind::Single(single::random_free_64k),
+    ),
+    ("calloc-2k", "calloc of 16 B to 2 KiB, 256 live", Kind::Single(single::calloc_2k)),
+    ("large-churn", "64 KiB to 4 MiB, 16 live, all pages touched", Kind::Single(single::large_churn)),
+    (
+        "producer-consumer",
+        "one thread allocates, another frees, in batches of 256",
+        Kind::Threaded(threaded::producer_consumer),
+    ),
+    ("larson", "blocks outlive the threads that made them", Kind::Threaded(threaded::larson)),
+    ("shared-slots", "four threads free what the others made", Kind::Threaded(threaded::shared_slots)),
+    (
+        "game-mix",
+        "5.5 M mallocs as Doom 3 makes them, 332 MB live, pages touched inside the clock",
+        Kind::Program(game::game_mix),
+    ),
+    ("first-touch", "malloc in a heap that grows to 64 MiB", Kind::Latency(latency::contract::first_touch)),
+    (
+        "after-burst",
+        "2.5 s after 256 MiB were freed: malloc, and what is still resident",
+        Kind::Latency(latency::contract::after_burst),
+    ),
+    (
+        "after-remote-frees",
+        "malloc after another thread freed 200,000 small blocks",
+        Kind::Latency(latency::contract::after_remote_frees),
+    ),
+    ("free-large", "free of blocks of 64 KiB to 4 MiB", Kind::Latency(latency::contract::free_large)),
+    (
+        "threads",
+        "threads that come, allocate 20,000 blocks and go; others free them",
+        Kind::Latency(latency::threads::come_and_go),
+    ),
+    ("realloc", "arrays that grow by half, and by 4 KiB", Kind::Latency(latency::growth::realloc_growth)),
+    (
+        "handover",
+        "calls on both sides of a queue between two threads",
+        Kind::Latency(latency::threads::handover),
+    ),
+    (
+        "frame-loop",
+        "frames of 16.6 ms with 3,000 calls each, levels loaded and unloaded between",
+        Kind::Latency(latency::frames::frame_loop),
+    ),
 ];
 
+/// A workload that takes longer hangs.
+const LIMIT_SECONDS: libc::c_uint = 240;
+const TINY: f64 = 0.001;
+/// Part of a workload that is run untimed before it.
+const WARM_UP: f64 = 0.1;
+
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let outcome = match arguments.as_slice() {
-        [flag] if flag == "--list" => Ok(json!(WORKLOADS.map(|(name, _)| name))),
-        [target, workload] => run(target, &workload.to_string_lossy()),
-        _ => Err("usage: keel-workload TARGET WORKLOAD | keel-workload --list".to_owned()),
+        [flag] if flag == "--list" => to_json(&list()),
+        [target, workload, options @ ..] => {
+            run(target, &workload.to_string_lossy(), options).and_then(|measured| to_json(&measured))
+        }
+        _ => {
+            Err("usage: keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny] | --list".to_owned())
+        }
     };
     match outcome {
         Ok(value) => {
@@ -64,11 +124,57 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(target: &std::ffi::OsStr, workload: &str) -> Result<Value, String> {
-    let (_, kind) = WORKLOADS
+fn to_json(value: &impl serde::Serialize) -> Result<String, String> {
+    serde_json::to_string(value).map_err(|error| error.to_string())
+}
+
+fn list() -> Vec<Workload> {
+    let suite = |kind: &Kind| match kind {
+        Kind::Latency(_) => Suite::Latency,
+        _ => Suite::Throughput,
+    };
+    WORKLOADS
         .iter()
-        .find(|(name, _)| *name == workload)
+        .map(|(name, about, kind)| Workload {
+            name: (*name).to_owned(),
+            suite: suite(kind),
+            about: (*about).to_owned(),
+        })
+        .collect()
+}
+
+/// See the head of this file.
+struct Options {
+    mode: Mode,
+    scale: f64,
+    warm_bytes: usize,
+}
+
+impl Options {
+    fn parse(arguments: &[OsString]) -> Result<Options, String> {
+        let mut options = Options { mode: Mode::Timed, scale: 1.0, warm_bytes: 0 };
+        for argument in arguments {
+            let text = argument.to_string_lossy();
+            match text.as_ref() {
+                "--count" => options.mode = Mode::Counted,
+                "--tiny" => options.scale = TINY,
+                _ => {
+                    let bytes = text.strip_prefix("--warm=").and_then(|bytes| bytes.parse().ok());
+                    options.warm_bytes = bytes.ok_or_else(|| format!("there is no option `{text}`"))?;
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn run(target: &OsStr, workload: &str, options: &[OsString]) -> Result<Measured, String> {
+    let options = Options::parse(options)?;
+    let (_, _, kind) = WORKLOADS
+        .iter()
+        .find(|(name, ..)| *name == workload)
         .ok_or_else(|| format!("there is no workload `{workload}`"))?;
+    process::end_after(LIMIT_SECONDS);
     let table = keel_player::target::load(target)?;
     if let Some(init) = table.init {
         // SAFETY: once, before any other call.
@@ -77,36 +183,54 @@ fn run(target: &std::ffi::OsStr, workload: &str) -> Result<Value, String> {
             return Err(format!("the allocator's initialisation failed with {code}"));
         }
     }
-    let heap = Heap(table);
-    let mut value = Value::Null;
-    heap.thread(|| value = measure(&heap, kind));
-    Ok(value)
+    if options.warm_bytes > 0 {
+        process::warm(target, options.warm_bytes)?;
+    }
+    let heap = Heap::new(table, options.scale, options.mode);
+    let mut measured = heap.thread(|| measure(&heap, kind));
+    measured.peak_rss = process::usage().peak_rss;
+    Ok(measured)
 }
 
-fn measure(heap: &Heap, kind: &Kind) -> Value {
+fn measure(heap: &Heap, kind: &Kind) -> Measured {
     match kind {
-        Kind::Throughput(workload) => {
-            let begin = Instant::now();
-            let pairs = workload(heap);
-            let nanoseconds = begin.elapsed().as_nanos() as f64;
-            json!({ "unit": "ns a pair", "value": nanoseconds / pairs as f64, "pairs": pairs, "peak_rss": peak_rss() })
+        Kind::Single(workload) => {
+            // Allocators with a thread of their own start it at the first call: before the processor is chosen, which
+            // threads inherit.
+            heap.free(heap.malloc(1));
+            process::stay_on_one_processor();
+            throughput(heap, *workload)
         }
+        Kind::Threaded(workload) => throughput(heap, *workload),
         Kind::Latency(workload) => {
-            let worst = workload(heap);
-            json!({ "unit": "ns, worst call", "value": worst.worst_ns, "noise": worst.noise_ns, "calls": worst.calls,
-                "peak_rss": peak_rss() })
+            let mut findings = Findings::default();
+            workload(heap, &mut findings);
+            told(findings)
         }
-        Kind::Memory(workload) => json!({ "unit": "bytes", "value": workload(heap), "peak_rss": peak_rss() }),
+        Kind::Program(workload) => {
+            heap.free(heap.malloc(1));
+            let mut findings = Findings::default();
+            let whole = workload(heap, &mut findings);
+            let ns_a_pair = whole.seconds * 1e9 / whole.pairs as f64;
+            Measured { pairs: whole.pairs, ns_a_pair, cpu_seconds: whole.cpu_seconds, ..told(findings) }
+        }
     }
 }
 
-/// Peak resident bytes of this process.
-fn peak_rss() -> u64 {
-    // SAFETY: an all-zero rusage is valid, and getrusage fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    usage.ru_maxrss as u64 * 1024
+fn throughput(heap: &Heap, workload: fn(&Heap) -> u64) -> Measured {
+    workload(&heap.at_scale(WARM_UP * heap.scale()));
+    let (begin, before) = (std::time::Instant::now(), process::usage());
+    let pairs = workload(heap);
+    let ns_a_pair = begin.elapsed().as_nanos() as f64 / pairs as f64;
+    let cpu_seconds = process::usage().cpu_seconds - before.cpu_seconds;
+    Measured { pairs, ns_a_pair, cpu_seconds, ..Measured::default() }
+}
+
+fn told(findings: Findings) -> Measured {
+    Measured {
+        events: findings.events,
+        counted: findings.counted,
+        resident: findings.resident,
+        ..Measured::default()
+    }
 }

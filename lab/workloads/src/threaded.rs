@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 
 /// One thread allocates 16 to 512 B, another frees, in batches of 256 as a queue of messages would pass them.
 pub fn producer_consumer(heap: &Heap) -> u64 {
-    const BATCHES: u64 = 8_000;
+    let batches = heap.scaled(16_000);
     const BATCH: usize = 256;
     let (sender, receiver) = sync_channel::<Vec<Block>>(16);
     let (back, spare) = sync_channel::<Vec<Block>>(32);
@@ -24,7 +24,7 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
         scope.spawn(move || {
             heap.thread(|| {
                 let mut random = Random::new(3);
-                for _ in 0..BATCHES {
+                for _ in 0..batches {
                     let mut batch = spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
                     batch.extend((0..BATCH).map(|_| Block(heap.malloc(16 + random.below(497) as usize))));
                     if sender.send(batch).is_err() {
@@ -34,21 +34,21 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
             });
         });
     });
-    BATCHES * BATCH as u64
+    batches * BATCH as u64
 }
 
 /// Larson and Krishnan's server: each thread replaces random blocks of a shared table of 16 to 1,024 B, and threads
 /// come and go, so that most blocks outlive the thread that made them.
 pub fn larson(heap: &Heap) -> u64 {
     const THREADS: u64 = 2;
-    const GENERATIONS: u64 = 20;
+    let generations = heap.scaled(40);
     const STEPS: u64 = 50_000;
     const SLOTS: usize = 1000;
     let tables: Vec<Vec<AtomicPtr<u8>>> = (0..THREADS).map(|_| empty_table(SLOTS)).collect();
     std::thread::scope(|scope| {
         for (id, table) in tables.iter().enumerate() {
             scope.spawn(move || {
-                for generation in 0..GENERATIONS {
+                for generation in 0..generations {
                     let seed = generation * THREADS + id as u64;
                     // A new thread inherits the table of the one before it; nothing else hands it over.
                     std::thread::scope(|inner| {
@@ -59,22 +59,22 @@ pub fn larson(heap: &Heap) -> u64 {
         }
     });
     tables.iter().flatten().for_each(|slot| heap.free(slot.load(Ordering::Relaxed)));
-    THREADS * GENERATIONS * STEPS
+    THREADS * generations * STEPS
 }
 
 /// Every thread frees what the others made: four threads swap random slots of one shared table.
 pub fn shared_slots(heap: &Heap) -> u64 {
     const THREADS: u64 = 4;
-    const STEPS: u64 = 500_000;
+    let steps = heap.scaled(1_000_000);
     let table = empty_table(4096);
     std::thread::scope(|scope| {
         for id in 0..THREADS {
             let table = &table;
-            scope.spawn(move || heap.thread(|| replace_blocks(heap, table, 100 + id, STEPS)));
+            scope.spawn(move || heap.thread(|| replace_blocks(heap, table, 100 + id, steps)));
         }
     });
     table.iter().for_each(|slot| heap.free(slot.load(Ordering::Relaxed)));
-    THREADS * STEPS
+    THREADS * steps
 }
 
 fn empty_table(slots: usize) -> Vec<AtomicPtr<u8>> {

@@ -1,179 +1,213 @@
 //! `keel bench`: synthetic workloads on every allocator, interleaved.
 
+mod archive;
+mod contestants;
+mod tables;
+
 use crate::format;
+use crate::interrupt;
 use crate::layout::Layout;
 use crate::progress;
 use anyhow::{Context as _, Result, bail};
+use archive::Archive;
 use clap::Args;
-use keel_allocators::{Allocator, Places};
-use keel_workloads::{Bench, Measured, Outcome, Sample};
+use keel_workloads::{Bench, Outcome, Sample, Suite, Workload};
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// Run synthetic workloads on several allocators, interleaved, each run in a process of its own.
 ///
-/// The table shows the median over the runs and, behind it, the ratio to the best of the others. Worst calls are given
-/// as the excess over the machine's own noise, which each run measures beside them.
+/// Two suites: `throughput` (what all calls together cost) and `latency` (the slowest single calls, event by event, as
+/// the excess over the machine's own noise, which each run measures beside them). Keel takes part as it is, with its
+/// keeper on (`keel+keeper`) and, in latency, also with memory warmed at the start (`keel+warm`). Ctrl-C ends the bench
+/// and keeps what is done.
 #[derive(Args)]
 pub struct BenchArguments {
-    /// Workloads, separated by commas; `all`; `--list` names them.
+    /// Workloads and suites, separated by commas; `all`; `--list` names them
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries, or `all`.
+    /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm, paths of
+    /// libraries, or `all` (with the libraries in the folder that KEEL_BENCH_PEERS names)
     #[arg(long, default_value = "all", value_delimiter = ',')]
     allocators: Vec<String>,
-    /// Runs of each workload on each allocator.
+    /// One more, under a name: a library's path or an allocator's name, and environment variables for it
+    #[arg(long = "allocator", value_name = "NAME=WHAT[,VARIABLE=VALUE...]")]
+    named: Vec<String>,
+    /// Runs of each workload on each allocator
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Where to keep every single sample, as JSON; an existing file is not overwritten.
+    /// Where to keep every single sample, as JSON; an existing file is not overwritten
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the samples as JSON instead of the table.
+    /// Keep samples and tables as SUITE.json and SUITE.md in this folder, with a number behind if they exist
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
+    /// Run nothing: read samples that were kept. Several files are put together
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    from: Vec<PathBuf>,
+    /// What was built, for the record: `git describe`
+    #[arg(long, default_value = "", hide_default_value = true)]
+    commit: String,
+    /// Show how Keel stands to what it wants to reach, too
+    #[arg(long)]
+    bars: bool,
+    /// Print the samples as JSON instead of the tables
     #[arg(long)]
     json: bool,
-    /// Name the workloads and end.
+    /// Name the workloads and end
     #[arg(long)]
     list: bool,
 }
 
-/// Runs the command.
+/// Runs the command. Exit code 130 if it was stopped.
 pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
-    let layout = Layout::discover()?;
-    let program = layout.private("keel-workload")?;
-    let known = keel_workloads::list(&program).map_err(anyhow::Error::msg)?;
-    if arguments.list {
-        format::output(&known.iter().map(|name| format!("{name}\n")).collect::<String>())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
-        bail!("{} exists; results are never overwritten: choose another name", output.display());
-    }
-    let bench = Bench {
-        workloads: choose(&arguments.workloads, &known)?,
-        allocators: allocators(&arguments, &layout)?,
-        program,
-        runs: arguments.runs,
-    };
-    let samples = run_with_progress(&bench);
-    if let Some(output) = &arguments.output {
-        let text = serde_json::to_string_pretty(&samples)?;
-        std::fs::write(output, text).with_context(|| format!("cannot write {}", output.display()))?;
-    }
-    if arguments.json {
-        format::output(&(serde_json::to_string_pretty(&samples)? + "\n"))?;
-    } else {
-        format::output(&tables(&bench, &samples))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn choose(asked: &[String], known: &[String]) -> Result<Vec<String>> {
-    if asked.iter().any(|name| name == "all") {
-        return Ok(known.to_vec());
-    }
-    for name in asked {
-        if !known.contains(name) {
-            bail!("there is no workload `{name}`; known are: {}", known.join(", "));
+    let archive = if arguments.from.is_empty() {
+        let layout = Layout::discover()?;
+        let program = layout.private("keel-workload")?;
+        let known = keel_workloads::list(&program).map_err(anyhow::Error::msg)?;
+        if arguments.list {
+            format::output(&listing(&known))?;
+            return Ok(ExitCode::SUCCESS);
         }
+        if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
+            bail!("{} exists; results are never overwritten: choose another name", output.display());
+        }
+        let workloads = choose(&arguments.workloads, &known)?;
+        let contestants = contestants::choose(&arguments.allocators, &arguments.named, &layout, &workloads)?;
+        let bench = Bench { program, contestants, workloads, runs: arguments.runs };
+        measure(&bench, &layout, &arguments.commit)?
+    } else {
+        archive::read_all(&arguments.from)?
+    };
+    if archive.samples.is_empty() && archive.stopped {
+        eprintln!("keel: stopped before the first run had ended; nothing is kept");
+        return Ok(ExitCode::from(130));
     }
-    Ok(asked.to_vec())
+    keep(&arguments, &archive)?;
+    show(&arguments, &archive)?;
+    Ok(if archive.stopped { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }
 
-fn allocators(arguments: &BenchArguments, layout: &Layout) -> Result<Vec<Allocator>> {
-    let places = Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") };
-    let mut chosen = places.resolve(&arguments.allocators)?;
-    // The floor of replay hands out memory without keeping it apart; workloads that look after their blocks need more.
-    chosen.retain(|allocator| allocator.name != keel_allocators::FLOOR);
-    if let Some(missing) = chosen.iter().find(|allocator| allocator.unavailable.is_some()) {
-        bail!("{} cannot be used: {}", missing.name, missing.unavailable.as_deref().unwrap_or_default());
+fn listing(known: &[Workload]) -> String {
+    let suite = |workload: &Workload| match workload.suite {
+        Suite::Latency => "latency",
+        Suite::Throughput => "throughput",
+    };
+    known.iter().map(|one| format!("{:<20} {:<12} {}\n", one.name, suite(one), one.about)).collect()
+}
+
+fn choose(asked: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
+    let mut chosen: Vec<Workload> = Vec::new();
+    for name in asked {
+        let fits = |one: &&Workload| match name.as_str() {
+            "all" => true,
+            "latency" => one.suite == Suite::Latency,
+            "throughput" => one.suite == Suite::Throughput,
+            _ => one.name == *name,
+        };
+        let before = chosen.len();
+        let new: Vec<&Workload> = known.iter().filter(fits).filter(|one| !chosen.contains(one)).collect();
+        if new.is_empty() && !known.iter().any(|one| fits(&one)) {
+            let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
+            bail!("there is no workload `{name}`; known are: all, latency, throughput, {}", names.join(", "));
+        }
+        chosen.extend(new.into_iter().cloned());
+        debug_assert!(chosen.len() >= before);
     }
     Ok(chosen)
 }
 
-fn run_with_progress(bench: &Bench) -> Vec<Sample> {
-    let total = bench.workloads.len() * bench.allocators.len() * bench.runs as usize;
+fn measure(bench: &Bench, layout: &Layout, commit: &str) -> Result<Archive> {
+    let mut archive = Archive::begin(bench, &layout.private("keel-player")?, commit);
+    let stop = interrupt::asked_to_stop();
+    let total = bench.turns();
     let bar = progress::bar(total as u64, "runs");
+    let terminal = std::io::stderr().is_terminal();
     let mut shuffler = rand::rngs::SmallRng::from_os_rng();
-    let samples = bench.run(
+    let mut done = 0;
+    archive.samples = bench.run(
         |order| order.shuffle(&mut shuffler),
         |sample| {
+            done += 1;
             bar.set_message(format!("{} on {}", sample.workload, sample.allocator));
             bar.inc(1);
+            if let Some(line) = line_of(sample, done, total, terminal) {
+                bar.suspend(|| eprintln!("{line}"));
+            }
         },
+        stop,
     );
     bar.finish_and_clear();
-    samples
+    archive.stopped = stop.load(Ordering::Relaxed);
+    Ok(archive)
 }
 
-fn tables(bench: &Bench, samples: &[Sample]) -> String {
-    let mut text = String::new();
-    for workload in &bench.workloads {
-        text += &format!("{workload}\n");
-        let rows: Vec<(&str, Result<Spread, String>)> = bench
-            .allocators
-            .iter()
-            .map(|allocator| (allocator.name.as_str(), spread(samples, workload, &allocator.name)))
-            .collect();
-        for (name, row) in &rows {
-            text += &match row {
-                Ok(row) => format!("    {name:<12} {}\n", row.line(best_of_others(&rows, name))),
-                Err(reason) => format!("    {name:<12} failed: {reason}\n"),
-            };
+/// Failures at once; where there is no bar, how far it is, now and then.
+fn line_of(sample: &Sample, done: usize, total: usize, terminal: bool) -> Option<String> {
+    match &sample.outcome {
+        Outcome::Failed(reason) => {
+            Some(format!("keel: {} on {} failed: {reason}", sample.workload, sample.allocator))
         }
-    }
-    text
-}
-
-/// Median and range over the runs.
-struct Spread {
-    unit: String,
-    median: f64,
-    lowest: f64,
-    highest: f64,
-    peak_rss: u64,
-}
-
-impl Spread {
-    fn line(&self, best: Option<f64>) -> String {
-        let scale = if self.unit == "bytes" { 1e6 } else { 1.0 };
-        let unit = if self.unit == "bytes" { "MB" } else { &self.unit };
-        let (median, lowest, highest) = (self.median / scale, self.lowest / scale, self.highest / scale);
-        let ratio = best
-            .filter(|best| *best > 0.0)
-            .map_or(String::new(), |best| format!("{:6.2} x best other", self.median / best));
-        format!(
-            "{median:10.1} {unit:<14} ({lowest:.1} .. {highest:.1}) {ratio}  peak {:.0} MB",
-            self.peak_rss as f64 / 1e6
-        )
-    }
-}
-
-fn best_of_others(rows: &[(&str, Result<Spread, String>)], name: &str) -> Option<f64> {
-    let others = rows.iter().filter(|(other, _)| *other != name);
-    others.filter_map(|(_, row)| Some(row.as_ref().ok()?.median)).min_by(f64::total_cmp)
-}
-
-fn spread(samples: &[Sample], workload: &str, allocator: &str) -> Result<Spread, String> {
-    let mine = samples.iter().filter(|s| s.workload == workload && s.allocator == allocator);
-    let mut measured: Vec<&Measured> = Vec::new();
-    for sample in mine {
-        match &sample.outcome {
-            Outcome::Measured(one) => measured.push(one),
-            Outcome::Failed(reason) => return Err(reason.clone()),
+        Outcome::Measured(_) if !terminal && (done % 50 == 0 || done == total) => {
+            Some(format!("bench: {done} of {total} runs"))
         }
+        Outcome::Measured(_) => None,
     }
-    let mut values: Vec<f64> = measured.iter().map(|one| one.excess()).collect();
-    values.sort_by(f64::total_cmp);
-    let (Some(&lowest), Some(&highest)) = (values.first(), values.last()) else {
-        return Err("no run".to_owned());
+}
+
+fn keep(arguments: &BenchArguments, archive: &Archive) -> Result<()> {
+    if let Some(output) = &arguments.output {
+        archive.write(output)?;
+    }
+    if let Some(folder) = &arguments.archive {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = archive::free_name(folder, archive.suite_name())?;
+        archive.write(&path)?;
+        let text = tables::markdown(archive, true)?;
+        let table = path.with_extension("md");
+        std::fs::write(&table, text).with_context(|| format!("cannot write {}", table.display()))?;
+        eprintln!("bench: every sample is in {}, the tables in {}", path.display(), table.display());
+    }
+    Ok(())
+}
+
+fn show(arguments: &BenchArguments, archive: &Archive) -> Result<()> {
+    let text = if arguments.json {
+        serde_json::to_string_pretty(archive)? + "\n"
+    } else {
+        tables::text(archive, arguments.bars)?
     };
-    Ok(Spread {
-        unit: measured[0].unit.clone(),
-        median: values[values.len() / 2],
-        lowest,
-        highest,
-        peak_rss: measured.iter().map(|one| one.peak_rss).max().unwrap_or(0),
-    })
+    format::output(&text)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    fn workload(name: &str, suite: Suite) -> Workload {
+        Workload { name: name.to_owned(), suite, about: String::new() }
+    }
+
+    #[test]
+    fn suites_and_names_choose_workloads_once() {
+        let known = [
+            workload("lifo-64", Suite::Throughput),
+            workload("free-large", Suite::Latency),
+            workload("threads", Suite::Latency),
+        ];
+        let names = |asked: &[&str]| -> Result<Vec<String>> {
+            let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
+            Ok(choose(&asked, &known)?.into_iter().map(|one| one.name).collect())
+        };
+        assert_eq!(names(&["latency"]).unwrap(), ["free-large", "threads"]);
+        assert_eq!(names(&["threads", "latency"]).unwrap(), ["threads", "free-large"]);
+        assert_eq!(names(&["all"]).unwrap().len(), 3);
+        assert!(names(&["lifo"]).unwrap_err().to_string().contains("no workload `lifo`"));
+    }
 }

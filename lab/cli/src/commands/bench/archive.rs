@@ -1,0 +1,228 @@
+//! What a bench leaves behind: every sample, with what it was measured on.
+
+use anyhow::{Context as _, Result, bail};
+use keel_allocators::Kind;
+use keel_results::Machine;
+use keel_workloads::{Bench, Contestant, Sample, Suite, Workload};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The number of this form of the file.
+const FORMAT: u32 = 1;
+
+/// The file.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Archive {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// When it began, in UTC.
+    pub date: String,
+    /// What was built, as far as it was told.
+    pub commit: String,
+    /// Facts about the machine.
+    pub machine: Machine,
+    /// `/proc/loadavg` before the first run.
+    pub load_before: String,
+    /// Rounds.
+    pub runs: u32,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+    /// What was run.
+    pub workloads: Vec<Workload>,
+    /// On what.
+    pub contestants: Vec<Entrant>,
+    /// Every run.
+    pub samples: Vec<Sample>,
+}
+
+/// A contestant, without where its files lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entrant {
+    /// Its name in the samples.
+    pub name: String,
+    /// What it says of itself, where it does.
+    pub version: String,
+    /// Its environment variables and what it was warmed with.
+    pub settings: Vec<String>,
+}
+
+impl Archive {
+    /// Everything but the samples.
+    pub fn begin(bench: &Bench, player: &Path, commit: &str) -> Archive {
+        let load_before = std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
+        Archive {
+            format: FORMAT,
+            date: keel_measure::rfc3339(std::time::SystemTime::now()),
+            commit: commit.to_owned(),
+            machine: keel_measure::machine(),
+            load_before,
+            runs: bench.runs,
+            stopped: false,
+            workloads: bench.workloads.clone(),
+            contestants: bench.contestants.iter().map(|one| entrant(one, player)).collect(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// The contestants' names.
+    pub fn names(&self) -> Vec<String> {
+        self.contestants.iter().map(|one| one.name.clone()).collect()
+    }
+
+    /// `latency`, `throughput`, or `bench` where there is of both.
+    pub fn suite_name(&self) -> &'static str {
+        let has = |suite| self.workloads.iter().any(|one| one.suite == suite);
+        match (has(Suite::Latency), has(Suite::Throughput)) {
+            (true, false) => "latency",
+            (false, true) => "throughput",
+            _ => "bench",
+        }
+    }
+
+    /// Writes it into a new file.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        use std::io::Write as _;
+        let cannot = || format!("cannot write {}", path.display());
+        let mut file = std::fs::File::create_new(path).with_context(cannot)?;
+        // A sample a line: a thousand of them are a file that can be looked at and compared.
+        let mut text = serde_json::to_string(&Archive { samples: Vec::new(), ..self.facts() })?;
+        let end = text.rfind("[]").context("the archive has no place for samples")?;
+        text.truncate(end);
+        text.push_str("[\n");
+        let lines: Vec<String> = self.samples.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        text.push_str(&lines.join(",\n"));
+        text.push_str("\n]}\n");
+        file.write_all(text.as_bytes()).with_context(cannot)
+    }
+
+    fn facts(&self) -> Archive {
+        Archive {
+            format: self.format,
+            date: self.date.clone(),
+            commit: self.commit.clone(),
+            machine: self.machine.clone(),
+            load_before: self.load_before.clone(),
+            runs: self.runs,
+            stopped: self.stopped,
+            workloads: self.workloads.clone(),
+            contestants: self.contestants.clone(),
+            samples: Vec::new(),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Archive> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let archive: Archive = serde_json::from_str(&text)
+            .with_context(|| format!("{} holds no samples of `keel bench`", path.display()))?;
+        if archive.format != FORMAT {
+            bail!(
+                "{} has form {}, and this keel reads form {FORMAT}: read it with the keel that wrote it",
+                path.display(),
+                archive.format
+            );
+        }
+        Ok(archive)
+    }
+}
+
+fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
+    // A preloaded library stands behind the C library's name: nothing asks it for its own.
+    let version = match contestant.allocator.kind {
+        Kind::Preload => String::new(),
+        _ => contestant.allocator.describe(player).unwrap_or_default(),
+    };
+    let mut settings: Vec<String> =
+        contestant.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if contestant.warm_bytes > 0 {
+        settings.push(format!("kl_warm({})", contestant.warm_bytes));
+    }
+    Entrant { name: contestant.name.clone(), version, settings }
+}
+
+/// Several files as one: a bench that was run in pieces. A workload may be in one of them only, since numbers are only
+/// comparable within one interleaved run.
+pub fn read_all(paths: &[PathBuf]) -> Result<Archive> {
+    let (first, rest) = paths.split_first().context("no file is given")?;
+    let mut archive = Archive::read(first)?;
+    for path in rest {
+        let other = Archive::read(path)?;
+        if let Some(twice) = other.workloads.iter().find(|one| archive.workloads.contains(one)) {
+            bail!(
+                "{} has the workload `{}` again; numbers of different runs are not mixed: show them apart",
+                path.display(),
+                twice.name
+            );
+        }
+        let new = other.contestants.into_iter().filter(|one| !archive.contestants.contains(one));
+        let new: Vec<Entrant> = new.collect();
+        archive.contestants.extend(new);
+        archive.workloads.extend(other.workloads);
+        archive.samples.extend(other.samples);
+        archive.stopped |= other.stopped;
+        archive.runs = archive.runs.min(other.runs);
+    }
+    Ok(archive)
+}
+
+/// `NAME.json`, `NAME-2.json`, ...: the first that is free, together with its table.
+pub fn free_name(folder: &Path, name: &str) -> Result<PathBuf> {
+    let names = (1..10_000).map(|number| match number {
+        1 => folder.join(format!("{name}.json")),
+        _ => folder.join(format!("{name}-{number}.json")),
+    });
+    let mut free = names.filter(|path| !path.exists() && !path.with_extension("md").exists());
+    free.next().with_context(|| format!("{} is full of results", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use keel_workloads::{Measured, Outcome, Pass};
+
+    fn archive(workload: &str) -> Archive {
+        let sample = |round| Sample {
+            allocator: "keel".to_owned(),
+            workload: workload.to_owned(),
+            pass: Pass::Timed,
+            round,
+            outcome: Outcome::Measured(Measured { pairs: 5, ns_a_pair: 2.5, ..Measured::default() }),
+        };
+        Archive {
+            format: FORMAT,
+            date: "2026-11-22T00:00:00Z".to_owned(),
+            commit: String::new(),
+            machine: Machine::default(),
+            load_before: String::new(),
+            runs: 2,
+            stopped: false,
+            workloads: vec![Workload {
+                name: workload.to_owned(),
+                suite: Suite::Throughput,
+                about: String::new(),
+            }],
+            contestants: vec![Entrant {
+                name: "keel".to_owned(),
+                version: "0.1.0".to_owned(),
+                settings: Vec::new(),
+            }],
+            samples: vec![sample(0), sample(1)],
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_and_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = free_name(folder.path(), "throughput").unwrap();
+        archive("a").write(&path).unwrap();
+        assert!(archive("b").write(&path).is_err());
+        let second = free_name(folder.path(), "throughput").unwrap();
+        assert_eq!(second.file_name().unwrap(), "throughput-2.json");
+        archive("b").write(&second).unwrap();
+        let both = read_all(&[path.clone(), second]).unwrap();
+        assert_eq!((both.samples.len(), both.workloads.len(), both.contestants.len()), (4, 2, 1));
+        let twice = read_all(&[path.clone(), path]).unwrap_err();
+        assert!(twice.to_string().contains("again"), "{twice}");
+    }
+}

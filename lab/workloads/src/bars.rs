@@ -1,0 +1,181 @@
+//! What Keel wants to reach, and whether it does.
+//!
+//! The bars are data (`bars.json`): a workload, an event where it has several, a metric, a limit, and where the bar
+//! comes from. A bar with `relative_to` is a ratio to the best of those contestants in the same run (of all that are
+//! not Keel, where the list is empty).
+
+use crate::Sample;
+use crate::summary::{self, Metric};
+use serde::{Deserialize, Serialize};
+
+/// A bar.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bar {
+    /// Workload.
+    pub workload: String,
+    /// Event, where the metric is of one.
+    #[serde(default)]
+    pub event: Option<String>,
+    /// A name that [`Metric::by_name`] knows.
+    pub metric: String,
+    /// In the metric's unit, or a ratio.
+    pub at_most: f64,
+    /// See above.
+    #[serde(default)]
+    pub relative_to: Option<Vec<String>>,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// How a contestant stands to a bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The bar.
+    pub bar: Bar,
+    /// What was measured, in the metric's unit; median over the rounds.
+    pub value: f64,
+    /// What the bar allows, in the same unit.
+    pub allowed: f64,
+    /// For relative bars: whom it is measured by.
+    pub rival: Option<String>,
+}
+
+impl Standing {
+    /// Whether it is reached.
+    pub fn reached(&self) -> bool {
+        self.value <= self.allowed
+    }
+
+    /// In words: `reached` or `missed by 12.3 us (3.5 x)`.
+    pub fn verdict(&self) -> String {
+        if self.reached() {
+            return "reached".to_owned();
+        }
+        let unit = Metric::by_name(&self.bar.metric).map_or("", Metric::unit);
+        let times =
+            if self.allowed > 0.0 { format!(" ({:.2} x)", self.value / self.allowed) } else { String::new() };
+        format!("missed by {} {unit}{times}", three_digits(self.value - self.allowed))
+    }
+}
+
+/// With about three digits.
+pub fn three_digits(value: f64) -> String {
+    match value.abs() {
+        above if above >= 99.95 => format!("{value:.0}"),
+        above if above >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    bars: Vec<Bar>,
+}
+
+/// All bars.
+///
+/// # Errors
+/// A sentence, if the data is malformed.
+pub fn all() -> Result<Vec<Bar>, String> {
+    let file: File = serde_json::from_str(include_str!("../bars.json"))
+        .map_err(|error| format!("the bars of the bench are malformed: {error}"))?;
+    Ok(file.bars)
+}
+
+/// How `contestant` stands to the bars for which the samples have the numbers.
+pub fn standings(bars: &[Bar], samples: &[Sample], allocators: &[String], contestant: &str) -> Vec<Standing> {
+    bars.iter().filter_map(|bar| standing(bar, samples, allocators, contestant)).collect()
+}
+
+fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &str) -> Option<Standing> {
+    let metric = Metric::by_name(&bar.metric)?;
+    let event = bar.event.as_deref();
+    let value = summary::over(samples, &bar.workload, event, contestant, metric)?.median;
+    let (allowed, rival) = match &bar.relative_to {
+        None => (bar.at_most, None),
+        Some(names) => {
+            let named = |name: &&String| names.is_empty() || names.iter().any(|one| is_version_of(name, one));
+            let rivals: Vec<String> = allocators.iter().filter(named).cloned().collect();
+            let (rival, best) = summary::best_peer(samples, &bar.workload, event, metric, &rivals)?;
+            (bar.at_most * best, Some(rival.to_owned()))
+        }
+    };
+    Some(Standing { bar: bar.clone(), value, allowed, rival })
+}
+
+/// `mimalloc3.so` and `mimalloc3-2` are libraries called `mimalloc3`.
+fn is_version_of(contestant: &str, name: &str) -> bool {
+    let rest = contestant.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use crate::{Event, Measured, Outcome, Pass};
+
+    fn sample(allocator: &str, ns_a_pair: f64, worst_ns: f64) -> Sample {
+        let event = Event { event: "malloc".to_owned(), worst_ns, ..Event::default() };
+        let measured = Measured { pairs: 1, ns_a_pair, events: vec![event], ..Measured::default() };
+        Sample {
+            allocator: allocator.to_owned(),
+            workload: "w".to_owned(),
+            pass: Pass::Timed,
+            round: 0,
+            outcome: Outcome::Measured(measured),
+        }
+    }
+
+    fn bar(metric: &str, at_most: f64, relative_to: Option<&[&str]>) -> Bar {
+        Bar {
+            workload: "w".to_owned(),
+            event: Some("malloc".to_owned()),
+            metric: metric.to_owned(),
+            at_most,
+            relative_to: relative_to.map(|names| names.iter().map(|&name| name.to_owned()).collect()),
+            source: String::new(),
+        }
+    }
+
+    #[test]
+    fn every_bar_asks_for_a_metric_that_there_is() {
+        let bars = all().unwrap();
+        assert!(bars.len() > 20);
+        for bar in &bars {
+            assert!(Metric::by_name(&bar.metric).is_some(), "{bar:?}");
+        }
+    }
+
+    #[test]
+    fn bars_are_reached_or_missed_by_so_much() {
+        let samples =
+            [sample("keel", 6.0, 3000.0), sample("mimalloc3.so", 5.0, 0.0), sample("jemalloc", 4.0, 0.0)];
+        let names: Vec<String> = samples.iter().map(|one| one.allocator.clone()).collect();
+        let bars = [
+            bar("worst-excess-us", 5.0, None),
+            bar("worst-excess-us", 2.0, None),
+            bar("ns-a-pair", 1.0, Some(&["mimalloc3"])),
+            bar("ns-a-pair", 1.0, Some(&[])),
+            bar("ns-a-pair", 1.0, Some(&["tcmalloc"])),
+        ];
+        let found = standings(&bars, &samples, &names, "keel");
+        let verdicts: Vec<String> = found.iter().map(Standing::verdict).collect();
+        let expected = [
+            "reached",
+            "missed by 1.00 us (1.50 x)",
+            "missed by 1.00 ns (1.20 x)",
+            "missed by 2.00 ns (1.50 x)",
+        ];
+        assert_eq!(verdicts, expected);
+        assert_eq!(found[2].rival.as_deref(), Some("mimalloc3.so"));
+        assert_eq!(found[3].rival.as_deref(), Some("jemalloc"));
+    }
+
+    #[test]
+    fn mimalloc2_is_no_version_of_mimalloc() {
+        assert!(is_version_of("mimalloc", "mimalloc") && is_version_of("mimalloc3.so", "mimalloc3"));
+        assert!(!is_version_of("mimalloc2", "mimalloc"));
+    }
+}

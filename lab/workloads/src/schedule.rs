@@ -1,0 +1,119 @@
+//! What is run how often, in which order.
+
+use crate::{Outcome, Pass, Sample, Suite, Workload};
+use keel_allocators::Allocator;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An allocator with its settings: the same one may take part more than once.
+#[derive(Clone, Debug)]
+pub struct Contestant {
+    /// Name in tables.
+    pub name: String,
+    /// The allocator.
+    pub allocator: Allocator,
+    /// Environment variables of its processes.
+    pub environment: Vec<(String, String)>,
+    /// Bytes to ask `kl_warm` for at the start; 0 for none. Of libkeel only.
+    pub warm_bytes: u64,
+}
+
+/// What to run.
+pub struct Bench {
+    /// The `keel-workload` executable.
+    pub program: PathBuf,
+    /// On which allocators.
+    pub contestants: Vec<Contestant>,
+    /// Which workloads.
+    pub workloads: Vec<Workload>,
+    /// How often each.
+    pub runs: u32,
+}
+
+/// A run that is to be made: indices of workload and contestant.
+pub type Turn = (Pass, usize, usize);
+
+/// All workloads, as the program lists them.
+///
+/// # Errors
+/// A sentence, if the program cannot be run.
+pub fn list(program: &Path) -> Result<Vec<Workload>, String> {
+    let output = std::process::Command::new(program)
+        .arg("--list")
+        .output()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{} --list: {error}", program.display()))
+}
+
+impl Bench {
+    /// Runs in all rounds together.
+    pub fn turns(&self) -> usize {
+        (0..self.runs).map(|round| self.round(round).len()).sum()
+    }
+
+    /// Runs everything, round by round; within a round in an order that `shuffle` decides anew. `progress` is told of
+    /// each sample when it is there. A run that fails is a sample too. Ends early when `stop` is set; the run that it
+    /// meets is no sample, since it may have been stopped as well.
+    pub fn run(
+        &self,
+        mut shuffle: impl FnMut(&mut Vec<Turn>),
+        mut progress: impl FnMut(&Sample),
+        stop: &AtomicBool,
+    ) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for round in 0..self.runs {
+            let mut order = self.round(round);
+            shuffle(&mut order);
+            for turn in order {
+                let sample = self.sample(turn, round);
+                if stop.load(Ordering::Relaxed) {
+                    return samples;
+                }
+                progress(&sample);
+                samples.push(sample);
+            }
+        }
+        samples
+    }
+
+    /// Counts hardly change from run to run: the first round has them too, and it is enough.
+    fn round(&self, round: u32) -> Vec<Turn> {
+        let mut order = Vec::new();
+        for (workload, about) in self.workloads.iter().enumerate() {
+            for contestant in 0..self.contestants.len() {
+                order.push((Pass::Timed, workload, contestant));
+                if round == 0 && about.suite == Suite::Latency {
+                    order.push((Pass::Counted, workload, contestant));
+                }
+            }
+        }
+        order
+    }
+
+    fn sample(&self, (pass, workload, contestant): Turn, round: u32) -> Sample {
+        let (workload, contestant) = (&self.workloads[workload].name, &self.contestants[contestant]);
+        let mut command = contestant.allocator.command(&self.program);
+        command.envs(contestant.environment.iter().map(|(name, value)| (name, value)));
+        let mut arguments: Vec<OsString> = vec![contestant.allocator.target(), workload.into()];
+        if pass == Pass::Counted {
+            arguments.push("--count".into());
+        }
+        if contestant.warm_bytes > 0 {
+            arguments.push(format!("--warm={}", contestant.warm_bytes).into());
+        }
+        let outcome = match command.args(arguments).stdin(Stdio::null()).output() {
+            Err(error) => Outcome::Failed(format!("{}: {error}", self.program.display())),
+            Ok(output) if !output.status.success() => {
+                let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Outcome::Failed(if told.is_empty() { output.status.to_string() } else { told })
+            }
+            Ok(output) => match serde_json::from_slice(&output.stdout) {
+                Ok(measured) => Outcome::Measured(measured),
+                Err(error) => Outcome::Failed(format!("unreadable output: {error}")),
+            },
+        };
+        Sample { allocator: contestant.name.clone(), workload: workload.clone(), pass, round, outcome }
+    }
+}

@@ -1,0 +1,386 @@
+//! The instrument around single calls.
+//!
+//! ```text
+//! timed    arm flag · clock · CALL · clock · look     then empty windows, together as long as the calls before them
+//! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes far longer than the call
+//! ```
+//!
+//! A call during which the thread was switched away is left out and counted: that is the kernel's doing. A hypervisor
+//! that takes the processor away is not visible to the thread. So empty windows of 1 us are timed on the same thread at
+//! the same time, as many as the calls' time adds up to; what the worst of them took too long is the machine's own
+//! noise, and an allocator is judged by the excess over it.
+
+use crate::trap::Trap;
+use hdrhistogram::Histogram;
+use keel_player::clock::{self, Clock, Counter, Monotonic};
+use keel_player::interruption::{self, Flag, Seen};
+use keel_player::own;
+use keel_workloads::{Counted, Event};
+use std::sync::OnceLock;
+
+/// What watches do with calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Time them.
+    Timed,
+    /// Count their page faults and system calls.
+    Counted,
+}
+
+/// Facts of this machine that all watches share.
+struct Machine {
+    counter: bool,
+    flag: bool,
+    ticks_per_ns: f64,
+}
+
+fn machine() -> &'static Machine {
+    static MACHINE: OnceLock<Machine> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        let counter = clock::trustworthy();
+        let ticks_per_ns = if counter { clock::ticks_per_ns::<Counter>() } else { 1.0 };
+        Machine { counter, flag: interruption::self_test(), ticks_per_ns }
+    })
+}
+
+/// Ticks of the clock now.
+pub fn now() -> u64 {
+    if machine().counter { Counter::begin() } else { Monotonic::begin() }
+}
+
+/// How it is found out that the thread was switched away.
+enum Guard {
+    Flag(Flag),
+    /// The kernel's counts of switches, read before and after: slower, but outside of the window.
+    Usage,
+}
+
+/// Calls of one kind by one thread.
+pub struct Watch {
+    tally: Tally,
+    counter: bool,
+    guard: Guard,
+    /// Ticks of calls for which no empty windows have been timed yet.
+    debt: u64,
+    /// Ticks of an empty window.
+    window: u64,
+    /// Whether empty windows follow the calls at once, or are left to `settle`.
+    at_once: bool,
+    trap: Option<Trap>,
+}
+
+impl Watch {
+    /// For calls by the calling thread.
+    pub fn new(event: &'static str, mode: Mode) -> Watch {
+        let machine = machine();
+        let guard = if machine.flag { Guard::Flag(Flag::of_this_thread(true)) } else { Guard::Usage };
+        let mut watch = Watch {
+            tally: Tally::new(event, mode),
+            counter: machine.counter,
+            guard,
+            debt: 0,
+            window: (1000.0 * machine.ticks_per_ns) as u64,
+            at_once: true,
+            trap: (mode == Mode::Counted).then(Trap::of_this_thread),
+        };
+        watch.find_floor();
+        watch
+    }
+
+    /// Leaves the empty windows to calls of [`Watch::settle`], so that their time can be told apart.
+    pub fn settled_later(mut self) -> Watch {
+        self.at_once = false;
+        self
+    }
+
+    /// The median of empty pairs of clock readings.
+    fn find_floor(&mut self) {
+        let mut pairs = [0; 501];
+        for pair in &mut pairs {
+            *pair = self.window(|| ()).1;
+        }
+        pairs.sort_unstable();
+        self.tally.floor = pairs[pairs.len() / 2];
+    }
+
+    /// Makes a call and notes what there is to note.
+    #[inline(always)]
+    pub fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        if self.trap.is_some() {
+            return self.count(call);
+        }
+        let (result, ticks, whole) = self.window(call);
+        self.note(ticks, whole);
+        result
+    }
+
+    #[inline(always)]
+    fn window<T>(&mut self, call: impl FnOnce() -> T) -> (T, u64, bool) {
+        match self.guard {
+            Guard::Flag(flag) => {
+                flag.arm();
+                let (result, ticks) = self.clocked(call);
+                let seen = flag.look();
+                if seen == Seen::Unknown {
+                    // The allocator uses rseq for itself.
+                    self.guard = Guard::Usage;
+                }
+                (result, ticks, seen != Seen::Interrupted)
+            }
+            Guard::Usage => {
+                let before = switches();
+                let (result, ticks) = self.clocked(call);
+                (result, ticks, switches() == before)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn clocked<T>(&self, call: impl FnOnce() -> T) -> (T, u64) {
+        if self.counter {
+            let begin = Counter::begin();
+            let result = call();
+            (result, Counter::end().saturating_sub(begin))
+        } else {
+            let begin = Monotonic::begin();
+            let result = call();
+            (result, Monotonic::end().saturating_sub(begin))
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, ticks: u64, whole: bool) {
+        if !whole {
+            self.tally.interrupted += 1;
+            return;
+        }
+        self.tally.enter(ticks);
+        self.debt += ticks;
+        if self.at_once && self.debt >= self.window {
+            self.settle();
+        }
+    }
+
+    /// Times the empty windows that are due.
+    #[inline(never)]
+    pub fn settle(&mut self) {
+        let length = self.window;
+        while self.debt >= length {
+            self.debt -= length;
+            let counter = self.counter;
+            let ((), ticks, whole) = self.window(|| spin(counter, length));
+            if whole {
+                self.tally.enter_noise(ticks.saturating_sub(length));
+            }
+        }
+    }
+
+    fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let before = own::thread_usage();
+        let (system_call, result) = match &self.trap {
+            Some(trap) => trap.watch(call),
+            None => (None, call()),
+        };
+        let after = own::thread_usage();
+        let faults = after.minor_faults + after.major_faults - before.minor_faults - before.major_faults;
+        let counted = &mut self.tally.counted;
+        counted.calls += 1;
+        counted.faults += faults;
+        counted.faulting_calls += u64::from(faults > 0);
+        if let Some(made) = system_call {
+            *counted.system_calls.get_or_insert(0) += u64::from(made);
+        }
+        result
+    }
+
+    /// Ends the watch, on its thread, and leaves that as it was.
+    pub fn leave(mut self) -> Tally {
+        match self.guard {
+            Guard::Flag(flag) => flag.disarm(),
+            Guard::Usage => self.tally.told_by = "rusage",
+        }
+        self.tally
+    }
+
+    /// The same, with nothing to merge.
+    pub fn finish(self, findings: &mut Findings) {
+        self.leave().finish(findings);
+    }
+}
+
+/// What was seen of one kind of call, by one thread or several.
+pub struct Tally {
+    event: &'static str,
+    mode: Mode,
+    told_by: &'static str,
+    calls: Histogram<u64>,
+    sum: u64,
+    worst: u64,
+    interrupted: u64,
+    noise: u64,
+    floor: u64,
+    counted: Counted,
+}
+
+impl Tally {
+    /// Nothing yet. For times that are taken elsewhere; else see [`Watch`].
+    pub fn new(event: &'static str, mode: Mode) -> Tally {
+        Tally {
+            event,
+            mode,
+            told_by: "rseq",
+            calls: Histogram::new_with_bounds(1, 1 << 42, 3).unwrap_or_else(|_| std::process::abort()),
+            sum: 0,
+            worst: 0,
+            interrupted: 0,
+            noise: 0,
+            floor: 0,
+            counted: Counted { event: event.to_owned(), ..Counted::default() },
+        }
+    }
+
+    /// As [`Tally::new`], for times within which a switch cannot be told or is a part of the matter.
+    pub fn untold(event: &'static str, mode: Mode) -> Tally {
+        Tally { told_by: "nothing", ..Tally::new(event, mode) }
+    }
+
+    /// Notes a call, in ticks.
+    #[inline]
+    pub fn enter(&mut self, ticks: u64) {
+        self.calls.saturating_record(ticks);
+        self.sum += ticks;
+        self.worst = self.worst.max(ticks);
+    }
+
+    /// Notes what the machine alone took, in ticks.
+    pub fn enter_noise(&mut self, ticks: u64) {
+        self.noise = self.noise.max(ticks);
+    }
+
+    /// Adds what another thread saw of the same kind of call.
+    pub fn merge(&mut self, other: &Tally) {
+        // Both have the same bounds.
+        let _ = self.calls.add(&other.calls);
+        self.sum += other.sum;
+        self.worst = self.worst.max(other.worst);
+        self.interrupted += other.interrupted;
+        self.noise = self.noise.max(other.noise);
+        self.floor = self.floor.max(other.floor);
+        self.told_by = other.told_by;
+        self.counted.add(&other.counted);
+    }
+
+    /// Adds it to the results. Nothing if nothing was counted: some times have no calls of their own.
+    pub fn finish(self, findings: &mut Findings) {
+        if self.mode == Mode::Counted {
+            if self.counted.calls > 0 {
+                findings.counted.push(self.counted);
+            }
+            return;
+        }
+        let ns = |ticks: u64| ticks as f64 / machine().ticks_per_ns;
+        let calls = self.calls.len();
+        findings.events.push(Event {
+            event: self.event.to_owned(),
+            calls,
+            interrupted: self.interrupted,
+            told_by: self.told_by.to_owned(),
+            mean_ns: ns(self.sum) / calls.max(1) as f64,
+            quantiles_ns: keel_workloads::QUANTILES.map(|(_, quantile)| {
+                // The bucket's upper end may lie above the longest call.
+                ns(self.calls.value_at_quantile(quantile).min(self.worst))
+            }),
+            worst_ns: ns(self.worst),
+            floor_ns: ns(self.floor),
+            noise_ns: ns(self.noise),
+        });
+    }
+}
+
+/// What the watches of a workload found.
+#[derive(Default)]
+pub struct Findings {
+    /// Of timed runs.
+    pub events: Vec<Event>,
+    /// Of counted runs.
+    pub counted: Vec<Counted>,
+    /// Bytes, where the workload is about memory.
+    pub resident: Option<u64>,
+}
+
+fn switches() -> u64 {
+    let usage = own::thread_usage();
+    usage.voluntary_switches + usage.involuntary_switches
+}
+
+fn spin(counter: bool, length: u64) {
+    let now = || if counter { Counter::now() } else { Monotonic::now() };
+    let begin = now();
+    while now().wrapping_sub(begin) < length {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(watch: Watch) -> Findings {
+        let mut findings = Findings::default();
+        watch.finish(&mut findings);
+        findings
+    }
+
+    #[test]
+    fn faults_and_system_calls_are_counted_by_call() {
+        let Some(fresh) = own::anonymous(64 << 12, 0) else { return };
+        let mut watch = Watch::new("call", Mode::Counted);
+        for page in 0..64 {
+            // SAFETY: inside the mapping.
+            watch.time(|| unsafe { fresh.as_ptr().add(page << 12).write_volatile(1) });
+        }
+        for _ in 0..36 {
+            watch.time(|| std::hint::black_box(0));
+        }
+        for _ in 0..7 {
+            // SAFETY: asks for a number.
+            watch.time(|| unsafe { libc::getppid() });
+        }
+        let counted = &events(watch).counted[0];
+        assert_eq!((counted.calls, counted.faults, counted.faulting_calls), (107, 64, 64));
+        assert!(counted.system_calls.is_none_or(|calls| calls == 7), "{counted:?}");
+    }
+
+    #[test]
+    fn a_call_that_sleeps_is_left_out_and_a_slow_one_is_not() {
+        let mut watch = Watch::new("call", Mode::Timed);
+        for _ in 0..5 {
+            watch.time(|| own::sleep_ns(1_000_000));
+        }
+        for _ in 0..200 {
+            watch.time(|| std::hint::black_box(0));
+        }
+        let slow = machine().ticks_per_ns * 50_000.0;
+        let counter = machine().counter;
+        (0..20).for_each(|_| watch.time(|| spin(counter, slow as u64)));
+        let event = &events(watch).events[0];
+        assert!(event.interrupted >= 5, "{event:?}");
+        assert!(event.calls >= 200 && event.calls + event.interrupted == 225, "{event:?}");
+        assert!(event.worst_ns >= 50_000.0, "{event:?}");
+        assert!(event.quantiles_ns.is_sorted() && event.quantiles_ns[0] < 50_000.0, "{event:?}");
+    }
+
+    #[test]
+    fn two_threads_make_one_event() {
+        let (mut one, mut other) = (Tally::new("call", Mode::Timed), Tally::new("call", Mode::Timed));
+        one.enter(10);
+        other.enter(30);
+        other.enter_noise(7);
+        one.merge(&other);
+        let mut findings = Findings::default();
+        one.finish(&mut findings);
+        let event = &findings.events[0];
+        assert_eq!(event.calls, 2);
+        assert!((event.worst_ns - 30.0 / machine().ticks_per_ns).abs() < 1e-6);
+        assert!((event.mean_ns - 20.0 / machine().ticks_per_ns).abs() < 1e-6);
+        assert!(event.noise_ns > 0.0);
+    }
+}

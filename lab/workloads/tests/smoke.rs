@@ -1,0 +1,106 @@
+//! Every workload runs to its end with tiny counts and tells what a bench needs to know.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use keel_workloads::{Measured, Suite, Workload, bars, list};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_keel-workload"))
+}
+
+fn start(arguments: &[&str]) -> Output {
+    Command::new(program()).args(arguments).output().unwrap()
+}
+
+fn tiny(target: &str, workload: &str, more: &[&str]) -> Measured {
+    let output = start(&[&[target, workload, "--tiny"], more].concat());
+    assert!(output.status.success(), "{workload}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn look_at(workload: &Workload, target: &str) {
+    let name = &workload.name;
+    let measured = tiny(target, name, &[]);
+    assert!(measured.peak_rss > 0, "{name}");
+    if workload.suite == Suite::Throughput {
+        assert!(measured.pairs > 0 && measured.ns_a_pair > 0.0, "{name}: {measured:?}");
+    } else {
+        assert!(!measured.events.is_empty(), "{name}");
+    }
+    for event in &measured.events {
+        assert!(event.calls > 0, "{name}: {event:?}");
+        assert!(event.quantiles_ns.is_sorted(), "{name}: {event:?}");
+        assert!(
+            event.worst_ns >= event.quantiles_ns[4] && event.mean_ns <= event.worst_ns,
+            "{name}: {event:?}"
+        );
+    }
+    if workload.suite == Suite::Latency {
+        let counted = tiny(target, name, &["--count"]);
+        assert!(counted.events.is_empty(), "{name}: a counted run has no times");
+        assert!(!counted.counted.is_empty() && counted.counted.iter().all(|one| one.calls > 0), "{name}");
+    }
+}
+
+#[test]
+fn every_workload_runs_on_the_c_library() {
+    let workloads = list(program()).unwrap();
+    assert!(workloads.len() >= 18);
+    workloads.iter().for_each(|workload| look_at(workload, "system"));
+}
+
+#[test]
+fn every_workload_runs_on_keel() {
+    let Some(prefix) = std::env::var_os("KEEL_PREFIX") else { return };
+    let target = format!("keel:{}/lib/libkeel.so", prefix.to_string_lossy());
+    let workloads = list(program()).unwrap();
+    workloads.iter().for_each(|workload| look_at(workload, &target));
+    tiny(&target, "first-touch", &["--warm=1048576"]);
+}
+
+#[test]
+fn every_bar_is_about_a_workload_and_an_event_that_there_are() {
+    let known = list(program()).unwrap();
+    let mut events: Vec<(String, Vec<String>)> = Vec::new();
+    for bar in bars::all().unwrap() {
+        assert!(known.iter().any(|one| one.name == bar.workload), "{bar:?}");
+        let Some(event) = &bar.event else { continue };
+        if !events.iter().any(|(name, _)| *name == bar.workload) {
+            let told = tiny("system", &bar.workload, &[]).events;
+            events.push((bar.workload.clone(), told.into_iter().map(|one| one.event).collect()));
+        }
+        assert!(events.iter().any(|(name, told)| *name == bar.workload && told.contains(event)), "{bar:?}");
+    }
+}
+
+#[test]
+fn the_c_library_gives_large_blocks_back_in_free_and_small_blocks_cost_no_system_call() {
+    let told = |workload, event: &str| {
+        let counted = tiny("system", workload, &["--count"]).counted;
+        counted.into_iter().find(|one| one.event == event).unwrap()
+    };
+    let large = told("free-large", "free");
+    let small = told("threads", "first mallocs of a thread");
+    if let (Some(of_large), Some(of_small)) = (large.system_calls, small.system_calls) {
+        assert!(of_large >= 1, "{large:?}");
+        assert!(of_small * 10 < small.calls, "{small:?}");
+    }
+    // New memory is there when it is first touched, not before: the allocator's own headers touch it.
+    assert!(small.faulting_calls >= 1 && small.faulting_calls < small.calls, "{small:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    for (arguments, answer) in [
+        (&["system", "nothing"][..], "there is no workload `nothing`"),
+        (&["system", "lifo-64", "--fast"][..], "there is no option `--fast`"),
+        (&["system", "lifo-64", "--warm=1"][..], "only a libkeel can be warmed"),
+        (&[][..], "usage:"),
+    ] {
+        let output = start(arguments);
+        assert_eq!(output.status.code(), Some(3));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(answer), "{said}");
+    }
+}
