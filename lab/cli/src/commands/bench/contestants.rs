@@ -110,14 +110,14 @@ fn more() -> Result<Vec<Contestant>> {
     files.sort();
     let mut found = Vec::new();
     for file in files {
-        let allocator = keel_library(&file)?;
+        let allocator = preloaded(&file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         found.push(Contestant { name, ..plain(allocator) });
     }
     Ok(found)
 }
 
-fn keel_library(file: &std::path::Path) -> Result<Allocator> {
+fn preloaded(file: &std::path::Path) -> Result<Allocator> {
     // A slash makes it a path, whatever it is called.
     let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
     let mut found = Places { library: PathBuf::new(), peers: PathBuf::new() }
