@@ -79,13 +79,13 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
             frees.time(|| heap.free(old));
         }
         loading &= program.live_bytes < limit;
-        if (step + 1) % (total / LEVELS).max(1) == 0 && step + 1 < total {
+        if (step + 1).is_multiple_of((total / LEVELS).max(1)) && step + 1 < total {
             for old in program.unload() {
                 frees.time(|| heap.free(old));
             }
             loading = true;
         }
-        if step % SETTLE_EVERY == 0 && heap.mode() == Mode::Timed {
+        if step.is_multiple_of(SETTLE_EVERY) && heap.mode() == Mode::Timed {
             let (wall, cpu) = (own::monotonic_ns(), own::thread_cpu_ns());
             mallocs.settle();
             frees.settle();

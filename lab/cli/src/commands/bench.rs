@@ -150,7 +150,7 @@ fn line_of(sample: &Sample, done: usize, total: usize, terminal: bool) -> Option
         Outcome::Failed(reason) => {
             Some(format!("keel: {} on {} failed: {reason}", sample.workload, sample.allocator))
         }
-        Outcome::Measured(_) if !terminal && (done % 50 == 0 || done == total) => {
+        Outcome::Measured(_) if !terminal && (done.is_multiple_of(50) || done == total) => {
             Some(format!("bench: {done} of {total} runs"))
         }
         Outcome::Measured(_) => None,
