@@ -15,6 +15,7 @@
 typedef _Atomic(uintptr_t) atomic_word; // a pointer with flags, or a count
 typedef _Atomic(uint64_t) atomic_bits;  // 64 flags
 typedef _Atomic(int64_t) atomic_signed; // a count that is moved both ways by several threads
+typedef _Atomic(uint8_t) atomic_small;  // one of a few values
 typedef _Atomic(uint32_t) atomic_state; // a lock word or a small state
 
 _Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics carry no hidden lock");

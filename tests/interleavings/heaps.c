@@ -64,7 +64,8 @@ static void check_home(unsigned sent) {
     while (inbox_has_mail(&heap->inbox)) (void)heap_drain(heap);
     EXPLORE_CHECK(heap_check(heap));
     unsigned home = 0;
-    for (const struct block* block = page->local_free; block != NULL; block = block->next) home++;
+    for (const struct block* block = page_use(page)->local_free; block != NULL; block = block->next)
+        home++;
     EXPLORE_CHECK(home == sent);
     while (heap_take_parked() != NULL) parked++;
     EXPLORE_CHECK(parked == heaps && heaps <= 3);

@@ -13,9 +13,9 @@
 //
 //   free(p)
 //   `- free_block: page = page_of(p); page->owner == heap? push, count
-//      |- none used any more: free_emptied                    alloc/free.c
+//      |- none used any more, or was full: free_look          alloc/free.c
 //      `- owner differs: free_slow
-//         |- full page of ours: push, back into its queue
+//         |- ours, in a page of several slices: push, count
 //         |- another heap's: into a batch, sent home by one exchange
 //         |- large or jumbo: back to the arena
 //         `- nobody's: NULL, foreign, or a fault
@@ -69,13 +69,14 @@ void* alloc_zeroed(size_t size);
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-KEEL_NOINLINE void free_emptied(struct page* page);
+// A free has brought a page's until_look to 0.
+KEEL_NOINLINE void free_look(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
 KEEL_INLINE void free_block(void* address) {
     struct page* page = page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
-        if (KEEL_UNLIKELY(page_push(page, address))) free_emptied(page);
+        if (KEEL_UNLIKELY(page_push(page, address))) free_look(page);
     } else {
         free_slow(address, page);
     }

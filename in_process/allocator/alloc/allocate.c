@@ -10,14 +10,28 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) stock_step();
 }
 
-// What the current page can still give: its free list, or newly carved blocks.
+#define LIST_SHORT 16u
+
+// What the current page can still give: its free list, or newly carved blocks; both where the list is
+// short and more can be had without a page fault, which makes for fewer refills.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
+    struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
-    if (page->local_free != NULL) return page_take_free(page);
-    struct block* list = page_carve(page);
-    if (list != NULL) atomic_bump(&heap->counts[HEAP_CARVE], 1);
-    heap->bin_zero[size_class] = page->fresh & PAGE_ZERO;
-    return list;
+    if (use->local_free == NULL) {
+        struct block* carved = page_carve(page);
+        if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVE], 1);
+        heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
+        return carved;
+    }
+    uint32_t length = use->carved - use->until_look;
+    struct block* list = page_take_free(page);
+    if (length >= LIST_SHORT || use->carved == page->capacity || page_begins_system_page(page))
+        return list;
+    struct block* carved = page_carve(page);
+    struct block* last = carved; // at most as many as one carve makes
+    while (last->next != NULL) last = last->next;
+    last->next = list;
+    return carved;
 }
 
 // From memory that nobody uses. First sends home what we hold of others, who may be waiting for it
@@ -49,7 +63,8 @@ static void drain(struct heap* heap) {
 static struct block* refill(struct heap* heap, unsigned size_class) {
     atomic_bump(&heap->counts[HEAP_REFILL], 1);
     struct page* page = heap->current[size_class];
-    if (page != NULL && page->local_free != NULL) return page_give(heap, size_class, page);
+    if (page != NULL && page_use(page)->local_free != NULL)
+        return page_give(heap, size_class, page);
     if (inbox_has_mail(&heap->inbox)) drain(heap);
     if (page != NULL) {
         struct block* list = page_give(heap, size_class, page);
@@ -65,7 +80,7 @@ static void* alloc_class(unsigned size_class) {
     struct heap* heap = thread_heap;
     struct block* block = heap->bin[size_class];
     if (KEEL_UNLIKELY(block == NULL)) {
-        heap = heap_acquire();
+        if (KEEL_UNLIKELY(!heap_is_real(heap))) heap = heap_acquire();
         if (heap == NULL) return NULL;
         block = heap->bin[size_class]; // an adopted heap may have some
         if (block == NULL) block = refill(heap, size_class);
@@ -84,7 +99,11 @@ static struct large alloc_large(size_t size, size_t alignment) {
         block = large_allocate(size, alignment);
     }
     stock_note();
-    if (heap_is_real(thread_heap)) tail_note(&thread_heap->tail, TAIL_LARGE_MALLOC, begun);
+    struct heap* heap = thread_heap;
+    if (heap_is_real(heap)) {
+        heap->draws++;
+        tail_note(&heap->tail, TAIL_LARGE_MALLOC, begun);
+    }
     return block;
 }
 

@@ -14,8 +14,13 @@ static void let_go(struct heap* heap, struct page* page) {
     tail_note(&heap->tail, TAIL_PAGE_EMPTIED, begun);
 }
 
-void free_emptied(struct page* page) {
-    if (page->list != PAGE_CURRENT) let_go(page_heap(atomic_get(&page->owner)), page);
+void free_look(struct page* page) {
+    struct heap* heap = page_heap(atomic_get(&page->owner));
+    enum page_list list = page_list(page);
+    if (list == PAGE_FULL)
+        heap_page_not_full(heap, page, 1);
+    else if (list != PAGE_CURRENT)
+        let_go(heap, page);
 }
 
 // Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere
@@ -28,12 +33,10 @@ static void free_unknown(void* address) {
     if (options.abort_on_foreign_free) panic(FAULT_FREE_NOT_ALLOCATED, address);
 }
 
-static void free_local(struct heap* heap, struct page* page, uintptr_t owner, void* address) {
+static void free_local(struct page* page, void* address) {
     if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
-    KEEL_REQUIRE(page->used > 0, address);
-    bool empty = page_push(page, address);
-    if (!empty && (owner & PAGE_FULL) != 0) heap_page_not_full(heap, page);
-    if (empty) let_go(heap, page);
+    KEEL_REQUIRE(page_use(page)->until_look > 0, address);
+    if (page_push(page, address)) free_look(page);
 }
 
 // Where blocks of an ended thread may have been sent, nobody takes them home: without a keeper, who
@@ -53,7 +56,7 @@ static void free_remote(struct page* page, void* address) {
     if (heap == NULL || heap == &heap_gone)
         batch_send_single(page, address);
     else if (page_heap(atomic_get(&page->owner)) == heap)
-        free_local(heap, page, atomic_get(&page->owner), address);
+        free_local(page, address);
     else
         free_into_batch(heap, page, address);
 }
@@ -81,7 +84,7 @@ void free_slow(void* address, struct page* page) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
         free_large(page);
     } else if (page_heap(owner) == thread_heap) {
-        free_local(thread_heap, page, owner, address);
+        free_local(page, address);
     } else {
         free_remote(page, address);
     }

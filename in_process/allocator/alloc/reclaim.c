@@ -11,9 +11,9 @@ static void release_currents(struct heap* heap, unsigned links_max) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
         if (page == NULL || !heap_flush_bin(heap, c, links_max)) continue;
-        if (page->used > 0) continue;
+        if (page_used(page) > 0) continue;
         heap->current[c] = NULL;
-        page->list = PAGE_UNLISTED;
+        page_set_list(page, PAGE_UNLISTED);
         (void)heap_page_emptied(heap, page);
     }
 }

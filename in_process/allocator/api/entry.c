@@ -17,7 +17,7 @@ static void* or_no_memory(void* block) {
 
 static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
     process_enter();
-    keeper_consider();
+    keeper_notice();
     return or_no_memory(alloc_slow(size));
 }
 
@@ -30,7 +30,7 @@ void* entry_zeroed(size_t size) {
     void* block = alloc_zeroed_hit(size);
     if (KEEL_LIKELY(block != NULL)) return block;
     process_enter();
-    keeper_consider();
+    keeper_notice();
     return or_no_memory(alloc_zeroed(size));
 }
 

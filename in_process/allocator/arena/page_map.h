@@ -3,7 +3,7 @@
 //   address  |  window: bits 32..47  |  slice: bits 16..31  |  byte in slice: bits 0..15  |
 //
 //   page_map.offset[window] = distance from page_map.dummy to the window's array of 65,536 `struct page`
-//   page_of(address)        = dummy + offset[window] + 64 * slice
+//   page_of(address)        = dummy + offset[window] + 32 * slice
 //
 // A window that Keel knows nothing about has offset 0 and thus leads into `dummy`, which is all
 // zero for ever (BSS that is never written, so the kernel backs it with its one zero page). Its
@@ -13,7 +13,9 @@
 //
 // Metadata stands out of line, dense, 64 bytes a slice: headers inside 64 KiB-aligned pages would
 // all fall in the same set of the first-level cache (39-42 ns a free at 2,048 live pages, against
-// 8.5-9.4 ns so).
+// 8.5-9.4 ns so). It stands in two arrays of 32 bytes a slice, PAGE_USE_DISTANCE apart: what any thread
+// that frees a block reads, and what the owner writes at every free. Were they on one line, each
+// free of a block by another thread would wait for the line to come over from the owner.
 #ifndef KEEL_ALLOCATOR_ARENA_PAGE_MAP_H
 #define KEEL_ALLOCATOR_ARENA_PAGE_MAP_H
 
@@ -39,8 +41,6 @@ struct block {
 // Flags in the low bits of `owner`. Any of them makes the comparison in free fail, which is how the
 // one comparison covers them all.
 enum {
-    // no free block is known of; in no queue. The next local free puts it back into its queue.
-    PAGE_FULL = 1,
     PAGE_INTERIOR = 2, // not the first slice of its page: `distance` slices back is the page
     PAGE_LARGE = 4, // a run of slices that is one block; no heap owns it, any thread may release it
     PAGE_JUMBO = 8, // a mapping of its own that is one block; likewise
@@ -48,39 +48,50 @@ enum {
 };
 
 // A page: a run of slices that holds blocks of one size, or one large block. Lives in the metadata
-// of its first slice. Owner-written: only the thread that holds the owning heap touches these
-// fields, except that any thread holding a live block of the page may read owner, start, bytes,
-// block_bytes and class, which are constant as long as the page has live blocks (owner: but for its
-// flags, and for heaps that hand their pages on; see heap/).
+// of its first slice. Written when the page begins and when it ends, and constant in between: any
+// thread that holds a live block of the page may read it.
 //
-//   0       8            16     20            24       26         28      29         30
-//   | owner | local_free | used | block_bytes | carved | capacity | class | distance | list, fresh |
-//   32      40      48     56     64
-//   | start | bytes | next | prev |
+//   0       8       16      24            28         30      31         32
+//   | owner | start | bytes | block_bytes | capacity | class | distance |
 struct page {
-    atomic_word owner; // heap | flags; 0: no page begins here
+    atomic_word owner;    // heap | flags; 0: no page begins here
+    char* start;          // address of block 0
+    size_t bytes;         // slices * 64 KiB; for a jumbo its mapped bytes
+    uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
+    uint16_t capacity;    // == slices * 64 KiB / block_bytes
+    uint8_t size_class;   // index into the table of size classes
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..7
+};
+_Static_assert(sizeof(struct page) == 32, "half a cache line, and the shift in page_of");
+
+// The owner's half of a page of small blocks: only the thread that holds the owning heap touches it
+// (and see heap/relief.h).
+//
+//   0      8            16           20       22     23      24     32
+//   | next | local_free | until_look | carved | list | fresh | prev |
+struct page_use {
+    struct page* next;
     // Free blocks that the owner knows of, not counting those in the heap's bin.
     struct block* local_free;
-    // == carved - length(local_free): with the program, in the bin, or on the way home.
-    uint32_t used;
-    uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
+    // Frees by the owner until somebody must look at the page. As a rule the blocks in use, which is
+    // carved - length(local_free): those with the program, in the bin, or on the way home. 1 in a full page,
+    // of which all are in use: its next free block puts it back into a queue.
+    uint32_t until_look;
     // Blocks 0..carved-1 exist; the memory behind has never been written by this page.
     uint16_t carved;
-    uint16_t capacity;  // == slices * 64 KiB / block_bytes; carved <= capacity
-    uint8_t size_class; // index into the table of size classes
-    uint8_t distance;   // PAGE_INTERIOR: slices back to the first one, 1..7
-    uint8_t list;       // enum page_list: where next/prev link it
-    uint8_t fresh;      // enum page_fresh: what is known of the memory behind the carved blocks
-    char* start;        // address of block 0
-    size_t bytes;       // slices * 64 KiB; for a jumbo its mapped bytes
-    struct page* next;
+    atomic_small list; // enum page_list: where next/prev link it. Others may read it
+    uint8_t fresh;     // enum page_fresh: what is known of the memory behind the carved blocks
     struct page* prev;
 };
-_Static_assert(sizeof(struct page) == 64, "one cache line, and the shift in page_of");
-_Static_assert(offsetof(struct page, start) == 32, "as drawn");
+_Static_assert(sizeof(struct page_use) == sizeof(struct page), "one place, two arrays");
+
+#define PAGE_USE_DISTANCE (WINDOW_SLICES * sizeof(struct page))
+KEEL_INLINE struct page_use* page_use(const struct page* page) {
+    return (struct page_use*)((uintptr_t)page + PAGE_USE_DISTANCE);
+}
 
 struct page_map {
-    struct page dummy[WINDOW_SLICES];
+    struct page dummy[WINDOW_SLICES]; // nobody's, so without the owner's half
     atomic_word offset[WINDOW_COUNT];
 };
 extern struct page_map page_map;

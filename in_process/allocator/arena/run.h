@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RUN_SLICES_MAX 256u // 16 MiB; beyond that a mapping of its own (jumbo)
+#define RUN_SLICES_MAX 1024u // 64 MiB; beyond that a mapping of its own (jumbo)
 
 struct run {
     char* start; // NULL: no memory

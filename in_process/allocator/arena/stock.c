@@ -77,7 +77,11 @@ static size_t populate(struct free_run run) {
     }
     // The slices are ours at this moment, so their metadata may be written: its pages are then
     // there, too.
-    for (unsigned i = 0; i < run.slices; i++) page_of(run.start + i * SLICE_BYTES)->start = NULL;
+    for (unsigned i = 0; i < run.slices; i++) {
+        struct page* page = page_of(run.start + i * SLICE_BYTES);
+        page->start = NULL;
+        page_use(page)->next = NULL;
+    }
     run_return(run, RUN_POPULATED);
     count_event(EVENT_POPULATED_SLICES, run.slices);
     return run.slices;

@@ -4,7 +4,7 @@
 struct page_map page_map;
 struct windows windows;
 
-#define METADATA_BYTES (WINDOW_HEADER_BYTES + WINDOW_SLICES * sizeof(struct page))
+#define METADATA_BYTES (WINDOW_HEADER_BYTES + 2 * PAGE_USE_DISTANCE)
 
 static atomic_word* offset_of(const void* address) {
     return &page_map.offset[(uint16_t)((uintptr_t)address >> WINDOW_SHIFT)];

@@ -9,7 +9,7 @@
 //
 //   metadata mapping of a window
 //   +------------------------------+-------------------------------------------+
-//   | struct window (64 KiB)       | struct page [65536]  (4 MiB)              |
+//   | struct window (64 KiB)       | struct page [65536], page_use [65536]     |
 //   +------------------------------+-------------------------------------------+
 #ifndef KEEL_ALLOCATOR_ARENA_WINDOW_H
 #define KEEL_ALLOCATOR_ARENA_WINDOW_H

@@ -1,36 +1,41 @@
 #include "allocator/heap/heap.h"
 #include "allocator/arena/run.h"
+#include "allocator/arena/stock.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/memory.h"
 
+// So many warm slices beyond the reserve are there to be used, also by pages that may never be filled.
+#define WARM_PLENTY 8u
+
 static void queue_append(struct page_queue* queue, struct page* page) {
-    page->next = NULL;
-    page->prev = queue->last;
+    page_use(page)->next = NULL;
+    page_use(page)->prev = queue->last;
     if (queue->last != NULL)
-        queue->last->next = page;
+        page_use(queue->last)->next = page;
     else
         queue->first = page;
     queue->last = page;
-    page->list = PAGE_QUEUED;
+    page_set_list(page, PAGE_QUEUED);
 }
 
 static void queue_remove(struct page_queue* queue, struct page* page) {
-    if (page->prev != NULL)
-        page->prev->next = page->next;
+    struct page_use* use = page_use(page);
+    if (use->prev != NULL)
+        page_use(use->prev)->next = use->next;
     else
-        queue->first = page->next;
-    if (page->next != NULL)
-        page->next->prev = page->prev;
+        queue->first = use->next;
+    if (use->next != NULL)
+        page_use(use->next)->prev = use->prev;
     else
-        queue->last = page->prev;
-    page->list = PAGE_UNLISTED;
+        queue->last = use->prev;
+    page_set_list(page, PAGE_UNLISTED);
 }
 
 static void make_current(struct heap* heap, unsigned size_class, struct page* page) {
     KEEL_ASSERT(heap->current[size_class] == NULL && heap->bin[size_class] == NULL);
     heap->current[size_class] = page;
-    page->list = PAGE_CURRENT;
+    page_set_list(page, PAGE_CURRENT);
 }
 
 struct page* heap_next_page(struct heap* heap, unsigned size_class) {
@@ -44,9 +49,10 @@ struct page* heap_next_page(struct heap* heap, unsigned size_class) {
 void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
-    page->list = PAGE_UNLISTED;
+    KEEL_ASSERT(page_use(page)->until_look == page->capacity);
+    page_use(page)->until_look = 1;
+    page_set_list(page, PAGE_FULL);
     if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
-    atomic_set(&page->owner, (uintptr_t)heap | PAGE_FULL);
 }
 
 // The slice kept last, if nobody has taken them all away.
@@ -106,7 +112,9 @@ static char* own_slice_take(struct heap* heap) {
 
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
     unsigned slices = page_slices(size_class);
-    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap);
+    bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
+                      run_dirty_slices() > stock_reserve() + WARM_PLENTY;
+    heap->draws++;
     char* start = slices == 1 ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;
     *from_arena = start == NULL;
@@ -123,14 +131,15 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     return page;
 }
 
-void heap_page_not_full(struct heap* heap, struct page* page) {
-    atomic_set(&page->owner, (uintptr_t)heap);
+void heap_page_not_full(struct heap* heap, struct page* page, unsigned home) {
+    page_use(page)->until_look = page->capacity - home;
     queue_append(&heap->queue[page->size_class], page);
 }
 
 bool heap_page_emptied(struct heap* heap, struct page* page) {
-    if (page->list == PAGE_CURRENT) return false;
-    if (page->list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
+    enum page_list list = page_list(page);
+    if (list == PAGE_CURRENT) return false;
+    if (list == PAGE_QUEUED) queue_remove(&heap->queue[page->size_class], page);
     char* start = page->start;
     unsigned slices = page_slices(page->size_class);
     page_end(page);
@@ -145,16 +154,15 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
 static bool take_home(struct heap* heap, struct batch_list batch) {
     struct page* page = page_of(batch.head);
     page -= page->distance;
-    uintptr_t owner = atomic_get(&page->owner);
-    struct heap* home = page_heap(owner);
+    struct heap* home = page_heap(atomic_get(&page->owner));
     if (KEEL_UNLIKELY(home != heap)) {
         KEEL_REQUIRE(home != NULL, batch.head);
         inbox_push(&home->inbox, batch, page->block_bytes);
         return false;
     }
-    KEEL_REQUIRE(batch.count <= page->used, batch.head);
+    if (page_list(page) == PAGE_FULL) heap_page_not_full(heap, page, 0);
+    KEEL_REQUIRE(batch.count <= page_use(page)->until_look, batch.head);
     bool empty = page_push_list(page, batch.head, batch.tail, batch.count);
-    if ((owner & PAGE_FULL) != 0 && !empty) heap_page_not_full(heap, page);
     return empty && heap_page_emptied(heap, page);
 }
 
@@ -197,7 +205,7 @@ void heap_release_empty(struct heap* heap) {
 static bool page_of_heap_check(struct heap* heap, struct page* page, unsigned size_class,
                                unsigned list) {
     return atomic_get(&page->owner) == (uintptr_t)heap && page->size_class == size_class &&
-           page->list == list && page_check(page);
+           page_list(page) == list && page_check(page);
 }
 
 bool heap_check(struct heap* heap) {
@@ -210,9 +218,9 @@ bool heap_check(struct heap* heap) {
             if (page - page->distance != current) return false;
         }
         struct page* last = NULL;
-        for (struct page* page = heap->queue[c].first; page != NULL; page = page->next) {
+        for (struct page* page = heap->queue[c].first; page != NULL; page = page_use(page)->next) {
             if (!page_of_heap_check(heap, page, c, PAGE_QUEUED)) return false;
-            if (page->prev != last || !page_has_free(page)) return false;
+            if (page_use(page)->prev != last || !page_has_free(page)) return false;
             last = page;
         }
         if (heap->queue[c].last != last) return false;

@@ -75,6 +75,8 @@ struct heap {
     struct outbox outbox[HEAP_OUTBOXES];
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
     struct tail tail;
+    uint32_t draws;           // times that the arena was asked for memory
+    uint32_t considered;      // draws when the keeper was last thought of
     uint64_t activity_seen;   // keeper's own
     uint64_t idle_us;         // keeper's own: for so long that has not changed
     uintptr_t mail_seen;      // keeper's own: the inbox's head when it was last relieved
@@ -100,8 +102,8 @@ void heap_retire_current(struct heap* heap, unsigned size_class);
 // tells whether the arena was asked.
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena);
 
-// A block has come home to a page whose owner word had PAGE_FULL: it goes back into its queue.
-void heap_page_not_full(struct heap* heap, struct page* page);
+// A full page, of which `home` blocks are home by now: it goes back into its queue.
+void heap_page_not_full(struct heap* heap, struct page* page, unsigned home);
 
 // The page has no block in use. Lets it go, unless it is current. True: to the arena, whose stock may
 // now have a quantum due, which the caller sees to. O(1).

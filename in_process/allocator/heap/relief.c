@@ -13,7 +13,8 @@ static struct {
 // All blocks of the page are in the list, and the owner has none of its lists lead to it.
 static bool wholly_home(struct heap* heap, const struct batch* place) {
     return place->list.count == place->page->capacity &&
-           atomic_get(&place->page->owner) == ((uintptr_t)heap | PAGE_FULL);
+           atomic_get(&place->page->owner) == (uintptr_t)heap &&
+           page_list(place->page) == PAGE_FULL;
 }
 
 static void let_go(struct page* page) {

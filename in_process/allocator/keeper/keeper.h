@@ -17,6 +17,7 @@
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 
+#include "allocator/heap/pool.h"
 #include "base/atomic.h"
 #include "base/options.h"
 #include <stdbool.h>
@@ -33,9 +34,17 @@ bool keeper_runs(void);
 // From now on the keeper may start by itself: the process's constructors are done.
 void keeper_allow(void);
 
-// Called by slow paths: starts the keeper once the options and the number of threads call for it;
+// Starts the keeper once the options and the number of threads call for it;
 // ends a long sleep of the keeper if the stock is below the reserve (one system call then).
 void keeper_consider(void);
+
+// Called by slow paths: does this if the thread has drawn on the arena since the last time.
+KEEL_INLINE void keeper_notice(void) {
+    struct heap* heap = thread_heap;
+    if (KEEL_LIKELY(heap->draws == heap->considered)) return;
+    heap->considered = heap->draws;
+    keeper_consider();
+}
 
 // Populates until so many bytes are in stock, and keeps the reserve no smaller from now on. The
 // bytes in stock, <= bytes.

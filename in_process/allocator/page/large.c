@@ -16,8 +16,6 @@ static void large_begin(char* start, unsigned slices) {
     page->bytes = slices * SLICE_BYTES;
     page->block_bytes = 0;
     page->distance = 0;
-    page->list = 0;
-    page->fresh = 0;
     atomic_set_release(&page->owner, PAGE_LARGE);
 }
 

@@ -9,19 +9,20 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
     struct page* page = page_of(start);
     unsigned slices = page_slices(size_class);
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
-    page->local_free = NULL;
-    page->used = 0;
     page->block_bytes = size_class_bytes[size_class];
-    page->carved = 0;
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
     page->size_class = (uint8_t)size_class;
     page->distance = 0;
-    page->list = PAGE_UNLISTED;
-    page->fresh = (uint8_t)fresh;
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
-    page->next = NULL;
-    page->prev = NULL;
+    struct page_use* use = page_use(page);
+    use->next = NULL;
+    use->local_free = NULL;
+    use->until_look = 0;
+    use->carved = 0;
+    atomic_set(&use->list, PAGE_UNLISTED);
+    use->fresh = (uint8_t)fresh;
+    use->prev = NULL;
     atomic_set_release(&page->owner, owner);
     for (unsigned i = 1; i < slices; i++) {
         page[i].distance = (uint8_t)i;
@@ -35,37 +36,44 @@ void page_end(struct page* page) {
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
 
+bool page_begins_system_page(const struct page* page) {
+    uintptr_t next = (uintptr_t)page->start + (size_t)page_use(page)->carved * page->block_bytes;
+    return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
+}
+
 struct block* page_carve(struct page* page) {
-    unsigned left = (unsigned)(page->capacity - page->carved);
+    struct page_use* use = page_use(page);
+    unsigned left = (unsigned)(page->capacity - use->carved);
     if (left == 0) return NULL;
     uint32_t step = page->block_bytes;
-    char* first = page->start + (size_t)page->carved * step;
+    char* first = page->start + (size_t)use->carved * step;
     size_t to_boundary = SYSTEM_PAGE - ((uintptr_t)first & (SYSTEM_PAGE - 1));
     unsigned count = (unsigned)((to_boundary + step - 1) / step);
     if (count > left) count = left;
     if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
 
+    bool begins = page_begins_system_page(page);
     char* at = first;
     for (unsigned i = 1; i < count; i++, at += step)
         ((struct block*)at)->next = (struct block*)(at + step);
     ((struct block*)at)->next = NULL;
-    page->carved = (uint16_t)(page->carved + count);
-    page->used += count;
+    use->carved = (uint16_t)(use->carved + count);
+    use->until_look += count;
     count_work(WORK_CARVE_LINKS, count);
-    bool system_page_begins = ((uintptr_t)first & (SYSTEM_PAGE - 1)) < step;
-    if ((page->fresh & PAGE_COLD) != 0 && system_page_begins) count_event(EVENT_INLINE_FAULTS, 1);
+    if ((use->fresh & PAGE_COLD) != 0 && begins) count_event(EVENT_INLINE_FAULTS, 1);
     return (struct block*)first;
 }
 
 bool page_check(const struct page* page) {
-    if (page->carved > page->capacity || page->used > page->carved) return false;
+    const struct page_use* use = page_use(page);
+    if (use->carved > page->capacity || page_used(page) > use->carved) return false;
     if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
-    for (const struct block* block = page->local_free; block != NULL; block = block->next) {
+    for (const struct block* block = use->local_free; block != NULL; block = block->next) {
         if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes)
             return false;
-        if (!page_begins_block(page, block) || ++length > page->carved) return false;
+        if (!page_begins_block(page, block) || ++length > use->carved) return false;
     }
-    return page->used + length == page->carved;
+    return page_used(page) + length == use->carved;
 }

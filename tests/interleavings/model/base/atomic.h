@@ -14,6 +14,7 @@ typedef uintptr_t atomic_word;
 typedef uint64_t atomic_bits;
 typedef int64_t atomic_signed;
 typedef uint32_t atomic_state;
+typedef uint8_t atomic_small;
 
 #define VERB_SITE_(verb, what)                                                                     \
     ({                                                                                             \
