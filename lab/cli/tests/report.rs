@@ -61,3 +61,25 @@ fn it_refuses_with_what_and_what_to_do() {
     std::fs::write(folder.path().join("results.json"), "{").unwrap();
     refused(&[path], "run `keel compare` again");
 }
+
+#[test]
+fn markdown_goes_to_stdout_and_writes_no_page() {
+    let folder = tempfile::tempdir().unwrap();
+    write_results(folder.path());
+    let output = keel_report(&[folder.path().to_str().unwrap(), "--markdown"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("### malloc of") && text.contains("| system |"), "{text}");
+    assert!(!folder.path().join("report.html").exists());
+}
+
+#[test]
+fn several_folders_become_one_page() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    folders.iter().for_each(|folder| write_results(folder.path()));
+    let page = folders[0].path().join("both.html");
+    let paths = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+    let output = keel_report(&[paths[0], paths[1], "-o", page.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(std::fs::read_to_string(page).unwrap().contains("id=\"2-facts\""));
+}

@@ -51,6 +51,19 @@ const causeIndex = (cause) => {
   return cause & CAUSE.unknown ? 3 : 0;
 };
 
+// Threads: hues that lie far apart, neighbours in the order of business the furthest. Names are always there as well.
+const LANE_HUES = [245, 60, 155, 350, 200, 95, 300, 25, 130, 270, 75, 180, 325, 225, 110];
+const laneHue = (lane) => (facts.lanes[lane]?.thread == null ? [0, 0] : polar(LANE_HUES[lane % 15], 0.14));
+const laneOf = (thread) => {
+  const lane = facts.lanes.findIndex((one) => one.thread === thread);
+  return lane < 0 ? facts.lanes.length - 1 : lane;
+};
+const laneName = (lane) =>
+  (facts.lanes[lane]?.thread == null ? "all other threads" : `thread ${facts.lanes[lane].thread}`);
+
+// More calls of the one, of the other: blue and orange, which no one confuses.
+const DIFFERENCE_HUES = [polar(55, 0.17), polar(255, 0.15)];
+
 const dark = () => document.documentElement.dataset.theme === "dark";
 
 /** One shade of a hue: strength 0 is a single call, 1 the densest cell. */
@@ -64,13 +77,16 @@ const packed = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 8 | re
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 const ramps = new Map();
-/** Ready pixels: ramp[hue * SHADES + shade] for sizes, then for causes. */
+/** Ready pixels: ramp[hue * SHADES + shade]. */
 const rampOf = (colour) => {
   const key = `${colour}-${dark()}`;
   if (!ramps.has(key)) {
-    const hues = colour === "size"
-      ? Array.from({ length: HUES }, (_, index) => sizeHue(index / (HUES - 1)))
-      : CAUSES.map((cause) => cause.hue);
+    const hues = {
+      size: () => Array.from({ length: HUES }, (_, index) => sizeHue(index / (HUES - 1))),
+      cause: () => CAUSES.map((cause) => cause.hue),
+      thread: () => Array.from({ length: LANE_HUES.length + 1 }, (_, lane) => laneHue(lane)),
+      difference: () => DIFFERENCE_HUES.slice(),
+    }[colour]();
     hues.push([0, 0]); // size unknown
     const ramp = new Uint32Array(hues.length * SHADES);
     hues.forEach((hue, index) => {

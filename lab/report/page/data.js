@@ -1,6 +1,9 @@
 // The facts and the blocks of the page. A block is inflated when it is first asked for, and kept.
 
-const facts = JSON.parse(byId("facts").textContent);
+// A page may hold several comparisons; the number after # in its address chooses.
+const folders = [...document.querySelectorAll("script.comparison-facts")];
+const chosenFolder = clamp((/^#(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1, 0, folders.length - 1);
+const facts = JSON.parse(folders[chosenFolder].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
 const CAUSE = { interrupted: 1, fault: 2, syscall: 4, unknown: 8 };
 
@@ -38,6 +41,8 @@ class Reader {
   raw(length) { const from = this.at; this.at += length; return this.bytes.subarray(from, this.at); }
 }
 
+const blockOf = (kind, index) => `${kind}-${facts.prefix}${index}`;
+
 const kept = new Map();
 const once = (key, load) => {
   if (!kept.has(key)) kept.set(key, load());
@@ -61,7 +66,10 @@ const loadTiles = (index, operation) => {
     const sizes = Float32Array.from(reader.raw(tile.cells));
     const kernel = reader.varints(new Uint32Array(tile.cells));
     const interrupted = reader.varints(new Uint32Array(tile.cells));
-    return new Pyramid({ columns: facts.columns, starts, rows, counts, sizes, kernel, interrupted });
+    const lanes = reader.raw(tile.cells);
+    const leads = reader.varints(new Uint32Array(tile.cells));
+    for (let cell = 0; cell < tile.cells; cell += 1) leads[cell] = counts[cell] - leads[cell];
+    return new Pyramid({ columns: facts.columns, starts, rows, counts, sizes, kernel, interrupted, lanes, leads });
   });
 };
 
@@ -70,7 +78,7 @@ const loadOutliers = (index) => {
   const length = facts.allocators[index].outlier_count;
   if (!length) return Promise.resolve(null);
   return once(`outliers-${index}`, async () => {
-    const reader = new Reader(await inflate(`outliers-${index}`));
+    const reader = new Reader(await inflate(blockOf("outliers", index)));
     const time = reader.varints(new Float64Array(length));
     for (let at = 1; at < length; at += 1) time[at] += time[at - 1];
     const kind = reader.raw(length);
@@ -79,22 +87,69 @@ const loadOutliers = (index) => {
     const latency = reader.varints(new Float64Array(length));
     for (let at = 0; at < length; at += 1) latency[at] /= facts.clock.ticks_per_ns;
     const slowestFirst = Uint32Array.from(latency.keys()).sort((a, b) => latency[b] - latency[a]);
-    return { length, time, kind, size, thread, latency, slowestFirst, cause: reader.raw(length) };
+    const cause = reader.raw(length);
+    const probe = reader.varints(new Uint32Array(length));
+    return { length, time, kind, size, thread, latency, slowestFirst, cause, probe };
   });
 };
 
 const loadFrameMarks = () => once("frame-marks", async () => {
-  const marks = new Reader(await inflate("frame-marks")).varints(new Float64Array(facts.frame_count));
+  const marks = new Reader(await inflate(`${facts.prefix}frame-marks`)).varints(new Float64Array(facts.frame_count));
   for (let at = 1; at < marks.length; at += 1) marks[at] += marks[at - 1];
   return marks;
 });
 
-/** Time inside calls in each frame; frame 0 is what came before the first mark. */
-const loadFrames = (index) => once(`frames-${index}`, async () => {
+/** Time inside calls in each piece of time: all, in interrupted calls, of the busiest thread. */
+const loadSums = (kind, index, length) => once(`${kind}-${index}`, async () => {
+  if (!facts.allocators[index].drawn_run || !length) return null;
+  const reader = new Reader(await inflate(blockOf(kind, index)));
+  const read = () => reader.varints(new Float64Array(length));
+  return { inside: read(), interrupted: read(), busiest: read() };
+});
+/** Frame 0 is what came before the first mark. */
+const loadFrames = (index) => loadSums("frames", index, facts.frame_count + 1);
+const loadWindows = (index) => loadSums("windows", index, facts.windows);
+
+/** Latency of the probed calls, ns: the same calls under every allocator. */
+const loadProbes = (index) => once(`probes-${index}`, async () => {
   if (!facts.allocators[index].drawn_run) return null;
-  const reader = new Reader(await inflate(`frames-${index}`));
-  const inside = reader.varints(new Float64Array(facts.frame_count + 1));
-  return { inside, interrupted: reader.varints(new Float64Array(facts.frame_count + 1)) };
+  const ticks = new Reader(await inflate(blockOf("probes", index))).varints(new Float64Array(facts.probes));
+  return ticks.map((value) => value / facts.clock.ticks_per_ns);
+});
+
+/** Greatest and mean lateness in each column. */
+const LATENESS_COLUMNS = 2048;
+const loadLateness = (index) => once(`lateness-${index}`, async () => {
+  if (!facts.lateness || !facts.allocators[index].drawn_run) return null;
+  const reader = new Reader(await inflate(blockOf("lateness", index)));
+  return {
+    greatest: reader.varints(new Float64Array(LATENESS_COLUMNS)),
+    mean: reader.varints(new Float64Array(LATENESS_COLUMNS)),
+  };
+});
+
+/** Operations of each thread in each column. */
+const loadLanes = () => once("lanes", async () => {
+  if (!facts.columns) return [];
+  const reader = new Reader(await inflate(`${facts.prefix}block-lanes`));
+  return facts.lanes.map(() => reader.varints(new Uint32Array(facts.lane_columns)));
+});
+
+/** Cells of a plane: number of the cell and calls in it. */
+const readPlane = (reader, cells) => {
+  const at = reader.varints(new Uint32Array(cells));
+  for (let cell = 1; cell < cells; cell += 1) at[cell] += at[cell - 1];
+  return { at, counts: reader.varints(new Uint32Array(cells)) };
+};
+const loadPlane = (index, operation) => {
+  const plane = facts.allocators[index].planes[operation];
+  if (!plane) return Promise.resolve(null);
+  return once(plane.block, async () => readPlane(new Reader(await inflate(plane.block)), plane.cells));
+};
+const loadLifetimes = () => once("lifetimes", async () => {
+  if (!facts.lifetimes) return null;
+  const reader = new Reader(await inflate(`${facts.prefix}block-lifetimes`));
+  return readPlane(reader, reader.varint());
 });
 
 /** What is known of why a call was slow, in words. */

@@ -1,25 +1,27 @@
 // The small multiples: every call of each allocator over time and latency, on axes that they all share.
 
-const ROWS = [Math.max(0, facts.row_range[0] - 3), facts.row_range[1] + 4];
 const PANEL = { left: 50, right: 8, top: 6, bottom: 24 };
-const latencyOfRow = (row) => 2 ** (row / facts.rows_per_octave);
-const rowOfLatency = (ns) => Math.log2(Math.max(ns, 1)) * facts.rows_per_octave;
+const DIFFERENCE = "difference";
 
 const panels = new Map();
 
-const panelTitle = (one) => {
-  return make("figcaption", {}, make("span", { class: "swatch" }), make("b", { text: one.name }),
-    make("span", { class: "version", text: one.floor ? "no allocator: the floor of the instrument" : one.version }),
-    make("span", { class: "stats" }));
+const panelTitle = (index) => {
+  const one = facts.allocators[index];
+  const version = one ? (one.floor ? "no allocator: the floor of the instrument" : one.version) : "";
+  return make("figcaption", {}, make("span", { class: "swatch" }), make("b", { text: one?.name ?? "" }),
+    make("span", { class: "version", text: version }), make("span", { class: "stats" }));
 };
 
+/** A panel of an allocator, or of the difference of two. */
 const makePanel = (index) => {
   const canvas = make("canvas", { tabindex: 0, role: "img", class: "density" });
   const over = make("canvas", { class: "over", "aria-hidden": "true" });
-  const title = panelTitle(facts.allocators[index]);
-  const figure = make("figure", { class: "panel" }, title, make("div", { class: "stack" }, canvas, over));
-  const panel = { index, figure, title, canvas, over, tiles: null, outliers: null, grid: null, plot: null };
+  const title = panelTitle(index);
+  const figure = make("figure", { class: "panel", "data-panel": facts.allocators[index]?.name ?? index }, title,
+    make("div", { class: "stack" }, canvas, over));
+  const panel = { index, figure, title, canvas, over, tiles: null, outliers: null, sheet: null, plot: null };
   listen(panel);
+  sight.observe(figure);
   return panel;
 };
 
@@ -31,75 +33,40 @@ const timeAt = (plot, x) =>
   state.view.from + clamp((x - plot.x) / plot.width, 0, 1) * (state.view.to - state.view.from);
 const xOfTime = (plot, time) => plot.x + (time - state.view.from) / (state.view.to - state.view.from) * plot.width;
 const yOfLatency = (plot, ns) =>
-  plot.y + plot.height * (1 - clamp((rowOfLatency(ns) - ROWS[0]) / (ROWS[1] + 1 - ROWS[0]), 0, 1));
-const latencyAt = (plot, y) =>
-  latencyOfRow(ROWS[0] + (1 - (y - plot.y) / plot.height) * (ROWS[1] + 1 - ROWS[0]));
+  plot.y + plot.height * (1 - clamp((rowOfLatency(ns) - ROWS[0]) / rowCount, 0, 1));
+const latencyAt = (plot, y) => latencyOfRow(ROWS[0] + (1 - (y - plot.y) / plot.height) * rowCount);
 
-/** Adds up the visible cells of a panel. */
-const measurePanel = (panel) => {
-  const ratio = window.devicePixelRatio || 1;
-  panel.plot = plotOf(panel.canvas.clientWidth, panel.canvas.clientHeight);
-  panel.grid = null;
-  if (!panel.tiles) return 0;
+/** The level of a panel's tiles that has about a column to a pixel. */
+const levelOf = (tiles, plot) => {
   const share = (state.view.to - state.view.from) / facts.span_ns;
-  const level = panel.tiles.level(share, Math.max(64, panel.plot.width * ratio));
-  const groups = Math.max(1, Math.ceil((ROWS[1] - ROWS[0] + 1) / (panel.plot.height * ratio)));
-  panel.grid = gridOf(level, state.view, ROWS, groups);
-  panel.grid.columns = level.columns;
-  panel.grid.groups = groups;
-  return panel.grid.highest;
+  return tiles.level(share, Math.max(64, plot.width * (window.devicePixelRatio || 1)));
 };
 
-/** Index of the hue of a cell of the grid. */
-const hueOfCell = (grid, at) => {
-  if (state.colour === "size") return hueOfStep(grid.sizes[at] / grid.counts[at]);
-  if (grid.interrupted[at] * 2 > grid.counts[at]) return 2;
-  return grid.kernel[at] * 2 > grid.counts[at] ? 1 : 0;
+/** Chooses what a panel shows of its sheet; the most calls of a cell in view. */
+const measurePanel = (panel) => {
+  panel.plot = plotOf(panel.canvas.clientWidth, panel.canvas.clientHeight);
+  panel.sheet = panel.level = null;
+  if (!panel.tiles) return 0;
+  panel.level = levelOf(panel.tiles, panel.plot);
+  const groups = Math.max(1, Math.ceil(rowCount / (panel.plot.height * (window.devicePixelRatio || 1))));
+  const columns = columnsInView(panel.level, state.view);
+  panel.sheet = panel.sheets.at(panel.level.columns, columns, groups);
+  return panel.sheet.highest(...columns);
 };
 
-/** A cell with nothing around it: one pixel of it would hardly be seen. */
-const alone = ({ counts, width }, at) =>
-  !(counts[at - 1] || counts[at + 1] || counts[at - width] || counts[at + width]);
-
-const thicken = (pixels, { width }, at, pixel) => {
-  const right = (at + 1) % width !== 0;
-  if (right) pixels[at + 1] = pixel;
-  if (at >= width) pixels[at - width] = pixel;
-  if (right && at >= width) pixels[at - width + 1] = pixel;
-};
-
-/** How many rows a row's value stands for: a clock that counts in large steps leaves the rows between them empty. */
-const reachOfRows = (grid) => Array.from({ length: grid.height }, (_, row) => {
-  const low = latencyOfRow(ROWS[0] + row * grid.groups);
-  const next = (Math.ceil(low / facts.clock.step_ns - 1e-6) + 1) * facts.clock.step_ns;
-  const nextRow = Math.floor((rowOfLatency(next) + 1e-6 - ROWS[0]) / grid.groups);
-  return clamp(nextRow - row, 1, grid.height - row);
-});
-
-const paintGrid = (grid, highest) => {
-  const image = new ImageData(grid.width, grid.height);
-  const pixels = new Uint32Array(image.data.buffer);
-  const ramp = rampOf(state.colour);
-  const reach = reachOfRows(grid);
+const paintPanel = (context, panel, highest) => {
+  const { plot, sheet } = panel;
+  const columnOf = (time) => time / facts.span_ns * sheet.columns - sheet.first;
+  const height = plot.height * sheet.height * sheet.groups / rowCount;
+  const box = { x: plot.x, y: plot.y + plot.height - height, width: plot.width, height };
   const scale = (SHADES - 1) / Math.log2(Math.max(highest, 1) + 1);
-  for (let at = 0; at < pixels.length; at += 1) {
-    if (grid.counts[at] === 0) continue;
-    const strength = Math.min(SHADES - 1, Math.round(Math.log2(grid.counts[at]) * scale));
-    const pixel = ramp[hueOfCell(grid, at) * SHADES + strength];
-    pixels[at] = pixel;
-    const tall = reach[grid.height - 1 - Math.floor(at / grid.width)];
-    for (let up = 1; up < tall; up += 1) pixels[at - up * grid.width] = pixel;
-    if (tall === 1 && alone(grid, at)) thicken(pixels, grid, at, pixel);
-  }
-  const canvas = new OffscreenCanvas(grid.width, grid.height);
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
+  const colour = panel.index === DIFFERENCE ? DIFFERENCE : state.colour;
+  painter.paint(context, box, sheet, columnOf(state.view.from), columnOf(state.view.to), scale, colour);
 };
 
 const drawPanel = (panel, highest) => {
-  const { context, height, width } = fit(panel.canvas);
-  panel.plot = plotOf(width, height);
-  const { plot, grid } = panel;
+  const { context } = fit(panel.canvas);
+  const { plot } = panel;
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   latencyAxis(context, plot, latencyOfRow(ROWS[0]), latencyOfRow(ROWS[1]), (ns) => yOfLatency(plot, ns));
@@ -108,95 +75,11 @@ const drawPanel = (panel, highest) => {
   context.beginPath();
   context.rect(plot.x, plot.y, plot.width, plot.height);
   context.clip();
-  if (grid) {
-    const left = xOfTime(plot, grid.first / grid.columns * facts.span_ns);
-    const right = xOfTime(plot, (grid.first + grid.width) / grid.columns * facts.span_ns);
-    const top = plot.y + plot.height - plot.height * grid.height * grid.groups / (ROWS[1] + 1 - ROWS[0]);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(paintGrid(grid, highest), left, top, right - left, plot.y + plot.height - top);
-  }
+  if (panel.sheet) paintPanel(context, panel, highest);
   if (state.marks) drawMarks(context, panel);
   context.restore();
-  describe(panel);
+  if (panel.index === DIFFERENCE) describeDifference(panel); else describe(panel);
   drawOver(panel);
-};
-
-/** The slow calls in view, one mark each. */
-const visibleMarks = (panel) => {
-  const { outliers } = panel;
-  if (!outliers) return [];
-  const kind = OPERATION_NAMES.indexOf(state.operation);
-  const marks = [];
-  for (let at = lowerBound(outliers.time, state.view.from); at < outliers.length; at += 1) {
-    if (outliers.time[at] > state.view.to) break;
-    if (outliers.kind[at] === kind) marks.push(at);
-  }
-  return marks;
-};
-
-const lowerBound = (sorted, value) => {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] < value) low = middle + 1; else high = middle;
-  }
-  return low;
-};
-
-const markColour = (outliers, at) => {
-  const strength = dark() ? 0.72 : 0.62;
-  if (state.colour === "cause") return css(shade(CAUSES[causeIndex(outliers.cause[at])].hue, strength));
-  const hue = hueOfStep(stepOfSize(outliers.size[at]));
-  return css(shade(hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)), strength));
-};
-
-// More dots than this would cover what they stand on; the others are cells still, and answer when pointed at.
-const MOST_DOTS = 400;
-
-/** The slowest of the marks in view, slowest first. */
-const dotsOf = (panel) => {
-  if (panel.marks.length <= MOST_DOTS) {
-    return [...panel.marks].sort((a, b) => panel.outliers.latency[b] - panel.outliers.latency[a]);
-  }
-  const { outliers } = panel;
-  const kind = OPERATION_NAMES.indexOf(state.operation);
-  const dots = [];
-  for (const at of outliers.slowestFirst) {
-    const time = outliers.time[at];
-    if (outliers.kind[at] !== kind || time < state.view.from || time > state.view.to) continue;
-    dots.push(at);
-    if (dots.length === MOST_DOTS) break;
-  }
-  return dots;
-};
-
-const drawMarks = (context, panel) => {
-  panel.marks = visibleMarks(panel);
-  const dots = dotsOf(panel);
-  const radius = dots.length < 150 ? 2.6 : 2;
-  for (const at of dots) {
-    const x = xOfTime(panel.plot, panel.outliers.time[at]);
-    const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
-    context.fillStyle = markColour(panel.outliers, at);
-    context.beginPath();
-    context.arc(x, y, radius, 0, 7);
-    context.fill();
-  }
-  if (dots.length) labelWorst(context, panel, dots[0]);
-};
-
-const labelWorst = (context, panel, at) => {
-  const x = xOfTime(panel.plot, panel.outliers.time[at]);
-  const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
-  context.strokeStyle = context.fillStyle = ink().text;
-  context.lineWidth = 1.2;
-  context.beginPath();
-  context.arc(x, y, 5, 0, 7);
-  context.stroke();
-  context.textBaseline = "middle";
-  const toLeft = x > panel.plot.x + panel.plot.width - 70;
-  context.textAlign = toLeft ? "right" : "left";
-  context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, panel.plot.y + 7));
 };
 
 /** The panel in words: for those who do not see it, and for its heading. */
@@ -214,12 +97,20 @@ const describe = (panel) => {
     .map(([name, label]) => `${label} ${duration(summary.percentiles[name][0])}`);
   parts.push(`worst ${duration(summary.worst[0])}`);
   stats.textContent = parts.join("  ·  ");
-  const calls = panel.grid
-    ? `${Math.round(panel.grid.calls).toLocaleString("en-US")} calls in view` : "no raw rows kept";
+  const inView = panel.level ? callsInView(panel.level, state.view) : 0;
+  const calls = panel.level ? `${inView.toLocaleString("en-US")} calls in view` : "no raw rows kept";
   const { from, to } = state.view;
   panel.canvas.setAttribute("aria-label", `${one.name}, ${state.operation}: ${calls}, ${parts.join(", ")}. ` +
     `Time ${moment(from, to - from)} to ${moment(to, to - from)}.`);
-  panel.canvas.dataset.calls = panel.grid ? panel.grid.calls : 0;
+  panel.canvas.dataset.calls = inView;
+};
+
+const describeDifference = (panel) => {
+  const [one, other] = state.difference.map((index) => facts.allocators[index].name);
+  panel.title.querySelector("b").textContent = `${one} − ${other}`;
+  panel.title.querySelector(".version").textContent = `orange: ${one} has more calls there · blue: ${other}`;
+  panel.canvas.setAttribute("aria-label", `Difference of ${one} and ${other}, ${state.operation}: where each has ` +
+    "more calls of a latency than the other at a time.");
 };
 
 /** What moves with the pointer: the shared cursor, the brush, the mark pointed at. */
@@ -248,42 +139,45 @@ const drawOver = (panel) => {
   }
 };
 
-/** The mark nearest to a point, at most 14 pixels away. */
-const nearestMark = (panel, x, y) => {
-  let [found, best] = [undefined, 14 * 14];
-  if (!state.marks) return found;
-  for (const at of panel.marks ?? []) {
-    const distance = (xOfTime(panel.plot, panel.outliers.time[at]) - x) ** 2
-      + (yOfLatency(panel.plot, panel.outliers.latency[at]) - y) ** 2;
-    if (distance < best) [found, best] = [at, distance];
+/** What lies under a point of the drawing that is no mark. */
+const cellWords = (panel, x, y) => {
+  const { sheet, plot } = panel;
+  if (!sheet) return null;
+  const column = Math.floor(timeAt(plot, x) / facts.span_ns * sheet.columns);
+  const row = ROWS[0] + Math.floor((rowOfLatency(latencyAt(plot, y)) - ROWS[0]) / sheet.groups) * sheet.groups;
+  const edges = [latencyOfRow(row), latencyOfRow(row + sheet.groups)].map(duration).join(" to ");
+  const when = `at ${moment(timeAt(plot, x), state.view.to - state.view.from)}`;
+  const calls = (sum) => `${sum.toLocaleString("en-US")} ${sum === 1 ? "call" : "calls"}`;
+  const found = (tiles) => cellsAt(levelOf(tiles, plot), clamp(column, 0, sheet.columns - 1), row, row + sheet.groups);
+  if (panel.index === DIFFERENCE) {
+    const sums = [found(panel.tiles), found(panel.other)].map((sum) => sum?.calls ?? 0);
+    if (!sums[0] && !sums[1]) return null;
+    return [edges, ...state.difference.map((index, at) => `${facts.allocators[index].name}: ${calls(sums[at])}`), when];
   }
-  return found;
-};
-
-const markWords = (name, outliers, at, frame) => {
-  const lines = [`${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
-    `${outliers.size[at] ? bytes(outliers.size[at]) : "size unknown"} · thread ${outliers.thread[at]}`,
-    `at ${moment(outliers.time[at], 1e6)}${frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`}`,
-    causeWords(outliers.cause[at])];
-  if (name) lines.splice(1, 0, name);
+  const sum = found(panel.tiles);
+  if (!sum) return null;
+  const step = sum.sizes / sum.calls;
+  const lines = [calls(sum.calls), edges, when,
+    step < 0.5 ? "size unknown" : `about ${bytes(2 ** ((step - 1) / 4))} each`];
+  if (facts.lanes.length > 1) lines.push(`${sum.leads[0] === sum.calls ? "all" : "most"} of ${laneName(sum.lanes[0])}`);
   return lines;
 };
 
-/** What lies under a point of the drawing that is no mark. */
-const cellWords = (panel, x, y) => {
-  const { grid, plot } = panel;
-  if (!grid) return null;
-  const column = Math.floor(timeAt(plot, x) / facts.span_ns * grid.columns) - grid.first;
-  const row = Math.floor((Math.log2(latencyAt(plot, y)) * facts.rows_per_octave - ROWS[0]) / grid.groups);
-  const at = (grid.height - 1 - row) * grid.width + column;
-  if (column < 0 || column >= grid.width || row < 0 || !grid.counts[at]) return null;
-  const low = latencyOfRow(ROWS[0] + row * grid.groups);
-  const step = grid.sizes[at] / grid.counts[at];
-  const calls = Math.round(grid.counts[at]);
-  return [`${calls.toLocaleString("en-US")} ${calls === 1 ? "call" : "calls"}`,
-    `${duration(low)} to ${duration(low * 2 ** (grid.groups / facts.rows_per_octave))}`,
-    `at ${moment(timeAt(plot, x), state.view.to - state.view.from)}`,
-    step < 0.5 ? "size unknown" : `about ${bytes(2 ** ((step - 1) / 4))} each`];
+const loadPanel = async (panel) => {
+  if (panel.index === DIFFERENCE) {
+    const [one, other] = await Promise.all(state.difference.map((index) => loadTiles(index, state.operation)));
+    const key = `${state.operation}:${state.difference}`;
+    if (panel.key === key) return;
+    Object.assign(panel, { key, tiles: one && other ? one : null, other });
+    panel.sheets = new Sheets((first, width, groups) => sheetOfDifference(levelOf(one, panel.plot),
+      levelOf(other, panel.plot), first, width, groups));
+    return;
+  }
+  const [tiles, outliers] = await Promise.all([loadTiles(panel.index, state.operation), loadOutliers(panel.index)]);
+  panel.outliers = outliers;
+  if (panel.tiles === tiles && panel.sheets) return;
+  panel.tiles = tiles;
+  panel.sheets = new Sheets((first, width, groups) => sheetOfLevel(levelOf(tiles, panel.plot), first, width, groups));
 };
 
 let loading = 0;
@@ -291,32 +185,42 @@ let loading = 0;
 const drawPanels = async () => {
   const ticket = ++loading;
   arrangePanels();
-  const visible = shown().map((index) => panels.get(index));
-  await Promise.all(visible.map(async (panel) => {
-    [panel.tiles, panel.outliers] =
-      await Promise.all([loadTiles(panel.index, state.operation), loadOutliers(panel.index)]);
-  }));
+  await Promise.all(visiblePanels().map(loadPanel));
   if (ticket !== loading) return;
   redrawPanels();
+  document.documentElement.dataset.painter = painter.name;
   document.documentElement.dataset.readyMs ??= performance.now();
   document.documentElement.dataset.ready = "true";
 };
 
-/** Draws with what is decoded: for each frame of a gesture. */
-const redrawPanels = () => {
-  const visible = shown().map((index) => panels.get(index)).filter(Boolean);
-  const highest = Math.max(1, ...visible.map(measurePanel));
-  visible.forEach((panel) => drawPanel(panel, highest));
+const wantedPanels = () => (state.difference ? [DIFFERENCE, ...shown()] : shown());
+const visiblePanels = () => wantedPanels().map((index) => panels.get(index)).filter(Boolean);
+
+let behind = 0;
+/** Draws with what is decoded. For each frame of a gesture only what is in sight; the others once hands rest. */
+const redrawPanels = (gesture = false) => {
+  const all = visiblePanels().filter((panel) => panel.sheets);
+  const visible = gesture ? all.filter((panel) => inSight.has(panel.figure)) : all;
+  clearTimeout(behind);
+  if (visible.length < all.length) behind = setTimeout(redrawPanels, REST_MS);
+  const highest = Math.max(1, ...visible.map((panel) => {
+    const most = measurePanel(panel);
+    return panel.index === DIFFERENCE ? 1 : most;
+  }));
+  for (const panel of visible) {
+    const own = panel.index === DIFFERENCE && panel.sheet
+      ? panel.sheet.highest(...columnsInView(panel.level, state.view)) : highest;
+    drawPanel(panel, Math.max(1, own));
+  }
 };
 
 const arrangePanels = () => {
   const box = byId("panels");
-  const wanted = shown();
+  const wanted = wantedPanels();
   for (const index of wanted) if (!panels.has(index)) panels.set(index, makePanel(index));
   box.replaceChildren(...wanted.map((index) => panels.get(index).figure));
   box.classList.toggle("single", wanted.length === 1);
-  const rows = ROWS[1] - ROWS[0] + 1;
-  box.style.setProperty("--plot-height", `${clamp(rows, 190, 300) + PANEL.top + PANEL.bottom}px`);
+  box.style.setProperty("--plot-height", `${clamp(rowCount, 190, 300) + PANEL.top + PANEL.bottom}px`);
 };
 
 /** Calls of the operation over the whole time, and the window that is shown. */
@@ -329,7 +233,9 @@ const drawOverview = async () => {
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   if (tiles) {
-    const totals = columnTotals(tiles.level(1, plot.width));
+    const level = tiles.level(1, plot.width);
+    const before = callsBefore(level);
+    const totals = Array.from({ length: level.columns }, (_, column) => before[column + 1] - before[column]);
     const most = Math.log2(totals.reduce((a, b) => Math.max(a, b), 1) + 1);
     context.fillStyle = ink().soft;
     totals.forEach((calls, column) => {

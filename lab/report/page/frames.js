@@ -1,72 +1,145 @@
-// The frame budget: what share of a frame's time went into the allocator, frame by frame.
+// The budget of frames and of audio buffers: what share of each one's time went into the allocator, and the worst.
 
-const BUDGETS = [[30, "30 Hz"], [60, "60 Hz"], [90, "90 Hz"], [120, "120 Hz"], [144, "144 Hz"], [240, "240 Hz"]];
+const RATES = [[30, "30 Hz"], [60, "60 Hz"], [90, "90 Hz"], [120, "120 Hz"], [144, "144 Hz"], [240, "240 Hz"]];
+const BUFFERS = [[1, "2 ms"], [2, "4 ms"], [5, "10 ms"]]; // in windows
 const SHARES = [0.01, 0.05, 0.1];
+const WORST_LISTED = 10;
 let frameMarks = null;
-let frameSums = new Map();
+const pieceSums = { frames: new Map(), windows: new Map() };
 let framesPlot = null;
+let framesSorted = { column: 1, up: true };
 
 /** The number of frame marks at or before a moment; null where the journal has no frames. */
 const frameOf = (time) => (frameMarks ? lowerBound(frameMarks, time + 1) : null);
 
 const loadAllFrames = async () => {
-  if (!facts.frame_count) return;
-  frameMarks = await loadFrameMarks();
+  if (facts.frame_count) frameMarks = await loadFrameMarks();
   await Promise.all(facts.allocators.map(async (one, index) => {
-    const sums = await loadFrames(index);
-    if (sums) frameSums.set(index, sums);
+    const frames = facts.frame_count ? await loadFrames(index) : null;
+    if (frames) pieceSums.frames.set(index, frames);
+    const windows = await loadWindows(index);
+    if (windows) pieceSums.windows.set(index, windows);
   }));
 };
 
-/** Time inside calls in a frame, with or without the calls that the system interrupted. */
-const insideFrame = (sums, frame) => sums.inside[frame] - (state.interrupted ? 0 : sums.interrupted[frame]);
-
-/** Frame 0 is the time before the first mark: loading, and no frame. */
-const judgeFrames = (index) => {
-  const sums = frameSums.get(index);
-  const over = SHARES.map(() => 0);
-  let worst = 1;
-  let total = 0;
-  for (let frame = 1; frame <= facts.frame_count; frame += 1) {
-    const inside = insideFrame(sums, frame);
-    total += inside;
-    SHARES.forEach((share, at) => { if (inside > share * state.budget) over[at] += 1; });
-    if (inside > insideFrame(sums, worst)) worst = frame;
-  }
-  const shares = over.map((frames) => frames / facts.frame_count);
-  return { index, over: shares, worst, most: insideFrame(sums, worst), mean: total / facts.frame_count };
+/**
+ * The pieces of time that are judged: frames between marks, or audio buffers of a fixed length. Frame 0 is the time
+ * before the first mark: loading, and no frame.
+ */
+const pieces = () => {
+  const isFrames = state.pieces === "frames";
+  const each = isFrames ? 1 : Math.round(state.budget / facts.window_ns);
+  const length = isFrames ? facts.frame_count : Math.ceil(facts.windows / each);
+  const begin = isFrames ? (piece) => frameMarks[piece] : (piece) => piece * each * facts.window_ns;
+  const end = (piece) => (piece + 1 < length ? begin(piece + 1) : facts.span_ns);
+  const first = (time) => (isFrames ? Math.max(0, lowerBound(frameMarks, time) - 1)
+    : clamp(Math.floor(time / (each * facts.window_ns)), 0, length));
+  const name = (piece) => (isFrames ? `frame ${(piece + 1).toLocaleString("en-US")}`
+    : `at ${moment(begin(piece), 1e8)}`);
+  return { isFrames, each, length, begin, end, first, name, sums: pieceSums[state.pieces] };
 };
 
-const lookAtFrame = (frame) => {
-  const from = frameMarks[frame - 1];
-  const to = frameMarks[frame] ?? facts.span_ns;
+/** Time inside calls in a piece, as the switches ask for it. */
+const insideOf = (sums, cut) => {
+  const inside = new Float64Array(cut.length);
+  const busiest = state.busiest && cut.each === 1;
+  for (let piece = 0; piece < cut.length; piece += 1) {
+    for (let part = 0; part < cut.each; part += 1) {
+      const at = cut.isFrames ? piece + 1 : piece * cut.each + part;
+      if (at >= sums.inside.length) break;
+      inside[piece] += busiest ? sums.busiest[at] : sums.inside[at] - (state.interrupted ? 0 : sums.interrupted[at]);
+    }
+  }
+  return inside;
+};
+
+const judgePieces = (index, inside) => {
+  const over = SHARES.map(() => 0);
+  let [worst, total] = [0, 0];
+  for (let piece = 0; piece < inside.length; piece += 1) {
+    total += inside[piece];
+    SHARES.forEach((share, at) => { if (inside[piece] > share * state.budget) over[at] += 1; });
+    if (inside[piece] > inside[worst]) worst = piece;
+  }
+  return { index, inside, over: over.map((number) => number / inside.length), worst, most: inside[worst],
+    mean: total / inside.length };
+};
+
+const lookAtPiece = (cut, piece) => {
+  const [from, to] = [cut.begin(piece), cut.end(piece)];
   look(from - (to - from) * 2, to + (to - from) * 2);
   byId("calls").scrollIntoView({ behavior: "smooth" });
 };
 
+const goButton = (cut, piece, text) => make("button", {
+  type: "button", class: "link", text, title: "Show this moment in the charts above",
+  onclick: () => lookAtPiece(cut, piece),
+});
+
+let judged = null;
+const redrawFrameStrip = () => { if (judged) drawFrameStrip(judged.cut, judged.rows); };
+
 const drawFrames = () => {
-  if (!frameSums.size) return;
-  drawFrameStrip();
-  const rows = shown().filter((index) => frameSums.has(index)).map(judgeFrames).sort((a, b) => a.mean - b.mean);
-  const head = make("tr", {}, make("th", { text: "allocator", scope: "col" }),
-    make("th", { text: "mean a frame", scope: "col" }),
-    ...SHARES.map((share) => make("th", { text: `frames over ${share * 100} %`, scope: "col" })),
-    make("th", { text: "worst frame", scope: "col" }));
-  const body = rows.map((row) => make("tr", {}, nameCell(row.index), make("td", { text: duration(row.mean) }),
-    ...row.over.map((share) => make("td", { text: percent(share) })),
-    make("td", {}, make("button", {
-      type: "button", class: "link", onclick: () => lookAtFrame(row.worst),
-      title: "Show this frame in the charts above",
-      text: `${duration(row.most)} in frame ${row.worst.toLocaleString("en-US")}`,
-    }))));
-  byId("frames-table").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+  const cut = pieces();
+  if (!cut.sums.size) return;
+  const rows = shown().filter((index) => cut.sums.has(index))
+    .map((index) => judgePieces(index, insideOf(cut.sums.get(index), cut)));
+  judged = { cut, rows };
+  redrawFrameStrip();
+  byId("frames-table").replaceChildren(budgetTable(cut, rows));
+  byId("worst-frames").replaceChildren(worstTable(cut, rows));
 };
 
-/** For each pixel the worst frame in it, as a share of the budget. */
-const drawFrameStrip = () => {
+const budgetTable = (cut, rows) => {
+  const what = cut.isFrames ? "frame" : "buffer";
+  const columns = [
+    ["allocator", (row) => facts.allocators[row.index].name],
+    [`mean a ${what}`, (row) => row.mean],
+    ...SHARES.map((share, at) => [`${what}s over ${share * 100} %`, (row) => row.over[at]]),
+    [`worst ${what}`, (row) => row.most],
+  ];
+  const key = columns[framesSorted.column][1];
+  rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (framesSorted.up ? 1 : -1));
+  const sortBy = (column) => () => {
+    framesSorted = { column, up: framesSorted.column === column ? !framesSorted.up : true };
+    drawFrames();
+    byId("frames-table").querySelectorAll("thead button")[column].focus();
+  };
+  const order = (at) => (at !== framesSorted.column ? "none" : framesSorted.up ? "ascending" : "descending");
+  const head = make("tr", {}, ...columns.map(([name], at) => make("th", { scope: "col", "aria-sort": order(at) },
+    make("button", { type: "button", text: name, onclick: sortBy(at) }))));
+  const body = rows.map((row) => make("tr", {}, nameCell(row.index), make("td", { text: duration(row.mean) }),
+    ...row.over.map((share) => make("td", { text: percent(share) })),
+    make("td", {}, goButton(cut, row.worst, `${duration(row.most)}, ${cut.name(row.worst)}`))));
+  return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
+};
+
+/** The pieces in which some shown allocator took longest: who that was, and who took least. */
+const worstTable = (cut, rows) => {
+  const longest = (piece) => rows.reduce((a, b) => (b.inside[piece] > a.inside[piece] ? b : a));
+  const shortest = (piece) => rows.reduce((a, b) => (b.inside[piece] < a.inside[piece] ? b : a));
+  const candidates = new Set(rows.flatMap(({ inside }) =>
+    Array.from(inside.keys()).filter((piece) => inside[piece] > 0).sort((a, b) => inside[b] - inside[a])
+      .slice(0, WORST_LISTED)));
+  const found = [...candidates].map((piece) => ({ piece, most: longest(piece), least: shortest(piece) }));
+  found.sort((a, b) => b.most.inside[b.piece] - a.most.inside[a.piece]);
+  const cells = (row, piece) => [make("td", {}, nameTag(row.index)), make("td", { text: duration(row.inside[piece]) }),
+    make("td", { text: percent(row.inside[piece] / state.budget) })];
+  const body = found.slice(0, WORST_LISTED).map(({ piece, most, least }) => make("tr", {},
+    make("th", { scope: "row" }, goButton(cut, piece, cut.name(piece))),
+    make("td", { text: moment(cut.begin(piece), 1e8) }), ...cells(most, piece), ...cells(least, piece)));
+  const heads = [cut.isFrames ? "frame" : "buffer", "moment", "longest", "in calls", "of the budget", "shortest",
+    "in calls", "of the budget"];
+  return make("table", {}, make("caption", { text: cut.isFrames ? "The worst frames" : "The worst buffers" }),
+    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { text, scope: "col" })))),
+    make("tbody", {}, ...body));
+};
+
+/** For each pixel the worst piece in it, as a share of the budget. */
+const drawFrameStrip = (cut, rows) => {
   const canvas = byId("frames");
   const { context, width, height } = fit(canvas);
-  const plot = framesPlot = { x: 60, y: 8, width: width - 60 - (width < 560 ? 78 : 96), height: height - 36 };
+  const plot = framesPlot = stripPlot(width, height);
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   const [low, high] = [1e-4, 2];
@@ -80,48 +153,44 @@ const drawFrameStrip = () => {
     context.fillText(share === 1 ? "budget" : `${share * 100} %`, plot.x - 6, yOf(share));
   }
   timeAxis(context, plot, state.view);
-  const labels = shown().filter((index) => frameSums.has(index)).map((index) => traceFrames(context, plot, yOf, index));
-  endLabels(context, plot, labels);
-  canvas.setAttribute("aria-label", "Share of the frame budget spent in the allocator, worst frame of each pixel. " +
-    "The table below has the figures.");
+  drawCursor(context, plot);
+  endLabels(context, plot, rows.map((row) => tracePieces(context, plot, yOf, cut, row)));
+  canvas.setAttribute("aria-label", `Share of the budget spent in the allocator, worst ` +
+    `${cut.isFrames ? "frame" : "buffer"} of each pixel. The tables below have the figures.`);
 };
 
-const traceFrames = (context, plot, yOf, index) => {
-  const { colour, dash, width } = lookOf(index);
-  const sums = frameSums.get(index);
+const tracePieces = (context, plot, yOf, cut, { index, inside }) => {
   const peaks = new Float64Array(Math.ceil(plot.width) + 1);
-  const first = Math.max(1, lowerBound(frameMarks, state.view.from));
-  for (let frame = first; frame <= facts.frame_count && frameMarks[frame - 1] <= state.view.to; frame += 1) {
-    const x = Math.floor(clamp(xOfTime(plot, frameMarks[frame - 1]) - plot.x, 0, plot.width));
-    peaks[x] = Math.max(peaks[x], insideFrame(sums, frame) / state.budget);
+  for (let piece = cut.first(state.view.from); piece < cut.length && cut.begin(piece) <= state.view.to; piece += 1) {
+    const x = Math.floor(clamp(xOfTime(plot, cut.begin(piece)) - plot.x, 0, plot.width));
+    peaks[x] = Math.max(peaks[x], inside[piece] / state.budget);
   }
-  context.strokeStyle = colour;
-  context.lineWidth = width * 0.75;
-  context.setLineDash(dash);
-  context.lineJoin = "round";
-  context.beginPath();
-  let [begun, last] = [false, 0];
-  peaks.forEach((share, x) => {
-    if (share === 0) return;
-    context[begun ? "lineTo" : "moveTo"](plot.x + x + 0.5, yOf(share));
-    [begun, last] = [true, share];
-  });
-  context.stroke();
-  context.setLineDash([]);
-  return { y: yOf(last), text: facts.allocators[index].name, colour };
+  return tracePeaks(context, plot, peaks, yOf, index);
 };
 
 const setUpFrames = () => {
-  if (!facts.frame_count || !frameSums.size) return;
+  if (!pieceSums.frames.size && !pieceSums.windows.size) return;
   byId("frames-section").hidden = false;
-  byId("frames-note").textContent = `${count(facts.frame_count)} frames. How much of a frame's budget went into ` +
-    "malloc, free and their kin, all threads added up. The line at the top is the whole budget.";
-  const budgets = BUDGETS.map(([hertz, label]) => [1e9 / hertz, label]);
+  byId("frames-title").textContent = facts.frame_count ? "Frame and audio budget" : "Audio budget";
+  const note = facts.frame_count ? `${count(facts.frame_count)} frames. ` : "The journal has no frame marks. ";
+  byId("frames-note").textContent = `${note}How much of a frame's, or of an audio buffer's, time went into malloc, ` +
+    "free and their kin, by the program's own time. The line at the top is the whole budget.";
+  const options = [
+    ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
+    ...(pieceSums.windows.size
+      ? BUFFERS.map(([each, label]) => [`windows ${each * facts.window_ns}`, `${label} buffer`]) : []),
+  ];
+  const put = (value) => {
+    const [kind, budget] = value.split(" ");
+    set({ pieces: kind, budget: Number(budget) });
+  };
   byId("frames-toolbar").append(
-    choice("Frame rate", budgets, () => state.budget, (budget) => set({ budget })),
+    choice("Budget", options, () => `${state.pieces} ${state.budget}`, put),
     toggle("Count interrupted calls", () => state.interrupted, (interrupted) => set({ interrupted })));
-  watch(["budget", "interrupted", "shown", "view", "theme"], drawFrames);
-  byId("frames").addEventListener("keydown", timeKeys);
-  byId("frames").addEventListener("dblclick", lookAtAll);
-  byId("frames").addEventListener("wheel", timeWheel(byId("frames"), () => framesPlot), { passive: false });
+  if (facts.lanes.length > 1 && facts.frame_count) {
+    byId("frames-toolbar").append(toggle("Busiest thread only", () => state.busiest, (busiest) => set({ busiest })));
+  }
+  watch(["pieces", "budget", "interrupted", "busiest", "shown", "theme", "size"], drawFrames);
+  watch(["view", "cursor"], redrawFrameStrip, byId("frames"));
+  listenStrip(byId("frames"), () => framesPlot);
 };

@@ -70,7 +70,9 @@ const listen = (panel) => {
   const { canvas } = panel;
   const fingers = new Map();
   const end = (event) => {
+    const still = fingers.get(event.pointerId);
     fingers.delete(event.pointerId);
+    if (still && !still.moved && event.type === "pointerup") pinAt(panel, ...place(canvas, event));
     if (fingers.size < 2) panel.pinch = undefined;
     if (!panel.brush) return;
     const [from, to] = [Math.min(...panel.brush), Math.max(...panel.brush)];
@@ -81,13 +83,14 @@ const listen = (panel) => {
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !panel.plot) return;
     const [x] = place(canvas, event);
-    fingers.set(event.pointerId, { x });
+    fingers.set(event.pointerId, { x, from: x, moved: false });
     canvas.setPointerCapture(event.pointerId);
     if (event.pointerType === "mouse") panel.brush = [x, x];
   });
   canvas.addEventListener("pointermove", (event) => {
     const [x] = place(canvas, event);
     const held = fingers.get(event.pointerId);
+    if (held && Math.abs(x - held.from) > 4) held.moved = true;
     if (held && event.pointerType !== "mouse") {
       const before = held.x;
       held.x = x;
@@ -112,8 +115,9 @@ const listen = (panel) => {
   canvas.addEventListener("blur", () => leave(panel));
 };
 
-/** n and p walk through the slow calls in view by time; their words appear as with the pointer. */
+/** n and p walk through the slow calls in view by time; Enter keeps the details of one on the page. */
 const markKeys = (panel, event) => {
+  if (event.key === "Enter" && panel.pointed !== undefined) pin(panel.index, panel.outliers, panel.pointed);
   const step = { n: 1, p: -1 }[event.key];
   if (!step || !panel.marks?.length) return;
   event.preventDefault();

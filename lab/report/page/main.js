@@ -25,7 +25,7 @@ const choice = (label, options, get, put) => {
     button.setAttribute("aria-pressed", String(options[at][0] === get())));
   group.append(...options.map(([value, text]) =>
     make("button", { type: "button", text, "data-value": value, onclick: () => put(value) })));
-  watch(["operation", "colour", "budget"], mark);
+  watch(["operation", "colour", "budget", "pieces", "folder"], mark);
   mark();
   return group;
 };
@@ -33,7 +33,7 @@ const choice = (label, options, get, put) => {
 const toggle = (text, get, put) => {
   const button = make("button", { type: "button", class: "toggle", text, onclick: () => put(!get()) });
   const mark = () => button.setAttribute("aria-pressed", String(get()));
-  watch(["marks", "interrupted", "calm"], mark);
+  watch(["marks", "interrupted", "calm", "busiest", "overhead"], mark);
   mark();
   return button;
 };
@@ -60,6 +60,24 @@ const chip = (index) => {
   return button;
 };
 
+/** Two allocators to subtract from each other. */
+const differencePicker = () => {
+  const names = facts.allocators.flatMap((one, index) => (one.drawn_run ? [[index, one.name]] : []));
+  const pick = (label, which) => make("select", { "aria-label": label, onchange: (event) => {
+    const pair = [...(state.difference ?? [-1, -1])];
+    pair[which] = Number(event.target.value);
+    // The first choice needs a second: the other end of the list of contenders.
+    if (pair[1 - which] < 0) pair[1 - which] = contenders.find((index) => index !== pair[which]) ?? -1;
+    set({ difference: pair.some((index) => index < 0) || pair[0] === pair[1] ? null : pair });
+  } }, make("option", { value: -1, text: "none" }),
+  ...names.map(([index, name]) => make("option", { value: index, text: name })));
+  const selects = [pick("Difference: more calls of", 0), pick("Difference: than of", 1)];
+  const mark = () => selects.forEach((select, which) => { select.value = state.difference?.[which] ?? -1; });
+  watch(["difference"], mark);
+  mark();
+  return make("span", { class: "pick" }, "Difference", selects[0], "−", selects[1]);
+};
+
 const setUpToolbar = () => {
   const quiet = (text, label, onclick) =>
     make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick });
@@ -69,8 +87,10 @@ const setUpToolbar = () => {
   reset.disabled = true;
   byId("toolbar").append(
     choice("Operation", operations, () => state.operation, (operation) => set({ operation })),
-    choice("Colour", [["size", "by size"], ["cause", "by cause"]], () => state.colour, (colour) => set({ colour })),
+    choice("Colour", [["size", "by size"], ["cause", "by cause"],
+      ...(facts.lanes.length > 1 ? [["thread", "by thread"]] : [])], () => state.colour, (colour) => set({ colour })),
     toggle("Slow calls", () => state.marks, (marks) => set({ marks })),
+    contenders.length > 1 ? differencePicker() : "",
     make("div", { class: "zooms" },
       quiet("−", "Zoom out", () => zoom(2)), quiet("+", "Zoom in", () => zoom(0.5)), reset),
     make("div", { class: "chips", role: "group", "aria-label": "Allocators" },
@@ -84,10 +104,12 @@ const drawLegend = () => {
     bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
     return make("span", { class: "key" }, bar, text);
   };
-  const keys = state.colour === "size"
-    ? [["16 B", 4], ["128 B", 7], ["1 KiB", 10], ["8 KiB", 13], ["64 KiB", 16], ["1 MiB and more", 20]]
-      .map(([text, log]) => step(text, sizeHue((log - SIZE_LOW) / (SIZE_HIGH - SIZE_LOW))))
-    : CAUSES.slice(0, 3).map((cause) => step(cause.words, cause.hue));
+  const keys = {
+    size: () => [["16 B", 4], ["128 B", 7], ["1 KiB", 10], ["8 KiB", 13], ["64 KiB", 16], ["1 MiB and more", 20]]
+      .map(([text, log]) => step(text, sizeHue((log - SIZE_LOW) / (SIZE_HIGH - SIZE_LOW)))),
+    cause: () => CAUSES.slice(0, 3).map((cause) => step(cause.words, cause.hue)),
+    thread: () => facts.lanes.map((_, lane) => step(laneName(lane), laneHue(lane))),
+  }[state.colour]();
   byId("legend").replaceChildren(make("span", { class: "legend-title", text: "one call → many" }), ...keys);
 };
 
@@ -96,22 +118,28 @@ const watchAll = () => {
   if (!facts.columns) for (const part of ["toolbar", "panels", "legend"]) byId(part).hidden = part !== "toolbar";
   if (!facts.columns) box.querySelector(".overview").hidden = true;
   if (facts.columns) {
-    watch(["operation", "shown", "theme"], drawPanels);
+    watch(["operation", "shown", "theme", "difference"], drawPanels);
     watch(["view", "colour", "marks", "size"], redrawPanels);
-    watch(["operation", "shown", "view", "theme", "size"], drawOverview);
-    watch(["cursor"], () => shown().forEach((index) => panels.get(index) && drawOver(panels.get(index))));
+    watch(["operation", "shown", "view", "theme", "size"], drawOverview, byId("overview"));
+    watch(["cursor"], () => visiblePanels().forEach(drawOver));
     watch(["colour", "theme"], drawLegend);
+    watch(["shown", "view", "theme", "size", "cursor", "marks"], drawLanes, byId("lanes"));
+    watch(["shown", "operation", "theme", "size"], drawPlanes);
+    watch(["theme", "size"], drawLifetimes);
+    watch(["shown", "view", "theme", "size", "cursor"], drawLateness, byId("lateness"));
   }
   watch(["operation", "shown", "theme", "size", "calm", "percentiles"], drawPercentiles);
-  watch(["shown", "view", "theme", "size", "cursor"], drawMemory);
+  watch(["shown", "view", "theme", "size", "cursor", "overhead"], drawMemory, byId("memory"));
   watch(["shown", "theme"], drawCauses);
   watch(["theme", "calm"], drawTables);
   watch(["theme"], drawVerdict);
 };
 
 const start = async () => {
+  painter = choosePainter();
   setUpTheme();
   setUpFacts();
+  setUpFolders();
   setUpNotes();
   drawLede();
   setUpToolbar();
@@ -119,9 +147,11 @@ const start = async () => {
   listenOverview();
   listenPercentiles();
   listenMemory();
+  setUpStrips();
   touch(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();
+  drawHitch();
   touch(["budget", "shown"]);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {

@@ -21,14 +21,21 @@ const memoryIndices = () => shown().filter((index) => {
   return memory.length && !floor;
 });
 
+/** What an allocator held over time; on request only what it held beyond the program's live bytes. */
+const memoryCurve = (index) => {
+  const { memory } = facts.allocators[index];
+  if (!state.overhead) return memory;
+  return memory.map(([time, value]) => [time, Math.max(0, value - valueAt(facts.live, time))]);
+};
+
 const drawMemory = () => {
   const canvas = byId("memory");
   const { context, width, height } = fit(canvas);
   const narrow = width < 560;
-  const plot = memoryPlot = { x: 60, y: 10, width: width - 60 - (narrow ? 78 : 96), height: height - 40 };
+  const plot = memoryPlot = { x: 60, y: 10, width: Math.max(10, width - 60 - (narrow ? 78 : 96)), height: height - 40 };
   const indices = memoryIndices();
-  const most = Math.max(1, ...facts.live.map(([, value]) => value),
-    ...indices.flatMap((index) => facts.allocators[index].memory.map(([, value]) => value))) * 1.04;
+  const most = Math.max(1, ...(state.overhead ? [] : facts.live.map(([, value]) => value)),
+    ...indices.flatMap((index) => memoryCurve(index).map(([, value]) => value))) * 1.04;
   const yOf = (value) => plot.y + plot.height * (1 - value / most);
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
@@ -45,14 +52,16 @@ const drawMemory = () => {
   context.beginPath();
   context.rect(plot.x, plot.y, plot.width, plot.height);
   context.clip();
-  drawLive(context, plot, yOf);
+  if (!state.overhead) drawLive(context, plot, yOf);
   const labels = indices.map((index) => drawResident(context, plot, yOf, index));
   if (state.cursor !== null) {
     context.fillStyle = ink().soft;
     context.fillRect(Math.round(xOfTime(plot, state.cursor)), plot.y, 1, plot.height);
   }
   context.restore();
-  if (facts.live.length) labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
+  if (facts.live.length && !state.overhead) {
+    labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
+  }
   endLabels(context, plot, labels);
   canvas.setAttribute("aria-label", "Resident memory over time. Peaks: " + indices.map((index) =>
     `${facts.allocators[index].name} ${bytes(facts.allocators[index].figures.peak[0])}`).join(", "));
@@ -72,7 +81,7 @@ const drawLive = (context, plot, yOf) => {
 
 const drawResident = (context, plot, yOf, index) => {
   const { colour, dash, width } = lookOf(index);
-  const curve = within(facts.allocators[index].memory);
+  const curve = within(memoryCurve(index));
   context.strokeStyle = colour;
   context.lineWidth = width;
   context.setLineDash(dash);
@@ -83,7 +92,7 @@ const drawResident = (context, plot, yOf, index) => {
   if (curve.length) context.lineTo(plot.x + plot.width, yOf(curve[curve.length - 1][1]));
   context.stroke();
   context.setLineDash([]);
-  return { y: yOf(valueAt(facts.allocators[index].memory, state.view.to)), text: facts.allocators[index].name, colour };
+  return { y: yOf(valueAt(memoryCurve(index), state.view.to)), text: facts.allocators[index].name, colour };
 };
 
 const showMemory = (event) => {
@@ -92,8 +101,8 @@ const showMemory = (event) => {
   const time = timeAt(memoryPlot, x);
   setCursor(time);
   const one = (index) => facts.allocators[index];
-  const rows = memoryIndices().map((index) => [valueAt(one(index).memory, time), one(index).name]);
-  rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
+  const rows = memoryIndices().map((index) => [valueAt(memoryCurve(index), time), one(index).name]);
+  if (!state.overhead) rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
   rows.sort((a, b) => b[0] - a[0]);
   showTip(event, [`at ${moment(time, state.view.to - state.view.from)}`,
     ...rows.map(([value, name]) => `${bytes(value)}  ${name}`)]);
@@ -101,6 +110,10 @@ const showMemory = (event) => {
 
 const listenMemory = () => {
   const canvas = byId("memory");
+  if (facts.live.length) {
+    byId("memory-toolbar").append(
+      toggle("Only what is beyond the live bytes", () => state.overhead, (overhead) => set({ overhead })));
+  }
   canvas.addEventListener("pointermove", showMemory);
   canvas.addEventListener("pointerleave", () => { hideTip(); setCursor(null); });
   canvas.addEventListener("keydown", timeKeys);

@@ -14,7 +14,7 @@ const callsNote = () => {
   return `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run are counted here, ` +
     "none sampled. Across: the moment in the program. Up: how long the call took. Dots: the slowest calls; " +
     `${marked} tells its size, thread and cause when pointed at. ` +
-    "Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan.";
+    "Click one to keep it. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan.";
 };
 
 const setUpNotes = () => {
@@ -24,6 +24,8 @@ const setUpNotes = () => {
     "The dashed grey line is the floor: the same replay with no allocator at all.";
   byId("memory-note").textContent = "Resident memory that each allocator held in its drawn run, and as a grey area " +
     "the bytes that the program had asked for and not yet freed.";
+  byId("sizes-note").textContent = "All calls of the chosen operation by the size of their block (across) and how " +
+    "long they took (up).";
   byId("causes-note").textContent = "Calls above p99.9 of their operation in each allocator's drawn run, " +
     "by what was seen to happen during them.";
   byId("table-note").textContent = "Median over runs, the range beneath. Bold: the lowest, and all whose " +

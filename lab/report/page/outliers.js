@@ -72,5 +72,6 @@ const lookAtCall = (index, outliers, at) => {
   const panel = panels.get(index);
   if (!panel) return;
   panel.pointed = at;
+  pin(index, outliers, at);
   panel.figure.scrollIntoView({ behavior: "smooth", block: "center" });
 };

@@ -16,7 +16,7 @@ const measurePercentiles = (width, height) => {
   const view = percentilePlot;
   const indices = curveIndices();
   const narrow = width < 560;
-  view.plot = { x: 54, y: 10, width: width - 54 - (narrow ? 78 : 96), height: height - 44 };
+  view.plot = { x: 54, y: 10, width: Math.max(10, width - 54 - (narrow ? 78 : 96)), height: height - 44 };
   const points = Math.max(2, ...indices.map((index) => summaryOf(index).curve[0].length));
   view.reach = (points - 1) / facts.curve_points_per_nine + 0.25;
   view.low = Math.max(1, Math.min(...indices.map((index) => summaryOf(index).curve[1][0] || 1)) * 0.85);

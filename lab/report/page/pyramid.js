@@ -1,11 +1,19 @@
 // Levels of tiles: each half as many columns as the one below, every call counted once in each.
 
+/** The lane of most calls, after Boyer and Moore: votes for different lanes cancel. Mirrors lab/report/src/tiles.rs. */
+const vote = (to, at, lane, lead) => {
+  if (to.lanes[at] === lane) to.leads[at] += lead;
+  else if (to.leads[at] >= lead) to.leads[at] -= lead;
+  else { to.leads[at] = lead - to.leads[at]; to.lanes[at] = lane; }
+};
+
 const mergeInto = (to, at, from, cell) => {
   const total = to.counts[at] + from.counts[cell];
   to.sizes[at] = (to.sizes[at] * to.counts[at] + from.sizes[cell] * from.counts[cell]) / total;
   to.counts[at] = total;
   to.kernel[at] += from.kernel[cell];
   to.interrupted[at] += from.interrupted[cell];
+  vote(to, at, from.lanes[cell], from.leads[cell]);
 };
 
 const halve = (level) => {
@@ -14,6 +22,7 @@ const halve = (level) => {
   const to = {
     columns, starts: new Uint32Array(columns + 1), rows: new Uint16Array(cells), counts: new Uint32Array(cells),
     sizes: new Float32Array(cells), kernel: new Uint32Array(cells), interrupted: new Uint32Array(cells),
+    lanes: new Uint8Array(cells), leads: new Uint32Array(cells),
   };
   let at = 0;
   for (let column = 0; column < columns; column += 1) {
@@ -31,7 +40,9 @@ const halve = (level) => {
     }
     to.starts[column + 1] = at;
   }
-  for (const name of ["rows", "counts", "sizes", "kernel", "interrupted"]) to[name] = to[name].slice(0, at);
+  for (const name of ["rows", "counts", "sizes", "kernel", "interrupted", "lanes", "leads"]) {
+    to[name] = to[name].slice(0, at);
+  }
   return to;
 };
 
@@ -49,38 +60,39 @@ class Pyramid {
   }
 }
 
-/** Calls in each column of a level. */
-const columnTotals = (level) => {
-  const totals = new Float64Array(level.columns);
+/** Calls before each column of a level, so that a view's calls are one subtraction. */
+const callsBefore = (level) => level.before ??= (() => {
+  const before = new Float64Array(level.columns + 1);
   for (let column = 0; column < level.columns; column += 1) {
-    const end = level.starts[column + 1];
-    for (let cell = level.starts[column]; cell < end; cell += 1) totals[column] += level.counts[cell];
-  }
-  return totals;
-};
-
-/** A level's cells between two moments, added up into a grid of `groups` rows to a pixel row. */
-const gridOf = (level, view, rowRange, groups) => {
-  const first = clamp(Math.floor(view.from / facts.span_ns * level.columns), 0, level.columns - 1);
-  const last = clamp(Math.ceil(view.to / facts.span_ns * level.columns), first + 1, level.columns);
-  const width = last - first;
-  const height = Math.ceil((rowRange[1] - rowRange[0] + 1) / groups);
-  const grid = {
-    first, width, height, counts: new Float64Array(width * height), sizes: new Float64Array(width * height),
-    kernel: new Float64Array(width * height), interrupted: new Float64Array(width * height), calls: 0, highest: 0,
-  };
-  for (let column = first; column < last; column += 1) {
+    before[column + 1] = before[column];
     for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {
-      const row = Math.floor((clamp(level.rows[cell], rowRange[0], rowRange[1]) - rowRange[0]) / groups);
-      const at = (height - 1 - row) * width + column - first;
-      const calls = level.counts[cell];
-      grid.counts[at] += calls;
-      grid.sizes[at] += level.sizes[cell] * calls;
-      grid.kernel[at] += level.kernel[cell];
-      grid.interrupted[at] += level.interrupted[cell];
-      grid.calls += calls;
-      if (grid.counts[at] > grid.highest) grid.highest = grid.counts[at];
+      before[column + 1] += level.counts[cell];
     }
   }
-  return grid;
+  return before;
+})();
+
+/** The columns of a level that a view touches: first, and one after the last. */
+const columnsInView = (level, view) => {
+  const first = clamp(Math.floor(view.from / facts.span_ns * level.columns), 0, level.columns - 1);
+  return [first, clamp(Math.ceil(view.to / facts.span_ns * level.columns), first + 1, level.columns)];
+};
+
+const callsInView = (level, view) => {
+  const [first, last] = columnsInView(level, view);
+  return callsBefore(level)[last] - callsBefore(level)[first];
+};
+
+/** What the cells of some rows of a column hold together; null if nothing. */
+const cellsAt = (level, column, fromRow, toRow) => {
+  const sum = { calls: 0, sizes: 0, kernel: 0, interrupted: 0, lanes: [0], leads: [0] };
+  for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {
+    if (level.rows[cell] < fromRow || level.rows[cell] >= toRow) continue;
+    sum.calls += level.counts[cell];
+    sum.sizes += level.sizes[cell] * level.counts[cell];
+    sum.kernel += level.kernel[cell];
+    sum.interrupted += level.interrupted[cell];
+    vote(sum, 0, level.lanes[cell], level.leads[cell]);
+  }
+  return sum.calls ? sum : null;
 };

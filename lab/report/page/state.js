@@ -15,27 +15,61 @@ const state = {
   shown: new Set(contenders.length ? contenders : facts.allocators.map((_, index) => index)),
   view: { from: 0, to: facts.span_ns },
   cursor: null, // moment under the pointer, in all time charts
-  budget: 1e9 / 60,
+  difference: null, // indices of two allocators, the first less the second
+  overhead: false, // memory: what is resident beyond the live bytes
+  pieces: facts.frame_count ? "frames" : "windows",
+  budget: facts.frame_count ? 1e9 / 60 : 2e6,
+  busiest: false, // in frames, only the thread that spent most in calls
   interrupted: true,
   calm: false, // figures without the calls that the system interrupted
 };
 
+// Charts that a reader can see now. Gestures redraw these alone, frame by frame; the others follow when hands rest.
+const inSight = new Set();
+const sight = new IntersectionObserver((entries) => entries.forEach((entry) =>
+  inSight[entry.isIntersecting ? "add" : "delete"](entry.target)));
+const GESTURE_KEYS = new Set(["view", "cursor"]);
+const REST_MS = 80;
+
 const watchers = [];
-/** Calls `draw` at the next frame after one of `keys` has changed. */
-const watch = (keys, draw) => watchers.push({ keys, draw, due: false });
+/** Calls `draw` at the next frame after one of `keys` has changed; `element` is where it draws. */
+const watch = (keys, draw, element = null) => {
+  watchers.push({ keys, draw, element, due: false, late: false });
+  if (element) sight.observe(element);
+};
 
 let scheduled = false;
+let rest = 0;
 const flush = () => {
   scheduled = false;
   for (const watcher of watchers) {
     if (!watcher.due) continue;
+    if (watcher.due === "gesture" && watcher.element && !inSight.has(watcher.element)) {
+      watcher.late = true;
+      clearTimeout(rest);
+      rest = setTimeout(catchUp, REST_MS);
+    } else {
+      watcher.late = false;
+      watcher.draw(watcher.due === "gesture");
+    }
     watcher.due = false;
-    watcher.draw();
+  }
+};
+
+/** Draws what was out of sight during a gesture. */
+const catchUp = () => {
+  for (const watcher of watchers) {
+    if (!watcher.late) continue;
+    watcher.late = false;
+    watcher.draw(false);
   }
 };
 
 const touch = (keys) => {
-  for (const watcher of watchers) if (keys.some((key) => watcher.keys.includes(key))) watcher.due = true;
+  const gesture = keys.every((key) => GESTURE_KEYS.has(key));
+  for (const watcher of watchers) {
+    if (keys.some((key) => watcher.keys.includes(key))) watcher.due = gesture ? watcher.due || "gesture" : "now";
+  }
   if (!scheduled) { scheduled = true; requestAnimationFrame(flush); }
 };
 

@@ -58,3 +58,21 @@ const drawLede = () => {
     `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
     "Dots are medians over runs, bars their whole range.";
 };
+
+/** The worst hitch of all contenders, in a sentence, and the way to it. */
+const drawHitch = async () => {
+  const loaded = await Promise.all(contenders.map(async (index) => [index, await loadOutliers(index)]));
+  const slowest = ([index, outliers]) => (outliers ? [{ index, outliers, at: outliers.slowestFirst[0] }] : []);
+  const worst = loaded.flatMap(slowest)
+    .sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at])[0];
+  byId("hitch").hidden = !worst;
+  if (!worst) return;
+  const { index, outliers, at } = worst;
+  const frame = frameOf(outliers.time[at]);
+  byId("hitch").replaceChildren(make("b", { text: "The worst hitch: " }),
+    `${duration(outliers.latency[at])} in one ${OPERATION_NAMES[outliers.kind[at]]}` +
+    `${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ${facts.allocators[index].name}, at ` +
+    `${moment(outliers.time[at], 1e8)}${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, ` +
+    `on thread ${outliers.thread[at]}: ${causeWords(outliers.cause[at])}. `,
+    make("button", { type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at) }));
+};

@@ -1,18 +1,20 @@
 //! From a result folder to the page's facts and blocks.
 
-use crate::ReportError;
-use crate::encode::{Block, Stream};
-use crate::model::{AllocatorFacts, ClockFacts, Facts, TileFacts};
-use crate::page;
-use crate::rows::{CountedRun, OPERATION_NAMES, Operations, count_run};
+use crate::encode::Block;
+use crate::model::{AllocatorFacts, ClockFacts, Facts};
+use crate::operations::{OPERATION_NAMES, Operations, WINDOW_NS, Wanted};
+use crate::page::{self, Part};
+use crate::planes::{LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Lifetimes};
+use crate::rows::{CountedRun, count_run};
 use crate::statistics::{Spread, short};
 use crate::summary::{Calls, clock_step_ticks, summarize};
-use crate::tiles::{FINEST_COLUMNS, LatencyScale, ROWS_PER_OCTAVE, Tiles};
+use crate::tiles::{FINEST_COLUMNS, LATENCY_ROWS, LatencyScale, ROWS_PER_OCTAVE, Tiles};
 use crate::verdict::{Contender, FLOOR, judge};
+use crate::{ReportError, blocks};
 use keel_results::raw::OPERATIONS_FILE;
 use keel_results::{AllocatorResult, Comparison, MemorySample, RESULTS_FILE, Run};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,7 +35,7 @@ impl Default for Options {
 }
 
 /// A finished page.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// The file's contents.
     pub html: String,
@@ -50,44 +52,48 @@ const FEWEST_COLUMNS: usize = 1024;
 /// Points of a memory curve.
 const MEMORY_POINTS: usize = 1500;
 
-/// Builds the page of a result folder. `progress` is told of each finished allocator: how many of how many.
+/// Calls of each allocator, its slowest, that are looked up in the runs of all others.
+const PROBED_CALLS: usize = 250;
+
+/// Builds the page of one or several result folders, which it then switches between. `progress` is told of each
+/// finished allocator: how many of how many.
 ///
-/// Takes time linear in the rows of one run of each allocator, two bytes of memory a row and the tiles.
+/// Takes time linear in the rows of one run of each allocator, eight bytes of memory a row (sixteen where the replay
+/// followed a schedule) and the tiles.
 pub fn build(
-    folder: &Path,
+    folders: &[PathBuf],
     options: Options,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Report, ReportError> {
+    let comparisons = folders.iter().map(|folder| load(folder)).collect::<Result<Vec<_>, _>>()?;
+    let total: usize = comparisons.iter().map(|comparison| comparison.allocators.len()).sum();
+    let share = Options { max_cells: options.max_cells / folders.len().max(1), ..options };
+    let (mut parts, mut report, mut done) = (Vec::new(), Report::default(), 0);
+    for (number, (folder, comparison)) in folders.iter().zip(&comparisons).enumerate() {
+        let counted = Counted::read(folder, comparison, share, &|one, _| progress(done + one, total))?;
+        done += comparison.allocators.len();
+        let prefix = if number == 0 { String::new() } else { format!("{}-", number + 1) };
+        let part = counted.part(prefix, label(folder), share)?;
+        report.calls += part.facts.allocators.iter().map(|one| one.calls).sum::<u64>();
+        report.drawn += counted.runs.iter().filter(|run| run.is_some()).count();
+        report.columns = counted.columns;
+        parts.push(part);
+    }
+    report.html = page::assemble(&parts);
+    Ok(report)
+}
+
+/// Reads a folder's summary and refuses what cannot be true.
+pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
     let comparison = Comparison::load(folder)?;
     check(folder, &comparison)?;
-    let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(drawn_run).collect();
-    let operations = read_operations(folder, &comparison, &drawn)?;
-    let counted = match &operations {
-        Some(operations) => {
-            let count = |index: usize| count_drawn(folder, &comparison, &drawn, operations, index);
-            in_parallel(comparison.allocators.len(), options.threads, progress, &count)?
-        }
-        None => comparison.allocators.iter().map(|_| None).collect(),
-    };
-    let span_ns = operations.as_ref().map_or(comparison.journal.duration_ns, |rows| rows.span_ns).max(1);
-    let columns = if operations.is_some() { columns_within(&counted, options.max_cells) } else { 0 };
-    let picture = Picture {
-        comparison: &comparison,
-        drawn: &drawn,
-        counted: &counted,
-        operations: &operations,
-        span_ns,
-        columns,
-    };
-    let packed =
-        in_parallel(counted.len(), options.threads, &|_, _| {}, &|index| Ok(picture.allocator(index)))?;
-    let (allocators, mut blocks): (Vec<AllocatorFacts>, Vec<Vec<Block>>) = packed.into_iter().unzip();
-    blocks.push(vec![frames_block(&comparison.journal.frames)]);
-    let blocks: Vec<Block> = blocks.into_iter().flatten().collect();
-    let (calls, drawn) =
-        (allocators.iter().map(|one| one.calls).sum(), counted.iter().filter(|run| run.is_some()).count());
-    let facts = picture.facts(allocators, row_range(&comparison, &counted));
-    Ok(Report { html: page::assemble(&facts, &blocks), calls, drawn, columns })
+    Ok(comparison)
+}
+
+/// What a folder is called where several are shown.
+fn label(folder: &Path) -> String {
+    let name = folder.file_name().or(folder.parent().and_then(Path::file_name)).unwrap_or_default();
+    name.to_string_lossy().trim_end_matches(".comparison").to_owned()
 }
 
 fn check(folder: &Path, comparison: &Comparison) -> Result<(), ReportError> {
@@ -110,6 +116,103 @@ fn drawn_run(result: &AllocatorResult) -> Option<usize> {
     kept.get(kept.len().saturating_sub(1) / 2).copied()
 }
 
+/// One comparison with the drawn run of each allocator counted.
+pub struct Counted<'a> {
+    /// The comparison.
+    pub comparison: &'a Comparison,
+    /// Which run of each allocator is drawn.
+    pub drawn: Vec<Option<usize>>,
+    /// It, counted; None without raw rows.
+    pub runs: Vec<Option<CountedRun>>,
+    /// What all runs share; None without raw rows.
+    pub operations: Option<Operations>,
+    /// Rows whose ticks are known in every run.
+    pub probes: Vec<u64>,
+    /// How long blocks lived, if the folder tells.
+    pub lifetimes: Option<Lifetimes>,
+    /// The time axis is `0..span_ns`.
+    pub span_ns: u64,
+    /// Time columns of the tiles; 0 without raw rows.
+    pub columns: usize,
+}
+
+impl<'a> Counted<'a> {
+    /// Reads a folder's raw rows and counts every one.
+    pub fn read(
+        folder: &Path,
+        comparison: &'a Comparison,
+        options: Options,
+        progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<Counted<'a>, ReportError> {
+        let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(drawn_run).collect();
+        let probes = probes(comparison, &drawn);
+        let operations = read_operations(folder, comparison, &drawn)?;
+        let (mut runs, mut lifetimes) = (comparison.allocators.iter().map(|_| None).collect(), None);
+        if let Some(operations) = &operations {
+            // The lifetimes are one more job beside the runs.
+            let count = |index: usize| match comparison.allocators.get(index) {
+                Some(result) => {
+                    count_drawn(folder, comparison, result, drawn[index], operations, &probes).map(Job::Run)
+                }
+                None => Lifetimes::read(folder, operations).map(Job::Lifetimes),
+            };
+            let jobs = in_parallel(comparison.allocators.len() + 1, options.threads, progress, &count)?;
+            runs = Vec::with_capacity(jobs.len());
+            for job in jobs {
+                match job {
+                    Job::Run(run) => runs.push(run),
+                    Job::Lifetimes(found) => lifetimes = found,
+                }
+            }
+        }
+        let span_ns = operations.as_ref().map_or(comparison.journal.duration_ns, |rows| rows.span_ns).max(1);
+        let columns = if operations.is_some() { columns_within(&runs, options.max_cells) } else { 0 };
+        Ok(Counted { comparison, drawn, runs, operations, probes, lifetimes, span_ns, columns })
+    }
+}
+
+/// The facts of a comparison without its raw rows: every figure, no drawing.
+pub fn figures_of(comparison: &Comparison) -> Facts {
+    let counted = Counted {
+        comparison,
+        drawn: comparison.allocators.iter().map(|_| None).collect(),
+        runs: comparison.allocators.iter().map(|_| None).collect(),
+        operations: None,
+        probes: Vec::new(),
+        lifetimes: None,
+        span_ns: comparison.journal.duration_ns.max(1),
+        columns: 0,
+    };
+    let allocators = (0..comparison.allocators.len()).map(|index| counted.allocator(index, "").0).collect();
+    counted.facts(allocators, String::new(), String::new())
+}
+
+enum Job {
+    Run(Option<CountedRun>),
+    Lifetimes(Option<Lifetimes>),
+}
+
+fn drawn_runs<'a>(
+    comparison: &'a Comparison,
+    drawn: &'a [Option<usize>],
+) -> impl Iterator<Item = &'a Run> + 'a {
+    comparison.allocators.iter().zip(drawn).filter_map(|(result, run)| Some(&result.runs[(*run)?]))
+}
+
+/// The rows of the slowest calls of each drawn run, rising.
+fn probes(comparison: &Comparison, drawn: &[Option<usize>]) -> Vec<u64> {
+    let slowest = |run: &Run| {
+        let mut calls: Vec<(u32, u64)> = run.outliers.iter().map(|call| (call.ticks, call.row)).collect();
+        calls.sort_unstable_by(|a, b| b.cmp(a));
+        calls.truncate(PROBED_CALLS);
+        calls.into_iter().map(|(_, row)| row)
+    };
+    let mut rows: Vec<u64> = drawn_runs(comparison, drawn).flat_map(slowest).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
 fn read_operations(
     folder: &Path,
     comparison: &Comparison,
@@ -118,25 +221,31 @@ fn read_operations(
     if drawn.iter().all(Option::is_none) || !folder.join(OPERATIONS_FILE).exists() {
         return Ok(None);
     }
-    let runs =
-        comparison.allocators.iter().zip(drawn).filter_map(|(result, run)| Some(&result.runs[(*run)?]));
-    let mut asked: Vec<u64> = runs.flat_map(|run| run.outliers.iter().map(|outlier| outlier.row)).collect();
-    asked.sort_unstable();
-    asked.dedup();
-    Operations::read(folder, comparison.journal.duration_ns, &comparison.journal.frames, &asked).map(Some)
+    let outliers = drawn_runs(comparison, drawn).flat_map(|run| &run.outliers);
+    let mut rows: Vec<u64> = outliers.map(|outlier| outlier.row).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let wanted = Wanted {
+        span_ns: comparison.journal.duration_ns,
+        frames: &comparison.journal.frames,
+        rows: &rows,
+        pace: &comparison.settings.pace,
+    };
+    Operations::read(folder, &wanted).map(Some)
 }
 
 fn count_drawn(
     folder: &Path,
     comparison: &Comparison,
-    drawn: &[Option<usize>],
+    result: &AllocatorResult,
+    drawn: Option<usize>,
     operations: &Operations,
-    index: usize,
+    probes: &[u64],
 ) -> Result<Option<CountedRun>, ReportError> {
-    let run = drawn[index].map(|run| &comparison.allocators[index].runs[run]);
+    let run = drawn.map(|run| &result.runs[run]);
     let Some(raw) = run.and_then(|run| run.raw.as_ref()) else { return Ok(None) };
     let scale = LatencyScale::new(comparison.clock.ticks_per_ns);
-    count_run(&folder.join(raw), operations, &scale).map(Some)
+    count_run(&folder.join(raw), operations, &scale, probes).map(Some)
 }
 
 /// Runs `work` for `0..count` on up to `threads` threads; the results in order, or the first error.
@@ -189,25 +298,25 @@ fn row_range(comparison: &Comparison, counted: &[Option<CountedRun>]) -> [u16; 2
     [low, high]
 }
 
-/// What all parts of the page are made from.
-struct Picture<'a> {
-    comparison: &'a Comparison,
-    drawn: &'a [Option<usize>],
-    counted: &'a [Option<CountedRun>],
-    operations: &'a Option<Operations>,
-    span_ns: u64,
-    columns: usize,
-}
+impl Counted<'_> {
+    /// The page's part for this comparison. `prefix` begins the names of its blocks.
+    fn part(&self, prefix: String, label: String, options: Options) -> Result<Part, ReportError> {
+        let one = |index: usize| Ok(self.allocator(index, &prefix));
+        let packed = in_parallel(self.runs.len(), options.threads, &|_, _| {}, &one)?;
+        let (allocators, mut blocks): (Vec<AllocatorFacts>, Vec<Vec<Block>>) = packed.into_iter().unzip();
+        blocks.push(blocks::shared(self, &prefix));
+        let blocks = blocks.into_iter().flatten().collect();
+        Ok(Part { facts: self.facts(allocators, prefix, label), blocks })
+    }
 
-impl Picture<'_> {
     /// The run that is drawn; where no raw rows were kept the first, for its memory.
     fn run(&self, index: usize) -> Option<&Run> {
         self.comparison.allocators[index].runs.get(self.drawn[index].unwrap_or(0))
     }
 
-    fn allocator(&self, index: usize) -> (AllocatorFacts, Vec<Block>) {
+    fn allocator(&self, index: usize, prefix: &str) -> (AllocatorFacts, Vec<Block>) {
         let result = &self.comparison.allocators[index];
-        let (run, counted) = (self.run(index), self.counted[index].as_ref());
+        let (run, counted) = (self.run(index), self.runs[index].as_ref());
         let mut facts = AllocatorFacts {
             name: result.name.clone(),
             version: result.version.clone(),
@@ -220,70 +329,15 @@ impl Picture<'_> {
             figures: figures(&result.runs),
             memory: run.map_or(Vec::new(), |run| self.curve(run, counted, |sample| sample.resident)),
             tiles: BTreeMap::new(),
+            planes: BTreeMap::new(),
             outlier_count: 0,
             calls: 0,
         };
         let mut blocks = Vec::new();
         if let (Some(counted), Some(run)) = (counted, run) {
-            self.tile_blocks(index, counted, &mut facts, &mut blocks);
-            let (outliers, count) = self.outliers_block(index, run);
-            facts.outlier_count = count;
-            blocks.push(outliers);
-            blocks.push(self.frame_block(index, counted));
+            blocks = blocks::of_run(self, counted, run, &format!("{prefix}{index}"), &mut facts);
         }
         (facts, blocks)
-    }
-
-    fn tile_blocks(
-        &self,
-        index: usize,
-        counted: &CountedRun,
-        facts: &mut AllocatorFacts,
-        blocks: &mut Vec<Block>,
-    ) {
-        for (kind, tiles) in counted.tiles.iter().enumerate().filter(|(_, tiles)| tiles.cells() > 0) {
-            let mut tiles = tiles.clone();
-            while tiles.columns() > self.columns {
-                tiles = tiles.halve();
-            }
-            let name = OPERATION_NAMES[kind];
-            let block = Block::new(format!("tiles-{index}-{name}"), &tiles.encode());
-            facts.calls += tiles.calls();
-            facts.tiles.insert(
-                name,
-                TileFacts { block: block.id.clone(), cells: tiles.cells(), calls: tiles.calls() },
-            );
-            blocks.push(block);
-        }
-    }
-
-    /// Slow calls by rising time, column by column: times since the last, operation, size, thread, ticks, cause.
-    fn outliers_block(&self, index: usize, run: &Run) -> (Block, usize) {
-        let detail = |row| self.operations.as_ref().and_then(|operations| operations.detail(row));
-        let mut found: Vec<_> =
-            run.outliers.iter().filter_map(|outlier| Some((detail(outlier.row)?, outlier))).collect();
-        found.sort_by_key(|(detail, _)| (detail.time, detail.row));
-        let mut stream = Stream::default();
-        let mut previous = 0;
-        for (detail, _) in &found {
-            stream.varint(detail.time - previous);
-            previous = detail.time;
-        }
-        found.iter().for_each(|(detail, _)| stream.byte(detail.kind));
-        found.iter().for_each(|(detail, _)| stream.varint(detail.size));
-        found.iter().for_each(|(detail, _)| stream.varint(u64::from(detail.thread)));
-        found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.ticks)));
-        found.iter().for_each(|(_, outlier)| stream.byte(outlier.cause));
-        (Block::new(format!("outliers-{index}"), &stream.finish()), found.len())
-    }
-
-    /// Nanoseconds inside calls in each frame, then the part of them in interrupted calls.
-    fn frame_block(&self, index: usize, counted: &CountedRun) -> Block {
-        let mut stream = Stream::default();
-        for ticks in counted.frame_ticks.iter().chain(&counted.frame_interrupted_ticks) {
-            stream.varint((*ticks as f64 / self.comparison.clock.ticks_per_ns).round() as u64);
-        }
-        Block::new(format!("frames-{index}"), &stream.finish())
     }
 
     /// A memory curve in journal time, thinned to its highest points.
@@ -314,14 +368,18 @@ impl Picture<'_> {
         ((next - 1) as f64 + part.min(1.0)) / FINEST_COLUMNS as f64 * span
     }
 
-    fn facts(&self, allocators: Vec<AllocatorFacts>, row_range: [u16; 2]) -> Facts {
+    fn facts(&self, allocators: Vec<AllocatorFacts>, prefix: String, label: String) -> Facts {
         let comparison = self.comparison;
+        let operations = self.operations.as_ref();
         let contenders: Vec<Contender<'_>> = allocators.iter().map(contender).collect();
         let verdict = judge(comparison, &contenders);
         let mut journal = comparison.journal.clone();
         let frame_count = std::mem::take(&mut journal.frames).len();
         let occurs = |name: &&str| allocators.iter().any(|one| one.operations.contains_key(*name));
+        let lifetimes = self.lifetimes.as_ref();
         Facts {
+            prefix,
+            label,
             keel_version: comparison.keel_version.clone(),
             started: comparison.started.clone(),
             machine: comparison.machine.clone(),
@@ -332,7 +390,17 @@ impl Picture<'_> {
             span_ns: self.span_ns,
             columns: self.columns,
             rows_per_octave: ROWS_PER_OCTAVE,
-            row_range,
+            row_range: row_range(comparison, &self.runs),
+            latency_rows: LATENCY_ROWS,
+            lanes: operations.map_or(Vec::new(), |rows| rows.threads.clone()),
+            lane_columns: blocks::LANE_COLUMNS,
+            windows: operations.map_or(0, Operations::windows),
+            window_ns: WINDOW_NS,
+            lateness: operations.is_some_and(|rows| !rows.due.is_empty()),
+            probes: self.probes.len(),
+            lifetimes: lifetimes.map(|found| [found.released, found.kept]),
+            lifetime_steps: LIFETIME_STEPS,
+            lifetime_steps_per_octave: LIFETIME_STEPS_PER_OCTAVE,
             curve_points_per_nine: crate::summary::CURVE_POINTS_PER_NINE as u32,
             frame_count,
             live: self.live(),
@@ -347,7 +415,7 @@ impl Picture<'_> {
         let runs = 0..self.comparison.allocators.len();
         let found = runs.filter_map(|index| Some((index, self.run(index).filter(sampled)?))).next();
         found.map_or(Vec::new(), |(index, run)| {
-            self.curve(run, self.counted[index].as_ref(), |sample| sample.live)
+            self.curve(run, self.runs[index].as_ref(), |sample| sample.live)
         })
     }
 }
@@ -385,14 +453,4 @@ fn clock(comparison: &Comparison) -> ClockFacts {
     let empty_pair = if pair.is_empty() { Vec::new() } else { [0.5, 0.99, 0.999].map(at).to_vec() };
     let step_ns = short(clock_step_ticks(comparison) as f64 / ticks_per_ns);
     ClockFacts { name: comparison.clock.name.clone(), ticks_per_ns, step_ns, empty_pair }
-}
-
-fn frames_block(frames: &[u64]) -> Block {
-    let mut stream = Stream::default();
-    let mut previous = 0;
-    for mark in frames {
-        stream.varint(mark.saturating_sub(previous));
-        previous = previous.max(*mark);
-    }
-    Block::new("frame-marks".into(), &stream.finish())
 }

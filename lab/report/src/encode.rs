@@ -29,6 +29,11 @@ impl Stream {
         self.bytes.push(value);
     }
 
+    /// Appends what another stream holds.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// The bytes.
     pub fn finish(self) -> Vec<u8> {
         self.bytes

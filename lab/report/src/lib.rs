@@ -2,25 +2,30 @@
 //!
 //! ```text
 //! results.json ------------------> summary, statistics -> verdict --> facts (JSON) --+
-//! operations.parquet --+                                                             |
-//! run-*.parquet -------+-> rows -> tiles (counts), frames, outliers -> blocks -------+-> page.html
+//! operations.parquet --+-> operations -+                                             |
+//! run-*.parquet -------+               +-> rows -> tiles, planes, sums -> blocks ----+-> page.html
 //!                                                                  page/*.{html,css,js}
 //! ```
 //! Nothing here measures, prints or reads the environment. The page holds every call of one run of each allocator,
 //! counted, and works offline.
 
+mod blocks;
 mod build;
 mod encode;
 mod model;
+mod operations;
 mod page;
+mod planes;
 mod rows;
 mod statistics;
 mod summary;
+mod text;
 mod tiles;
 mod verdict;
 mod words;
 
 pub use build::{Options, Report, build};
+pub use text::{chart, markdown};
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! The facts that the page's scripts read: JSON beside the binary blocks. Field by field what `page/*.js` names.
 
+use crate::operations::Lane;
 use crate::statistics::Spread;
 use crate::summary::OperationSummary;
 use crate::verdict::Verdict;
@@ -10,6 +11,10 @@ use std::collections::BTreeMap;
 /// Everything but the blocks.
 #[derive(Debug, Serialize)]
 pub struct Facts {
+    /// Begins the names of this comparison's blocks: empty for the first of a page.
+    pub prefix: String,
+    /// What the comparison is called where there are several.
+    pub label: String,
     /// Version of Keel that measured, and its wall-clock start.
     pub keel_version: String,
     /// See `keel_version`; RFC 3339.
@@ -32,6 +37,26 @@ pub struct Facts {
     pub rows_per_octave: u32,
     /// Lowest and highest latency row that any allocator but the floor uses.
     pub row_range: [u16; 2],
+    /// Rows of latency that a plane of sizes has.
+    pub latency_rows: usize,
+    /// Threads, busiest first; the last may stand for all further ones.
+    pub lanes: Vec<Lane>,
+    /// Columns of the block `lanes`.
+    pub lane_columns: usize,
+    /// Number of windows of `window_ns`, the stand-in for audio buffers; 0 if there are none.
+    pub windows: usize,
+    /// See `windows`.
+    pub window_ns: u64,
+    /// Whether the replay followed a schedule, so that there are blocks `lateness-<index>`.
+    pub lateness: bool,
+    /// Calls whose latency is known under every allocator: length of the blocks `probes-<index>`.
+    pub probes: usize,
+    /// Blocks released, and blocks still live at the end; None if the results do not tell.
+    pub lifetimes: Option<[u64; 2]>,
+    /// Steps of lifetime in the block `lifetimes`, in all and in a doubling.
+    pub lifetime_steps: usize,
+    /// See `lifetime_steps`.
+    pub lifetime_steps_per_octave: u32,
     /// Points of a percentile curve for each factor of ten.
     pub curve_points_per_nine: u32,
     /// Number of frame marks; 0 hides the frames.
@@ -83,10 +108,21 @@ pub struct AllocatorFacts {
     pub memory: Vec<[f64; 2]>,
     /// Blocks of the tiles by operation.
     pub tiles: BTreeMap<&'static str, TileFacts>,
+    /// Blocks of size and latency by operation.
+    pub planes: BTreeMap<&'static str, CellFacts>,
     /// Number of outliers in the block `outliers-<index>`.
     pub outlier_count: usize,
     /// Calls of the drawn run that the tiles hold.
     pub calls: u64,
+}
+
+/// One block of cells.
+#[derive(Debug, Serialize)]
+pub struct CellFacts {
+    /// The element's id.
+    pub block: String,
+    /// Its cells.
+    pub cells: usize,
 }
 
 /// One block of tiles.

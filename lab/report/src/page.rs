@@ -11,50 +11,77 @@ const STYLE: [&str; 3] = [
     include_str!("../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only what stands above it.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 22] = [
     include_str!("../page/words.js"),
     include_str!("../page/data.js"),
     include_str!("../page/pyramid.js"),
     include_str!("../page/colour.js"),
     include_str!("../page/axes.js"),
     include_str!("../page/state.js"),
+    include_str!("../page/sheets.js"),
+    include_str!("../page/painters.js"),
+    include_str!("../page/marks.js"),
     include_str!("../page/density.js"),
     include_str!("../page/gestures.js"),
     include_str!("../page/percentiles.js"),
     include_str!("../page/memory.js"),
+    include_str!("../page/strips.js"),
     include_str!("../page/frames.js"),
+    include_str!("../page/planes.js"),
     include_str!("../page/outliers.js"),
     include_str!("../page/table.js"),
     include_str!("../page/verdict.js"),
+    include_str!("../page/folders.js"),
     include_str!("../page/notes.js"),
     include_str!("../page/main.js"),
 ];
 
-/// The whole page. `blocks` are placed after the visible part, so that it shows before they are read.
-pub fn assemble(facts: &Facts, blocks: &[Block]) -> String {
+/// One comparison of the page.
+pub struct Part {
+    /// Its facts.
+    pub facts: Facts,
+    /// Its blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// The whole page, which begins with the first part. Blocks are placed after the visible part, so that it shows before
+/// they are read.
+pub fn assemble(parts: &[Part]) -> String {
+    let blocks = || parts.iter().flat_map(|part| &part.blocks);
     let mut html =
-        String::with_capacity(blocks.iter().map(|block| block.text.len() + 100).sum::<usize>() + (1 << 20));
+        String::with_capacity(blocks().map(|block| block.text.len() + 100).sum::<usize>() + (1 << 20));
     let mut rest = HTML;
     while let Some((before, after)) = rest.split_once("{{") {
         html.push_str(before);
         let (name, after) = after.split_once("}}").unwrap_or(("", after));
-        place(&mut html, name, facts, blocks);
+        place(&mut html, name, parts);
         rest = after;
     }
     html.push_str(rest);
     html
 }
 
-fn place(html: &mut String, name: &str, facts: &Facts, blocks: &[Block]) {
+fn place(html: &mut String, name: &str, parts: &[Part]) {
+    let first = parts.first().map(|part| &part.facts);
     match name {
-        "title" => html.push_str(&escape(&facts.journal.name)),
-        "headline" => html.push_str(&escape(&facts.verdict.headline)),
+        "title" => first.into_iter().for_each(|facts| html.push_str(&escape(&facts.journal.name))),
+        "headline" => first.into_iter().for_each(|facts| html.push_str(&escape(&facts.verdict.headline))),
         "style" => STYLE.iter().for_each(|style| html.push_str(style)),
-        "facts" => html.push_str(&json(facts)),
-        "blocks" => blocks.iter().for_each(|block| html.push_str(&block.html())),
+        "facts" => parts.iter().for_each(|part| html.push_str(&facts(&part.facts))),
+        "blocks" => {
+            parts.iter().flat_map(|part| &part.blocks).for_each(|block| html.push_str(&block.html()));
+        }
         "script" => SCRIPTS.iter().for_each(|script| html.push_str(script)),
         other => debug_assert!(false, "page.html asks for {other}"),
     }
+}
+
+/// The element that holds a comparison's facts.
+fn facts(facts: &Facts) -> String {
+    let (prefix, json) = (&facts.prefix, json(facts));
+    format!(
+        "<script type=\"application/json\" class=\"comparison-facts\" id=\"{prefix}facts\">{json}</script>\n"
+    )
 }
 
 /// JSON that may stand inside a `<script>` element: no `<` can end the element early.

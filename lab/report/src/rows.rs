@@ -1,223 +1,148 @@
-//! The two passes over raw rows: once over the operations, then once over each allocator's drawn run.
+//! The second pass: over one run of each allocator. Every row is counted.
 
 use crate::ReportError;
-use crate::tiles::{FINEST_COLUMNS, LatencyScale, TileBuilder, Tiles, size_step};
+use crate::operations::{LANES, OPERATION_NAMES, Operations};
+use crate::planes::SizePlane;
+use crate::tiles::{FINEST_COLUMNS, LatencyScale, TileBuilder, Tiles};
 use keel_results::CAUSE_INTERRUPTED;
-use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader};
+use keel_results::raw::{RunReader, RunRows};
 use std::path::Path;
 
-/// The operations that are drawn and tabled, by their code in the files.
-pub const OPERATION_NAMES: [&str; 5] = ["malloc", "free", "calloc", "realloc", "aligned"];
+/// Columns of the strip of lateness.
+pub const LATENESS_COLUMNS: usize = 2048;
+const REALLOC: u8 = 3;
 
-/// A foreign free is drawn as a free, a foreign realloc replays as a malloc; later codes are unknown here.
-fn kind_of(code: u8) -> Option<u8> {
-    match code {
-        0..=4 => Some(code),
-        5 => Some(1),
-        6 => Some(0),
-        _ => None,
-    }
-}
-
-/// What all runs share: two bytes a row, and where columns and frames begin.
-pub struct Operations {
-    kinds: Vec<u8>,
-    size_steps: Vec<u8>,
-    /// First row of each column; one more entry ends the last.
-    column_starts: Vec<u64>,
-    /// First row at or after each frame mark.
-    frame_starts: Vec<u64>,
-    /// The time axis is `0..span_ns`.
-    pub span_ns: u64,
-    /// Details of the asked rows, in their order.
-    pub details: Vec<Detail>,
-}
-
-/// A row of the operations, in full.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Detail {
-    /// Its number.
-    pub row: u64,
-    /// Index into [`OPERATION_NAMES`].
-    pub kind: u8,
-    /// Bytes.
-    pub size: u64,
-    /// Journal's thread.
-    pub thread: u32,
-    /// ns in the journal.
-    pub time: u64,
-}
-
-impl Operations {
-    /// Reads the operations of a result folder. `asked` names the rows whose details are wanted, sorted.
-    pub fn read(
-        folder: &Path,
-        span_ns: u64,
-        frames: &[u64],
-        asked: &[u64],
-    ) -> Result<Operations, ReportError> {
-        let first = Operations::read_once(folder, span_ns, frames, asked)?;
-        if first.span_ns == span_ns.max(1) {
-            return Ok(first);
-        }
-        // The journal's facts understated its duration: once more, with the time that was found.
-        Operations::read_once(folder, first.span_ns, frames, asked)
-    }
-
-    fn read_once(
-        folder: &Path,
-        span_ns: u64,
-        frames: &[u64],
-        asked: &[u64],
-    ) -> Result<Operations, ReportError> {
-        let path = folder.join(OPERATIONS_FILE);
-        let mut reader = OperationReader::open(&path)?;
-        let rows = reader.rows() as usize;
-        let mut operations = Operations {
-            kinds: Vec::with_capacity(rows),
-            size_steps: Vec::with_capacity(rows),
-            column_starts: vec![0],
-            frame_starts: Vec::with_capacity(frames.len()),
-            span_ns: span_ns.max(1),
-            details: Vec::with_capacity(asked.len()),
-        };
-        let mut column_end = operations.column_end(0);
-        let mut latest = 0;
-        while let Some(batch) = reader.next_rows()? {
-            let base = operations.kinds.len() as u64;
-            for (index, time) in batch.time.iter().enumerate() {
-                latest = latest.max(*time);
-                while latest >= column_end {
-                    operations.column_starts.push(base + index as u64);
-                    column_end = operations.column_end(operations.column_starts.len() - 1);
-                }
-                while frames.get(operations.frame_starts.len()).is_some_and(|mark| latest >= *mark) {
-                    operations.frame_starts.push(base + index as u64);
-                }
-            }
-            for code in batch.op {
-                let kind = kind_of(*code)
-                    .ok_or_else(|| ReportError::UnknownOperation { path: path.clone(), code: *code })?;
-                operations.kinds.push(kind);
-            }
-            operations.size_steps.extend(batch.size.iter().map(|size| size_step(*size)));
-            while let Some(row) =
-                asked.get(operations.details.len()).filter(|row| **row < base + batch.op.len() as u64)
-            {
-                let index = (row - base) as usize;
-                operations.details.push(Detail {
-                    row: *row,
-                    kind: operations.kinds[*row as usize],
-                    size: batch.size[index],
-                    thread: batch.thread[index],
-                    time: batch.time[index],
-                });
-            }
-        }
-        operations.finish(latest, frames.len());
-        Ok(operations)
-    }
-
-    fn column_end(&self, column: usize) -> u64 {
-        if column + 1 >= FINEST_COLUMNS {
-            return u64::MAX;
-        }
-        ((column as u128 + 1) * u128::from(self.span_ns)).div_ceil(FINEST_COLUMNS as u128) as u64
-    }
-
-    fn finish(&mut self, latest: u64, frames: usize) {
-        let rows = self.kinds.len() as u64;
-        self.column_starts.resize(FINEST_COLUMNS + 1, rows);
-        self.frame_starts.resize(frames, rows);
-        if latest >= self.span_ns {
-            self.span_ns = latest + 1;
-        }
-    }
-
-    /// Number of operations.
-    pub fn rows(&self) -> u64 {
-        self.kinds.len() as u64
-    }
-
-    /// Details of a row that was asked for.
-    pub fn detail(&self, row: u64) -> Option<&Detail> {
-        self.details.binary_search_by_key(&row, |detail| detail.row).ok().map(|index| &self.details[index])
-    }
+/// Time inside calls in consecutive pieces of program time, ticks.
+#[derive(Default)]
+pub struct Sums {
+    /// In all calls.
+    pub inside: Vec<u64>,
+    /// Of these, in calls that the system interrupted.
+    pub interrupted: Vec<u64>,
+    /// In the calls of the thread that spent most in that piece.
+    pub busiest: Vec<u64>,
 }
 
 /// One run, counted.
 pub struct CountedRun {
     /// By operation, as in [`OPERATION_NAMES`].
     pub tiles: Vec<Tiles>,
-    /// Ticks inside calls in each frame; entry 0 is the time before the first mark.
-    pub frame_ticks: Vec<u64>,
-    /// The part of `frame_ticks` in calls that the system interrupted.
-    pub frame_interrupted_ticks: Vec<u64>,
+    /// Size and latency of all calls, by operation.
+    pub planes: Vec<SizePlane>,
+    /// Of each frame; entry 0 is the time before the first mark.
+    pub frames: Sums,
+    /// Of each window; empty without windows.
+    pub windows: Sums,
+    /// Ticks of the probed rows, in their order.
+    pub probes: Vec<u32>,
+    /// The greatest and the mean lateness in each of [`LATENESS_COLUMNS`], ns; empty without a schedule.
+    pub lateness: Vec<[u64; 2]>,
     /// When the replay reached the beginning of each finest column, ns since the run's start; never decreasing.
     pub column_times: Vec<u64>,
 }
 
-/// Reads one run's rows and counts every one of them.
+/// Reads one run's rows and counts every one of them. `probes` names rows whose ticks are wanted, rising.
 pub fn count_run(
     path: &Path,
     operations: &Operations,
     scale: &LatencyScale,
+    probes: &[u64],
 ) -> Result<CountedRun, ReportError> {
     let mut reader = RunReader::open(path)?;
     if reader.rows() != operations.rows() {
         let (path, found, expected) = (path.to_path_buf(), reader.rows(), operations.rows());
         return Err(ReportError::RowCount { path, found, expected });
     }
-    let mut counter = RunCounter::new(operations, scale);
+    let mut counter = RunCounter::new(operations, scale, probes);
     while let Some(batch) = reader.next_rows()? {
-        counter.batch(batch.start, batch.ticks, batch.cause);
+        counter.batch(&batch);
     }
     Ok(counter.finish())
+}
+
+/// Adds up the calls of a piece of time, thread by thread.
+#[derive(Default)]
+struct Piece {
+    lanes: [u64; LANES],
+    interrupted: u64,
+}
+
+impl Piece {
+    fn end(&mut self, sums: &mut Sums) {
+        sums.inside.push(self.lanes.iter().sum());
+        sums.busiest.push(self.lanes.iter().copied().max().unwrap_or(0));
+        sums.interrupted.push(self.interrupted);
+        *self = Piece::default();
+    }
+
+    fn add(&mut self, other: &Piece) {
+        self.lanes.iter_mut().zip(other.lanes).for_each(|(to, from)| *to += from);
+        self.interrupted += other.interrupted;
+    }
 }
 
 struct RunCounter<'a> {
     operations: &'a Operations,
     scale: &'a LatencyScale,
+    probes: &'a [u64],
     builders: Vec<TileBuilder>,
     row: u64,
     column: usize,
-    frame: usize,
+    frame: Piece,
+    window: Piece,
+    /// Sum and number of the latenesses in each column of the strip.
+    late: Vec<(u64, u64)>,
     counted: CountedRun,
 }
 
 impl<'a> RunCounter<'a> {
-    fn new(operations: &'a Operations, scale: &'a LatencyScale) -> Self {
-        let frames = operations.frame_starts.len() + 1;
+    fn new(operations: &'a Operations, scale: &'a LatencyScale, probes: &'a [u64]) -> Self {
+        let strip = if operations.due.is_empty() { 0 } else { LATENESS_COLUMNS };
         RunCounter {
             operations,
             scale,
+            probes,
             builders: (0..OPERATION_NAMES.len()).map(|_| TileBuilder::default()).collect(),
             row: 0,
             column: 0,
-            frame: 0,
+            frame: Piece::default(),
+            window: Piece::default(),
+            late: vec![(0, 0); strip],
             counted: CountedRun {
                 tiles: Vec::new(),
-                frame_ticks: vec![0; frames],
-                frame_interrupted_ticks: vec![0; frames],
+                planes: (0..OPERATION_NAMES.len()).map(|_| SizePlane::default()).collect(),
+                frames: Sums::default(),
+                windows: Sums::default(),
+                probes: Vec::with_capacity(probes.len()),
+                lateness: vec![[0, 0]; strip],
                 column_times: vec![0],
             },
         }
     }
 
-    /// Splits a batch where a column or a frame ends, so that the inner loop asks nothing.
-    fn batch(&mut self, start: &[u64], ticks: &[u32], cause: &[u8]) {
+    /// Splits a batch where a column, a frame or a window ends, so that the inner loop asks nothing.
+    fn batch(&mut self, batch: &RunRows<'_>) {
+        let base = self.row;
         let mut at = 0;
-        while at < ticks.len() {
-            self.reach(start[at]);
-            let column_end = self.operations.column_starts[self.column + 1];
-            let frame_end = self.operations.frame_starts.get(self.frame).copied().unwrap_or(u64::MAX);
-            let rows = (column_end.min(frame_end) - self.row).min((ticks.len() - at) as u64) as usize;
-            self.rows(&ticks[at..at + rows], &cause[at..at + rows]);
+        while at < batch.ticks.len() {
+            self.reach(batch.start[at]);
+            let ends = [
+                self.operations.column_starts.get(self.column + 1),
+                self.operations.frame_starts.get(self.counted.frames.inside.len()),
+                self.operations.window_starts.get(self.counted.windows.inside.len()),
+            ];
+            let end = ends.into_iter().flatten().copied().min().unwrap_or(u64::MAX);
+            let rows = (end - self.row).min((batch.ticks.len() - at) as u64) as usize;
+            self.late(&batch.start[at..at + rows]);
+            self.rows(&batch.ticks[at..at + rows], &batch.cause[at..at + rows]);
             at += rows;
+        }
+        while let Some(row) = self.probes.get(self.counted.probes.len()).filter(|row| **row < self.row) {
+            self.counted.probes.push(batch.ticks[(row - base) as usize]);
         }
     }
 
-    /// Moves to the column and frame of the current row, whose call started at `start`.
+    /// Moves to the column, frame and window of the current row, whose call started at `start`.
     fn reach(&mut self, start: u64) {
         while self.operations.column_starts[self.column + 1] <= self.row {
             self.builders.iter_mut().for_each(TileBuilder::end_column);
@@ -225,8 +150,29 @@ impl<'a> RunCounter<'a> {
             let previous = self.counted.column_times.last().copied().unwrap_or(0);
             self.counted.column_times.push(start.max(previous));
         }
-        while self.operations.frame_starts.get(self.frame).is_some_and(|first| *first <= self.row) {
-            self.frame += 1;
+        let ended = |starts: &[u64], done: usize| starts.get(done).is_some_and(|first| *first <= self.row);
+        while ended(&self.operations.frame_starts, self.counted.frames.inside.len()) {
+            self.frame.end(&mut self.counted.frames);
+        }
+        while ended(&self.operations.window_starts, self.counted.windows.inside.len()) {
+            self.window.end(&mut self.counted.windows);
+        }
+    }
+
+    /// Compares the starts of calls with the schedule. A realloc is due before its time in the journal: left out.
+    fn late(&mut self, starts: &[u64]) {
+        if self.late.is_empty() {
+            return;
+        }
+        let from = self.row as usize;
+        let column = self.column * LATENESS_COLUMNS / FINEST_COLUMNS;
+        let due = &self.operations.due[from..from + starts.len()];
+        let kinds = &self.operations.kinds[from..from + starts.len()];
+        for ((start, due), _) in starts.iter().zip(due).zip(kinds).filter(|(_, kind)| **kind != REALLOC) {
+            let late = start.saturating_sub(*due);
+            self.counted.lateness[column][0] = self.counted.lateness[column][0].max(late);
+            self.late[column].0 += late;
+            self.late[column].1 += 1;
         }
     }
 
@@ -234,17 +180,20 @@ impl<'a> RunCounter<'a> {
         let from = self.row as usize;
         let kinds = &self.operations.kinds[from..from + ticks.len()];
         let sizes = &self.operations.size_steps[from..from + ticks.len()];
-        let (mut sum, mut interrupted) = (0u64, 0u64);
+        let lanes = &self.operations.lanes[from..from + ticks.len()];
+        let mut piece = Piece::default();
         for index in 0..ticks.len() {
             let row = self.scale.row(ticks[index]);
-            self.builders[usize::from(kinds[index])].count(row, sizes[index], cause[index]);
-            sum += u64::from(ticks[index]);
+            let kind = usize::from(kinds[index]);
+            self.builders[kind].count(row, sizes[index], cause[index], lanes[index]);
+            self.counted.planes[kind].count(sizes[index], row);
+            piece.lanes[usize::from(lanes[index])] += u64::from(ticks[index]);
             if cause[index] & CAUSE_INTERRUPTED != 0 {
-                interrupted += u64::from(ticks[index]);
+                piece.interrupted += u64::from(ticks[index]);
             }
         }
-        self.counted.frame_ticks[self.frame] += sum;
-        self.counted.frame_interrupted_ticks[self.frame] += interrupted;
+        self.frame.add(&piece);
+        self.window.add(&piece);
         self.row += ticks.len() as u64;
     }
 
@@ -254,6 +203,15 @@ impl<'a> RunCounter<'a> {
             self.builders.iter_mut().for_each(TileBuilder::end_column);
             self.column += 1;
             self.counted.column_times.push(last);
+        }
+        while self.counted.frames.inside.len() <= self.operations.frame_starts.len() {
+            self.frame.end(&mut self.counted.frames);
+        }
+        while self.counted.windows.inside.len() < self.operations.windows() {
+            self.window.end(&mut self.counted.windows);
+        }
+        for (lateness, (sum, calls)) in self.counted.lateness.iter_mut().zip(&self.late) {
+            lateness[1] = sum / (*calls).max(1);
         }
         self.counted.tiles = self.builders.into_iter().map(TileBuilder::finish).collect();
         self.counted

@@ -2,7 +2,7 @@
 //!
 //! A percentile is taken in each run and then summed up over the runs; percentiles are never averaged.
 
-use crate::rows::OPERATION_NAMES;
+use crate::operations::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
 use keel_results::{AllocatorResult, Comparison, Run};
 use serde::Serialize;

@@ -70,6 +70,9 @@ struct Cell {
     kernel: u32,
     /// Calls interrupted by the system.
     interrupted: u32,
+    /// The lane with most calls, if one has more than all others together (Boyer and Moore's vote), and its lead.
+    lane: u8,
+    lead: u32,
     size_steps: u64,
 }
 
@@ -104,11 +107,12 @@ impl Default for TileBuilder {
 impl TileBuilder {
     /// Counts a call in the current column.
     #[inline]
-    pub fn count(&mut self, row: u16, size_step: u8, cause: u8) {
+    pub fn count(&mut self, row: u16, size_step: u8, cause: u8, lane: u8) {
         let row = usize::from(row);
         let cell = &mut self.column[row];
         cell.count += 1;
         cell.size_steps += u64::from(size_step);
+        cell.vote(lane, 1);
         if cause != 0 {
             let interrupted = cause & keel_results::CAUSE_INTERRUPTED != 0;
             let kernel = cause & (keel_results::CAUSE_FAULT | keel_results::CAUSE_SYSCALL) != 0;
@@ -196,7 +200,7 @@ impl Tiles {
         }
     }
 
-    /// The bytes that `page/data.js` reads: six streams, like values together so that they compress well.
+    /// The bytes that `page/data.js` reads: eight streams, like values together so that they compress well.
     pub fn encode(&self) -> Vec<u8> {
         let mut stream = Stream::default();
         for cells in &self.cells_in_column {
@@ -215,6 +219,9 @@ impl Tiles {
         self.cells.iter().for_each(|cell| stream.byte(cell.mean_size_step()));
         self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.kernel)));
         self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.interrupted)));
+        self.cells.iter().for_each(|cell| stream.byte(cell.lane));
+        // Most cells are of one thread: zeros compress to nothing.
+        self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.count - cell.lead)));
         stream.finish()
     }
 }
@@ -225,6 +232,19 @@ impl Cell {
         self.kernel += other.kernel;
         self.interrupted += other.interrupted;
         self.size_steps += other.size_steps;
+        self.vote(other.lane, other.lead);
+    }
+
+    /// Adds votes for a lane; votes for different lanes cancel each other.
+    #[inline]
+    fn vote(&mut self, lane: u8, votes: u32) {
+        if self.lane == lane {
+            self.lead += votes;
+        } else if self.lead >= votes {
+            self.lead -= votes;
+        } else {
+            (self.lane, self.lead) = (lane, votes - self.lead);
+        }
     }
 
     fn mean_size_step(&self) -> u8 {
@@ -245,7 +265,7 @@ mod tests {
             for _ in 0..500 {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let ticks = (state >> 40) as u32 >> (state & 15);
-                builder.count(scale.row(ticks), (state >> 20) as u8 & 63, calls as u8 & 3);
+                builder.count(scale.row(ticks), (state >> 20) as u8 & 63, calls as u8 & 3, calls as u8 % 3);
                 calls += 1;
             }
             builder.end_column();
@@ -295,6 +315,23 @@ mod tests {
     fn a_size_step_is_a_quarter_octave_and_zero_is_unknown() {
         assert_eq!([0, 1, 2, 16, 1 << 20].map(size_step), [0, 1, 5, 17, 81]);
         assert_eq!(size_step(u64::MAX), 241);
+    }
+
+    #[test]
+    fn a_cell_knows_the_thread_that_made_most_of_its_calls() {
+        let mut builder = TileBuilder::default();
+        [4, 2, 4, 3, 4, 4].into_iter().for_each(|lane| builder.count(9, 1, 0, lane));
+        builder.end_column();
+        [2, 2, 2].into_iter().for_each(|lane| builder.count(9, 1, 0, lane));
+        builder.end_column();
+        let tiles = builder.finish();
+        assert_eq!(tiles.cells.iter().map(|cell| cell.lane).collect::<Vec<_>>(), [4, 2]);
+        let halved = tiles.halve();
+        assert_eq!(
+            (halved.cells[0].lane, halved.cells[0].lead),
+            (2, 1),
+            "3 + 1 of 2 against 4 of 4, less two others"
+        );
     }
 
     #[test]

@@ -2,11 +2,14 @@
 
 /// A duration to three significant digits: `21.4 ns`, `1.23 µs`, `45 ms`.
 pub fn duration(ns: f64) -> String {
-    const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
-    let (mut value, mut unit) = (ns, 0);
+    scaled(ns, 1000.0, &["ns", "µs", "ms", "s"])
+}
+
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
     // 999.5 would be printed as 1000 of the smaller unit.
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
+    while value >= step - 0.5 && unit + 1 < units.len() {
+        value /= step;
         unit += 1;
     }
     let decimals = if value >= 99.95 || value.fract() == 0.0 {
@@ -16,7 +19,12 @@ pub fn duration(ns: f64) -> String {
     } else {
         2
     };
-    format!("{value:.decimals$} {}", UNITS[unit])
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+/// Bytes to three significant digits: `96.5 MiB`.
+pub fn bytes(value: f64) -> String {
+    scaled(value, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -39,6 +47,7 @@ mod tests {
         assert_eq!(duration(999.6), "1.00 µs");
         assert_eq!(duration(45e6), "45 ms");
         assert_eq!(duration(4330.5e9), "4330 s");
+        assert_eq!([bytes(512.0), bytes(1536.0), bytes(1e9)], ["512 B", "1.50 KiB", "954 MiB"]);
     }
 
     #[test]

@@ -51,7 +51,8 @@ fn press(window: &Window, label: &str) {
 /// The page of a synthetic comparison: three allocators and the floor, four runs.
 fn make_page(folder: &Path, rows: usize, allocators: usize) -> (PathBuf, keel_results::Comparison) {
     let (_, comparison) = common::write(folder, rows, allocators, 4);
-    let report = keel_report::build(folder, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let report =
+        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {}).unwrap();
     let page = folder.join("report.html");
     std::fs::write(&page, report.html).unwrap();
     (page, comparison)

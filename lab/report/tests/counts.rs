@@ -60,12 +60,16 @@ fn cells(html: &str, id: &str, columns: usize) -> (Vec<(usize, u64, u64)>, u64) 
         stream.next();
     }
     let interrupted = cells.iter().map(|_| stream.next()).sum();
+    stream.0 = &stream.0[cells.len()..];
+    for cell in &cells {
+        assert!(stream.next() <= cell.2, "votes against the leading thread are calls of the cell");
+    }
     assert!(stream.0.is_empty(), "nothing is left over");
     (cells, interrupted)
 }
 
 fn page(folder: &std::path::Path, max_cells: usize) -> (String, Value) {
-    let report = build(folder, Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
+    let report = build(&[folder.to_path_buf()], Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
     let facts = serde_json::from_str(element(&report.html, "facts")).unwrap();
     (report.html, facts)
 }
@@ -144,6 +148,162 @@ fn frames_hold_all_the_time_inside_calls() {
     assert_eq!(sums, expected);
 }
 
+/// Calls of a plane by (size step, row).
+fn plane(bytes: &[u8], cells: usize, rows: u64) -> std::collections::BTreeMap<(u64, u64), u64> {
+    let mut stream = Varints(bytes);
+    let mut at = 0;
+    let mut places = Vec::new();
+    for _ in 0..cells {
+        at += stream.next();
+        places.push((at / rows, at % rows));
+    }
+    let found = places.into_iter().map(|place| (place, stream.next())).collect();
+    assert!(stream.0.is_empty(), "nothing is left over");
+    found
+}
+
+fn size_step(size: u64) -> u64 {
+    (1.0 + 4.0 * (size as f64).log2()).round() as u64
+}
+
+#[test]
+fn sizes_and_latencies_are_counted_once_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, comparison) = common::write(folder.path(), 40_000, 2, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    let (ticks, _) = measured(folder.path(), &comparison.allocators[1]);
+    let cells = facts["allocators"][1]["planes"]["malloc"]["cells"].as_u64().unwrap() as usize;
+    let found = plane(&inflate(&html, "plane-1-malloc"), cells, facts["latency_rows"].as_u64().unwrap());
+    let mut expected = std::collections::BTreeMap::new();
+    for row in (0..ticks.len()).filter(|row| journal.op[*row] == 0) {
+        let ns = (f64::from(ticks[row]) / common::TICKS_PER_NS).max(1.0);
+        let place = (size_step(journal.size[row]), (ns.log2() * 12.0).floor() as u64);
+        *expected.entry(place).or_insert(0u64) += 1;
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn lifetimes_are_those_of_the_released_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _) = common::write(folder.path(), 40_000, 1, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    let bytes = inflate(&html, "block-lifetimes");
+    let mut stream = Varints(&bytes);
+    let cells = stream.next() as usize;
+    let found = plane(stream.0, cells, facts["lifetime_steps"].as_u64().unwrap());
+    let mut expected = std::collections::BTreeMap::new();
+    for row in (0..journal.age.len()).filter(|row| journal.age[*row] != 0) {
+        let born = row - journal.age[row] as usize;
+        let lived = journal.time[row] - journal.time[born];
+        let step = if lived < 2 { 0 } else { ((lived as f64).log2() * 4.0) as u64 };
+        *expected.entry((size_step(journal.size[born]), step)).or_insert(0u64) += 1;
+    }
+    assert_eq!(found, expected);
+    let released: u64 = expected.values().sum();
+    let made = journal.op.iter().filter(|op| **op != 1).count() as u64;
+    assert_eq!(facts["lifetimes"], serde_json::json!([released, made - released]));
+}
+
+#[test]
+fn lanes_windows_and_busiest_threads_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, comparison) = common::write(folder.path(), 30_000, 1, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    let lanes = facts["lanes"].as_array().unwrap();
+    assert_eq!(lanes.len(), 4);
+    let bytes = inflate(&html, "block-lanes");
+    let mut stream = Varints(&bytes);
+    for lane in lanes {
+        let columns = facts["lane_columns"].as_u64().unwrap();
+        let calls: u64 = (0..columns).map(|_| stream.next()).sum();
+        let thread = lane["thread"].as_u64().unwrap();
+        let expected = journal.thread.iter().filter(|one| u64::from(**one) == thread).count() as u64;
+        assert_eq!((calls, lane["operations"].as_u64().unwrap()), (expected, expected));
+    }
+    let (ticks, _) = measured(folder.path(), &comparison.allocators[0]);
+    let windows = facts["windows"].as_u64().unwrap() as usize;
+    let mut inside = vec![[0u64; 4]; windows];
+    for (row, ticks) in ticks.iter().enumerate() {
+        inside[(journal.time[row] / 2_000_000) as usize][journal.thread[row] as usize] += u64::from(*ticks);
+    }
+    let ns = |ticks: u64| (ticks as f64 / common::TICKS_PER_NS).round() as u64;
+    let bytes = inflate(&html, "windows-0");
+    let mut stream = Varints(&bytes);
+    let mut read = || (0..windows).map(|_| stream.next()).collect::<Vec<u64>>();
+    let (all, _interrupted, busiest) = (read(), read(), read());
+    assert_eq!(all, inside.iter().map(|lanes| ns(lanes.iter().sum())).collect::<Vec<_>>());
+    assert_eq!(busiest, inside.iter().map(|lanes| ns(*lanes.iter().max().unwrap())).collect::<Vec<_>>());
+}
+
+#[test]
+fn lateness_is_the_start_less_the_schedule() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, mut comparison) = common::write(folder.path(), 20_000, 1, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    assert_eq!(facts["lateness"], false, "without a pace there is no schedule");
+    assert!(!html.contains("id=\"lateness-0\""));
+    comparison.settings.pace = "1000x".into();
+    comparison.save(folder.path()).unwrap();
+    let (html, _) = page(folder.path(), usize::MAX);
+    let run = folder.path().join(comparison.allocators[0].runs[0].raw.as_ref().unwrap());
+    let mut reader = keel_results::raw::RunReader::open(&run).unwrap();
+    let mut greatest = vec![0u64; 2048];
+    let mut row = 0;
+    while let Some(rows) = reader.next_rows().unwrap() {
+        for start in rows.start {
+            let late = start.saturating_sub((journal.time[row] as f64 / 1000.0) as u64);
+            let column = (u128::from(journal.time[row]) * 2048 / u128::from(journal.span)) as usize;
+            if journal.op[row] != 3 {
+                greatest[column] = greatest[column].max(late);
+            }
+            row += 1;
+        }
+    }
+    assert!(greatest.iter().any(|late| *late > 0));
+    let bytes = inflate(&html, "lateness-0");
+    let mut stream = Varints(&bytes);
+    assert_eq!((0..2048).map(|_| stream.next()).collect::<Vec<_>>(), greatest);
+}
+
+#[test]
+fn the_slowest_calls_are_looked_up_under_every_allocator() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, comparison) = common::write(folder.path(), 50_000, 2, 1);
+    let (html, facts) = page(folder.path(), usize::MAX);
+    let mut rows: Vec<u64> = Vec::new();
+    for result in &comparison.allocators {
+        rows.extend(result.runs[0].outliers.iter().take(250).map(|outlier| outlier.row));
+    }
+    rows.sort_unstable();
+    rows.dedup();
+    assert_eq!(facts["probes"], rows.len());
+    for (index, result) in comparison.allocators.iter().enumerate() {
+        let (ticks, _) = measured(folder.path(), result);
+        let bytes = inflate(&html, &format!("probes-{index}"));
+        let mut stream = Varints(&bytes);
+        for row in &rows {
+            assert_eq!(stream.next(), u64::from(ticks[*row as usize]), "{} row {row}", result.name);
+        }
+    }
+}
+
+#[test]
+fn a_page_of_several_folders_holds_them_all() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    common::write(folders[0].path(), 5_000, 1, 1);
+    common::write(folders[1].path(), 7_000, 2, 1);
+    let paths = folders.each_ref().map(|folder| folder.path().to_path_buf());
+    let report = build(&paths, Options { threads: 2, max_cells: 100_000 }, &|_, _| {}).unwrap();
+    assert_eq!((report.calls, report.drawn), (2 * 5_000 + 3 * 7_000, 5));
+    let facts = |id| -> Value { serde_json::from_str(element(&report.html, id)).unwrap() };
+    assert_eq!(facts("facts")["prefix"], "");
+    assert_eq!(facts("2-facts")["allocators"].as_array().unwrap().len(), 3);
+    for id in ["tiles-0-malloc", "tiles-2-0-malloc", "2-block-lanes", "probes-2-2"] {
+        assert!(!element(&report.html, id).is_empty(), "{id}");
+    }
+}
+
 #[test]
 fn every_outlier_is_a_mark_with_its_details() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +347,7 @@ fn a_comparison_without_raw_rows_still_has_its_figures() {
 fn odd_folders_are_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let refused = || -> ReportError {
-        build(folder.path(), Options::default(), &|_, _| {}).expect_err("must be refused")
+        build(&[folder.path().to_path_buf()], Options::default(), &|_, _| {}).expect_err("must be refused")
     };
     assert!(refused().to_string().contains("no result folder"), "{}", refused());
     Comparison::default().save(folder.path()).unwrap();

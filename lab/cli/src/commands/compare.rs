@@ -62,6 +62,9 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Characters of the chart under the tables: what any terminal has.
+const CHART_WIDTH: usize = 80;
+
 fn keep(text: &str) -> Result<Keep, String> {
     match text {
         "median" => Ok(Keep::Median),
@@ -222,6 +225,7 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
         format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     } else {
         format::output(&table::text(&outcome.comparison))?;
+        format::output(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
     }
     for note in &outcome.comparison.notes {
         eprintln!("note: {note}");

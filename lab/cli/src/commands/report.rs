@@ -1,44 +1,63 @@
-//! `keel report`: a result folder becomes one HTML file.
+//! `keel report`: result folders become one HTML file, or Markdown for a pull request.
 
-use crate::progress;
+use crate::{format, progress};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// Make one self-contained HTML page of a result folder: every call, drawn
+/// Make one self-contained HTML page of result folders: every call, drawn
+///
+/// Several folders become one page with a switch between them and a table of their figures side by side.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel report results --open\n  \
+                        keel report results-max results-1x -o paces.html\n  \
+                        keel report results --markdown >> $GITHUB_STEP_SUMMARY")]
 pub struct ReportArguments {
-    /// The folder that `keel compare` wrote
-    folder: PathBuf,
-    /// Where to write the page [default: report.html in the folder]
+    /// The folders that `keel compare` wrote
+    #[arg(required = true, value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+    /// Where to write the page [default: report.html in the folder; of several folders, beside you]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Open the page in a browser afterwards
     #[arg(long)]
     open: bool,
+    /// Print the figures as Markdown, for a pull request, and write no page
+    #[arg(long, conflicts_with_all = ["output", "open"])]
+    markdown: bool,
 }
 
 /// Builds the page, writes it whole or not at all, and says what it cost.
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
-    let output = arguments.output.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
-    write_report(&arguments.folder, &output)?;
+    if arguments.markdown {
+        for folder in &arguments.folders {
+            format::output(&keel_report::markdown(folder)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let default = match arguments.folders.as_slice() {
+        [only] => only.join("report.html"),
+        _ => PathBuf::from("report.html"),
+    };
+    let output = arguments.output.clone().unwrap_or(default);
+    write_report(&arguments.folders, &output)?;
     if arguments.open {
         open(&output)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the page of `folder` into `output`, with a bar and a closing line on stderr. Also for other subcommands.
-pub fn write_report(folder: &Path, output: &Path) -> Result<()> {
+/// Builds the page of `folders` into `output`, with a bar and a closing line on stderr. Also for other subcommands.
+pub fn write_report(folders: &[PathBuf], output: &Path) -> Result<()> {
     if output.is_dir() {
         bail!("{} is a folder: name the page's file with -o", output.display());
     }
     let begin = Instant::now();
     let bar = progress::bar(0, "allocators");
     bar.set_message("drawing");
-    let report = keel_report::build(folder, keel_report::Options::default(), &|done, total| {
+    let report = keel_report::build(folders, keel_report::Options::default(), &|done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     })?;
@@ -55,8 +74,8 @@ pub fn write_report(folder: &Path, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Through a neighbour file, so that a full disk never leaves half a page under the wanted name.
-fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+/// Through a neighbour file, so that a full disk never leaves half a file under the wanted name.
+pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?;
     let mut partial = name.to_os_string();
     partial.push(".part");
@@ -69,7 +88,7 @@ fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
 }
 
 /// Hands the page to the desktop's opener and does not wait for it.
-fn open(path: &Path) -> Result<()> {
+pub fn open(path: &Path) -> Result<()> {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     Command::new(opener)
         .arg(path)

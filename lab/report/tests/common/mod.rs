@@ -90,6 +90,8 @@ pub struct Journal {
     pub frame: Vec<u32>,
     pub time: Vec<u64>,
     pub frames: Vec<u64>,
+    /// Rows since the block was made that this one releases, 0 if none is.
+    pub age: Vec<u32>,
     pub span: u64,
 }
 
@@ -110,7 +112,8 @@ impl Journal {
         let size = (0..rows).map(|_| (5.3 + 2.3 * random.normal()).exp2().clamp(1.0, 4e6) as u64).collect();
         let thread = (0..rows).map(|_| (random.next() % 10).saturating_sub(6) as u32).collect();
         let frame = time.iter().map(|time| frames.partition_point(|mark| mark <= time) as u32).collect();
-        Journal { op, size, thread, frame, time, frames, span }
+        let age = ages(&op, &mut random);
+        Journal { op, size, thread, frame, time, frames, age, span }
     }
 
     pub fn count(&self, code: u8) -> u64 {
@@ -120,9 +123,25 @@ impl Journal {
     fn save(&self, folder: &Path) {
         let mut writer = OperationWriter::create(&folder.join(OPERATIONS_FILE)).unwrap();
         let (op, size, thread) = (&self.op, &self.size, &self.thread);
-        writer.write(OperationRows { op, size, thread, frame: &self.frame, time: &self.time }).unwrap();
+        let rows = OperationRows { op, size, thread, frame: &self.frame, time: &self.time };
+        writer.write_with_ages(rows, &self.age).unwrap();
         writer.finish().unwrap();
     }
+}
+
+/// Each free releases one of the live blocks, if there is any.
+fn ages(op: &[u8], random: &mut Random) -> Vec<u32> {
+    let mut live = Vec::new();
+    (0..op.len())
+        .map(|row| {
+            if op[row] != 1 {
+                live.push(row);
+                return 0;
+            }
+            let chosen = random.next() as usize % live.len().max(1);
+            if live.is_empty() { 0 } else { (row - live.swap_remove(chosen)) as u32 }
+        })
+        .collect()
 }
 
 /// A third loads at the start, the rest comes in bursts once a frame.

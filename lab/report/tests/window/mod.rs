@@ -82,9 +82,14 @@ impl Window {
     }
 
     pub fn show(&self, page: &Path) -> Duration {
+        self.show_at(page, "")
+    }
+
+    /// With what follows the file's name in the address: `?webgl`, `#2`.
+    pub fn show_at(&self, page: &Path, suffix: &str) -> Duration {
         let begin = Instant::now();
-        self.tab.navigate_to(&format!("file://{}", page.display())).unwrap();
-        self.until("document.documentElement.dataset.ready === 'true'");
+        self.tab.navigate_to(&format!("file://{}{suffix}", page.display())).unwrap();
+        self.until("document.documentElement?.dataset.ready === 'true'");
         begin.elapsed()
     }
 

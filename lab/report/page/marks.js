@@ -1,0 +1,157 @@
+// The slow calls: a mark each, its words, and what the very same call took under the other allocators.
+
+/** The slow calls in view, one mark each. */
+const visibleMarks = (panel) => {
+  const { outliers } = panel;
+  if (!outliers) return [];
+  const kind = OPERATION_NAMES.indexOf(state.operation);
+  const marks = [];
+  for (let at = lowerBound(outliers.time, state.view.from); at < outliers.length; at += 1) {
+    if (outliers.time[at] > state.view.to) break;
+    if (outliers.kind[at] === kind) marks.push(at);
+  }
+  return marks;
+};
+
+const lowerBound = (sorted, value) => {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low;
+};
+
+const markColour = (outliers, at) => {
+  const strength = dark() ? 0.72 : 0.62;
+  if (state.colour === "cause") return css(shade(CAUSES[causeIndex(outliers.cause[at])].hue, strength));
+  if (state.colour === "thread") return css(shade(laneHue(laneOf(outliers.thread[at])), strength));
+  const hue = hueOfStep(stepOfSize(outliers.size[at]));
+  return css(shade(hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)), strength));
+};
+
+// More dots than this would cover what they stand on; the others are cells still, and answer when pointed at.
+const MOST_DOTS = 400;
+
+/** The slowest of the marks in view, slowest first. */
+const dotsOf = (panel) => {
+  if (panel.marks.length <= MOST_DOTS) {
+    return [...panel.marks].sort((a, b) => panel.outliers.latency[b] - panel.outliers.latency[a]);
+  }
+  const { outliers } = panel;
+  const kind = OPERATION_NAMES.indexOf(state.operation);
+  const dots = [];
+  for (const at of outliers.slowestFirst) {
+    const time = outliers.time[at];
+    if (outliers.kind[at] !== kind || time < state.view.from || time > state.view.to) continue;
+    dots.push(at);
+    if (dots.length === MOST_DOTS) break;
+  }
+  return dots;
+};
+
+const drawMarks = (context, panel) => {
+  panel.marks = visibleMarks(panel);
+  const dots = dotsOf(panel);
+  const radius = dots.length < 150 ? 2.6 : 2;
+  for (const at of dots) {
+    const x = xOfTime(panel.plot, panel.outliers.time[at]);
+    const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
+    context.fillStyle = markColour(panel.outliers, at);
+    context.beginPath();
+    context.arc(x, y, radius, 0, 7);
+    context.fill();
+  }
+  if (dots.length) labelWorst(context, panel, dots[0]);
+};
+
+const labelWorst = (context, panel, at) => {
+  const x = xOfTime(panel.plot, panel.outliers.time[at]);
+  const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
+  context.strokeStyle = context.fillStyle = ink().text;
+  context.lineWidth = 1.2;
+  context.beginPath();
+  context.arc(x, y, 5, 0, 7);
+  context.stroke();
+  context.textBaseline = "middle";
+  const toLeft = x > panel.plot.x + panel.plot.width - 70;
+  context.textAlign = toLeft ? "right" : "left";
+  context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, panel.plot.y + 7));
+};
+
+/** The mark nearest to a point, at most 14 pixels away. */
+const nearestMark = (panel, x, y) => {
+  let [found, best] = [undefined, 14 * 14];
+  if (!state.marks) return found;
+  for (const at of panel.marks ?? []) {
+    const distance = (xOfTime(panel.plot, panel.outliers.time[at]) - x) ** 2
+      + (yOfLatency(panel.plot, panel.outliers.latency[at]) - y) ** 2;
+    if (distance < best) [found, best] = [at, distance];
+  }
+  return found;
+};
+
+const markWords = (name, outliers, at, frame) => {
+  const lines = [`${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
+    `${outliers.size[at] ? bytes(outliers.size[at]) : "size unknown"} · thread ${outliers.thread[at]}`,
+    `at ${moment(outliers.time[at], 1e6)}${frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`}`,
+    causeWords(outliers.cause[at])];
+  if (name) lines.splice(1, 0, name);
+  return lines;
+};
+
+/** The same call under every allocator, fastest first; empty if it was not among those looked up. */
+const sameCall = async (outliers, at) => {
+  const probe = outliers.probe[at];
+  if (!probe) return [];
+  const drawn = facts.allocators.flatMap((one, index) => (one.drawn_run ? [index] : []));
+  const rows = await Promise.all(drawn.map(async (index) => ({ index, took: (await loadProbes(index))[probe - 1] })));
+  return rows.sort((a, b) => a.took - b.took);
+};
+
+let pinned = null;
+
+/** Keeps a call's details on the page, beneath the charts' switches. */
+const pin = async (index, outliers, at) => {
+  pinned = { index, at };
+  const box = byId("detail");
+  const frame = frameOf(outliers.time[at]);
+  const fact = (name, value) => [make("dt", { text: name }), make("dd", {}, value)];
+  const rows = await sameCall(outliers, at);
+  if (pinned?.index !== index || pinned.at !== at) return;
+  const longest = Math.max(...rows.map((row) => row.took), 1);
+  const bars = rows.map((row) => {
+    const bar = make("span", { class: "dash" });
+    bar.style.width = `${Math.max(0.6, 100 * Math.log(1 + row.took) / Math.log(1 + longest))}%`;
+    bar.style.background = lookOf(row.index).colour;
+    return make("div", { class: row.index === index ? "same this" : "same" },
+      make("span", { class: "who", text: facts.allocators[row.index].name }),
+      make("span", { class: "track", "aria-hidden": "true" }, bar), make("span", { text: duration(row.took) }));
+  });
+  const around = (span) => () => look(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
+  const close = () => { pinned = null; box.hidden = true; };
+  box.replaceChildren(
+    make("div", { class: "detail-head" },
+      make("h3", { text: `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}, ` +
+        facts.allocators[index].name }),
+      make("button", { type: "button", class: "quiet", text: "Zoom to it", onclick: around(facts.span_ns / 100) }),
+      make("button", { type: "button", class: "quiet", text: "Closer", onclick: around(facts.span_ns / 5000) }),
+      make("button", { type: "button", class: "quiet", text: "Close", onclick: close })),
+    make("dl", { class: "facts" },
+      ...fact("Size", outliers.size[at] ? `${bytes(outliers.size[at])} (${outliers.size[at].toLocaleString("en-US")} B)`
+        : "unknown"),
+      ...fact("Thread", String(outliers.thread[at])), ...fact("Moment", moment(outliers.time[at], 1e5)),
+      ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
+      ...fact("Cause", causeWords(outliers.cause[at]))),
+    rows.length ? make("div", { class: "same-call" }, make("p", { class: "note",
+      text: "The very same call in the drawn run of every allocator (bars are logarithmic):" }), ...bars)
+      : make("p", { class: "note", text: "Only the slowest calls of each allocator are looked up in all others." }));
+  box.hidden = false;
+};
+
+/** A finger or the button let go without a drag: the mark under it is pinned. */
+const pinAt = (panel, x, y) => {
+  if (!panel.outliers) return;
+  const at = nearestMark(panel, x, y);
+  if (at !== undefined) pin(panel.index, panel.outliers, at);
+};

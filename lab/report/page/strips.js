@@ -1,0 +1,154 @@
+// Charts under the density that share its time axis: lateness, and the threads' lanes.
+
+let latenessPlot = null;
+let lanesPlot = null;
+
+/** Keys, wheel and double click, as on every time chart. */
+const listenStrip = (canvas, plotOfCanvas) => {
+  canvas.addEventListener("keydown", timeKeys);
+  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("wheel", timeWheel(canvas, plotOfCanvas), { passive: false });
+  canvas.addEventListener("pointermove", (event) => {
+    const plot = plotOfCanvas();
+    if (plot) setCursor(timeAt(plot, place(canvas, event)[0]));
+  });
+  canvas.addEventListener("pointerleave", () => { hideTip(); setCursor(null); });
+};
+
+/** The plot of a strip, with room for names at its right end. */
+const stripPlot = (width, height) =>
+  ({ x: 60, y: 8, width: Math.max(10, width - 60 - (width < 560 ? 78 : 96)), height: height - 36 });
+
+const drawCursor = (context, plot) => {
+  if (state.cursor === null || state.cursor < state.view.from || state.cursor > state.view.to) return;
+  context.fillStyle = ink().soft;
+  context.fillRect(Math.round(xOfTime(plot, state.cursor)), plot.y, 1, plot.height);
+};
+
+/** A line over the peaks of pixels, pixels without a value left out. */
+const tracePeaks = (context, plot, peaks, yOf, index) => {
+  const { colour, dash, width } = lookOf(index);
+  context.strokeStyle = colour;
+  context.lineWidth = width * 0.75;
+  context.setLineDash(dash);
+  context.lineJoin = "round";
+  context.beginPath();
+  let [begun, last] = [false, 0];
+  peaks.forEach((value, x) => {
+    if (value === 0) return;
+    context[begun ? "lineTo" : "moveTo"](plot.x + x + 0.5, yOf(value));
+    [begun, last] = [true, value];
+  });
+  context.stroke();
+  context.setLineDash([]);
+  return { y: yOf(last), text: facts.allocators[index].name, colour };
+};
+
+/** How late calls began, against the schedule that the pace set. */
+const drawLateness = async () => {
+  byId("lateness-section").hidden = !facts.lateness;
+  if (!facts.lateness) return;
+  const loaded = (await Promise.all(shown().map(async (index) => [index, await loadLateness(index)])))
+    .filter(([, late]) => late);
+  const canvas = byId("lateness");
+  const { context, width, height } = fit(canvas);
+  const plot = latenessPlot = stripPlot(width, height);
+  const high = Math.max(1e4, ...loaded.map(([, late]) => late.greatest.reduce((a, b) => Math.max(a, b), 0)));
+  const low = 100;
+  const yOf = (ns) => plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
+  context.fillStyle = ink().plot;
+  context.fillRect(plot.x, plot.y, plot.width, plot.height);
+  latencyAxis(context, plot, low, high, yOf);
+  timeAxis(context, plot, state.view);
+  drawCursor(context, plot);
+  const labels = loaded.map(([index, late]) => {
+    const peaks = new Float64Array(Math.ceil(plot.width) + 1);
+    late.greatest.forEach((ns, column) => {
+      const time = (column + 0.5) / LATENESS_COLUMNS * facts.span_ns;
+      if (time < state.view.from || time > state.view.to) return;
+      const x = Math.floor(xOfTime(plot, time) - plot.x);
+      peaks[x] = Math.max(peaks[x], ns);
+    });
+    return tracePeaks(context, plot, peaks, yOf, index);
+  });
+  endLabels(context, plot, labels);
+  const most = loaded.map(([index, late]) =>
+    `${facts.allocators[index].name} ${duration(late.greatest.reduce((a, b) => Math.max(a, b), 0))}`);
+  canvas.setAttribute("aria-label", `Greatest lateness of a call over time. At most: ${most.join(", ")}`);
+};
+
+const LANE_HEIGHT = 26;
+const WORST_IN_LANE = 40;
+
+/** The threads: how many operations each made when, and the slowest calls of the shown allocators on them. */
+const drawLanes = async () => {
+  byId("threads-section").hidden = !facts.columns || facts.lanes.length < 2;
+  if (byId("threads-section").hidden) return;
+  const lanes = await loadLanes();
+  const outliers = await Promise.all(shown().map(async (index) => [index, await loadOutliers(index)]));
+  const canvas = byId("lanes");
+  canvas.parentElement.style.height = `${facts.lanes.length * LANE_HEIGHT + 40}px`;
+  const { context, width, height } = fit(canvas);
+  const plot = lanesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 };
+  const most = Math.log2(2 + Math.max(...lanes.map((lane) => lane.reduce((a, b) => Math.max(a, b), 0))));
+  timeAxis(context, plot, state.view);
+  lanes.forEach((counts, lane) => {
+    const y = plot.y + lane * LANE_HEIGHT;
+    context.fillStyle = ink().plot;
+    context.fillRect(plot.x, y, plot.width, LANE_HEIGHT - 4);
+    context.fillStyle = css(shade(laneHue(lane), 0.45));
+    eachLaneBar(plot, counts, (x, wide, calls) => {
+      const tall = Math.log2(calls + 1) / most * (LANE_HEIGHT - 6);
+      context.fillRect(x, y + LANE_HEIGHT - 4 - tall, wide, tall);
+    });
+    context.fillStyle = ink().soft;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillText(laneName(lane), plot.x - 8, y + LANE_HEIGHT / 2 - 2);
+  });
+  const marks = state.marks ? outliers.flatMap(([index, calls]) => laneMarks(index, calls)) : [];
+  for (const { index, time, lane } of marks) {
+    const x = xOfTime(plot, time);
+    context.fillStyle = lookOf(index).colour;
+    context.beginPath();
+    context.arc(x, plot.y + lane * LANE_HEIGHT + 6, 2.4, 0, 7);
+    context.fill();
+  }
+  drawCursor(context, plot);
+  canvas.setAttribute("aria-label", "Operations of each thread over time. " + facts.lanes.map((lane, at) =>
+    `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`).join(", "));
+};
+
+const eachLaneBar = (plot, counts, each) => {
+  const span = facts.span_ns / counts.length;
+  const pixels = new Float64Array(Math.ceil(plot.width) + 1);
+  const wide = Math.max(1, xOfTime(plot, state.view.from + span) - plot.x);
+  const first = clamp(Math.floor(state.view.from / span), 0, counts.length);
+  for (let column = first; column < counts.length && column * span <= state.view.to; column += 1) {
+    const x = Math.floor(clamp(xOfTime(plot, column * span) - plot.x, 0, plot.width));
+    pixels[x] += counts[column];
+  }
+  pixels.forEach((calls, x) => { if (calls) each(plot.x + x, Math.min(wide, plot.width - x), calls); });
+};
+
+/** The slowest calls in view of an allocator, each with its lane. */
+const laneMarks = (index, outliers) => {
+  const marks = [];
+  if (!outliers) return marks;
+  for (const at of outliers.slowestFirst) {
+    const time = outliers.time[at];
+    if (time < state.view.from || time > state.view.to) continue;
+    marks.push({ index, time, lane: laneOf(outliers.thread[at]) });
+    if (marks.length === WORST_IN_LANE) break;
+  }
+  return marks;
+};
+
+const setUpStrips = () => {
+  byId("lateness-note").textContent = "The replay followed a schedule. How late calls began, the latest of each " +
+    "moment: what a slow call, or a busy machine, pushed on to those after it.";
+  byId("threads-note").textContent = "How many operations each thread made, on a logarithmic scale; dots are the " +
+    `${WORST_IN_LANE} slowest calls in view of each shown allocator, in its colour.`;
+  listenStrip(byId("lateness"), () => latenessPlot);
+  listenStrip(byId("lanes"), () => lanesPlot);
+};

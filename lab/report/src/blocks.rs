@@ -1,0 +1,152 @@
+//! The page's binary blocks: what `page/data.js` inflates and reads back, stream by stream.
+
+use crate::build::Counted;
+use crate::encode::{Block, Stream};
+use crate::model::{AllocatorFacts, CellFacts, TileFacts};
+use crate::operations::{LANES, OPERATION_NAMES, Operations};
+use crate::rows::{CountedRun, Sums};
+use crate::tiles::FINEST_COLUMNS;
+use keel_results::Run;
+
+/// Columns of the threads' lanes.
+pub const LANE_COLUMNS: usize = 2048;
+
+/// What is the same for all allocators: frame marks, the threads' lanes, lifetimes.
+pub fn shared(counted: &Counted<'_>, prefix: &str) -> Vec<Block> {
+    let mut blocks = vec![frame_marks(&counted.comparison.journal.frames, prefix)];
+    blocks.extend(counted.operations.as_ref().map(|operations| lanes(operations, prefix)));
+    if let Some(lifetimes) = &counted.lifetimes {
+        let (bytes, cells) = lifetimes.encode();
+        let mut stream = Stream::default();
+        stream.varint(cells as u64);
+        stream.append(&bytes);
+        blocks.push(Block::new(format!("{prefix}block-lifetimes"), &stream.finish()));
+    }
+    blocks
+}
+
+fn frame_marks(frames: &[u64], prefix: &str) -> Block {
+    let mut stream = Stream::default();
+    let mut previous = 0;
+    for mark in frames {
+        stream.varint(mark.saturating_sub(previous));
+        previous = previous.max(*mark);
+    }
+    Block::new(format!("{prefix}frame-marks"), &stream.finish())
+}
+
+/// Operations of each thread in each of [`LANE_COLUMNS`], lane by lane.
+fn lanes(operations: &Operations, prefix: &str) -> Block {
+    let mut counts = vec![[0u32; LANES]; LANE_COLUMNS];
+    let group = FINEST_COLUMNS / LANE_COLUMNS;
+    for (column, counts) in counts.iter_mut().enumerate() {
+        let begin = operations.column_starts[column * group] as usize;
+        let end = operations.column_starts[(column + 1) * group] as usize;
+        operations.lanes[begin..end].iter().for_each(|lane| counts[usize::from(*lane)] += 1);
+    }
+    let mut stream = Stream::default();
+    for lane in 0..operations.threads.len() {
+        counts.iter().for_each(|column| stream.varint(u64::from(column[lane])));
+    }
+    Block::new(format!("{prefix}block-lanes"), &stream.finish())
+}
+
+/// All blocks of one allocator's drawn run, and in `facts` what there is of them. `name` tells the run in their names.
+pub fn of_run(
+    counted: &Counted<'_>,
+    run_counted: &CountedRun,
+    run: &Run,
+    name: &str,
+    facts: &mut AllocatorFacts,
+) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    tiles(counted.columns, run_counted, name, facts, &mut blocks);
+    planes(run_counted, name, facts, &mut blocks);
+    let (outliers, count) = outliers(counted, run, name);
+    facts.outlier_count = count;
+    blocks.push(outliers);
+    let ticks_per_ns = counted.comparison.clock.ticks_per_ns;
+    blocks.push(sums(&run_counted.frames, ticks_per_ns, format!("frames-{name}")));
+    if !run_counted.windows.inside.is_empty() {
+        blocks.push(sums(&run_counted.windows, ticks_per_ns, format!("windows-{name}")));
+    }
+    let mut probes = Stream::default();
+    run_counted.probes.iter().for_each(|ticks| probes.varint(u64::from(*ticks)));
+    blocks.push(Block::new(format!("probes-{name}"), &probes.finish()));
+    if !run_counted.lateness.is_empty() {
+        let mut stream = Stream::default();
+        for which in [0, 1] {
+            run_counted.lateness.iter().for_each(|late| stream.varint(late[which]));
+        }
+        blocks.push(Block::new(format!("lateness-{name}"), &stream.finish()));
+    }
+    blocks
+}
+
+fn tiles(
+    columns: usize,
+    counted: &CountedRun,
+    run: &str,
+    facts: &mut AllocatorFacts,
+    blocks: &mut Vec<Block>,
+) {
+    for (kind, tiles) in counted.tiles.iter().enumerate().filter(|(_, tiles)| tiles.cells() > 0) {
+        let mut tiles = tiles.clone();
+        while tiles.columns() > columns {
+            tiles = tiles.halve();
+        }
+        let name = OPERATION_NAMES[kind];
+        let block = Block::new(format!("tiles-{run}-{name}"), &tiles.encode());
+        facts.calls += tiles.calls();
+        facts
+            .tiles
+            .insert(name, TileFacts { block: block.id.clone(), cells: tiles.cells(), calls: tiles.calls() });
+        blocks.push(block);
+    }
+}
+
+fn planes(counted: &CountedRun, run: &str, facts: &mut AllocatorFacts, blocks: &mut Vec<Block>) {
+    for (kind, plane) in counted.planes.iter().enumerate() {
+        let (bytes, cells) = plane.encode();
+        if cells == 0 {
+            continue;
+        }
+        let block = Block::new(format!("plane-{run}-{}", OPERATION_NAMES[kind]), &bytes);
+        facts.planes.insert(OPERATION_NAMES[kind], CellFacts { block: block.id.clone(), cells });
+        blocks.push(block);
+    }
+}
+
+/// Slow calls by rising time, column by column: times since the last, operation, size, thread, ticks, cause, and the
+/// number of the call's probe from 1, 0 if it has none.
+fn outliers(counted: &Counted<'_>, run: &Run, name: &str) -> (Block, usize) {
+    let detail = |row| counted.operations.as_ref().and_then(|operations| operations.detail(row));
+    let mut found: Vec<_> =
+        run.outliers.iter().filter_map(|outlier| Some((detail(outlier.row)?, outlier))).collect();
+    found.sort_by_key(|(detail, _)| (detail.time, detail.row));
+    let mut stream = Stream::default();
+    let mut previous = 0;
+    for (detail, _) in &found {
+        stream.varint(detail.time - previous);
+        previous = detail.time;
+    }
+    found.iter().for_each(|(detail, _)| stream.byte(detail.kind));
+    found.iter().for_each(|(detail, _)| stream.varint(detail.size));
+    found.iter().for_each(|(detail, _)| stream.varint(u64::from(detail.thread)));
+    found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.ticks)));
+    found.iter().for_each(|(_, outlier)| stream.byte(outlier.cause));
+    for (detail, _) in &found {
+        stream.varint(counted.probes.binary_search(&detail.row).map_or(0, |probe| probe as u64 + 1));
+    }
+    (Block::new(format!("outliers-{name}"), &stream.finish()), found.len())
+}
+
+/// Nanoseconds inside calls in each piece of time, then the part of them in interrupted calls, then those of the
+/// busiest thread.
+fn sums(sums: &Sums, ticks_per_ns: f64, id: String) -> Block {
+    let mut stream = Stream::default();
+    for ticks in sums.inside.iter().chain(&sums.interrupted).chain(&sums.busiest) {
+        stream.varint((*ticks as f64 / ticks_per_ns).round() as u64);
+    }
+    Block::new(id, &stream.finish())
+}

@@ -1,0 +1,258 @@
+//! What a person does with the page, in a real browser: both painters, the difference, a call's details, threads,
+//! budgets, several comparisons; and pictures that must stay as they are (`tests/golden/`, renewed with KEEL_BLESS=1).
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test may panic, and a skipped one must say so"
+)]
+
+mod common;
+mod window;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use window::Window;
+
+fn screenshots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
+}
+
+fn make_page(folders: &[&Path], rows: usize, allocators: usize) -> PathBuf {
+    for (index, folder) in folders.iter().enumerate() {
+        common::write(folder, rows + index * 1000, allocators, 2);
+    }
+    let paths: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
+    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folders[0].join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    page
+}
+
+/// Presses the first button of this text, on the whole page or inside an element.
+fn press(window: &Window, within: &str, label: &str) {
+    let script = format!(
+        "(() => {{ const b = [...document.querySelectorAll('{within} button')]\
+           .find((b) => b.textContent.trim() === {label:?}); if (!b) return false; b.click(); return true; }})()"
+    );
+    assert_eq!(window.eval(&script), Value::Bool(true), "no button {label} in {within}");
+    window.settle();
+}
+
+/// The plot of a panel, without axes: pixels in base64.
+fn plot(selector: &str) -> String {
+    format!(
+        "(() => {{ const c = document.querySelector({selector:?}); const o = document.createElement('canvas'); \
+         o.width = c.width - 58; o.height = c.height - 30; \
+         o.getContext('2d').drawImage(c, -50, -6); return o.toDataURL(); }})()"
+    )
+}
+
+/// Mean difference of two pictures' channels, 0 to 255, both scaled to the same small size.
+fn distance(window: &Window, one: &str, other: &str) -> f64 {
+    let script = format!(
+        "(async () => {{ const read = async (url) => {{ const i = new Image(); i.src = url; await i.decode(); \
+           const c = document.createElement('canvas'); c.width = 160; c.height = 60; const x = c.getContext('2d'); \
+           x.imageSmoothingQuality = 'high'; x.drawImage(i, 0, 0, 160, 60); \
+           return x.getImageData(0, 0, 160, 60).data; }}; \
+         const [a, b] = [await read({one:?}), await read({other:?})]; let sum = 0; \
+         for (let i = 0; i < a.length; i += 1) sum += Math.abs(a[i] - b[i]); return sum / a.length; }})()"
+    );
+    window.number(&script)
+}
+
+const FIRST: &str = "#panels .panel canvas.density";
+
+#[test]
+fn both_painters_draw_the_same() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 80_000, 2);
+    let mut pictures = Vec::new();
+    for (suffix, painter) in [("?webgl", "webgl2"), ("?canvas", "canvas")] {
+        window.show_at(&page, suffix);
+        window.settle();
+        // A machine without any WebGL2 shows the fallback, and has nothing to compare.
+        if window.eval("document.documentElement.dataset.painter") != painter {
+            eprintln!("SKIPPED: this browser has no WebGL2, not even in software");
+            return;
+        }
+        let mut views = Vec::new();
+        for colour in ["by size", "by cause", "by thread"] {
+            press(&window, "#toolbar", colour);
+            views.push(window.eval(&plot(FIRST)));
+        }
+        press(&window, "#toolbar", "+");
+        press(&window, "#toolbar", "+");
+        views.push(window.eval(&plot(FIRST)));
+        pictures.push(views);
+        window.no_problems();
+    }
+    for (one, other) in pictures[0].iter().zip(&pictures[1]) {
+        let apart = distance(&window, one.as_str().unwrap(), other.as_str().unwrap());
+        assert!(apart < 0.5, "painters differ by {apart} of 255");
+    }
+    let apart = distance(&window, pictures[0][0].as_str().unwrap(), pictures[0][1].as_str().unwrap());
+    assert!(apart > 0.5, "colours by size and by cause are not the same: {apart}");
+}
+
+#[test]
+fn a_call_is_explained_and_allocators_are_subtracted() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 80_000, 3);
+    window.show(&page);
+    window.settle();
+    let hitch = window.eval("document.getElementById('hitch').textContent");
+    assert!(hitch.as_str().unwrap().starts_with("The worst hitch: "), "{hitch}");
+    press(&window, "#hitch", "Show it");
+    let detail = window.eval("document.getElementById('detail').textContent");
+    let same = window.number("document.querySelectorAll('#detail .same').length");
+    assert_eq!(same, 4.0, "three allocators and the floor: {detail}");
+    assert!(detail.as_str().unwrap().contains("Frame"), "{detail}");
+    let calls = format!("Number(document.querySelector({FIRST:?}).dataset.calls)");
+    let around = window.number(&calls);
+    press(&window, "#detail", "Closer");
+    assert!(window.number(&calls) < around, "closer shows fewer calls");
+    press(&window, "#detail", "Close");
+    assert_eq!(window.eval("document.getElementById('detail').hidden"), Value::Bool(true));
+    press(&window, "#toolbar", "Show all");
+
+    let before = window.number("document.querySelectorAll('#panels .panel').length");
+    choose(&window, "Difference: more calls of", "system");
+    assert_eq!(window.number("document.querySelectorAll('#panels .panel').length"), before + 1.0);
+    let title = window.eval("document.querySelector('#panels .panel figcaption b').textContent");
+    assert_eq!(title, "system − keel");
+    let difference = window.eval(&plot(FIRST));
+    choose(&window, "Difference: than of", "mimalloc");
+    assert_ne!(window.eval(&plot(FIRST)), difference);
+    choose(&window, "Difference: more calls of", "none");
+    assert_eq!(window.number("document.querySelectorAll('#panels .panel').length"), before);
+    window.no_problems();
+}
+
+fn choose(window: &Window, label: &str, option: &str) {
+    let script = format!(
+        "(() => {{ const s = document.querySelector('select[aria-label={label:?}]'); \
+         s.value = [...s.options].find((o) => o.text === {option:?}).value; s.dispatchEvent(new Event('change')); }})()"
+    );
+    window.eval(&script);
+    window.settle();
+}
+
+#[test]
+fn a_click_on_a_mark_keeps_it_and_keys_walk_through_them() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 40_000, 1);
+    window.show(&page);
+    window.settle();
+    window.tab.find_element(FIRST).unwrap().focus().unwrap();
+    window.tab.press_key("n").unwrap();
+    window.settle();
+    assert_eq!(
+        window.eval("document.getElementById('tip').hidden"),
+        Value::Bool(false),
+        "n shows the first mark"
+    );
+    window.tab.press_key("Enter").unwrap();
+    window.settle();
+    let detail = || window.eval("document.querySelector('#detail h3')?.textContent ?? ''");
+    let first = detail();
+    assert!(first.as_str().unwrap().contains(" in malloc, keel"), "{first}");
+    window.tab.press_key("n").unwrap();
+    window.tab.press_key("Enter").unwrap();
+    window.settle();
+    assert_ne!(detail(), first, "the next mark");
+    window.no_problems();
+}
+
+#[test]
+fn budgets_follow_their_switches() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 80_000, 3);
+    window.show(&page);
+    window.settle();
+    let cells = "[...document.querySelectorAll('#frames-table tbody td')].map((c) => c.textContent).join()";
+    let at_60 = window.eval(cells);
+    press(&window, "#frames-toolbar", "240 Hz");
+    let at_240 = window.eval(cells);
+    assert_ne!(at_60, at_240, "a shorter frame has a smaller budget");
+    press(&window, "#frames-toolbar", "Busiest thread only");
+    assert_ne!(window.eval(cells), at_240, "one thread spends less than all");
+    press(&window, "#frames-toolbar", "10 ms buffer");
+    let heads = window.eval("document.querySelector('#worst-frames caption').textContent");
+    assert_eq!(heads, "The worst buffers");
+    let calls = format!("Number(document.querySelector({FIRST:?}).dataset.calls)");
+    let all = window.number(&calls);
+    window.eval("document.querySelector('#worst-frames tbody button').click()");
+    window.settle();
+    let shown = window.number(&calls);
+    assert!(shown < all * 0.5, "a click goes to the moment: {shown} of {all}");
+    window.eval("document.querySelectorAll('#frames-table thead button')[2].click()");
+    window.settle();
+    let sorted = "document.querySelectorAll('#frames-table th[aria-sort=ascending]').length";
+    assert_eq!(window.number(sorted), 1.0);
+    for chart in ["lanes", "lifetimes", "memory"] {
+        let name = window.eval(&format!("document.getElementById('{chart}').getAttribute('aria-label')"));
+        assert!(name.as_str().is_some_and(|name| name.len() > 20), "{chart}: {name}");
+    }
+    assert_eq!(window.number("document.querySelectorAll('#planes canvas').length"), 3.0);
+    window.no_problems();
+}
+
+#[test]
+fn several_comparisons_share_a_page() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let page = make_page(&[folders[0].path(), folders[1].path()], 20_000, 2);
+    window.show(&page);
+    window.settle();
+    let malloc = format!("document.querySelector({FIRST:?}).dataset.calls");
+    let first = window.eval(&malloc);
+    assert_eq!(window.number("document.querySelectorAll('#folders-table tbody tr').length"), 2.0);
+    window.eval(
+        "document.querySelectorAll('#folders-toolbar .choice')[0].querySelectorAll('button')[1].click()",
+    );
+    window.until("location.hash === '#2' && document.documentElement?.dataset.ready === 'true'");
+    window.until(&format!("{malloc} !== {first}"));
+    let medians = "[...document.querySelectorAll('#folders-table td')].map((c) => c.textContent).join()";
+    let before = window.eval(medians);
+    press(&window, "#folders-toolbar", "worst");
+    assert_ne!(window.eval(medians), before);
+    window.no_problems();
+}
+
+#[test]
+fn pictures_stay_as_they_are() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 60_000, 2);
+    window.show_at(&page, "?canvas");
+    window.settle();
+    let views = [
+        ("density", FIRST.to_owned(), "by size"),
+        ("density-thread", "#panels .panel:nth-child(2) canvas.density".to_owned(), "by thread"),
+        ("percentiles", "#percentiles".to_owned(), "by size"),
+        ("sizes", "#planes canvas".to_owned(), "by size"),
+        ("lifetimes", "#lifetimes".to_owned(), "by size"),
+    ];
+    for (name, selector, colour) in views {
+        press(&window, "#toolbar", colour);
+        let picture = window.eval(&plot(&selector));
+        let picture = picture.as_str().unwrap();
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.png"));
+        let engine = &base64::engine::general_purpose::STANDARD;
+        if std::env::var_os("KEEL_BLESS").is_some() {
+            let bytes = engine.decode(picture.trim_start_matches("data:image/png;base64,")).unwrap();
+            std::fs::write(&golden, bytes).unwrap();
+        }
+        let bytes =
+            std::fs::read(&golden).unwrap_or_else(|_| panic!("no {}: KEEL_BLESS=1", golden.display()));
+        let expected = format!("data:image/png;base64,{}", engine.encode(bytes));
+        let apart = distance(&window, picture, &expected);
+        assert!(apart < 2.0, "{name} differs from {} by {apart} of 255", golden.display());
+    }
+    assert_eq!(window.eval("window.problems"), json!([]));
+}
