@@ -21,6 +21,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Try(commands::attempt::TryArguments),
     Record(commands::record::RecordArguments),
     Report(commands::report::ReportArguments),
     Compare(commands::compare::Arguments),
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
+        Command::Try(arguments) => {
+            commands::attempt::run(&arguments, &|words| run(Arguments::try_parse_from(words)?))
+        }
         Command::Record(arguments) => commands::record::run(arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(arguments),

@@ -1,6 +1,7 @@
 //! One file per subcommand: its arguments, and `run`, which reads like a table of contents.
 
 pub mod allocators;
+pub mod attempt;
 pub mod bench;
 pub mod compare;
 pub mod export;
