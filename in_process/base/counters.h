@@ -44,7 +44,8 @@ enum work {
 struct counters {
     atomic_bits events[EVENT_COUNT];
     atomic_bits worst[WORK_COUNT];
-    uint64_t started_ms; // the clock at process start; constant from then on
+    uint64_t started_ms;     // the clock at process start; constant from then on
+    uint64_t started_cycles; // and that of the slow paths' durations
 };
 
 extern struct counters counters;

@@ -4,6 +4,7 @@
 #include "allocator/arena/run.h"
 #include "allocator/arena/window.h"
 #include "allocator/heap/batch.h"
+#include "allocator/heap/relief.h"
 #include "base/counters.h"
 #include "explore.h"
 
@@ -237,4 +238,106 @@ TEST(heaps_find_a_split_release_of_empty) {
 TEST(heaps_find_a_split_take_of_empty) {
     explore_break("empty_take", "swap", SPLIT);
     explore_finds(&kept_slice, "");
+}
+
+// --- relief: the keeper takes the mail of a heap whose thread may come back at any moment ---
+
+static unsigned slices_before;
+
+// A full page of eight blocks, six of them in the inbox already.
+static void prepare_loan(void) {
+    bool from_arena;
+    heap = heap_acquire();
+    page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_arena);
+    EXPLORE_CHECK(page->capacity == 8);
+    for (unsigned i = 0; i < 8; i++) {
+        struct block* block = page_carve(page);
+        if (i < 6)
+            batch_send_single(page, block);
+        else
+            blocks[i - 6] = block;
+    }
+    heap_retire_current(heap, CLASS_COUNT - 1);
+    slices_before = (unsigned)run_live_slices();
+    explore_name(&heap->inbox, sizeof heap->inbox, "inbox");
+    explore_name(heap, sizeof *heap, "heap");
+    explore_refuse_memory();
+}
+
+static void relieve(void) {
+    (void)heap_relieve(heap);
+}
+static void send_last_two(void) {
+    batch_send_single(page, blocks[0]);
+    batch_send_single(page, blocks[1]);
+}
+static void send_last(void) {
+    batch_send_single(page, blocks[1]);
+}
+static void owner_frees_and_drains(void) {
+    // As free_look does for a full page.
+    EXPLORE_CHECK(page_push(page, blocks[0]));
+    heap_page_not_full(heap, page, 1);
+    (void)heap_drain(heap);
+}
+static void owner_drains(void) {
+    (void)heap_drain(heap);
+}
+
+// Whoever was last: once all mail is taken home, the page has ended, once.
+static void check_returned(void) {
+    for (unsigned i = 0; i < 4 && inbox_has_mail(&heap->inbox); i++) (void)heap_drain(heap);
+    EXPLORE_CHECK(!inbox_has_mail(&heap->inbox));
+    EXPLORE_CHECK(atomic_get(&page->owner) == 0);
+    EXPLORE_CHECK(run_live_slices() == slices_before - WIDE_PAGE_SLICES);
+    EXPLORE_CHECK(heap_check(heap) && run_check());
+}
+
+static const struct explore_scenario relief_and_sender = {
+    .name = "heaps, the keeper relieves while one sends",
+    .prepare = prepare_loan,
+    .threads = 2,
+    .called = {"keeper", "sender"},
+    .run = {relieve, send_last_two},
+    .check = check_returned,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+static const struct explore_scenario relief_and_owner = {
+    .name = "heaps, the keeper relieves, the owner comes back, one sends",
+    .prepare = prepare_loan,
+    .threads = 3,
+    .called = {"keeper", "owner", "sender"},
+    .run = {relieve, owner_frees_and_drains, send_last},
+    .check = check_returned,
+    .preemptions = 2,
+};
+static const struct explore_scenario relief_and_drain = {
+    .name = "heaps, keeper and owner at the same mail",
+    .prepare = prepare_loan,
+    .threads = 3,
+    .called = {"keeper", "owner", "sender"},
+    .run = {relieve, owner_drains, send_last_two},
+    .check = check_returned,
+    .preemptions = 2,
+};
+
+TEST(heaps_relief_and_sender) {
+    explore_holds(&relief_and_sender);
+}
+TEST(heaps_relief_and_owner) {
+    explore_holds(&relief_and_owner);
+}
+TEST(heaps_relief_and_drain) {
+    explore_holds(&relief_and_drain);
+}
+// Seeded: keeper and owner both believe to be the consumer.
+TEST(heaps_find_a_split_entry_to_the_inbox) {
+    explore_break("inbox_enter", "try_state", SPLIT);
+    explore_finds(&relief_and_drain, "");
+}
+// Seeded: the next consumer does not see what the one before wrote.
+TEST(heaps_find_a_weak_leave_of_the_inbox) {
+    explore_break("inbox_leave", "set_release", WEAKENED);
+    explore_finds(&relief_and_drain, "race");
 }

@@ -28,6 +28,9 @@
 #include "base/attributes.h"
 #include <string.h>
 
+// A list of so many blocks is worth a refill of its own.
+#define REFILL_SHORT 16u
+
 // A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
 KEEL_INLINE void* alloc_hit(size_t size) {
     if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
@@ -51,13 +54,30 @@ KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
     return heap->bin_zero[size_class] ? (void*)block : memset(block, 0, size);
 }
 
-// The same for any size that has a class, as it is.
-KEEL_INLINE void* alloc_medium_hit(size_t size) {
+// The commonest refill: the current page has been given back as many blocks as are worth a refill, or
+// has nothing else to give. NULL: look further.
+KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
+    struct page* page = heap->current[size_class];
+    if (page == NULL) return NULL;
+    struct page_use* use = page_use(page);
+    struct block* block = use->local_free;
+    if (block == NULL) return NULL;
+    if (use->carved - use->until_look < REFILL_SHORT && use->carved < page->capacity) return NULL;
+    use->local_free = NULL;
+    use->until_look = use->carved;
+    heap->bin_zero[size_class] = 0;
+    heap->bin[size_class] = block->next;
+    atomic_bump(&heap->counts[HEAP_REFILL], 1);
+    return block;
+}
+
+// A block for any size that has a class, from the bin or by that refill; as it is.
+KEEL_INLINE void* alloc_near(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
     unsigned size_class = size_class_of(size);
     struct block* block = heap->bin[size_class];
-    if (KEEL_UNLIKELY(block == NULL)) return NULL;
+    if (block == NULL) return alloc_from_current(heap, size_class);
     heap->bin[size_class] = block->next;
     return block;
 }

@@ -10,8 +10,6 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) stock_step();
 }
 
-#define LIST_SHORT 16u
-
 // What the current page can still give: its free list, or newly carved blocks; both where the list is
 // short and more can be had without a page fault, which makes for fewer refills.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
@@ -25,7 +23,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     }
     uint32_t length = use->carved - use->until_look;
     struct block* list = page_take_free(page);
-    if (length >= LIST_SHORT || use->carved == page->capacity || page_begins_system_page(page))
+    if (length >= REFILL_SHORT || use->carved == page->capacity || page_begins_system_page(page))
         return list;
     struct block* carved = page_carve(page);
     struct block* last = carved; // at most as many as one carve makes

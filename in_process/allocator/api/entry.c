@@ -22,7 +22,7 @@ static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
 }
 
 void* entry_malloc(size_t size) {
-    void* block = alloc_medium_hit(size);
+    void* block = alloc_near(size);
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc_miss(size);
 }
 

@@ -4,6 +4,7 @@
 #include "allocator/heap/relief.h"
 #include "allocator/keeper/keeper.h"
 #include "base/counters.h"
+#include "base/cycles.h"
 #include "base/options.h"
 #include "base/panic.h"
 #include "os/process.h"
@@ -25,6 +26,7 @@ void process_start(void) {
     panic_set_output(os_abort);
     options_parse(os_environment());
     counters.started_ms = os_clock_ms();
+    counters.started_cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
 }

@@ -1,4 +1,5 @@
 #include "allocator/api/statistics.h"
+#include "allocator/api/tail_report.h"
 #include "allocator/arena/jumbo.h"
 #include "allocator/arena/run.h"
 #include "allocator/heap/pool.h"
@@ -105,6 +106,7 @@ void statistics_print(kl_output* output, void* argument) {
     struct table table = {output != NULL ? output : output_stderr, argument};
     table.output("keel statistics\n", argument);
     figures_visit(table_row, &table);
+    tail_report_print(table.output, argument);
 }
 
 struct object {
@@ -126,6 +128,8 @@ size_t statistics_json(char* buffer, size_t size) {
     struct object object = {.begun = false};
     text_begin(&object.text, buffer, size);
     figures_visit(object_member, &object);
+    text_string(&object.text, ",");
+    tail_report_json(&object.text);
     text_string(&object.text, "}");
     return object.text.length;
 }

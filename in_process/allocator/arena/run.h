@@ -44,9 +44,9 @@ void run_release(char* start, unsigned slices);
 // changed.
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
-// Slices taken by runs of at most RUN_NARROW slices so far: what pages of small blocks ask for.
-// Never decreases.
-#define RUN_NARROW 8u
+// Slices taken by runs of at most RUN_NARROW slices so far: what the keeper's reserve is for. Never
+// decreases.
+#define RUN_NARROW 64u // 4 MiB
 size_t run_narrow_taken(void);
 
 // Slices handed out, and slices free that may occupy memory. Momentary.

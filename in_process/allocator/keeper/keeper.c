@@ -8,7 +8,7 @@
 #include "base/counters.h"
 #include "os/thread.h"
 
-#define DEMAND_TICKS 8u
+#define DEMAND_TICKS 16u
 #define STEPS_MAX 16u      // calls to the system of one kind in one tick
 #define POPULATE_SLICES 4u // 256 KiB a call
 #define DISCARD_SLICES 16u // 1 MiB a call
@@ -172,7 +172,7 @@ static uint32_t tick(uint32_t slept_us) {
     busy |= discard_surplus();
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
-    if (populated > stock_reserve() / 2) return TICK_FAST_US;
+    if (populated > 0) return TICK_FAST_US; // it is being drawn on
     if (busy) return TICK_US;
     uint32_t longest = run_dirty_slices() > stock_reserve() ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
@@ -199,10 +199,14 @@ size_t keeper_warm(size_t bytes) {
     size_t slices = bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0);
     atomic_set(&reserve_min, slices);
     if (slices > stock_reserve() || !keeper_runs()) stock_set_reserve(slices);
+    bool grown = false;
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
         if (missing >= HUGE_SLICES && stock_populate_huge() > 0) continue;
-        if (stock_populate(missing < 64 ? (unsigned)missing : 64) == 0) break;
+        if (stock_populate(missing < 64 ? (unsigned)missing : 64) > 0) continue;
+        if (grown || !window_grow(1))
+            break; // nothing cold is left, or there was no malloc before us
+        grown = true;
     }
     size_t have = run_dirty_slices();
     return have < slices ? have * SLICE_BYTES : bytes;

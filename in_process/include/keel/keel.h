@@ -174,8 +174,9 @@ KEEL_API int kl_version(void) KEEL_NOEXCEPT;
 /* Receives a report piece by piece; `text` is terminated. Must not allocate from Keel. */
 typedef void kl_output(const char* text, void* argument);
 
-/* The report as a table for people, through `output`, to stderr if it is NULL. Allocates nothing.
- * Counts of other threads are momentary. Also printed at the end of the process when KEEL_STATS=1
+/* The report as a table for people, through `output`, to stderr if it is NULL: counts, and how long
+ * each of the slow paths took (ns, by powers of two). Allocates nothing. Counts of other threads are
+ * momentary. Also printed at the end of the process when KEEL_STATS=1
  * is in its environment. */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 

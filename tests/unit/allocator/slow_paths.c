@@ -1,0 +1,176 @@
+// What the slow paths promise beyond their bounds: realtime threads are left alone, memory that is
+// said to be zero is, the huge zone opens and closes by whole units, and the report counts every call.
+#include "allocator/arena/run.h"
+#include "allocator/arena/stock.h"
+#include "allocator/arena/window.h"
+#include "allocator/heap/pool.h"
+#include "base/counters.h"
+#include "check.h"
+#include "keel/keel.h"
+#include <pthread.h>
+#include <string.h>
+
+static uint64_t event(enum event which) {
+    return atomic_get(&counters.events[which]);
+}
+
+// --- realtime ---
+
+enum { RT_BLOCKS = 8000, RT_BYTES = 112 }; // 14 slices; three of them may begin cold elsewhere
+
+static void* realtime_thread(void* argument) {
+    (void)argument;
+    static void* blocks[RT_BLOCKS];
+    memset(blocks, 0xFF, sizeof blocks);
+    CHECK(kl_thread_set_realtime((size_t)1 << 20));
+    CHECK(heap_is_realtime(thread_heap));
+    CHECK(kl_thread_set_realtime((size_t)1 << 30)); // as much as there may be
+    CHECK(atomic_get(&thread_heap->spare_wanted) == HEAP_SPARE_MAX);
+
+    uint64_t calls = event(EVENT_INLINE_CALLS);
+    uint64_t faults = event(EVENT_INLINE_FAULTS);
+    uint64_t misses = event(EVENT_RESERVE_MISS);
+    for (unsigned i = 0; i < RT_BLOCKS; i++) blocks[i] = kl_malloc(RT_BYTES);
+    CHECK(event(EVENT_INLINE_CALLS) == calls);
+    CHECK(event(EVENT_INLINE_FAULTS) == faults);
+    CHECK(event(EVENT_RESERVE_MISS) == misses);
+    // Frees that make pages empty give nothing back to the system here, keeper or not.
+    for (unsigned i = 0; i < RT_BLOCKS; i++) kl_free(blocks[i]);
+    CHECK(event(EVENT_INLINE_CALLS) == calls);
+    kl_thread_idle(); // may fill the spare up again
+    return NULL;
+}
+
+static void test_realtime(void) {
+    pthread_t thread;
+    size_t live = run_live_slices();
+    CHECK(pthread_create(&thread, NULL, realtime_thread, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    kl_collect();
+    CHECK(run_live_slices() <= live + 4); // the spare went back with the thread
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
+        CHECK(!heap_is_realtime(heap));
+    CHECK(run_check());
+}
+
+// --- zero memory ---
+
+static bool all_zero(const char* block, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (block[i] != 0) return false;
+    }
+    return true;
+}
+
+// Blocks of all sizes, from memory that was warmed, that is new, and that was used and dirtied.
+static void test_calloc_is_zero(void) {
+    enum { ROUNDS = 3, COUNT = 400 };
+    static char* blocks[COUNT];
+    CHECK(kl_warm((size_t)4 << 20) == (size_t)4 << 20);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (size_t size = 1; size < (size_t)300 << 10; size = size * 3 / 2 + 7) {
+            unsigned count = size < 4096 ? COUNT : 20;
+            for (unsigned i = 0; i < count; i++) {
+                blocks[i] = kl_calloc(1, size);
+                CHECK(blocks[i] != NULL && all_zero(blocks[i], size));
+                memset(blocks[i], 0xA5, size);
+            }
+            for (unsigned i = 0; i < count; i += 2) kl_free(blocks[i]);
+            for (unsigned i = 0; i < count; i += 2) {
+                blocks[i] = kl_calloc(size, 1);
+                CHECK(blocks[i] != NULL && all_zero(blocks[i], size));
+                memset(blocks[i], 0x5A, size);
+            }
+            for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
+        }
+        if (round == 1) kl_collect(); // what was dirty is zero again, by the system's hand
+    }
+    (void)kl_warm(0);
+    CHECK(run_check());
+}
+
+// --- the huge zone ---
+
+static unsigned open_units(void) {
+    unsigned units = 0;
+    for (size_t i = 0; i < atomic_get(&windows.count); i++) {
+        struct window* window = window_at(i);
+        if (atomic_get(&window->whole) == 0) continue;
+        for (unsigned j = HUGE_ZONE_FIRST; j < WINDOW_SUPERBLOCKS; j++)
+            units += bit_count(atomic_get(&window->superblocks[j].open)) / HUGE_SLICES;
+    }
+    return units;
+}
+
+static void test_huge_zone(void) {
+    enum { UNITS = 8, BLOCK = 32768, COUNT = UNITS * 64 };
+    static char* blocks[COUNT];
+    kl_collect();
+    unsigned before = open_units();
+    CHECK(kl_warm((size_t)UNITS << 21) == (size_t)UNITS << 21);
+    unsigned opened = open_units() - before;
+    if (opened == 0) return; // the system gives no whole window: no such zone
+    CHECK(opened >= UNITS - 1);
+    uint64_t faults = event(EVENT_INLINE_FAULTS);
+    for (unsigned i = 0; i < COUNT; i++) {
+        blocks[i] = kl_calloc(1, BLOCK);
+        CHECK(blocks[i] != NULL && all_zero(blocks[i], BLOCK));
+        memset(blocks[i], 1, BLOCK);
+    }
+    CHECK(event(EVENT_INLINE_FAULTS) <= faults + 3 * 8); // a class's first pages may begin cold
+    for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
+    (void)kl_warm(0);
+    kl_collect();
+    for (unsigned i = 0; i < 1000 && stock_discard(32) > 0; i++) continue; // by units
+    CHECK(open_units() < before + opened);
+    CHECK(run_check());
+}
+
+// --- the report ---
+
+static uint64_t figure(const char* json, const char* name) {
+    const char* at = strstr(json, name);
+    CHECK(at != NULL);
+    return strtoull(at + strlen(name), NULL, 10);
+}
+
+static char json[16384];
+
+static void test_report(void) {
+    enum { COUNT = 37 };
+    (void)kl_stats_json(json, sizeof json);
+    uint64_t mallocs = figure(json, "\"large_malloc\":{\"calls\":");
+    uint64_t frees = figure(json, "\"large_free\":{\"calls\":");
+    for (unsigned i = 0; i < COUNT; i++) kl_free(kl_malloc(100000 + i));
+    size_t length = kl_stats_json(json, sizeof json);
+    CHECK(length < sizeof json && strlen(json) == length);
+    CHECK(figure(json, "\"large_malloc\":{\"calls\":") == mallocs + COUNT);
+    CHECK(figure(json, "\"large_free\":{\"calls\":") == frees + COUNT);
+
+    // A path's histogram adds up to its calls.
+    const char* path = strstr(json, "\"large_malloc\"");
+    uint64_t sum = 0;
+    for (const char* at = strstr(path, "[["); at != NULL && *at == '['; at = strchr(at, ']') + 2) {
+        at = strchr(at, ',') + 1;
+        sum += strtoull(at, NULL, 10);
+        if (strchr(at, ']')[1] == ']') break;
+    }
+    CHECK(sum == mallocs + COUNT);
+
+    // No count has gone below zero, which would show as one above 2^63.
+    for (const char* at = json; (at = strchr(at, ':')) != NULL; at++) {
+        if (at[1] >= '0' && at[1] <= '9') CHECK(strtoull(at + 1, NULL, 10) < UINT64_C(1) << 62);
+    }
+    int depth = 0;
+    for (const char* at = json; *at != '\0'; at++) depth += (*at == '{') - (*at == '}');
+    CHECK(depth == 0);
+}
+
+int main(void) {
+    test_calloc_is_zero();
+    test_huge_zone();
+    test_realtime();
+    test_report();
+    check_work_bounds();
+    return 0;
+}
