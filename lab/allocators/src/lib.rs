@@ -1,6 +1,9 @@
 //! The allocators that the player can drive: their names, where they are, how the player is told to use them.
 
+mod spec;
 pub mod table;
+
+pub use spec::Spec;
 
 use serde::Serialize;
 use std::ffi::OsString;
@@ -38,6 +41,8 @@ pub enum Kind {
     Peer,
     /// Any library with malloc and its family, by LD_PRELOAD.
     Preload,
+    /// Any library whose functions have a prefix, as `mi_malloc`, loaded and called by name.
+    Prefixed,
 }
 
 /// An allocator to replay on.
@@ -51,6 +56,24 @@ pub struct Allocator {
     pub file: Option<PathBuf>,
     /// Why it cannot be used, if it cannot; a clause for people.
     pub unavailable: Option<String>,
+    /// What its functions' names begin with; only of [`Kind::Prefixed`].
+    pub symbols: String,
+    /// Environment variables to set for it.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Default for Allocator {
+    /// The floor.
+    fn default() -> Self {
+        Allocator {
+            name: FLOOR.to_owned(),
+            kind: Kind::Floor,
+            file: None,
+            unavailable: None,
+            symbols: String::new(),
+            environment: Vec::new(),
+        }
+    }
 }
 
 /// Where libraries lie.
@@ -98,36 +121,43 @@ impl Places {
         all
     }
 
-    /// The allocators that a list of names asks for, in that order. `all` means every one that is available. Anything
-    /// with a slash or ending in `.so` is the path of a library.
+    /// The allocators that a list of [specifications](Spec) asks for, in that order. `all` means every one that is
+    /// available. Anything with a slash or ending in `.so` is the path of a library.
     ///
     /// # Errors
     /// The first name that no allocator has.
-    pub fn resolve(&self, names: &[String]) -> Result<Vec<Allocator>, Unknown> {
+    pub fn resolve(&self, specs: &[String]) -> Result<Vec<Allocator>, Unknown> {
         let mut chosen: Vec<Allocator> = Vec::new();
-        for name in names {
-            let found = if name == "all" {
-                self.all().into_iter().filter(|allocator| allocator.unavailable.is_none()).collect()
-            } else if name.contains('/') || name.ends_with(".so") {
-                vec![by_path(Path::new(name))]
-            } else {
-                vec![self.by_name(name)?]
-            };
-            for mut allocator in found {
-                if chosen.contains(&allocator) {
-                    continue;
+        for spec in specs.iter().map(|text| Spec::parse(text)) {
+            for allocator in self.specified(&spec)? {
+                if !chosen.contains(&allocator) {
+                    chosen.push(distinct(allocator, &chosen));
                 }
-                // Two libraries of one name in different folders are two allocators.
-                let base = allocator.name.clone();
-                let mut number = 2;
-                while chosen.iter().any(|other| other.name == allocator.name) {
-                    allocator.name = format!("{base}-{number}");
-                    number += 1;
-                }
-                chosen.push(allocator);
             }
         }
         Ok(chosen)
+    }
+
+    fn specified(&self, spec: &Spec) -> Result<Vec<Allocator>, Unknown> {
+        let found = if spec.name == "all" {
+            self.all().into_iter().filter(|allocator| allocator.unavailable.is_none()).collect()
+        } else if spec.name.contains('/') || spec.name.ends_with(".so") {
+            vec![by_path(Path::new(&spec.name), spec.symbols.as_deref())]
+        } else {
+            vec![self.by_name(&spec.name)?]
+        };
+        // The floor has no options, so that it is always the same floor.
+        let with_settings = |allocator: Allocator| match allocator.kind {
+            Kind::Floor => allocator,
+            _ => Allocator {
+                name: spec.settings.iter().fold(allocator.name.clone(), |name, (variable, value)| {
+                    format!("{name}:{variable}={value}")
+                }),
+                environment: spec.settings.clone(),
+                ..allocator
+            },
+        };
+        Ok(found.into_iter().map(with_settings).collect())
     }
 
     fn by_name(&self, name: &str) -> Result<Allocator, Unknown> {
@@ -156,7 +186,7 @@ impl Places {
             Some(file) if !file.exists() => Some(self.reason(name, file)),
             _ => None,
         };
-        Allocator { name: name.to_owned(), kind, file, unavailable }
+        Allocator { name: name.to_owned(), kind, file, unavailable, ..Allocator::default() }
     }
 
     fn reason(&self, name: &str, file: &Path) -> String {
@@ -168,7 +198,18 @@ impl Places {
     }
 }
 
-fn by_path(file: &Path) -> Allocator {
+/// Two libraries of one name in different folders are two allocators.
+fn distinct(mut allocator: Allocator, chosen: &[Allocator]) -> Allocator {
+    let base = allocator.name.clone();
+    let mut number = 2;
+    while chosen.iter().any(|other| other.name == allocator.name) {
+        allocator.name = format!("{base}-{number}");
+        number += 1;
+    }
+    allocator
+}
+
+fn by_path(file: &Path, symbols: Option<&str>) -> Allocator {
     let stem = file.file_name().unwrap_or_default().to_string_lossy();
     let stem = stem.split(".so").next().unwrap_or_default();
     let name: String = stem
@@ -183,7 +224,9 @@ fn by_path(file: &Path) -> Allocator {
         Ok(found) => (found, Some("it is no file".to_owned())),
         Err(error) => (file.to_path_buf(), Some(format!("{}: {error}", file.display()))),
     };
-    Allocator { name, kind: Kind::Preload, file: Some(file), unavailable }
+    let kind = if symbols.is_some() { Kind::Prefixed } else { Kind::Preload };
+    let symbols = symbols.unwrap_or_default().to_owned();
+    Allocator { name, kind, file: Some(file), unavailable, symbols, environment: Vec::new() }
 }
 
 impl Allocator {
@@ -203,6 +246,7 @@ impl Allocator {
         if let (Kind::Preload, Some(file)) = (self.kind, &self.file) {
             command.env("LD_PRELOAD", file);
         }
+        command.envs(self.environment.iter().map(|(variable, value)| (variable, value)));
         command
     }
 
@@ -219,6 +263,7 @@ impl Allocator {
             Kind::Keel => with_file("keel:"),
             Kind::Peer => with_file("peer:"),
             Kind::Preload => with_file("preload:"),
+            Kind::Prefixed => with_file(&format!("prefix:{}:", self.symbols)),
         }
     }
 
@@ -298,5 +343,21 @@ mod tests {
         let found = places(folder.path()).resolve(&paths).unwrap();
         assert_eq!([found[0].name.as_str(), found[1].name.as_str()], ["foo", "foo-2"]);
         assert!(found.iter().all(|one| one.kind == Kind::Preload && one.unavailable.is_none()));
+        let prefixed = format!("{}:symbols=foo_", paths[0]);
+        let found = places(folder.path()).resolve(&[prefixed]).unwrap();
+        assert_eq!((found[0].kind, found[0].name.as_str()), (Kind::Prefixed, "foo"));
+        assert_eq!(found[0].target().to_string_lossy(), format!("prefix:foo_:{}", paths[0]));
+    }
+
+    #[test]
+    fn one_allocator_under_two_settings_is_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = names(&["system", "system:MALLOC_ARENA_MAX=1", "system:MALLOC_ARENA_MAX=1", "null:A=1"]);
+        let found = places(folder.path()).resolve(&list).unwrap();
+        let told: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(told, ["system", "system:MALLOC_ARENA_MAX=1", "null"]);
+        let environment: Vec<_> =
+            found[1].command(Path::new("player")).get_envs().map(|one| one.0.to_owned()).collect();
+        assert!(environment.contains(&"MALLOC_ARENA_MAX".into()), "{environment:?}");
     }
 }

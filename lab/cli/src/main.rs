@@ -7,6 +7,7 @@ mod format;
 mod interrupt;
 mod layout;
 mod progress;
+mod table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ enum Command {
     Record(commands::record::RecordArguments),
     Report(commands::report::ReportArguments),
     Compare(commands::compare::Arguments),
+    Diff(commands::diff::Arguments),
+    Doctor(commands::doctor::Arguments),
     Allocators(commands::allocators::Arguments),
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
@@ -51,6 +54,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Record(arguments) => commands::record::run(arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(arguments),
+        Command::Diff(arguments) => commands::diff::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(arguments),
         Command::Allocators(arguments) => commands::allocators::run(arguments),
         Command::Export(arguments) => commands::export::run(arguments),
         Command::Import(arguments) => commands::import::run(arguments),

@@ -1,9 +1,15 @@
 //! Machine facts, the clock's frequency, and the statistics that tables and pages show.
 
+mod conclude;
+mod confidence;
+mod figures;
 mod machine;
 mod statistics;
 mod time;
 
-pub use machine::machine;
-pub use statistics::{QUANTILES, Spread, Summary, all_runs, median_run, summary, total_inside};
+pub use conclude::{Difference, conclude, differences, leaders};
+pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
+pub use figures::{ALL_OPERATIONS, Figure, PERCENTILES, RUN, clock_step, figures};
+pub use machine::{machine, stolen_ns};
+pub use statistics::{QUANTILES, Spread, Summary, all_runs, median_run, middle, summary, total_inside};
 pub use time::{Frequency, rfc3339};

@@ -79,6 +79,13 @@ pub fn all_runs(histograms: &[&Histogram]) -> Option<Histogram> {
     Some(merged)
 }
 
+/// The middle value (of an even number, the higher of the two in the middle); None of none.
+pub fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 /// Nanoseconds inside all calls of a run.
 pub fn total_inside(run: &Run) -> f64 {
     run.inside_ns.values().sum()

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct Frequency {
     first: Option<(u64, u64)>,
     ticks_per_ns: f64,
+    /// The least and the most that a single run showed.
+    range: Option<(f64, f64)>,
 }
 
 impl Frequency {
@@ -19,6 +21,18 @@ impl Frequency {
         if last.0 > ticks && last.1 > ns {
             self.ticks_per_ns = (last.0 - ticks) as f64 / (last.1 - ns) as f64;
         }
+        if last.0 > first.0 && last.1 > first.1 {
+            let own = (last.0 - first.0) as f64 / (last.1 - first.1) as f64;
+            let (least, most) = self.range.unwrap_or((own, own));
+            self.range = Some((least.min(own), most.max(own)));
+        }
+    }
+
+    /// How far single runs strayed from the frequency, at most, in parts of a million.
+    pub fn stray_ppm(&self) -> f64 {
+        let Some((least, most)) = self.range else { return 0.0 };
+        let stray = |own: f64| (own / self.ticks_per_ns() - 1.0).abs() * 1e6;
+        stray(least).max(stray(most))
     }
 
     /// Ticks in a nanosecond; 1 before the first run.
@@ -65,5 +79,7 @@ mod tests {
         frequency.add((1000, 500), (3010, 1500));
         frequency.add((90_000, 45_000), (201_000, 100_500));
         assert_eq!(frequency.ticks_per_ns(), 2.0);
+        // The runs themselves: 2010 ticks in 1000 ns, and 111,000 in 55,500.
+        assert!((frequency.stray_ppm() - 5000.0).abs() < 1.0, "{}", frequency.stray_ppm());
     }
 }

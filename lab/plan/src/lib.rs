@@ -26,8 +26,9 @@ mod shared;
 pub use op::{Kind, Op};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread};
 pub use results::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, EMPTY_PAIRS, Orders,
-    Record, Results, State, ThreadState,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
+    CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record, Results, SELF_TESTS, SelfTest,
+    State, ThreadState,
 };
 pub use shared::{Plain, SharedError, SharedMemory};
 

@@ -8,6 +8,19 @@ const MAGIC: u64 = u64::from_le_bytes(*b"keelruns");
 /// How many empty pairs of clock readings are kept.
 pub const EMPTY_PAIRS: usize = 1 << 15;
 
+/// With which clock calls are to be timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ClockChoice {
+    /// The processor's counter where it can be trusted, else CLOCK_MONOTONIC.
+    #[default]
+    Auto = 0,
+    /// The counter, or no run.
+    Counter = 1,
+    /// CLOCK_MONOTONIC.
+    Monotonic = 2,
+}
+
 /// How the plan is to be executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
@@ -17,6 +30,10 @@ pub struct Orders {
     pub touch_inside: bool,
     /// Fill each block with a pattern of its own and check it when it is freed.
     pub verify: bool,
+    /// See [`ClockChoice`].
+    pub clock: ClockChoice,
+    /// No clock around each call, no record, no schedule: only the time of the whole.
+    pub unclocked: bool,
 }
 
 /// How far the player has come.
@@ -46,6 +63,14 @@ pub struct Control {
     pub interruptions: AtomicU32,
     /// Whether the result arrays are locked in memory: 1 yes, 2 no.
     pub locked: AtomicU32,
+    /// Whether system calls are noted: 1 yes, 2 no.
+    pub syscalls: AtomicU32,
+    /// Whether hardware interrupts can be told: 1 yes, 2 no.
+    pub interrupts: AtomicU32,
+    clock_choice: AtomicU32,
+    /// For each [`SelfTest`]: how often it was tried, and how often told.
+    pub self_test: [[AtomicU32; 2]; SELF_TESTS.len()],
+    unclocked: AtomicU32,
     reserved: AtomicU32,
     /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
     pub start_ticks: AtomicU64,
@@ -87,6 +112,8 @@ pub struct ThreadState {
     pub last_ticks: AtomicU64,
     /// Ticks spent waiting for objects of other threads.
     pub waited_ticks: AtomicU64,
+    /// How often an object of another thread was not yet there.
+    pub waits: AtomicU64,
     /// Ticks spent waiting because it was too far ahead.
     pub held_ticks: AtomicU64,
     /// CPU time, ns.
@@ -99,7 +126,7 @@ pub struct ThreadState {
     pub voluntary_switches: AtomicU64,
     /// See `voluntary_switches`.
     pub involuntary_switches: AtomicU64,
-    reserved_end: [AtomicU64; 7],
+    reserved_end: [AtomicU64; 6],
 }
 
 /// One call.
@@ -110,27 +137,84 @@ pub struct Record {
     pub start: u64,
     /// Ticks inside, capped at `u32::MAX`.
     pub ticks: u32,
-    /// Set of `CAUSE_*` bits of the result format.
+    /// What is known of why: `CAUSE_*` bits of the result format in the lowest byte, above them how many page faults
+    /// (255 for more), above those the kinds of system calls, a bit each.
     pub cause: u32,
 }
 
-// SAFETY: atomics without padding (three pairs of u32 fill their words; see the size below).
+impl Record {
+    const FAULTS_SHIFT: u32 = 8;
+    /// Where the kinds of system calls begin.
+    pub const CALLS_SHIFT: u32 = 16;
+
+    /// The part of a cause word that tells of so many page faults.
+    pub fn with_faults(faults: u64) -> u32 {
+        (faults.min(255) as u32) << Self::FAULTS_SHIFT
+    }
+
+    /// The part of a cause word that tells of these kinds of system calls.
+    pub fn with_calls(kinds: u32) -> u32 {
+        kinds << Self::CALLS_SHIFT
+    }
+
+    /// The `CAUSE_*` bits.
+    pub fn bits(&self) -> u8 {
+        self.cause as u8
+    }
+
+    /// Page faults during the call; 255 for as many or more. Counted for slow calls only.
+    pub fn faults(&self) -> u32 {
+        self.cause >> Self::FAULTS_SHIFT & 255
+    }
+
+    /// Kinds of system calls made, a bit each.
+    pub fn calls(&self) -> u32 {
+        self.cause >> Self::CALLS_SHIFT
+    }
+}
+
+// SAFETY: atomics without padding (pairs of u32 fill their words; see the size below).
 unsafe impl Plain for Control {}
 // SAFETY: atomics without padding.
 unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () = assert!(size_of::<Control>() == 8 + 8 * 4 + 12 * 8 + 1024);
+const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 12 * 8 + 1024);
 
-/// The thread was preempted, migrated, signalled, or slept during the call.
+/// The thread was preempted, migrated or signalled during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;
 /// The call took page faults.
 pub const CAUSE_FAULT: u32 = 2;
-/// The call made system calls (seen only where one of them slept).
+/// The call made system calls.
 pub const CAUSE_SYSCALL: u32 = 4;
 /// Whether it was interrupted could not be told.
 pub const CAUSE_INTERRUPTED_UNKNOWN: u32 = 8;
+/// The thread gave its processor up by itself: it slept, or waited for a lock or a page.
+pub const CAUSE_SLEPT: u32 = 16;
+/// The processor served a hardware interrupt during the call.
+pub const CAUSE_INTERRUPT: u32 = 32;
+/// Whether it made system calls could not be told.
+pub const CAUSE_SYSCALL_UNKNOWN: u32 = 64;
+
+/// What the player tries before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum SelfTest {
+    /// Empty windows; those told as fault, system call or sleep are false alarms.
+    Quiet = 0,
+    /// Sleeps.
+    Sleep = 1,
+    /// Signals to itself.
+    Signal = 2,
+    /// Page faults.
+    Fault = 3,
+    /// `mmap` and `munmap`.
+    Map = 4,
+}
+
+/// Their names in results.
+pub const SELF_TESTS: [&str; 5] = ["quiet", "sleep", "signal", "fault", "mmap"];
 
 /// Mapped results.
 #[derive(Debug)]
@@ -188,6 +272,8 @@ impl Results {
         control.touch.store(u32::from(orders.touch), Relaxed);
         control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
         control.verify.store(u32::from(orders.verify), Relaxed);
+        control.unclocked.store(u32::from(orders.unclocked), Relaxed);
+        control.clock_choice.store(orders.clock as u32, Relaxed);
         control.magic.store(MAGIC, Relaxed);
     }
 
@@ -239,6 +325,12 @@ impl Control {
             touch: self.touch.load(Relaxed) as u8,
             touch_inside: self.touch_inside.load(Relaxed) != 0,
             verify: self.verify.load(Relaxed) != 0,
+            clock: match self.clock_choice.load(Relaxed) {
+                1 => ClockChoice::Counter,
+                2 => ClockChoice::Monotonic,
+                _ => ClockChoice::Auto,
+            },
+            unclocked: self.unclocked.load(Relaxed) != 0,
         }
     }
 
@@ -259,13 +351,19 @@ impl Control {
 
     /// Gives up, with a sentence for people.
     pub fn fail(&self, message: &str) {
-        for (place, byte) in self.message.iter().zip(message.bytes().take(self.message.len() - 1)) {
-            place.store(byte, Relaxed);
-        }
+        self.remark(message);
         self.set_state(State::Failed);
     }
 
-    /// Why it gave up.
+    /// Says why it does not use the processor's counter; a clause for people.
+    pub fn remark(&self, message: &str) {
+        let bytes = message.bytes().take(self.message.len() - 1).chain([0]);
+        for (place, byte) in self.message.iter().zip(bytes) {
+            place.store(byte, Relaxed);
+        }
+    }
+
+    /// Why it gave up; of a run that did not, why it did not use the processor's counter.
     pub fn message(&self) -> String {
         let bytes: Vec<u8> =
             self.message.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();

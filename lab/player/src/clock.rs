@@ -114,14 +114,40 @@ impl Clock for Monotonic {
     }
 }
 
-/// Whether [`Counter`] runs at one frequency, through all states of sleep, and has RDTSCP.
-pub fn trustworthy() -> bool {
-    if !cfg!(target_arch = "x86_64") {
-        return cfg!(target_arch = "aarch64");
+/// Why [`Counter`] cannot be used here, as a clause for people; None if it can: it runs at one frequency, through all
+/// states of sleep, can be read in order, and the kernel has not found its processors apart.
+pub fn fault() -> Option<String> {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        return Some("this processor's counter is not known to Keel".to_owned());
+    }
+    if cfg!(target_arch = "aarch64") {
+        // The architecture promises a constant frequency and one count for all processors.
+        return None;
     }
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-    ["constant_tsc", "nonstop_tsc", "rdtscp"].iter().all(|flag| flags.split(' ').any(|word| word == *flag))
+    let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    fault_of(&text, std::fs::read_to_string(sources).ok().as_deref())
+}
+
+fn fault_of(cpuinfo: &str, sources: Option<&str>) -> Option<String> {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let missing = ["constant_tsc", "nonstop_tsc", "rdtscp"]
+        .into_iter()
+        .find(|flag| !flags.split_whitespace().any(|word| word == *flag));
+    if let Some(flag) = missing {
+        return Some(format!("the processor does not promise `{flag}`"));
+    }
+    match sources {
+        Some(text) if !text.split_whitespace().any(|word| word == "tsc") => {
+            Some("the kernel found the time stamp counter unstable".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Whether [`Counter`] can be used: [`fault`] finds none.
+pub fn trustworthy() -> bool {
+    fault().is_none()
 }
 
 /// Ticks of `C` in a nanosecond, measured against CLOCK_MONOTONIC for 10 ms. Good to about 1e-5, which serves the
@@ -145,4 +171,21 @@ pub fn pair<C: Clock>() -> (u64, u64) {
         (width, before + width / 2, ns)
     });
     tries.min_by_key(|&(width, ..)| width).map_or((0, 0), |(_, ticks, ns)| (ticks, ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = "model name\t: x\nflags\t\t: fpu tsc rdtscp constant_tsc nonstop_tsc\n";
+
+    #[test]
+    fn a_counter_that_stops_or_that_the_kernel_dropped_is_refused_by_name() {
+        assert_eq!(fault_of(SOUND, Some("tsc kvm-clock\n")), None);
+        assert_eq!(fault_of(SOUND, None), None);
+        let said = |text: &str, sources| fault_of(text, sources).unwrap_or_default();
+        assert!(said(&SOUND.replace("nonstop_tsc", ""), None).contains("`nonstop_tsc`"));
+        assert!(said("", None).contains("`constant_tsc`"));
+        assert!(said(SOUND, Some("hpet acpi_pm\n")).contains("unstable"));
+    }
 }

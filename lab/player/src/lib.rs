@@ -7,7 +7,7 @@
 //!     pace        wait until the step is due                               (paces 1x, Nx, gapless)
 //!     await       wait until another thread has made the object            (reported apart)
 //!     call        arm · clock · malloc or free, touch · clock · look       (the record)
-//!     cause       if it was slow: page faults, switches
+//!     cause       what the witnesses say; if it was slow, page faults and switches too
 //! ```
 //!
 //! While the clock runs the player allocates nothing: its own global allocator is a bump pointer on a mapping of its
@@ -16,15 +16,21 @@
 
 pub mod bump;
 pub mod clock;
+pub mod examine;
 pub mod interruption;
+pub mod kernel_calls;
 pub mod null;
 pub mod own;
 pub mod perform;
+pub mod self_test;
 pub mod target;
 pub mod threads;
 pub mod touch;
+pub mod tripwire;
+mod unclocked;
 mod verify;
 pub mod wait;
+pub mod witness;
 
 /// How threads wait on this machine: where each of `alive` threads can have a processor of its own, they may spin.
 pub fn wait_settings(ticks_per_ns: f64, alive: usize) -> wait::Waiter {

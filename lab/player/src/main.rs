@@ -3,14 +3,15 @@
 //! ```text
 //! keel-player TARGET                  plan at descriptor 3, results at 4
 //! keel-player --describe TARGET       prints the allocator's version
+//! keel-player --self-test             prints what can be measured on this machine
 //! ```
 
-use keel_plan::{Plan, Results, Slot, State, Thread};
+use keel_plan::{ClockChoice, Plan, Results, Slot, State, Thread};
 use keel_player::clock::{self, Clock, Counter, Monotonic};
-use keel_player::interruption::{self, Flag};
 use keel_player::perform::{Part, empty_pair};
 use keel_player::wait_settings;
-use keel_player::{bump::Bump, own, target, threads};
+use keel_player::witness::{Senses, Witness};
+use keel_player::{bump::Bump, examine, own, self_test, target, threads};
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -24,11 +25,14 @@ static GATE: threads::Gate = threads::Gate::new();
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let outcome = match arguments.as_slice() {
-        [flag, name] if flag == "--describe" => describe(name),
-        [name] => play(name),
-        _ => Err("usage: keel-player TARGET | keel-player --describe TARGET".to_owned()),
-    };
+    let outcome =
+        match arguments.as_slice() {
+            [flag, name] if flag == "--describe" => describe(name),
+            [flag] if flag == "--self-test" => examine(),
+            [name] => play(name),
+            _ => Err("usage: keel-player TARGET | keel-player --describe TARGET | keel-player --self-test"
+                .to_owned()),
+        };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -36,6 +40,18 @@ fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// Prints what can be measured here.
+fn examine() -> Result<(), String> {
+    let fault = clock::fault();
+    let facts = if fault.is_none() { examine::facts::<Counter>() } else { examine::facts::<Monotonic>() };
+    let mut text = facts.map_err(|error| error.to_string())?;
+    if let Some(fault) = fault {
+        text += &format!("clock_fault {fault}\n");
+    }
+    let _ = write!(std::io::stdout(), "{text}");
+    Ok(())
 }
 
 /// Prints the version, having made one small block to be sure that it works at all.
@@ -72,10 +88,17 @@ fn play(name: &OsStr) -> Result<(), String> {
     let plan: &'static Plan = Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
     let results = Results::open(results, plan.header()).map_err(|error| error.to_string())?;
     let results: &'static Results = Box::leak(Box::new(results));
-    let outcome = if clock::trustworthy() {
-        run::<Counter>(name, plan, results)
-    } else {
-        run::<Monotonic>(name, plan, results)
+    let control = results.control();
+    let outcome = match (control.orders().clock, clock::fault()) {
+        (ClockChoice::Counter, Some(fault)) => Err(format!(
+            "the processor's counter was asked for, but {fault}: leave the choice of the clock to Keel"
+        )),
+        (ClockChoice::Auto | ClockChoice::Counter, None) => run::<Counter>(name, plan, results),
+        (choice, fault) => {
+            let asked = "CLOCK_MONOTONIC was asked for".to_owned();
+            control.remark(&if choice == ClockChoice::Monotonic { asked } else { fault.unwrap_or(asked) });
+            run::<Monotonic>(name, plan, results)
+        }
     };
     if let Err(message) = &outcome {
         results.control().fail(message);
@@ -98,9 +121,13 @@ fn run<C: Clock + 'static>(
     // Sleeps of tens of microseconds would otherwise be rounded up by 50.
     // SAFETY: sets a number of the calling thread, inherited by those that it starts.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-    let flag_usable = interruption::self_test();
-    control.interruptions.store(if flag_usable { 1 } else { 2 }, Relaxed);
-    measure_empty_pairs::<C>(results, flag_usable);
+    let ticks_per_ns = clock::ticks_per_ns::<C>();
+    let senses = self_test::run::<C>(control, ticks_per_ns);
+    let known = |known| if known { 1 } else { 2 };
+    control.interruptions.store(known(senses.flag), Relaxed);
+    control.interrupts.store(known(senses.tripwire), Relaxed);
+    control.syscalls.store(known(senses.calls), Relaxed);
+    measure_empty_pairs::<C>(results, senses);
     let slots = slots(plan.header().slots as usize)?;
     let common = Part {
         table: &keel_player::null::TABLE,
@@ -113,8 +140,8 @@ fn run<C: Clock + 'static>(
         control,
         skew: plan.header().skew,
         origin: 0,
-        waiter: wait_settings(clock::ticks_per_ns::<C>(), plan.header().alive as usize),
-        flag_usable,
+        waiter: wait_settings(ticks_per_ns, plan.header().alive as usize),
+        senses,
         orders: control.orders(),
     };
     let parts: Vec<Part<'static>> = plan
@@ -184,12 +211,13 @@ fn perform_all<C: Clock + 'static>(
     Ok(())
 }
 
-fn measure_empty_pairs<C: Clock>(results: &Results, flag_usable: bool) {
-    let flag = Flag::of_this_thread(flag_usable);
+fn measure_empty_pairs<C: Clock>(results: &Results, senses: Senses) {
+    // Nothing is slow enough to be looked into here, so no look lies between two pairs.
+    let mut witness = Witness::of_this_thread(senses, u64::MAX);
     for place in results.empty_pairs() {
-        place.store(empty_pair::<C>(flag).min(u64::from(u32::MAX)) as u32, Relaxed);
+        place.store(empty_pair::<C>(&mut witness).min(u64::from(u32::MAX)) as u32, Relaxed);
     }
-    flag.disarm();
+    witness.dismiss();
 }
 
 fn slots(count: usize) -> Result<&'static [Slot], String> {

@@ -56,6 +56,13 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
+impl Usage {
+    /// Page faults of both kinds.
+    pub fn faults(&self) -> u64 {
+        self.minor_faults + self.major_faults
+    }
+}
+
 /// Reads them: a system call of about 0.3 us.
 pub fn thread_usage() -> Usage {
     // SAFETY: all zeroes is a valid rusage, and the call fills it.

@@ -1,15 +1,12 @@
 //! One thread's part of the plan, call by call. The module's documentation in `lib.rs` is the outline.
 
 use crate::clock::Clock;
-use crate::interruption::{Flag, Seen};
 use crate::own::{self, Usage};
 use crate::wait::{Waiter, add, announce};
-use crate::{touch, verify};
+use crate::witness::{Evidence, Senses, Witness};
+use crate::{touch, unclocked, verify};
 use keel_allocators::table::Table;
-use keel_plan::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Control, Kind, Op, Orders,
-    Record, Slot, ThreadState,
-};
+use keel_plan::{Control, Kind, Op, Orders, Record, Slot, ThreadState};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -41,14 +38,14 @@ pub struct Part<'a> {
     pub origin: u64,
     /// How to wait.
     pub waiter: Waiter,
-    /// Whether [`Flag`] works here.
-    pub flag_usable: bool,
+    /// What can be told of slow calls here.
+    pub senses: Senses,
     /// How the plan is to be executed.
     pub orders: Orders,
 }
 
 /// Where wrong answers of the allocator are counted.
-pub struct Complaints<'a>(&'a Control);
+pub struct Complaints<'a>(pub(crate) &'a Control);
 
 impl Complaints<'_> {
     /// A block's contents were not as they should be.
@@ -75,6 +72,9 @@ impl Complaints<'_> {
 pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     // SAFETY: passed on.
     unsafe {
+        if part.orders.unclocked {
+            return unclocked::perform::<C>(part);
+        }
         match (part.orders.touch, part.orders.touch_inside) {
             (touch::FIRST, true) => perform_as::<C, { touch::FIRST }, true>(part),
             (touch::FIRST, false) => perform_as::<C, { touch::FIRST }, false>(part),
@@ -87,63 +87,52 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     }
 }
 
-/// A call, as the clock saw it.
-struct Timed {
-    begin: u64,
-    end: u64,
-    seen: Seen,
+/// A call, as the clock and the witnesses saw it.
+pub(crate) struct Timed {
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) evidence: Evidence,
+}
+
+/// What is done around a call.
+pub(crate) trait Meter {
+    /// What is learnt of it.
+    type Seen;
+    fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, Self::Seen);
+}
+
+/// The clock and the witnesses.
+struct Timing<C> {
+    witness: Witness,
+    clock: std::marker::PhantomData<C>,
+}
+
+impl<C: Clock> Meter for Timing<C> {
+    type Seen = Timed;
+
+    #[inline(always)]
+    fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, Timed) {
+        timed::<C>(&mut self.witness, call)
+    }
 }
 
 #[inline(always)]
-fn timed<C: Clock>(flag: Flag, call: impl FnOnce() -> *mut u8) -> (*mut u8, Timed) {
-    flag.arm();
+pub(crate) fn timed<C: Clock>(witness: &mut Witness, call: impl FnOnce() -> *mut u8) -> (*mut u8, Timed) {
+    witness.before();
     let begin = C::begin();
     let block = call();
     let end = C::end();
-    let seen = flag.look();
-    (block, Timed { begin, end, seen })
-}
-
-/// The kernel's counters at the last look, and what they say about slow calls.
-struct Looker {
-    last: Usage,
-    slow_ticks: u64,
-}
-
-impl Looker {
-    /// Outside of a call something may have happened (a sleep, an untimed touch): begin anew.
-    fn refresh(&mut self) {
-        self.last = own::thread_usage();
-    }
-
-    #[cold]
-    fn cause_of_slow(&mut self) -> u32 {
-        let now = own::thread_usage();
-        let faults = now.minor_faults + now.major_faults != self.last.minor_faults + self.last.major_faults;
-        let slept = now.voluntary_switches != self.last.voluntary_switches;
-        self.last = now;
-        // A fault may sleep as well, on the lock of the address space; a call that slept without one asked for it.
-        u32::from(faults) * CAUSE_FAULT + u32::from(slept && !faults) * CAUSE_SYSCALL
-    }
-
-    #[inline(always)]
-    fn cause(&mut self, ticks: u64, seen: Seen) -> u32 {
-        let cause = match seen {
-            Seen::Nothing => 0,
-            Seen::Interrupted => CAUSE_INTERRUPTED,
-            Seen::Unknown => CAUSE_INTERRUPTED_UNKNOWN,
-        };
-        if ticks >= self.slow_ticks { cause | self.cause_of_slow() } else { cause }
-    }
+    let evidence = witness.after();
+    (block, Timed { begin, end, evidence })
 }
 
 unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'_>) {
     let state = &part.states[part.index];
-    let flag = Flag::of_this_thread(part.flag_usable);
     let complaints = Complaints(part.control);
-    let mut looker =
-        Looker { last: own::thread_usage(), slow_ticks: (SLOW_NS * part.waiter.ticks_per_ns) as u64 };
-    let (first_usage, first_cpu) = (looker.last, own::thread_cpu_ns());
+    let slow_ticks = (SLOW_NS * part.waiter.ticks_per_ns) as u64;
+    let witness = Witness::of_this_thread(part.senses, slow_ticks);
+    let mut timing = Timing::<C> { witness, clock: std::marker::PhantomData };
+    let (first_usage, first_cpu) = (own::thread_usage(), own::thread_cpu_ns());
     let alone = part.states.len() == 1;
     let mut limit = if alone { u32::MAX } else { 0 };
     let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
@@ -156,7 +145,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
             (limit, slept) = part.waiter.others(part.states, part.index, step.row, part.skew);
             if slept {
                 add(&state.held_ticks, C::now().wrapping_sub(from));
-                looker.refresh();
+                timing.witness.refresh();
             }
         }
         let slot = &part.slots[step.slot as usize];
@@ -165,8 +154,9 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
                 if slot.tag.load(std::sync::atomic::Ordering::Acquire) != step.argument {
                     let from = C::now();
                     if part.waiter.object(slot, step.argument) {
-                        looker.refresh();
+                        timing.witness.refresh();
                     }
+                    add(&state.waits, 1);
                     add(&state.waited_ticks, C::now().wrapping_sub(from));
                 }
                 continue;
@@ -180,15 +170,16 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         if let Some(schedule) = part.schedule {
             let due = part.origin + (schedule[record] as f64 * part.waiter.ticks_per_ns) as u64;
             if part.waiter.time::<C>(due) {
-                looker.refresh();
+                timing.witness.refresh();
             }
         }
         let size = high | step.argument as usize;
         high = 0;
         // SAFETY: the caller vouches for the plan.
-        let call = unsafe { step_call::<C, TOUCH, INSIDE>(&part, *step, slot, size, flag, &complaints) };
+        let call =
+            unsafe { step_call::<_, TOUCH, INSIDE>(&part, *step, slot, size, &mut timing, &complaints) };
         let ticks = call.end.saturating_sub(call.begin);
-        let cause = looker.cause(ticks, call.seen);
+        let cause = timing.witness.cause(ticks, call.evidence);
         let start = call.begin.wrapping_sub(part.origin);
         let entry = Record { start, ticks: ticks.min(u64::from(u32::MAX)) as u32, cause };
         // SAFETY: one record for each timed step, and this thread alone owns them.
@@ -200,13 +191,13 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
             let from = C::now();
             // SAFETY: the block is live and of this size.
             unsafe { touch_outside::<TOUCH>(slot, size) };
-            if C::now().wrapping_sub(from) >= looker.slow_ticks {
-                looker.refresh();
+            if C::now().wrapping_sub(from) >= slow_ticks {
+                timing.witness.refresh();
             }
         }
     }
     announce(state, u32::MAX);
-    flag.disarm();
+    timing.witness.dismiss();
     state.first_ticks.store(first.unwrap_or(0), Relaxed);
     state.last_ticks.store(last, Relaxed);
     report(state, first_usage, first_cpu);
@@ -214,14 +205,14 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
 
 /// The call that a step asks for, with what must happen right before and after it.
 #[inline(always)]
-unsafe fn step_call<C: Clock, const TOUCH: u8, const INSIDE: bool>(
+pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
     part: &Part<'_>,
     step: Op,
     slot: &Slot,
     size: usize,
-    flag: Flag,
+    meter: &mut M,
     complaints: &Complaints<'_>,
-) -> Timed {
+) -> M::Seen {
     let table = part.table;
     let kind = step.kind();
     // Where there is no old block, the slot may still name that of an object long gone.
@@ -235,34 +226,34 @@ unsafe fn step_call<C: Clock, const TOUCH: u8, const INSIDE: bool>(
         unsafe { verify::check(old, held, slot.tag.load(Relaxed), step.row, complaints) };
     }
     // SAFETY: in all calls below, blocks are live and ours by the plan; fresh blocks have the size asked for.
-    let (block, call) = unsafe {
+    let (block, seen) = unsafe {
         match kind {
-            Kind::Free => timed::<C>(flag, || {
+            Kind::Free => meter.around(|| {
                 (table.free)(old.cast::<c_void>());
                 std::ptr::null_mut()
             }),
-            Kind::Realloc => timed::<C>(flag, || {
+            Kind::Realloc => meter.around(|| {
                 let block = (table.realloc)(old.cast(), size).cast::<u8>();
                 if INSIDE && !block.is_null() {
                     touch::touch::<TOUCH>(block, held, size);
                 }
                 block
             }),
-            Kind::Calloc => timed::<C>(flag, || {
+            Kind::Calloc => meter.around(|| {
                 let block = (table.calloc)(1, size).cast::<u8>();
                 if INSIDE && !block.is_null() {
                     touch::touch::<TOUCH>(block, 0, size);
                 }
                 block
             }),
-            Kind::Aligned => timed::<C>(flag, || {
+            Kind::Aligned => meter.around(|| {
                 let block = (table.aligned)(step.align(), size).cast::<u8>();
                 if INSIDE && !block.is_null() {
                     touch::touch::<TOUCH>(block, 0, size);
                 }
                 block
             }),
-            _ => timed::<C>(flag, || {
+            _ => meter.around(|| {
                 let block = (table.malloc)(size).cast::<u8>();
                 if INSIDE && !block.is_null() {
                     touch::touch::<TOUCH>(block, 0, size);
@@ -272,11 +263,11 @@ unsafe fn step_call<C: Clock, const TOUCH: u8, const INSIDE: bool>(
         }
     };
     if kind == Kind::Free {
-        return call;
+        return seen;
     }
     // SAFETY: a fresh block of this size, or null.
     unsafe { settle(part, step, slot, block, size, complaints) };
-    call
+    seen
 }
 
 /// Puts a fresh block where those who will use it find it.
@@ -339,7 +330,7 @@ unsafe fn touch_outside<const TOUCH: u8>(slot: &Slot, size: usize) {
     }
 }
 
-fn report(state: &ThreadState, first: Usage, first_cpu: u64) {
+pub(crate) fn report(state: &ThreadState, first: Usage, first_cpu: u64) {
     let usage = own::thread_usage();
     state.cpu_ns.store(own::thread_cpu_ns() - first_cpu, Relaxed);
     state.minor_faults.store(usage.minor_faults - first.minor_faults, Relaxed);
@@ -348,8 +339,8 @@ fn report(state: &ThreadState, first: Usage, first_cpu: u64) {
     state.involuntary_switches.store(usage.involuntary_switches - first.involuntary_switches, Relaxed);
 }
 
-/// Ticks of pairs of clock readings around nothing, flag and all: what the instrument itself costs a call.
-pub fn empty_pair<C: Clock>(flag: Flag) -> u64 {
-    let (_, call) = timed::<C>(flag, std::ptr::null_mut);
+/// Ticks of pairs of clock readings around nothing, witnesses and all: what the instrument itself costs a call.
+pub fn empty_pair<C: Clock>(witness: &mut Witness) -> u64 {
+    let (_, call) = timed::<C>(witness, std::ptr::null_mut);
     call.end.saturating_sub(call.begin)
 }

@@ -7,6 +7,7 @@
 //! | `preload:FILE` | the same, having checked that FILE, which the parent put into LD_PRELOAD, provides them |
 //! | `peer:FILE` | a shared library that exports a [`Table`] |
 //! | `keel:FILE` | a libkeel, through its `kl_` functions |
+//! | `prefix:NAME_:FILE` | any library with functions `NAME_malloc` and so on |
 
 use keel_allocators::table::{ABI, SYMBOL, Table, put_text};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
@@ -27,6 +28,8 @@ pub fn load(name: &OsStr) -> Result<&'static Table, String> {
         peer(file)
     } else if let Some(file) = after("keel:") {
         keel(file)
+    } else if let Some((prefix, file)) = bytes.strip_prefix(b"prefix:").and_then(split_at_colon) {
+        prefixed(OsStr::from_bytes(prefix), Path::new(OsStr::from_bytes(file)))
     } else {
         Err(format!("there is no target `{}`", name.to_string_lossy()))
     }
@@ -119,35 +122,67 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
     Ok(table)
 }
 
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Pair = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
+
 fn keel(file: &Path) -> Result<&'static Table, String> {
     let library = open(file)?;
-    let need = |name: &CStr| {
-        symbol(library, name)
-            .ok_or_else(|| format!("{} has no function `{}`", file.display(), name.to_string_lossy()))
+    let find = |names: &[&str]| match names {
+        // Ours takes any size, without the detour by way of memalign.
+        ALIGNED => named(library, file, "kl_", &["aligned_alloc"]),
+        names => named(library, file, "kl_", names),
     };
-    // SAFETY: libkeel's public functions have these types (in_process/include/keel/keel.h).
+    table(find, keel_version, symbol(library, c"kl_usable_size"))
+}
+
+fn split_at_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|&byte| byte == b':')?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+fn prefixed(prefix: &OsStr, file: &Path) -> Result<&'static Table, String> {
+    let prefix = prefix.to_str().ok_or("a prefix that is no text")?;
+    let library = open(file)?;
+    let find = |names: &[&str]| named(library, file, prefix, names);
+    let usable = ["malloc_usable_size", "usable_size", "malloc_size"];
+    let usable = usable.iter().find_map(|name| find(&[name]).ok());
+    table(find, unknown_version, usable)
+}
+
+/// The first function of these names that the library has.
+fn named(library: *mut c_void, file: &Path, prefix: &str, names: &[&str]) -> Result<*mut c_void, String> {
+    let found = names.iter().find_map(|name| {
+        let name = CString::new(format!("{prefix}{name}")).ok()?;
+        symbol(library, &name)
+    });
+    found.ok_or_else(|| {
+        format!("{} has no function `{prefix}{}`", file.display(), names.join(&format!("` or `{prefix}")))
+    })
+}
+
+/// What takes an alignment first and a size second. C's own comes last: some refuse sizes that are no multiple.
+const ALIGNED: &[&str] = &["memalign", "aligned_alloc"];
+
+fn table(
+    find: impl Fn(&[&str]) -> Result<*mut c_void, String>,
+    version: unsafe extern "C" fn(*mut c_char, usize),
+    usable: Option<*mut c_void>,
+) -> Result<&'static Table, String> {
+    // SAFETY: functions of these names have these types: C's, with or without a prefix.
     let table = unsafe {
         Table {
             abi: ABI,
             reserved: 0,
-            version: keel_version,
-            malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(need(
-                c"kl_malloc",
-            )?),
-            free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(need(c"kl_free")?),
-            calloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(
-                need(c"kl_calloc")?,
-            ),
-            realloc: std::mem::transmute::<
-                *mut c_void,
-                unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
-            >(need(c"kl_realloc")?),
-            aligned: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(
-                need(c"kl_aligned_alloc")?,
-            ),
-            usable_size: symbol(library, c"kl_usable_size").map(|function| {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(function)
-            }),
+            version,
+            malloc: std::mem::transmute::<*mut c_void, Malloc>(find(&["malloc"])?),
+            free: std::mem::transmute::<*mut c_void, Free>(find(&["free"])?),
+            calloc: std::mem::transmute::<*mut c_void, Pair>(find(&["calloc"])?),
+            realloc: std::mem::transmute::<*mut c_void, Realloc>(find(&["realloc"])?),
+            aligned: std::mem::transmute::<*mut c_void, Pair>(find(ALIGNED)?),
+            usable_size: usable.map(|function| std::mem::transmute::<*mut c_void, Usable>(function)),
             init: None,
             thread_init: None,
             thread_exit: None,
@@ -155,6 +190,11 @@ fn keel(file: &Path) -> Result<&'static Table, String> {
         }
     };
     Ok(Box::leak(Box::new(table)))
+}
+
+unsafe extern "C" fn unknown_version(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { put_text("unknown version, called by name", buffer, bytes) }
 }
 
 unsafe extern "C" fn keel_version(buffer: *mut c_char, bytes: usize) {

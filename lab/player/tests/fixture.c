@@ -5,11 +5,15 @@
  *     sleep:N     every N-th malloc sleeps for 2 ms
  *     refuse:N    from the N-th malloc on, NULL
  *     overlap:N   the N-th malloc returns the same block as the one before
+ *     known:N     every N-th malloc, in turn: sleeps, takes 3 page faults, maps and unmaps, signals its own thread; the
+ *                 others do nothing
  *     map         each malloc is a mapping of its own, of 4 KiB pages
  *
  * KEEL_FIXTURE_COUNTS names a file into which the number of calls of each kind is written at the end. */
 #define _GNU_SOURCE
 #include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +56,49 @@ static void* map(size_t size) {
     return block;
 }
 
+/* Things to do whose cause is known. */
+enum { KNOWN_PAGES = 3, KNOWN_TURNS = 10000 };
+static char* untouched;
+static char quiet[4096];
+
+static void ignore(int signal) {
+    (void)signal;
+}
+
+static void known_prepare(void) {
+    size_t bytes = (size_t)KNOWN_TURNS * KNOWN_PAGES * 4096;
+    untouched = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    madvise(untouched, bytes, MADV_NOHUGEPAGE);
+    struct sigaction action = {.sa_handler = ignore};
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+static void known_act(long turn) {
+    switch (turn % 4) {
+    case 0:
+        usleep(100);
+        break;
+    case 1:
+        for (int page = 0; page < KNOWN_PAGES; page++) {
+            *(volatile char*)&untouched[(turn / 4 % KNOWN_TURNS * KNOWN_PAGES + page) * 4096] = 1;
+        }
+        break;
+    case 2:
+        munmap(map(65536), 65536);
+        break;
+    case 3:
+        pthread_kill(pthread_self(), SIGUSR1);
+        break;
+    }
+}
+
 static void* fixture_malloc(size_t size) {
     long number = count(MALLOC);
+    if (fault == 'k') {
+        if (number % when == 0) known_act(number / when - 1);
+        return quiet;
+    }
     if (fault == 'c' && number == when) *(volatile int*)(intptr_t)(number - when) = 1;
     while (fault == 'h' && number == when) pause();
     if (fault == 's' && number % when == 0) usleep(2000);
@@ -65,7 +110,7 @@ static void* fixture_malloc(size_t size) {
 
 static void fixture_free(void* block) {
     count(FREE);
-    if (fault != 'm') free(block);
+    if (fault != 'm' && fault != 'k') free(block);
 }
 
 static void* fixture_calloc(size_t number, size_t size) {
@@ -94,6 +139,7 @@ static int fixture_init(void) {
         fault = order[0];
         when = colon != NULL ? atol(colon + 1) : 0;
     }
+    if (fault == 'k') known_prepare();
     return 0;
 }
 

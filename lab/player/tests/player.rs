@@ -3,9 +3,9 @@
 
 mod support;
 
-use keel_allocators::Kind;
+use keel_allocators::{Allocator, Kind};
 use keel_journal::Op;
-use keel_plan::{CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN};
+use keel_plan::{CAUSE_FAULT, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT};
 use keel_replay::{Error, Options, Pace, Progress, Touch};
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader};
 use std::sync::atomic::Ordering::Relaxed;
@@ -172,6 +172,35 @@ fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
     assert_eq!(difference, [20_000, 0, 0, 0, 0]);
 }
 
+#[test]
+fn a_library_is_called_by_names_with_a_prefix() {
+    let bench = Bench::new();
+    let file = library(bench.folder.path(), "prefixed");
+    let by = |symbols: &str| Allocator {
+        symbols: symbols.to_owned(),
+        ..allocator("own", Kind::Prefixed, Some(file.clone()))
+    };
+    let story = lively();
+    let run = bench.run(&story, by("own_"));
+    let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
+    assert_eq!(counted, story.rows());
+    let outcome = bench.compare(&story, vec![by("mine_"), system()]).unwrap();
+    let said = failure(&outcome.comparison.allocators[0]);
+    assert!(said.contains("has no function `mine_malloc`"), "{said}");
+}
+
+#[test]
+fn settings_reach_the_allocator_and_the_result() {
+    let bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let path = bench.folder.path().join("counts");
+    let setting = ("KEEL_FIXTURE_COUNTS".to_owned(), path.to_str().unwrap().to_owned());
+    let set = Allocator { environment: vec![setting.clone()], ..fixture };
+    let outcome = bench.compare(&mallocs(1234, 40), vec![set]).unwrap();
+    assert_eq!(outcome.comparison.allocators[0].environment, [setting]);
+    assert_eq!(counts(&path)[0], 1234);
+}
+
 fn counts(path: &std::path::Path) -> Vec<u64> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| line.parse().unwrap()).collect()
 }
@@ -237,7 +266,7 @@ fn verification_finds_overlapping_blocks_and_passes_sound_ones() {
 }
 
 #[test]
-fn a_call_that_sleeps_is_seen_as_interrupted() {
+fn a_call_that_sleeps_is_seen_to_sleep() {
     let bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let mut bench = Bench { folder: bench.folder, ..Bench::new() };
@@ -248,7 +277,7 @@ fn a_call_that_sleeps_is_seen_as_interrupted() {
     // all of them are still there; it must be very busy to push three of them out.
     let slept = run.outliers.iter().filter(|slow| slow.row % 2000 == 1999).collect::<Vec<_>>();
     assert!(slept.len() >= 3, "{}", slept.len());
-    let told = CAUSE_INTERRUPTED | CAUSE_INTERRUPTED_UNKNOWN;
+    let told = CAUSE_SLEPT | CAUSE_INTERRUPTED_UNKNOWN;
     assert!(slept.iter().all(|slow| u32::from(slow.cause) & told != 0), "{slept:?}");
 }
 

@@ -24,6 +24,8 @@ pub struct Compiled {
     pub facts: JournalFacts,
     /// The longest time that the schedule leaves without any operation, ns.
     pub longest_pause_ns: u64,
+    /// Each frame that has operations, with its first row.
+    pub frame_starts: Vec<(u32, u32)>,
 }
 
 /// One replayed operation, as it goes into `operations.parquet`.
@@ -69,7 +71,7 @@ pub(crate) fn compile_with(
     let mut machine = Machine::new(options);
     machine.feed(source, &mut write, &mut |done| progress(rows + done, 2 * rows))?;
     let plan = write.writer.finish(machine.slots.used());
-    Ok(Compiled { plan, facts, longest_pause_ns })
+    Ok(Compiled { plan, facts, longest_pause_ns, frame_starts: count.frame_starts })
 }
 
 /// Compiles the journal into a plan.
@@ -255,6 +257,8 @@ struct Count {
     threads: Vec<ThreadCount>,
     last_due: u64,
     longest_pause: u64,
+    rows: u32,
+    frame_starts: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Default)]
@@ -281,7 +285,11 @@ impl Sink for Count {
         self.last_due = self.last_due.max(due);
     }
 
-    fn operation(&mut self, _: Operated) -> Result<(), Error> {
+    fn operation(&mut self, operation: Operated) -> Result<(), Error> {
+        if self.frame_starts.last().is_none_or(|&(frame, _)| frame < operation.frame) {
+            self.frame_starts.push((operation.frame, self.rows));
+        }
+        self.rows += 1;
         Ok(())
     }
 }

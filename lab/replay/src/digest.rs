@@ -3,19 +3,23 @@
 //! Records lie thread by thread. [`Rows`] walks them in journal order without sorting: within a thread rows rise, and
 //! all threads' rows together are 0, 1, 2 ... without a gap, so the next row is nearly always the same thread's.
 
+mod frames;
+mod memory;
+mod slow;
+
 use crate::sampler::Sampler;
+use frames::Frames;
 use keel_measure::Frequency;
 use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
 use keel_results::raw::{RawError, RunRows, RunWriter};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SYSCALL, Histogram, MemorySample,
-    Outlier, Run,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
+    CAUSE_SYSCALL_UNKNOWN, Histogram, Run, Throughput,
 };
+use memory::Memory;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Outliers kept of a run.
-const MOST_OUTLIERS: usize = 20_000;
 /// Rows handed to the writer at once.
 const BATCH: usize = 1 << 16;
 
@@ -25,6 +29,9 @@ const _: () = assert!(
         && keel_plan::CAUSE_FAULT == CAUSE_FAULT as u32
         && keel_plan::CAUSE_SYSCALL == CAUSE_SYSCALL as u32
         && keel_plan::CAUSE_INTERRUPTED_UNKNOWN == CAUSE_INTERRUPTED_UNKNOWN as u32
+        && keel_plan::CAUSE_SLEPT == CAUSE_SLEPT as u32
+        && keel_plan::CAUSE_INTERRUPT == CAUSE_INTERRUPT as u32
+        && keel_plan::CAUSE_SYSCALL_UNKNOWN == CAUSE_SYSCALL_UNKNOWN as u32
 );
 
 /// The timed steps of a plan with their records, in journal order.
@@ -50,6 +57,8 @@ pub struct Row<'a> {
     pub size: u64,
     /// What was measured.
     pub record: &'a Record,
+    /// Index of its thread in the plan.
+    pub thread: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -98,7 +107,7 @@ impl<'a> Iterator for Rows<'a> {
         let size = if step.kind() == Kind::Free { 0 } else { walk.high | u64::from(step.argument) };
         walk.advance();
         self.next_row += 1;
-        Some(Row { step, size, record })
+        Some(Row { step, size, record, thread: self.current })
     }
 }
 
@@ -108,6 +117,10 @@ pub struct Measured<'a> {
     pub results: &'a Results,
     pub sampler: &'a Sampler,
     pub frequency: Frequency,
+    /// Each frame that has operations, with its first row.
+    pub frame_starts: &'a [(u32, u32)],
+    /// Peak of the journal's live bytes.
+    pub peak_live_bytes: u64,
 }
 
 /// Makes the run, and writes its rows to `raw` if there is one.
@@ -117,11 +130,13 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     let ticks_per_ns = measured.frequency.ticks_per_ns();
     let mut tallies = Tallies::new();
     let mut memory = Memory::new(measured, plan.header().slots as usize);
+    let mut frames = Frames::new(measured.frame_starts, plan.threads().len(), ticks_per_ns);
     let mut rows = raw.map(RowBatch::create).transpose()?;
     for row in Rows::new(plan, results) {
         let start = (row.record.start as f64 / ticks_per_ns) as u64;
         tallies.add(row.step.kind(), row.record);
         memory.add(&row, start);
+        frames.add(row.step.row, row.thread, row.record.ticks);
         if let Some(rows) = &mut rows {
             rows.push(start, row.record)?;
         }
@@ -133,8 +148,17 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     run.lateness = lateness(measured, ticks_per_ns);
     run.memory = memory.finish();
     run.peak_rss_bytes = run.memory.iter().map(|sample| sample.resident).max().unwrap_or(0);
-    run.outliers = outliers(plan, results, &run, ticks_per_ns);
+    run.fragmentation = memory::fragmentation(&run.memory, measured.peak_live_bytes);
+    run.frames = frames.finish();
+    (run.outliers, run.slow_causes) = slow::slow_calls(plan, results, &run, ticks_per_ns);
     Ok(run)
+}
+
+/// What is learnt of a run without a clock around each call.
+pub fn throughput(measured: &Measured<'_>, round: u32) -> Throughput {
+    let run = totals(measured, 0);
+    let operations = measured.plan.header().rows;
+    Throughput { round, elapsed_ns: run.elapsed_ns, cpu_ns: run.cpu_ns, operations }
 }
 
 /// A histogram that takes any value.
@@ -172,6 +196,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         elapsed_ns: ns(last.saturating_sub(first)),
         cpu_ns: sum(|state| state.cpu_ns.load(Relaxed)),
         waited_ns: ns(sum(|state| state.waited_ticks.load(Relaxed))),
+        waits: sum(|state| state.waits.load(Relaxed)),
+        held_ns: ns(sum(|state| state.held_ticks.load(Relaxed))),
         minor_faults: sum(|state| state.minor_faults.load(Relaxed)),
         major_faults: sum(|state| state.major_faults.load(Relaxed)),
         voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),
@@ -233,61 +259,6 @@ impl Tallies {
     }
 }
 
-/// Live bytes at the times at which resident memory was read.
-struct Memory {
-    samples: Vec<MemorySample>,
-    /// Change of live bytes up to each sample since the one before.
-    changes: Vec<i64>,
-    sizes: Vec<u64>,
-    near: usize,
-}
-
-impl Memory {
-    fn new(measured: &Measured<'_>, slots: usize) -> Memory {
-        let control = measured.results.control();
-        let (start, baseline) = (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
-        let samples: Vec<MemorySample> = measured
-            .sampler
-            .readings()
-            .iter()
-            .map(|&(ns, bytes)| MemorySample {
-                time: ns.saturating_sub(start),
-                resident: bytes.saturating_sub(baseline),
-                live: 0,
-            })
-            .collect();
-        Memory { changes: vec![0; samples.len() + 1], samples, sizes: vec![0; slots], near: 0 }
-    }
-
-    fn add(&mut self, row: &Row<'_>, start: u64) {
-        let held = &mut self.sizes[row.step.slot as usize];
-        let released = if row.step.is_fresh() { 0 } else { *held };
-        let change = match row.step.kind() {
-            Kind::Free => -(released as i64),
-            Kind::Realloc => row.size as i64 - released as i64,
-            _ => row.size as i64,
-        };
-        *held = row.size;
-        // The first sample at or after the call; calls come nearly in order of time, so it is near the last one's.
-        while self.samples.get(self.near).is_some_and(|sample| sample.time < start) {
-            self.near += 1;
-        }
-        while self.near > 0 && self.samples[self.near - 1].time >= start {
-            self.near -= 1;
-        }
-        self.changes[self.near] += change;
-    }
-
-    fn finish(mut self) -> Vec<MemorySample> {
-        let mut live = 0i64;
-        for (sample, change) in self.samples.iter_mut().zip(&self.changes) {
-            live += change;
-            sample.live = live.max(0) as u64;
-        }
-        self.samples
-    }
-}
-
 /// How late calls began, where there was a schedule.
 fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
     let Measured { plan, results, .. } = measured;
@@ -303,30 +274,6 @@ fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
         }
     }
     Some(histogram)
-}
-
-/// The calls above the 99.9th percentile of their operation, worst first.
-fn outliers(plan: &Plan, results: &Results, run: &Run, ticks_per_ns: f64) -> Vec<Outlier> {
-    let limits = Kind::TIMED.map(|kind| {
-        run.latency.get(kind.name()).map_or(u64::MAX, |histogram| histogram.0.value_at_quantile(0.999))
-    });
-    let mut found = Vec::new();
-    for thread in plan.threads() {
-        let steps = plan.steps(thread).iter().filter(|step| step.is_timed());
-        for (step, record) in steps.zip(results.records(thread.first_record, thread.records)) {
-            if u64::from(record.ticks) > limits[step.kind() as usize] {
-                found.push(Outlier {
-                    row: u64::from(step.row),
-                    start: (record.start as f64 / ticks_per_ns) as u64,
-                    ticks: record.ticks,
-                    cause: record.cause as u8,
-                });
-            }
-        }
-    }
-    found.sort_by_key(|outlier| (std::cmp::Reverse(outlier.ticks), outlier.row));
-    found.truncate(MOST_OUTLIERS);
-    found
 }
 
 /// Rows on their way into a file.
@@ -347,7 +294,7 @@ impl RowBatch {
     fn push(&mut self, start: u64, record: &Record) -> Result<(), RawError> {
         self.start.push(start);
         self.ticks.push(record.ticks);
-        self.cause.push(record.cause as u8);
+        self.cause.push(record.bits());
         if self.start.len() == BATCH { self.flush() } else { Ok(()) }
     }
 

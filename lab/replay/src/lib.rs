@@ -20,6 +20,7 @@ pub use compare::{Outcome, Progress, Request, compare};
 pub use compile::{Compiled, compile};
 pub use digest::Rows;
 pub use error::Error;
+pub use keel_plan::ClockChoice;
 pub use options::{Keep, Options, Pace, Touch};
 pub use run::{Player, RunFailure};
 pub use sampler::Sampler;

@@ -1,5 +1,6 @@
 //! How a journal is to be replayed.
 
+use keel_plan::ClockChoice;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -61,6 +62,10 @@ pub struct Options {
     pub verify: bool,
     /// See [`Keep`].
     pub keep: Keep,
+    /// With which clock calls are timed.
+    pub clock: ClockChoice,
+    /// At pace max, a second run of each allocator in each round without a clock around each call.
+    pub throughput: bool,
     /// A player that completes no operation for so long, beyond what the pace asks for, is given up.
     pub patience: Duration,
 }
@@ -76,6 +81,8 @@ impl Default for Options {
             serial: false,
             verify: false,
             keep: Keep::default(),
+            clock: ClockChoice::default(),
+            throughput: true,
             patience: Duration::from_secs(60),
         }
     }

@@ -1,11 +1,14 @@
 //! The contents of `results.json`.
 
-use crate::Histogram;
+use crate::{
+    CauseCount, Fragmentation, FrameSums, Histogram, Instrument, Intervals, Paired, Slop, Throughput,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the result format that this crate writes.
-pub const RESULTS_VERSION: u32 = 1;
+/// The version of the result format that this crate writes. 2 added what `facts.rs` holds, and tells sleeping apart
+/// from being interrupted; 1 is still read.
+pub const RESULTS_VERSION: u32 = 2;
 
 /// One journal replayed on several allocators, several times each, interleaved.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -23,10 +26,14 @@ pub struct Comparison {
     pub journal: JournalFacts,
     /// How it was replayed.
     pub settings: Settings,
-    /// The instrument.
+    /// The clock.
     pub clock: Clock,
+    /// What could be told of causes, and how well.
+    pub instrument: Instrument,
     /// One entry for each allocator, in the order asked for. The floor is the one named `null`.
     pub allocators: Vec<AllocatorResult>,
+    /// Allocators compared in pairs, figure by figure.
+    pub paired: Vec<Paired>,
     /// Remarks that a reader of the numbers must know (more threads than cores, causes unknown ...), plain sentences.
     pub notes: Vec<String>,
 }
@@ -111,6 +118,10 @@ pub struct Clock {
     pub ticks_per_ns: f64,
     /// Ticks of an empty pair of clock readings.
     pub empty_pair: Histogram,
+    /// The smallest difference that the clock shows, ticks; 0 if unknown.
+    pub step_ticks: u64,
+    /// How far the frequency measured over single runs strays from `ticks_per_ns`, parts in a million, at most.
+    pub stray_ppm: f64,
 }
 
 /// All runs of one allocator.
@@ -121,8 +132,16 @@ pub struct AllocatorResult {
     pub name: String,
     /// Its version, as far as it tells.
     pub version: String,
+    /// Environment variables that were set for it, and their values.
+    pub environment: Vec<(String, String)>,
     /// Its runs in the order they were executed.
     pub runs: Vec<Run>,
+    /// Runs without a clock around each call.
+    pub throughput: Vec<Throughput>,
+    /// Where its figures lie, ns.
+    pub intervals: Intervals,
+    /// Internal fragmentation, if it can tell usable sizes.
+    pub slop: Option<Slop>,
     /// Why it could not run, if it could not; a sentence for people.
     pub failure: Option<String>,
 }
@@ -133,6 +152,8 @@ pub struct AllocatorResult {
 pub struct Run {
     /// Position in the whole interleaved schedule, from 0.
     pub position: u32,
+    /// Its round: in each, every allocator ran once.
+    pub round: u32,
     /// First to last operation, ns.
     pub elapsed_ns: u64,
     /// CPU time of the replaying threads while replaying, ns.
@@ -147,6 +168,12 @@ pub struct Run {
     pub lateness: Option<Histogram>,
     /// Time spent waiting for objects of other threads, ns, all threads.
     pub waited_ns: u64,
+    /// How often a thread found an object not yet there.
+    pub waits: u64,
+    /// Time spent waiting because a thread was too far ahead of the others, ns, all threads.
+    pub held_ns: u64,
+    /// Time that the hypervisor took from this machine's processors during the run, ns, all of them.
+    pub stolen_ns: u64,
     /// Minor and major page faults while replaying.
     pub minor_faults: u64,
     /// See `minor_faults`.
@@ -162,6 +189,12 @@ pub struct Run {
     pub memory: Vec<MemorySample>,
     /// Calls above the 99.9th percentile of their operation, worst first, at most 20,000 a run.
     pub outliers: Vec<Outlier>,
+    /// All calls above the 99.9th percentile of their operation, by cause: see [`crate::cause_word`].
+    pub slow_causes: BTreeMap<String, CauseCount>,
+    /// Time inside calls by frame; None if the journal has no frames.
+    pub frames: Option<FrameSums>,
+    /// Resident against live memory; None if memory was never read.
+    pub fragmentation: Option<Fragmentation>,
     /// File of the raw rows, relative to the folder; None if this run's rows were not kept.
     pub raw: Option<String>,
 }
@@ -190,13 +223,15 @@ pub struct Outlier {
     pub ticks: u32,
     /// What is known of why: a set of `CAUSE_*` bits.
     pub cause: u8,
+    /// Page faults in it; 255 for as many or more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub faults: u32,
+    /// System calls in it: a set, see [`crate::system_calls`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub calls: u32,
 }
 
-/// The thread was preempted, migrated or took a signal during the call.
-pub const CAUSE_INTERRUPTED: u8 = 1;
-/// The call took page faults.
-pub const CAUSE_FAULT: u8 = 2;
-/// The call made system calls.
-pub const CAUSE_SYSCALL: u8 = 4;
-/// Whether it was interrupted could not be told (the allocator uses rseq itself, or the kernel has none).
-pub const CAUSE_INTERRUPTED_UNKNOWN: u8 = 8;
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}

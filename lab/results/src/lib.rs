@@ -10,11 +10,15 @@
 //!
 //! [`Comparison::load`] and [`Comparison::save`] handle the first, [`raw`] streams the others.
 
+mod cause;
 mod comparison;
+mod facts;
 mod folder;
 mod histogram;
 pub mod raw;
 
+pub use cause::*;
 pub use comparison::*;
+pub use facts::*;
 pub use folder::{FolderError, RESULTS_FILE};
 pub use histogram::Histogram;

@@ -65,6 +65,7 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
             Kind::Keel => "this project",
             Kind::Peer => "peer",
             Kind::Preload => "by LD_PRELOAD",
+            Kind::Prefixed => "by name",
         };
         let told = match version {
             Ok(version) => version.clone(),
@@ -72,8 +73,16 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
         };
         text += &format!("{:<width$}  {kind:<13}  {told}\n", allocator.name);
     }
-    text + &format!(
-        "{:<width$}  {:<13}  its path, as in `keel compare FILE -a keel,./libfoo.so`\n",
-        "any .so", "by LD_PRELOAD"
-    )
+    for (name, kind, how) in [
+        ("any .so", "by LD_PRELOAD", "its path, as in `keel compare FILE -a keel,./libfoo.so`"),
+        (
+            "any .so",
+            "by name",
+            "its path and prefix, as in `--allocator ./libfoo.so:symbols=foo_` (for foo_malloc ...)",
+        ),
+        ("any", "with settings", "as in `--allocator keel --allocator keel:KEEL_KEEPER=off`"),
+    ] {
+        text += &format!("{name:<width$}  {kind:<13}  {how}\n");
+    }
+    text
 }

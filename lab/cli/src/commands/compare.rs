@@ -8,9 +8,9 @@ use crate::layout::Layout;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
-use keel_allocators::{Allocator, FLOOR, Places};
+use keel_allocators::{Allocator, FLOOR, Places, Spec};
 use keel_journal::Reader;
-use keel_replay::{Keep, Options, Outcome, Pace, Progress, Request, Touch};
+use keel_replay::{ClockChoice, Keep, Options, Outcome, Pace, Progress, Request, Touch};
 use keel_results::RESULTS_FILE;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,9 +21,15 @@ use std::time::Duration;
 pub struct Arguments {
     /// The journal: a `.journal.parquet`, or a text journal, plain or `.zst`
     journal: PathBuf,
-    /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all`
-    #[arg(short, long, value_delimiter = ',', default_value = "all")]
+    /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all` [default: all]
+    #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
+    /// One more, with settings: NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off; may be given again
+    #[arg(long = "allocator", value_name = "SPEC")]
+    single: Vec<String>,
+    /// Call libraries given by path by functions with this prefix, as mi_ for mi_malloc, instead of by LD_PRELOAD
+    #[arg(long, value_name = "PREFIX")]
+    symbols: Option<String>,
     /// When operations are due: max, 1x, 4x, 0.5x ..., or gapless (1x, but no pause longer than 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
@@ -48,6 +54,12 @@ pub struct Arguments {
     /// Of which runs every call is kept: median (one of each allocator), all, none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
+    /// The clock around each call: auto (the processor's counter where it can be trusted), counter, monotonic
+    #[arg(long, default_value = "auto", value_parser = clock)]
+    clock: ClockChoice,
+    /// At pace max, leave out the second run of each turn, which has no clock around each call
+    #[arg(long)]
+    no_throughput: bool,
     /// Give an allocator up that completes no operation for so many seconds
     #[arg(long, default_value_t = 60)]
     patience: u64,
@@ -74,11 +86,20 @@ fn keep(text: &str) -> Result<Keep, String> {
     }
 }
 
+fn clock(text: &str) -> Result<ClockChoice, String> {
+    match text {
+        "auto" => Ok(ClockChoice::Auto),
+        "counter" => Ok(ClockChoice::Counter),
+        "monotonic" => Ok(ClockChoice::Monotonic),
+        _ => Err("give auto, counter or monotonic".to_owned()),
+    }
+}
+
 /// Runs the subcommand. Exit code 2 for an allocator that there is not, 130 if stopped, 1 if no allocator gave a
 /// result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
-    let allocators = match places(&layout).resolve(&arguments.allocators) {
+    let allocators = match places(&layout).resolve(&specs(&arguments)) {
         Ok(allocators) => allocators,
         Err(unknown) => {
             eprintln!("keel: {unknown}");
@@ -113,6 +134,22 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     bars.bar.finish_and_clear();
     print(&arguments, &outcome, &folder)?;
     Ok(exit_code(&outcome, verify))
+}
+
+/// What was asked for, in the order of tables.
+fn specs(arguments: &Arguments) -> Vec<String> {
+    let mut specs: Vec<String> = arguments.allocators.iter().chain(&arguments.single).cloned().collect();
+    if specs.is_empty() {
+        specs.push("all".to_owned());
+    }
+    if let Some(prefix) = &arguments.symbols {
+        let paths = specs.iter_mut().filter(|spec| {
+            let spec = Spec::parse(spec);
+            spec.symbols.is_none() && (spec.name.contains('/') || spec.name.ends_with(".so"))
+        });
+        paths.for_each(|spec| *spec = format!("{spec}:symbols={prefix}"));
+    }
+    specs
 }
 
 /// An open journal; a text journal is imported on the fly into a file that goes with this.
@@ -159,12 +196,7 @@ pub fn places(layout: &Layout) -> Places {
 fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
     let mut all = allocators.to_vec();
     if !all.iter().any(|allocator| allocator.name == FLOOR) {
-        all.push(Allocator {
-            name: FLOOR.to_owned(),
-            kind: keel_allocators::Kind::Floor,
-            file: None,
-            unavailable: None,
-        });
+        all.push(Allocator::default());
     }
     all
 }
@@ -182,6 +214,8 @@ fn options(arguments: &Arguments) -> Options {
         serial: arguments.serial,
         verify: arguments.verify,
         keep: arguments.raw,
+        clock: arguments.clock,
+        throughput: !arguments.no_throughput,
         patience: Duration::from_secs(arguments.patience.max(1)),
     }
 }

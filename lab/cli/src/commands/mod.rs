@@ -4,6 +4,8 @@ pub mod allocators;
 pub mod attempt;
 pub mod bench;
 pub mod compare;
+pub mod diff;
+pub mod doctor;
 pub mod export;
 pub mod import;
 pub mod info;

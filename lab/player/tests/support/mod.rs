@@ -1,4 +1,5 @@
 //! Journals in a few words, allocators with faults to order, and a comparison of both in one call.
+#![allow(dead_code, reason = "each file of tests uses its own part")]
 
 use keel_allocators::{Allocator, Kind};
 use keel_journal::{Event, Op};
@@ -63,7 +64,7 @@ pub fn library(folder: &Path, source: &str) -> PathBuf {
 }
 
 pub fn allocator(name: &str, kind: Kind, file: Option<PathBuf>) -> Allocator {
-    Allocator { name: name.to_owned(), kind, file, unavailable: None }
+    Allocator { name: name.to_owned(), kind, file, ..Allocator::default() }
 }
 
 pub fn system() -> Allocator {

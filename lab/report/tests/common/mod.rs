@@ -239,6 +239,7 @@ fn outliers(journal: &Journal, measured: &Measured, latency: &BTreeMap<String, H
             start: measured.start[row],
             ticks: measured.ticks[row],
             cause: measured.cause[row],
+            ..Outlier::default()
         })
         .collect();
     found.sort_by_key(|outlier| std::cmp::Reverse(outlier.ticks));
@@ -299,9 +300,10 @@ pub fn write(folder: &Path, rows: usize, allocators: usize, runs: u64) -> (Journ
             command: ["keel", "compare", "synthetic.journal.parquet"].map(String::from).to_vec(),
             ..Settings::default()
         },
-        clock: Clock { name: "tsc".into(), ticks_per_ns: TICKS_PER_NS, empty_pair },
+        clock: Clock { name: "tsc".into(), ticks_per_ns: TICKS_PER_NS, empty_pair, ..Clock::default() },
         allocators: chosen.map(|character| allocator(folder, &journal, character, runs)).collect(),
         notes: vec!["4 threads on 2 CPUs: waiting threads sleep first and spin then.".into()],
+        ..Comparison::default()
     };
     comparison.save(folder).unwrap();
     (journal, comparison)

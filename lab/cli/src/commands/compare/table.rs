@@ -1,9 +1,10 @@
 //! The comparison as tables on the terminal and as JSON.
 
 use crate::format::{bytes, count};
+use crate::table::{aligned, duration};
 use keel_allocators::FLOOR;
-use keel_measure::{QUANTILES, Summary, summary};
-use keel_results::{AllocatorResult, Comparison, Run};
+use keel_measure::{QUANTILES, RUN, Summary, summary};
+use keel_results::{AllocatorResult, CAUSE_WORDS, Comparison, Interval, Run};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub fn text(comparison: &Comparison) -> String {
         }
     }
     totals_table(&mut text, comparison);
+    causes_table(&mut text, comparison);
+    verdicts(&mut text, comparison);
     text
 }
 
@@ -47,51 +50,126 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
     let mut table = vec![vec![operation.to_owned(), "mean".to_owned()]];
     table[0].extend(TITLES.iter().map(|&title| title.to_owned()));
     table[0].push("worst".to_owned());
-    table[0].push("p99.9 of runs".to_owned());
+    table[0].push("p99.9 (95 %)".to_owned());
     for allocator in rows(comparison) {
         let Some(summary) = summary(allocator, operation, comparison.clock.ticks_per_ns) else { continue };
-        table.push(latency_row(&allocator.name, &summary, allocator.runs.len()));
+        let interval = allocator.intervals.get(operation).and_then(|figures| figures.get("p99.9"));
+        table.push(latency_row(&allocator.name, &summary, interval.filter(|_| allocator.runs.len() > 1)));
     }
     let _ = writeln!(text, "\n{} {operation} calls in each run", count(calls));
     text.push_str(&aligned(&table));
 }
 
-fn latency_row(name: &str, summary: &Summary, runs: usize) -> Vec<String> {
+fn latency_row(name: &str, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
     let mut row = vec![label(name), duration(summary.mean)];
     row.extend(summary.quantiles.iter().map(|&ns| duration(ns)));
     row.push(duration(summary.worst));
-    let spread = summary.spreads[3];
-    row.push(match runs {
-        0 | 1 => String::new(),
-        _ => format!("{} .. {}", duration(spread.least), duration(spread.most)),
-    });
+    row.push(
+        interval.map_or(String::new(), |p999| format!("{} .. {}", duration(p999.low), duration(p999.high))),
+    );
     row
 }
 
 fn totals_table(text: &mut String, comparison: &Comparison) {
-    let titles = ["whole run", "elapsed", "inside calls", "CPU", "waiting", "peak RSS", "faults"];
+    let titles = [
+        "whole run",
+        "no clock",
+        "elapsed",
+        "inside calls",
+        "CPU",
+        "waiting",
+        "peak RSS",
+        "of live",
+        "faults",
+    ];
     let mut table = vec![titles.map(str::to_owned).to_vec()];
     for allocator in rows(comparison) {
         let middle = |field: &dyn Fn(&Run) -> f64| middle(&allocator.runs, field);
         table.push(vec![
             label(&allocator.name),
+            per_operation(allocator),
             duration(middle(&|run| run.elapsed_ns as f64)),
             duration(middle(&|run| keel_measure::total_inside(run))),
             duration(middle(&|run| run.cpu_ns as f64)),
             duration(middle(&|run| run.waited_ns as f64)),
             bytes(middle(&|run| run.peak_rss_bytes as f64) as u64),
+            format!("{:.2}", middle(&|run| run.fragmentation.map_or(0.0, |figures| figures.peaks))),
             count(middle(&|run| (run.minor_faults + run.major_faults) as f64) as u64),
         ]);
     }
     let live = comparison.journal.peak_live_bytes;
-    let _ = writeln!(text, "\nof the middle run by each column; live at most {}", bytes(live));
+    let _ = writeln!(
+        text,
+        "\nof the middle run by each column (no clock: an operation of the runs without a clock around each call); \
+         live at most {}",
+        bytes(live)
+    );
     text.push_str(&aligned(&table));
 }
 
+/// Of the middle run without a clock around each call.
+fn per_operation(allocator: &AllocatorResult) -> String {
+    let figure = keel_measure::middle(
+        allocator.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64),
+    );
+    figure.map_or(String::new(), duration)
+}
+
+/// What made the slowest calls slow, as shares of the time inside them.
+fn causes_table(text: &mut String, comparison: &Comparison) {
+    let slow = |allocator: &AllocatorResult, word: &str| {
+        let counts = allocator.runs.iter().filter_map(|run| run.slow_causes.get(word));
+        counts.fold((0, 0.0), |(calls, ns), count| (calls + count.calls, ns + count.ns))
+    };
+    let words: Vec<&str> = CAUSE_WORDS
+        .into_iter()
+        .filter(|word| rows(comparison).any(|allocator| slow(allocator, word).0 > 0))
+        .collect();
+    if words.is_empty() {
+        return;
+    }
+    let mut table = vec![vec!["by cause".to_owned(), "calls".to_owned(), "time".to_owned()]];
+    table[0].extend(words.iter().map(|word| (*word).to_owned()));
+    for allocator in rows(comparison) {
+        let all = CAUSE_WORDS.map(|word| slow(allocator, word));
+        let (calls, ns) = all.iter().fold((0, 0.0), |(calls, ns), one| (calls + one.0, ns + one.1));
+        let mut row = vec![label(&allocator.name), count(calls), duration(ns)];
+        row.extend(words.iter().map(|word| match slow(allocator, word).1 {
+            0.0 => String::new(),
+            part => format!("{:.0} %", part * 100.0 / ns),
+        }));
+        table.push(row);
+    }
+    text.push_str("\nthe slowest 0.1 % of the calls of all runs, and what the time inside them went to\n");
+    text.push_str(&aligned(&table));
+}
+
+/// What the data bears, in words.
+fn verdicts(text: &mut String, comparison: &Comparison) {
+    let mut lines = String::new();
+    for (operation, figure) in [
+        ("malloc", "p50"),
+        ("malloc", "p99.9"),
+        ("free", "p50"),
+        ("free", "p99.9"),
+        (RUN, "throughput"),
+        (RUN, "peak"),
+    ] {
+        let leaders = keel_measure::leaders(comparison, operation, figure);
+        let what = if operation == RUN { figure.to_owned() } else { format!("{operation} {figure}") };
+        match leaders.as_slice() {
+            [] => {}
+            [one] => _ = writeln!(lines, "  {what:<12}  {one}"),
+            several => _ = writeln!(lines, "  {what:<12}  no one alone: {}", several.join(", ")),
+        }
+    }
+    if !lines.is_empty() {
+        let _ = write!(text, "\nlowest, where the runs bear a verdict (95 %, paired by round)\n{lines}");
+    }
+}
+
 fn middle(runs: &[Run], field: &dyn Fn(&Run) -> f64) -> f64 {
-    let mut values: Vec<f64> = runs.iter().map(field).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    keel_measure::middle(runs.iter().map(field)).unwrap_or(0.0)
 }
 
 /// The same as data.
@@ -113,6 +191,11 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 "version": allocator.version,
                 "failure": allocator.failure,
                 "runs": allocator.runs.len(),
+                "environment": allocator.environment,
+                "intervals": allocator.intervals,
+                "slow_causes": allocator.runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),
+                "throughput": allocator.throughput,
+                "slop": allocator.slop,
                 "latency_ns": operations,
                 "elapsed_ns": middle(&|run| run.elapsed_ns as f64),
                 "inside_ns": middle(&|run| keel_measure::total_inside(run)),
@@ -128,6 +211,8 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
         "journal": comparison.journal.name,
         "settings": comparison.settings,
         "machine": comparison.machine,
+        "instrument": comparison.instrument,
+        "paired": comparison.paired,
         "allocators": allocators,
         "notes": comparison.notes,
     })
@@ -149,65 +234,4 @@ fn json_summary(summary: &Summary) -> Value {
     }
     object.insert("worst".to_owned(), json!(summary.worst));
     Value::Object(object)
-}
-
-/// Columns under their titles: names to the left, numbers to the right.
-fn aligned(table: &[Vec<String>]) -> String {
-    let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in table {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 => write!(line, "  {cell:<width$}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// A duration in nanoseconds, to three digits: `5.21 ns`, `31 ns`, `1.06 us`, `2.4 s`.
-fn duration(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999.5e3 => (ns / 1e3, "us"),
-        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", three_digits(value))
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_three_digits_and_the_unit_that_fits() {
-        let shown = [5.208, 31.04, 218.0, 999.4, 999.6, 1_064.0, 25_800.0, 842_000.0, 3.2e6, 12.34e9];
-        let expected = [
-            "5.21 ns", "31.0 ns", "218 ns", "999 ns", "1.00 us", "1.06 us", "25.8 us", "842 us", "3.20 ms",
-            "12.3 s",
-        ];
-        assert_eq!(shown.map(duration), expected);
-    }
-
-    #[test]
-    fn columns_stand_under_their_titles() {
-        let table = [["malloc", "mean"], ["keel", "5 ns"], ["mimalloc", "11 ns"]];
-        let table: Vec<Vec<String>> = table.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
-        assert_eq!(aligned(&table), "  malloc     mean\n  keel       5 ns\n  mimalloc  11 ns\n");
-    }
 }

@@ -1,0 +1,379 @@
+//! What was found, and what it means. Reading is apart from judging, so that judging can be tested.
+
+use keel_results::Machine;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How a finding bears on results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Results hold, with less detail or more noise.
+    Fair,
+    /// Results cannot be trusted.
+    Bad,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// About what.
+    pub what: &'static str,
+    /// See [`Level`].
+    pub level: Level,
+    /// What is the case.
+    pub found: String,
+    /// What would improve it.
+    pub advice: Option<String>,
+}
+
+/// What the player's self-test printed: the first word of each line (two for `test` and `sense`), and the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Player {
+    /// By name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// What the kernel tells.
+#[derive(Clone, Debug, Default)]
+pub struct System {
+    /// `/proc/sys/kernel/perf_event_paranoid`.
+    pub perf_paranoid: String,
+    /// `/sys/devices/system/cpu/isolated`.
+    pub isolated: String,
+    /// Processors that share a core: lists, one for each core, from the topology.
+    pub siblings: Vec<String>,
+    /// `/proc/swaps` holds one.
+    pub swap: bool,
+    /// First number of `/proc/loadavg`.
+    pub load: f64,
+    /// Share of processor time that the hypervisor has taken since the start.
+    pub stolen: f64,
+}
+
+impl Player {
+    /// From the player's lines.
+    pub fn parse(text: &str) -> Player {
+        let fact = |line: &str| {
+            let words = if line.starts_with("test ") || line.starts_with("sense ") { 2 } else { 1 };
+            let at = line.match_indices(' ').nth(words - 1)?.0;
+            Some((line[..at].to_owned(), line[at + 1..].to_owned()))
+        };
+        Player { facts: text.lines().filter_map(fact).collect() }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.facts.get(name).map_or("", String::as_str)
+    }
+
+    fn yes(&self, name: &str) -> bool {
+        self.text(name) == "yes"
+    }
+
+    /// The two numbers of a test.
+    fn test(&self, what: &str) -> (u64, u64) {
+        let text = self.text(&format!("test {what}"));
+        let mut numbers = text.split(' ').map(|word| word.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
+impl System {
+    /// Of this machine; what cannot be read is empty.
+    pub fn read() -> System {
+        let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut siblings: Vec<String> = (0..processors)
+            .map(|cpu| line(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")))
+            .filter(|list| list.contains([',', '-']))
+            .collect();
+        siblings.sort();
+        siblings.dedup();
+        let ticks: Vec<f64> = line("/proc/stat")
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let all: f64 = ticks.iter().sum();
+        System {
+            perf_paranoid: line("/proc/sys/kernel/perf_event_paranoid"),
+            isolated: line("/sys/devices/system/cpu/isolated"),
+            siblings,
+            swap: line("/proc/swaps").lines().count() > 1,
+            load: line("/proc/loadavg").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0),
+            stolen: if all > 0.0 { ticks.get(7).copied().unwrap_or(0.0) / all } else { 0.0 },
+        }
+    }
+}
+
+/// Every finding, what matters most first.
+pub fn findings(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
+    let mut all = vec![clock(player), resolution(player)];
+    all.extend(causes(player));
+    all.extend(processors(machine, system));
+    all.extend(memory(machine, system, player));
+    all.push(perf(system));
+    all
+}
+
+fn finding(what: &'static str, level: Level, found: String, advice: &str) -> Finding {
+    Finding { what, level, found, advice: (!advice.is_empty()).then(|| advice.to_owned()) }
+}
+
+fn clock(player: &Player) -> Finding {
+    let pair: Vec<&str> = player.text("empty_pair_ns").split(' ').collect();
+    let [best, median, tail] = pair[..] else {
+        return finding(
+            "clock",
+            Level::Bad,
+            "the player did not measure it".to_owned(),
+            "build all of Keel anew",
+        );
+    };
+    let cost = format!(
+        "an empty pair of readings takes {best} ns at best, {median} ns at the median, {tail} ns at p99.9"
+    );
+    if player.text("clock") == "counter" {
+        return finding("clock", Level::Good, format!("the processor's counter; {cost}"), "");
+    }
+    let found = format!("CLOCK_MONOTONIC, because {}; {cost}", player.text("clock_fault"));
+    finding(
+        "clock",
+        Level::Fair,
+        found,
+        "short calls cannot be told apart; use a machine whose TSC is constant",
+    )
+}
+
+fn resolution(player: &Player) -> Finding {
+    let step: f64 = player.text("step_ns").parse().unwrap_or(0.0);
+    let found = format!("the clock moves in steps of {step:.1} ns");
+    if step <= 2.0 {
+        finding("resolution", Level::Good, found, "")
+    } else {
+        let advice = "single calls are told to that step only; means and the runs without a clock are finer";
+        finding("resolution", Level::Fair, found, advice)
+    }
+}
+
+fn causes(player: &Player) -> Vec<Finding> {
+    let told = |what: &str| {
+        let (tried, told) = player.test(what);
+        format!("{told} of {tried} told")
+    };
+    let all = |what: &str| {
+        let (tried, told) = player.test(what);
+        tried > 0 && tried == told
+    };
+    let judge = |what, good: bool, found: String, advice: &str| match good {
+        true => finding(what, Level::Good, found, ""),
+        false => finding(what, Level::Fair, found, advice),
+    };
+    let (quiet, alarms) = player.test("quiet");
+    let flag = "needs Linux 4.18 and glibc 2.35, and no GLIBC_TUNABLES=glibc.pthread.rseq=0";
+    let interrupts = match (player.yes("sense tripwire"), player.yes("sense interrupt_met")) {
+        (true, true) => "told, and one was met".to_owned(),
+        (true, false) => "told; none came within 50 ms".to_owned(),
+        _ => "cannot be told".to_owned(),
+    };
+    vec![
+        judge("sleeps", all("sleep"), told("sleep"), flag),
+        judge("signals", all("signal"), told("signal"), flag),
+        judge(
+            "page faults",
+            all("fault"),
+            told("fault"),
+            "getrusage(RUSAGE_THREAD) does not count them here",
+        ),
+        judge(
+            "system calls",
+            player.yes("sense calls"),
+            told("mmap"),
+            "needs glibc on x86-64 and a system that lets a program change its own code",
+        ),
+        judge("interrupts", player.yes("sense tripwire"), interrupts, "needs x86-64 without FRED"),
+        match alarms {
+            0 => finding("false alarms", Level::Good, format!("none in {quiet} quiet windows"), ""),
+            _ => finding(
+                "false alarms",
+                Level::Bad,
+                format!("{alarms} in {quiet} quiet windows"),
+                "causes cannot be believed here; please report this machine",
+            ),
+        },
+    ]
+}
+
+fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
+    let cpus = machine.cpus;
+    let mut all = vec![match cpus {
+        0 | 1 => finding(
+            "processors",
+            Level::Fair,
+            format!("{cpus}: the player shares it with everything else"),
+            "use a machine with at least two",
+        ),
+        _ => finding("processors", Level::Good, format!("{cpus} ({})", machine.cpu), ""),
+    }];
+    all.push(if system.load < 0.3 * f64::from(cpus) {
+        finding("load", Level::Good, format!("{:.2}", system.load), "")
+    } else {
+        finding(
+            "load",
+            Level::Fair,
+            format!("{:.2}", system.load),
+            "end what else runs: it preempts the calls",
+        )
+    });
+    all.push(match machine.hypervisor.as_str() {
+        "" => finding("hypervisor", Level::Good, "none".to_owned(), ""),
+        name => finding(
+            "hypervisor",
+            Level::Fair,
+            format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
+            "it stops processors unseen, which shows as own work of some microseconds: read tails beside the floor's",
+        ),
+    });
+    all.push(match machine.governor.as_str() {
+        "" => finding(
+            "governor",
+            Level::Good,
+            "none: the frequency is not the system's to choose".to_owned(),
+            "",
+        ),
+        "performance" => finding("governor", Level::Good, "performance".to_owned(), ""),
+        other => finding("governor", Level::Fair, other.to_owned(), "cpupower frequency-set -g performance"),
+    });
+    if !system.siblings.is_empty() {
+        all.push(finding(
+            "hyper-threads",
+            Level::Fair,
+            format!("processors share cores: {}", system.siblings.join(" ")),
+            "taskset -c with one processor of each core, or echo off > /sys/devices/system/cpu/smt/control",
+        ));
+    }
+    all.push(match system.isolated.as_str() {
+        "" => finding(
+            "isolation",
+            Level::Fair,
+            "no processor is kept free of other work".to_owned(),
+            "for the last of the noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under taskset -c 2-3",
+        ),
+        list => finding("isolation", Level::Good, format!("processors {list} are isolated (taskset -c {list})"), ""),
+    });
+    all
+}
+
+fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
+    vec![
+        match machine.huge_pages.as_str() {
+            "always" => finding(
+                "huge pages",
+                Level::Fair,
+                "always: a first touch may zero 2 MiB".to_owned(),
+                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or keep it if users run so",
+            ),
+            "" => finding("huge pages", Level::Good, "not there".to_owned(), ""),
+            other => finding("huge pages", Level::Good, other.to_owned(), ""),
+        },
+        match player.yes("sense lock") {
+            true => finding("locked memory", Level::Good, "result arrays can be locked".to_owned(), ""),
+            false => finding(
+                "locked memory",
+                Level::Fair,
+                "result arrays cannot be locked".to_owned(),
+                "ulimit -l unlimited (LimitMEMLOCK, or limits.conf)",
+            ),
+        },
+        match system.swap {
+            false => finding("swap", Level::Good, "none".to_owned(), ""),
+            true => finding("swap", Level::Fair, "on".to_owned(), "swapoff -a while measuring"),
+        },
+    ]
+}
+
+fn perf(system: &System) -> Finding {
+    let found = match system.perf_paranoid.as_str() {
+        "" => "no perf events on this system".to_owned(),
+        level => format!("perf_event_paranoid is {level}"),
+    };
+    finding("perf events", Level::Good, found + "; Keel needs none", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns 0.77\n\
+        test quiet 1000 0\ntest sleep 20 20\ntest signal 20 20\ntest fault 20 20\ntest mmap 20 20\n\
+        sense flag yes\nsense calls yes\nsense tripwire yes\nsense interrupt_met yes\nsense lock yes\n";
+
+    fn found(player: &str, machine: &Machine, system: &System) -> Vec<Finding> {
+        findings(machine, system, &Player::parse(player))
+    }
+
+    fn level(findings: &[Finding], what: &str) -> Option<Level> {
+        findings.iter().find(|finding| finding.what == what).map(|finding| finding.level)
+    }
+
+    #[test]
+    fn a_sound_machine_has_nothing_to_improve() {
+        let machine = Machine { cpus: 8, governor: "performance".to_owned(), ..Machine::default() };
+        let system = System { isolated: "6-7".to_owned(), ..System::default() };
+        let all = found(SOUND, &machine, &system);
+        assert!(
+            all.iter().all(|finding| finding.level == Level::Good && finding.advice.is_none()),
+            "{all:?}"
+        );
+    }
+
+    #[test]
+    fn each_fault_is_found_and_comes_with_advice() {
+        let machine = Machine {
+            cpus: 1,
+            governor: "powersave".to_owned(),
+            hypervisor: "KVM".to_owned(),
+            huge_pages: "always".to_owned(),
+            ..Machine::default()
+        };
+        let system = System { load: 3.0, swap: true, siblings: vec!["0,1".to_owned()], ..System::default() };
+        let player = SOUND
+            .replace("clock counter", "clock clock_monotonic\nclock_fault it stops")
+            .replace("step_ns 0.77", "step_ns 10.0")
+            .replace("sleep 20 20", "sleep 20 3")
+            .replace("calls yes", "calls no")
+            .replace("tripwire yes", "tripwire no")
+            .replace("lock yes", "lock no");
+        let all = found(&player, &machine, &system);
+        for what in [
+            "clock",
+            "resolution",
+            "sleeps",
+            "system calls",
+            "interrupts",
+            "processors",
+            "load",
+            "hypervisor",
+            "governor",
+            "hyper-threads",
+            "isolation",
+            "huge pages",
+            "locked memory",
+            "swap",
+        ] {
+            assert_eq!(level(&all, what), Some(Level::Fair), "{what}");
+        }
+        assert!(all.iter().all(|finding| (finding.level == Level::Good) == finding.advice.is_none()));
+        assert_eq!(
+            level(&found(&SOUND.replace("1000 0", "1000 9"), &machine, &system), "false alarms"),
+            Some(Level::Bad)
+        );
+        assert_eq!(level(&found("", &machine, &system), "clock"), Some(Level::Bad));
+    }
+}

@@ -1,0 +1,111 @@
+//! The figures of a run that are compared, each by operation and name.
+
+use keel_results::{AllocatorResult, Comparison, Run};
+
+/// The percentiles that are compared, as quantiles, by name.
+pub const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
+/// Calls that must lie beyond a percentile for it to be one.
+const BEYOND: f64 = 9.999;
+/// All operations together.
+pub const ALL_OPERATIONS: &str = "all";
+/// The figures of whole runs.
+pub const RUN: &str = "run";
+
+/// One figure over the rounds of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// An operation, [`ALL_OPERATIONS`] or [`RUN`].
+    pub operation: String,
+    /// Its name.
+    pub name: &'static str,
+    /// (round, value): ns, or bytes for `peak`.
+    pub values: Vec<(u32, f64)>,
+    /// What the instrument cannot tell apart, in the same unit: a step of the clock for single calls, else 0.
+    pub resolution: f64,
+}
+
+impl Figure {
+    /// Without their rounds.
+    pub fn plain(&self) -> Vec<f64> {
+        self.values.iter().map(|&(_, value)| value).collect()
+    }
+}
+
+/// Ticks up to which histograms count each value by itself.
+const EXACT_TICKS: u64 = 2048;
+
+/// The smallest difference between two short times that the clock ever showed, ticks: it cannot tell less apart.
+pub fn clock_step(comparison: &Comparison) -> u64 {
+    let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
+    let histograms = runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
+    let mut values: Vec<u64> = histograms
+        .flat_map(|histogram| histogram.0.iter_recorded().map(|value| value.value_iterated_to()))
+        .filter(|&value| value < EXACT_TICKS)
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
+}
+
+/// Every figure of an allocator, in the order of tables.
+pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure> {
+    let clock = &comparison.clock;
+    let step = clock.step_ticks as f64 / clock.ticks_per_ns.max(f64::MIN_POSITIVE);
+    let mut found = Vec::new();
+    let mut operations: Vec<&str> = comparison.journal.operations.keys().map(String::as_str).collect();
+    operations.push(ALL_OPERATIONS);
+    for operation in operations {
+        let counts: Vec<(u32, hdrhistogram::Histogram<u64>, f64)> =
+            result.runs.iter().filter_map(|run| counted(run, operation)).collect();
+        let Some(calls) = counts.iter().map(|(_, histogram, _)| histogram.len()).min() else { continue };
+        let mut add = |name, resolution, value: &dyn Fn(&hdrhistogram::Histogram<u64>, f64) -> f64| {
+            let values =
+                counts.iter().map(|(round, histogram, inside)| (*round, value(histogram, *inside))).collect();
+            found.push(Figure { operation: operation.to_owned(), name, values, resolution });
+        };
+        let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
+        add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
+        for (name, quantile) in PERCENTILES {
+            if calls as f64 * (1.0 - quantile) >= BEYOND {
+                add(name, step, &|histogram, _| ns(histogram.value_at_quantile(quantile)));
+            }
+        }
+        add("worst", step, &|histogram, _| ns(histogram.max()));
+    }
+    found.extend(whole_runs(result));
+    found
+}
+
+fn counted(run: &Run, operation: &str) -> Option<(u32, hdrhistogram::Histogram<u64>, f64)> {
+    if operation == ALL_OPERATIONS {
+        // A new one grows as needed; one that was read from a file does not.
+        let mut all = hdrhistogram::Histogram::new(3).ok()?;
+        run.latency.values().try_for_each(|part| all.add(&part.0)).ok()?;
+        return (!all.is_empty()).then(|| (run.round, all, run.inside_ns.values().sum()));
+    }
+    let histogram = &run.latency.get(operation)?.0;
+    (!histogram.is_empty())
+        .then(|| (run.round, histogram.clone(), run.inside_ns.get(operation).copied().unwrap_or(0.0)))
+}
+
+fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
+    let figure =
+        |name, values: Vec<(u32, f64)>| Figure { operation: RUN.to_owned(), name, values, resolution: 0.0 };
+    let of_runs = |value: &dyn Fn(&Run) -> f64| -> Vec<(u32, f64)> {
+        result.runs.iter().map(|run| (run.round, value(run))).collect()
+    };
+    let throughput: Vec<(u32, f64)> = result
+        .throughput
+        .iter()
+        .map(|run| (run.round, run.elapsed_ns as f64 / run.operations.max(1) as f64))
+        .collect();
+    let mut found = vec![
+        figure("elapsed", of_runs(&|run| run.elapsed_ns as f64)),
+        figure("peak", of_runs(&|run| run.peak_rss_bytes as f64)),
+    ];
+    if !throughput.is_empty() {
+        found.push(figure("throughput", throughput));
+    }
+    found
+}

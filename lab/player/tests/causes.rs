@@ -1,0 +1,124 @@
+//! Whether the instrument tells the truth: causes that are known, the clock, the floor.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use keel_allocators::Kind;
+use keel_replay::{ClockChoice, Keep, Options, Touch};
+use keel_results::raw::RunReader;
+use keel_results::{
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, Comparison,
+};
+use support::{Bench, allocator, failure, floor, library, mallocs, system, with_environment};
+
+const EVERY: usize = 10;
+
+/// A comparison of an allocator that does something known in every tenth call; and the causes of its calls.
+fn known() -> (Comparison, Vec<u8>) {
+    let mut bench = Bench::new();
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    bench.options = Options { touch: Touch::None, keep: Keep::All, throughput: false, ..bench.options };
+    let outcome = with_environment(&[("KEEL_FIXTURE", &format!("known:{EVERY}"))], || {
+        bench.compare(&mallocs(40_000, 64), vec![fixture]).unwrap()
+    });
+    let result = &outcome.comparison.allocators[0];
+    assert_eq!(failure(result), "no failure");
+    let mut rows = RunReader::open(&bench.results().join(result.runs[0].raw.as_ref().unwrap())).unwrap();
+    let mut causes = Vec::new();
+    while let Some(rows) = rows.next_rows().unwrap() {
+        causes.extend_from_slice(rows.cause);
+    }
+    (outcome.comparison, causes)
+}
+
+#[test]
+fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
+    let (comparison, causes) = known();
+    let run = &comparison.allocators[0].runs[0];
+    let interruptions = comparison.instrument.interruptions;
+    let signalled = if interruptions { CAUSE_INTERRUPTED } else { CAUSE_INTERRUPTED_UNKNOWN };
+    let (mut told, mut acted, mut falsely) = (0, 0, 0);
+    for (row, &cause) in causes.iter().enumerate() {
+        let has = |bit| cause & bit != 0;
+        if row % EVERY != EVERY - 1 {
+            assert!(!has(CAUSE_FAULT) && !has(CAUSE_SYSCALL) && !has(CAUSE_SLEPT), "row {row}: {cause}");
+            falsely += u64::from(has(CAUSE_INTERRUPTED));
+            continue;
+        }
+        acted += 1;
+        told += u64::from(match row / EVERY % 4 {
+            0 => has(CAUSE_SLEPT),
+            1 => has(CAUSE_FAULT),
+            2 => has(CAUSE_SYSCALL) || !comparison.instrument.system_calls,
+            _ => has(signalled),
+        });
+        falsely += u64::from(row / EVERY % 4 != 3 && has(CAUSE_INTERRUPTED));
+    }
+    assert_eq!(acted, 4000);
+    assert!(told * 100 >= acted * 99, "{told} of {acted}");
+    // A busy machine does preempt some; but never more often than the kernel counted.
+    assert!(falsely <= run.involuntary_switches, "{falsely} of {}", run.involuntary_switches);
+}
+
+#[test]
+fn slow_calls_are_summed_up_by_cause_and_told_with_what_they_did() {
+    let (comparison, _) = known();
+    let run = &comparison.allocators[0].runs[0];
+    let counted: u64 = run.slow_causes.values().map(|count| count.calls).sum();
+    let p999 = run.latency["malloc"].0.value_at_quantile(0.999);
+    let beyond = run.outliers.iter().filter(|slow| u64::from(slow.ticks) > p999).count();
+    assert_eq!(counted, beyond as u64);
+    // The 40 worst of 40,000 are among the 1000 sleeps, however busy the machine is.
+    assert!(run.slow_causes.contains_key("slept"), "{:?}", run.slow_causes);
+    let slept = run.outliers.iter().filter(|slow| slow.cause & CAUSE_SLEPT != 0);
+    for slow in slept.filter(|_| comparison.instrument.system_calls) {
+        assert_eq!(keel_results::system_calls(slow.calls).collect::<Vec<_>>(), ["clock_nanosleep"]);
+    }
+}
+
+#[test]
+fn the_self_test_is_a_part_of_the_result() {
+    let bench = Bench::new();
+    let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
+    let test = |what: &str| comparison.instrument.self_test.iter().find(|test| test.what == what).unwrap();
+    for what in ["sleep", "signal", "fault", "mmap"] {
+        assert_eq!(test(what).tried, 20, "{what}");
+    }
+    assert_eq!(test("fault").told, 20);
+    assert_eq!((test("quiet").tried, test("quiet").told), (1000, 0));
+    assert_eq!(comparison.instrument.system_calls, test("mmap").told == 20);
+    if comparison.instrument.interruptions {
+        assert_eq!((test("sleep").told, test("signal").told), (20, 20));
+    }
+}
+
+#[test]
+fn the_clock_can_be_chosen_and_a_fallback_is_told() {
+    let mut bench = Bench::new();
+    bench.options.clock = ClockChoice::Monotonic;
+    let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
+    assert_eq!(comparison.clock.name, "clock_monotonic");
+    assert!((comparison.clock.ticks_per_ns - 1.0).abs() < 1e-3, "{}", comparison.clock.ticks_per_ns);
+    assert!(comparison.notes.iter().any(|note| note.starts_with("Calls were timed with CLOCK_MONOTONIC")));
+    std::fs::remove_dir_all(bench.results()).unwrap();
+    bench.options.clock = ClockChoice::Auto;
+    let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
+    let fell_back = comparison.instrument.clock_fallback.is_some();
+    assert_eq!(fell_back, comparison.clock.name == "clock_monotonic");
+    assert!(comparison.clock.step_ticks > 0 && comparison.clock.stray_ppm < 10_000.0);
+}
+
+#[test]
+fn a_run_without_the_clock_does_the_same_operations_in_less_time() {
+    let mut bench = Bench::new();
+    bench.options.runs = 3;
+    let comparison = bench.compare(&mallocs(50_000, 32), vec![floor()]).unwrap().comparison;
+    let result = &comparison.allocators[0];
+    assert_eq!(result.throughput.len(), 3);
+    assert!(result.throughput.iter().all(|run| run.operations == 50_000 && run.elapsed_ns > 0));
+    assert_eq!(result.throughput.iter().map(|run| run.round).collect::<Vec<_>>(), [0, 1, 2]);
+    bench.options.throughput = false;
+    std::fs::remove_dir_all(bench.results()).unwrap();
+    let comparison = bench.compare(&mallocs(1000, 32), vec![floor()]).unwrap().comparison;
+    assert!(comparison.allocators[0].throughput.is_empty());
+}

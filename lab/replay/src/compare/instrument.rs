@@ -1,0 +1,81 @@
+//! What the players told about the instrument, run after run.
+
+use crate::digest::{count, growing};
+use keel_measure::Frequency;
+use keel_plan::{Results, SELF_TESTS};
+use keel_results::{Clock, Histogram, Instrument, SelfTest};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Collects it.
+pub struct InstrumentLog {
+    frequency: Frequency,
+    empty_pairs: Histogram,
+    clock_code: u32,
+    told: Instrument,
+}
+
+impl InstrumentLog {
+    /// Before the first run.
+    pub fn new() -> InstrumentLog {
+        let test = |what: &&str| SelfTest { what: (*what).to_owned(), ..SelfTest::default() };
+        let told = Instrument {
+            interruptions: true,
+            system_calls: true,
+            interrupts: true,
+            locked: true,
+            self_test: SELF_TESTS.iter().map(test).collect(),
+            clock_fallback: None,
+        };
+        InstrumentLog { frequency: Frequency::default(), empty_pairs: growing(), clock_code: 0, told }
+    }
+
+    /// Takes what the player of a run told.
+    pub fn read(&mut self, results: &Results) {
+        let control = results.control();
+        self.clock_code = control.clock.load(Relaxed);
+        self.told.interruptions &= control.interruptions.load(Relaxed) == 1;
+        self.told.system_calls &= control.syscalls.load(Relaxed) == 1;
+        self.told.interrupts &= control.interrupts.load(Relaxed) == 1;
+        self.told.locked &= control.locked.load(Relaxed) == 1;
+        if self.clock_code != 1 {
+            self.told.clock_fallback = Some(control.message());
+        }
+        for (test, [tried, told]) in self.told.self_test.iter_mut().zip(&control.self_test) {
+            test.tried += u64::from(tried.load(Relaxed));
+            test.told += u64::from(told.load(Relaxed));
+        }
+        self.frequency.add(
+            (control.prepare_ticks.load(Relaxed), control.prepare_ns.load(Relaxed)),
+            (control.end_ticks.load(Relaxed), control.end_ns.load(Relaxed)),
+        );
+        for ticks in results.empty_pairs() {
+            count(&mut self.empty_pairs, u64::from(ticks.load(Relaxed)), 1);
+        }
+    }
+
+    /// As known by now.
+    pub fn frequency(&self) -> Frequency {
+        self.frequency
+    }
+
+    /// For the results; its step is still to be found.
+    pub fn clock(&self) -> Clock {
+        let name = match self.clock_code {
+            1 if cfg!(target_arch = "aarch64") => "cntvct",
+            1 => "tsc",
+            _ => "clock_monotonic",
+        };
+        Clock {
+            name: name.to_owned(),
+            ticks_per_ns: self.frequency.ticks_per_ns(),
+            empty_pair: self.empty_pairs.clone(),
+            step_ticks: 0,
+            stray_ppm: self.frequency.stray_ppm(),
+        }
+    }
+
+    /// For the results.
+    pub fn instrument(&self) -> Instrument {
+        self.told.clone()
+    }
+}

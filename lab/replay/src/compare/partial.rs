@@ -1,0 +1,38 @@
+//! The result folder while it is being made.
+
+use crate::Error;
+use std::path::{Path, PathBuf};
+
+/// A result folder that is not yet complete; removed when dropped.
+pub struct Partial {
+    /// Where everything is written.
+    pub path: PathBuf,
+    target: PathBuf,
+    finished: bool,
+}
+
+impl Partial {
+    pub fn create(target: &Path) -> Result<Partial, Error> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!(".partial-{}", std::process::id()));
+        let path = PathBuf::from(path);
+        std::fs::create_dir_all(&path).map_err(Error::io(&path))?;
+        Ok(Partial { path, target: target.to_path_buf(), finished: false })
+    }
+
+    pub fn finish(mut self) -> Result<(), Error> {
+        // An empty folder gives way; one with anything in it does not.
+        std::fs::rename(&self.path, &self.target).map_err(Error::io(&self.target))?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Already on the way out with an error, which is the one to be told.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}

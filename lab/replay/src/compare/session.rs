@@ -1,0 +1,180 @@
+//! The runs of a comparison, in their order.
+
+use super::instrument::InstrumentLog;
+use super::{Progress, Request, touched};
+use crate::compile::Compiled;
+use crate::digest::{Measured, digest, throughput};
+use crate::run::{Player, RunFailure};
+use crate::sampler::Sampler;
+use crate::{Error, Keep, Options, Pace};
+use keel_allocators::FLOOR;
+use keel_plan::{Orders, Results};
+use keel_results::{AllocatorResult, Comparison, Run};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The runs of a comparison.
+pub struct Session<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) compiled: &'a Compiled,
+    folder: &'a Path,
+    results: Results,
+    player: Player,
+    instrument: InstrumentLog,
+    /// For each allocator, the most calls of a run that returned no memory, and the row of the first.
+    pub(super) refused: Vec<(u64, u64)>,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(
+        request: &'a Request<'a>,
+        compiled: &'a Compiled,
+        folder: &'a Path,
+    ) -> Result<Session<'a>, Error> {
+        let patience = request.options.patience + std::time::Duration::from_nanos(compiled.longest_pause_ns);
+        Ok(Session {
+            request,
+            compiled,
+            folder,
+            results: Results::create(compiled.plan.header())?,
+            player: Player { executable: request.player.clone(), patience },
+            instrument: InstrumentLog::new(),
+            refused: vec![(0, 0); request.allocators.len()],
+        })
+    }
+
+    /// Every run, in rounds of one run of each allocator, each round in an order of its own: so that what drifts (heat,
+    /// other work on the machine) meets all alike. Returns whether it was stopped.
+    pub fn run_all(
+        &mut self,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, Error> {
+        let mut random = StdRng::seed_from_u64(self.request.options.seed);
+        let mut order: Vec<usize> = (0..self.request.allocators.len()).collect();
+        let runs = self.request.options.runs * order.len() as u32;
+        let mut position = 0;
+        for round in 0..self.request.options.runs {
+            order.shuffle(&mut random);
+            for &index in &order {
+                let result = &mut comparison.allocators[index];
+                if result.failure.is_none() {
+                    let (allocator, rows) = (&result.name, self.compiled.plan.header().rows);
+                    progress(Progress::Begins { allocator, position, runs, rows });
+                    match self.turn(index, (round, position), result, progress)? {
+                        Ok(()) => {}
+                        Err(RunFailure::Stopped) => return Ok(true),
+                        Err(RunFailure::Failed(reason)) => {
+                            progress(Progress::Failed { allocator: &result.name, reason: &reason });
+                            result.failure = Some(reason);
+                        }
+                    }
+                }
+                position += 1;
+            }
+        }
+        Ok(false)
+    }
+
+    /// An allocator's turn in a round: the run with the clock, then the one without.
+    fn turn(
+        &mut self,
+        index: usize,
+        (round, position): (u32, u32),
+        result: &mut AllocatorResult,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Result<(), RunFailure>, Error> {
+        let stolen = keel_measure::stolen_ns();
+        let sampler = match self.play(index, false, progress) {
+            Ok(sampler) => sampler,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let stolen_ns = keel_measure::stolen_ns().saturating_sub(stolen);
+        self.instrument.read(&self.results);
+        let control = self.results.control();
+        let refused = (control.refused.load(Relaxed), control.first_refused.load(Relaxed));
+        self.refused[index] = self.refused[index].max(refused);
+        let raw = (self.request.options.keep != Keep::None)
+            .then(|| format!("run-{}-{}.parquet", file_part(&result.name), result.runs.len()));
+        let path = raw.as_ref().map(|name| self.folder.join(name));
+        let run = digest(&self.measured(&sampler), position, path.as_deref())?;
+        result.runs.push(Run { raw, round, stolen_ns, ..run });
+        if self.is_throughput_wanted() {
+            match self.play(index, true, progress) {
+                Ok(sampler) => result.throughput.push(throughput(&self.measured(&sampler), round)),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn is_throughput_wanted(&self) -> bool {
+        let Options { pace, verify, throughput, .. } = self.request.options;
+        throughput && pace == Pace::Max && !verify
+    }
+
+    fn play(
+        &self,
+        index: usize,
+        unclocked: bool,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Sampler, RunFailure> {
+        let allocator = &self.request.allocators[index];
+        let Options { touch_timed, verify, clock, .. } = self.request.options;
+        let orders = Orders {
+            touch: touched(&self.request.options) as u8,
+            touch_inside: touch_timed,
+            // The floor keeps no contents, so there is nothing to verify.
+            verify: verify && allocator.name != FLOOR,
+            clock,
+            unclocked,
+        };
+        let told = &mut |done| progress(Progress::Done(done));
+        self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, told)
+    }
+
+    fn measured<'b>(&'b self, sampler: &'b Sampler) -> Measured<'b> {
+        Measured {
+            plan: &self.compiled.plan,
+            results: &self.results,
+            sampler,
+            frequency: self.instrument.frequency(),
+            frame_starts: &self.compiled.frame_starts,
+            peak_live_bytes: self.compiled.facts.peak_live_bytes,
+        }
+    }
+
+    /// Says what it was measured with.
+    pub fn describe_instrument(&self, comparison: &mut Comparison) {
+        comparison.instrument = self.instrument.instrument();
+        comparison.clock = self.instrument.clock();
+        comparison.clock.step_ticks = keel_measure::clock_step(comparison);
+    }
+
+    /// Removes the rows of all runs but those that are to be kept.
+    pub fn keep_rows(&self, comparison: &mut Comparison) -> Result<(), Error> {
+        if self.request.options.keep != Keep::Median {
+            return Ok(());
+        }
+        for allocator in &mut comparison.allocators {
+            let kept = keel_measure::median_run(&allocator.runs);
+            for (index, run) in allocator.runs.iter_mut().enumerate() {
+                if Some(index) != kept
+                    && let Some(name) = run.raw.take()
+                {
+                    let path = self.folder.join(name);
+                    std::fs::remove_file(&path).map_err(Error::io(path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name as a part of a file's name.
+fn file_part(name: &str) -> String {
+    name.chars().map(|letter| if letter == '/' { '_' } else { letter }).collect()
+}

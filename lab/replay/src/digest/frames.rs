@@ -1,0 +1,99 @@
+//! Time inside calls, frame by frame of the recorded program.
+
+use super::growing;
+use keel_results::{Frame, FrameSums};
+
+/// Frames kept by number.
+const MOST_FRAMES: usize = 100;
+
+/// Adds calls up while they come in journal order, in which frames rise; so only the current one is at work.
+pub struct Frames<'a> {
+    /// Each frame that has operations, with its first row.
+    starts: &'a [(u32, u32)],
+    /// The frame at work: its index among `starts`.
+    at: usize,
+    calls: u32,
+    ticks: Vec<u64>,
+    sums: FrameSums,
+    ticks_per_ns: f64,
+}
+
+impl<'a> Frames<'a> {
+    /// For the frames of a plan with so many threads.
+    pub fn new(starts: &'a [(u32, u32)], threads: usize, ticks_per_ns: f64) -> Frames<'a> {
+        let sums = FrameSums { all_threads: growing(), busiest_thread: growing(), worst: Vec::new() };
+        Frames { starts, at: 0, calls: 0, ticks: vec![0; threads], sums, ticks_per_ns }
+    }
+
+    /// A call of a thread.
+    pub fn add(&mut self, row: u32, thread: usize, ticks: u32) {
+        while self.starts.get(self.at + 1).is_some_and(|&(_, first)| first <= row) {
+            self.close();
+            self.at += 1;
+        }
+        self.calls += 1;
+        self.ticks[thread] += u64::from(ticks);
+    }
+
+    fn close(&mut self) {
+        let ns = |ticks: u64| ticks as f64 / self.ticks_per_ns;
+        let frame = Frame {
+            frame: self.starts.get(self.at).map_or(0, |&(frame, _)| frame),
+            calls: self.calls,
+            ns: ns(self.ticks.iter().sum()),
+            busiest_ns: ns(self.ticks.iter().copied().max().unwrap_or(0)),
+        };
+        super::count(&mut self.sums.all_threads, frame.ns as u64, 1);
+        super::count(&mut self.sums.busiest_thread, frame.busiest_ns as u64, 1);
+        // Frames without a single call cost nothing, but they are frames.
+        let next = self.starts.get(self.at + 1).map_or(frame.frame + 1, |&(next, _)| next);
+        let empty = u64::from(next.saturating_sub(frame.frame + 1));
+        if empty > 0 {
+            super::count(&mut self.sums.all_threads, 0, empty);
+            super::count(&mut self.sums.busiest_thread, 0, empty);
+        }
+        self.sums.worst.push(frame);
+        if self.sums.worst.len() >= 8 * MOST_FRAMES {
+            self.prune();
+        }
+        self.calls = 0;
+        self.ticks.fill(0);
+    }
+
+    fn prune(&mut self) {
+        self.sums.worst.sort_by(|one, other| other.ns.total_cmp(&one.ns));
+        self.sums.worst.truncate(MOST_FRAMES);
+    }
+
+    /// The sums; None if the journal has one frame or none.
+    pub fn finish(mut self) -> Option<FrameSums> {
+        if self.starts.len() < 2 {
+            return None;
+        }
+        self.close();
+        self.prune();
+        Some(self.sums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    #[test]
+    fn calls_add_up_by_frame_and_empty_frames_count() {
+        let starts = [(0, 0), (1, 2), (5, 3)];
+        let mut frames = Frames::new(&starts, 2, 2.0);
+        for (row, thread, ticks) in [(0, 0, 20), (1, 1, 40), (2, 0, 100), (3, 1, 8), (4, 1, 8)] {
+            frames.add(row, thread, ticks);
+        }
+        let sums = frames.finish().unwrap();
+        assert_eq!(sums.all_threads.0.len(), 6, "frames 2, 3 and 4 are empty");
+        assert_eq!(sums.all_threads.0.count_at(0), 3);
+        let worst: Vec<_> =
+            sums.worst.iter().map(|frame| (frame.frame, frame.calls, frame.ns, frame.busiest_ns)).collect();
+        assert_eq!(worst, [(1, 1, 50.0, 50.0), (0, 2, 30.0, 20.0), (5, 2, 8.0, 8.0)]);
+        assert!(Frames::new(&starts[..1], 1, 1.0).finish().is_none());
+    }
+}
