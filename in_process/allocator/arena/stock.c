@@ -7,7 +7,8 @@
 #include "os/memory.h"
 #include "os/process.h"
 
-#define SLACK_SLICES ((size_t)512) // 32 MiB
+#define SLACK_SLICES ((size_t)256)      // 16 MiB
+#define LARGE_SLACK_SLICES ((size_t)64) // 4 MiB
 
 static atomic_bits period_end_ms; // 0: no period has begun
 static atomic_bits period_lowest; // lowest dirty count seen in this period
@@ -101,10 +102,12 @@ size_t stock_populate_huge(void) {
 static bool above_limit(void) {
     return run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
 }
+static bool above_large_limit(void) {
+    return run_dirty_slices() > run_live_slices() / 4 + stock_reserve() + LARGE_SLACK_SLICES;
+}
 
 void stock_step_large(size_t slices) {
-    if (atomic_get(&kept)) return;
-    while (slices > 0 && above_limit()) {
+    while (slices > 0 && above_large_limit()) {
         size_t done = stock_discard(slices < 64 ? (unsigned)slices : 64);
         if (done == 0) break;
         slices -= done;
