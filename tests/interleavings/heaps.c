@@ -244,18 +244,18 @@ TEST(heaps_find_a_split_take_of_empty) {
 
 static unsigned slices_before;
 
-// A full page of eight blocks, six of them in the inbox already.
+// A full page of four blocks, two of them in the inbox already.
 static void prepare_loan(void) {
     bool from_arena;
     heap = heap_acquire();
     page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_arena);
-    EXPLORE_CHECK(page->capacity == 8);
-    for (unsigned i = 0; i < 8; i++) {
+    EXPLORE_CHECK(page->capacity == 4);
+    for (unsigned i = 0; i < 4; i++) {
         struct block* block = page_carve(page);
-        if (i < 6)
+        if (i < 2)
             batch_send_single(page, block);
         else
-            blocks[i - 6] = block;
+            blocks[i - 2] = block;
     }
     heap_retire_current(heap, CLASS_COUNT - 1);
     slices_before = (unsigned)run_live_slices();

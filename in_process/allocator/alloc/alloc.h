@@ -85,6 +85,8 @@ KEEL_INLINE void* alloc_near(size_t size) {
 // NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
+// For a block that has grown, and may grow again.
+void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);

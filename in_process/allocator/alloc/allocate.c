@@ -88,13 +88,17 @@ static void* alloc_class(unsigned size_class) {
     return block;
 }
 
-static struct large alloc_large(size_t size, size_t alignment) {
+static struct large large_of(size_t size, size_t alignment, bool movable) {
+    return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
+}
+
+static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
     alloc_quantum();
-    struct large block = large_allocate(size, alignment);
+    struct large block = large_of(size, alignment, movable);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
         reclaim_all();
-        block = large_allocate(size, alignment);
+        block = large_of(size, alignment, movable);
     }
     stock_note();
     struct heap* heap = thread_heap;
@@ -107,12 +111,17 @@ static struct large alloc_large(size_t size, size_t alignment) {
 
 void* alloc_slow(size_t size) {
     if (KEEL_LIKELY(size <= CLASS_BYTES_MAX)) return alloc_class(size_class_of(size));
-    return alloc_large(size, 1).start;
+    return alloc_large(size, 1, false).start;
+}
+
+void* alloc_movable(size_t size) {
+    if (KEEL_LIKELY(size <= CLASS_BYTES_MAX)) return alloc_class(size_class_of(size));
+    return alloc_large(size, 1, true).start;
 }
 
 void* alloc_zeroed(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
-        struct large block = alloc_large(size, 1);
+        struct large block = alloc_large(size, 1, false);
         if (block.start != NULL && !block.zero) memset(block.start, 0, size);
         return block.start;
     }
@@ -126,7 +135,7 @@ void* alloc_zeroed(size_t size) {
 void* alloc_aligned(size_t size, size_t alignment) {
     unsigned size_class = size_class_aligned(size, alignment);
     if (KEEL_LIKELY(size_class < CLASS_COUNT)) return alloc_class(size_class);
-    return alloc_large(size, alignment).start;
+    return alloc_large(size, alignment, false).start;
 }
 
 size_t good_size(size_t size) {

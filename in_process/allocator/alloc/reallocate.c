@@ -58,7 +58,7 @@ void* reallocate(void* address, size_t size) {
 
     size_t usable = usable_in(page);
     void* copy = alloc_hit(size);
-    if (copy == NULL) copy = alloc_slow(size);
+    if (copy == NULL) copy = alloc_movable(size);
     if (copy == NULL) return size <= usable ? address : NULL;
     memcpy(copy, address, size < usable ? size : usable);
     free_block(address);

@@ -60,7 +60,7 @@ struct page {
     uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
     uint16_t capacity;    // == slices * 64 KiB / block_bytes
     uint8_t size_class;   // index into the table of size classes
-    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..7
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
 };
 _Static_assert(sizeof(struct page) == 32, "half a cache line, and the shift in page_of");
 

@@ -41,6 +41,12 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     return block;
 }
 
+struct large large_allocate_movable(size_t bytes) {
+    if (bytes < LARGE_MOVABLE_BYTES || bytes > KEEL_SIZE_MAX - WINDOW_BYTES)
+        return large_allocate(bytes, 1);
+    return (struct large){jumbo_allocate(bytes, 1), true};
+}
+
 void large_release(struct page* page) {
     if (atomic_get(&page->owner) == PAGE_JUMBO) {
         jumbo_release(page);
@@ -54,7 +60,7 @@ void large_release(struct page* page) {
 
 void* large_resize(struct page* page, size_t bytes) {
     if (atomic_get(&page->owner) == PAGE_JUMBO) {
-        return bytes > RUN_BYTES_MAX / 2 ? jumbo_resize(page, bytes) : NULL;
+        return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
     }
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     unsigned wanted = slices_for(bytes);

@@ -1,4 +1,4 @@
-// Blocks of more than 64 KiB: a run of slices each, above 16 MiB a mapping each. No heap owns them:
+// Blocks of more than 64 KiB: a run of slices each, above 64 MiB a mapping each. No heap owns them:
 // any thread gives one back directly, with one atomic operation on its superblock.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
@@ -13,6 +13,11 @@ struct large {
 
 // Any size; alignment a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
+
+// For a block that has grown and may grow again: a mapping of its own from 16 MiB on, whose growth
+// moves page tables.
+#define LARGE_MOVABLE_BYTES ((size_t)16 << 20)
+struct large large_allocate_movable(size_t bytes);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);

@@ -19,8 +19,8 @@
 #define CLASS_BYTES_MAX ((size_t)65536)
 #define SMALL_BYTES_MAX ((size_t)1024) // sizes whose class is one table look-up
 #define ONE_SLICE_BYTES_MAX                                                                        \
-    ((size_t)8192) // classes whose pages are one slice; larger ones take eight
-#define WIDE_PAGE_SLICES 8u
+    ((size_t)8192) // classes whose pages are one slice; larger ones take four
+#define WIDE_PAGE_SLICES 4u
 
 extern const uint32_t size_class_bytes[CLASS_COUNT];
 extern const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1]; // [(size + 7) / 8]

@@ -126,6 +126,28 @@ static void test_huge_zone(void) {
     CHECK(run_check());
 }
 
+// --- growth ---
+
+// A block that grows from 8 to 128 MiB is copied when it becomes a mapping of its own, and not again.
+static void test_growth_moves_without_copying(void) {
+    const size_t mib = (size_t)1 << 20;
+    uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
+    uint64_t moves = event(EVENT_REMAP);
+    unsigned char* block = kl_malloc(8 * mib);
+    CHECK(block != NULL);
+    for (size_t size = 8 * mib; size < 128 * mib; size += 4 * mib) {
+        for (size_t at = size - 4 * mib; at < size; at += mib)
+            block[at] = (unsigned char)(at / mib);
+        block = kl_realloc(block, size + 4 * mib);
+        CHECK(block != NULL);
+    }
+    for (size_t at = 4 * mib; at < 124 * mib; at += mib)
+        CHECK(block[at] == (unsigned char)(at / mib));
+    CHECK(event(EVENT_JUMBO_ALLOCATED) == mappings + 1);
+    CHECK(event(EVENT_REMAP) >= moves + 26);
+    kl_free(block);
+}
+
 // --- the report ---
 
 static uint64_t figure(const char* json, const char* name) {
@@ -170,6 +192,7 @@ int main(void) {
     test_calloc_is_zero();
     test_huge_zone();
     test_realtime();
+    test_growth_moves_without_copying();
     test_report();
     check_work_bounds();
     return 0;
