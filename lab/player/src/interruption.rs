@@ -78,10 +78,13 @@ pub fn self_test() -> bool {
     }
     let mut missed = 0;
     for _ in 0..20 {
+        let before = crate::own::thread_usage().voluntary_switches;
         flag.arm();
-        // Long enough that the timer cannot fire before the thread is off its processor.
         crate::own::sleep_ns(50_000);
-        missed += u32::from(flag.look() != Seen::Interrupted);
+        let seen = flag.look();
+        // A virtual processor that was stopped may find the timer due before it has left the thread: then nothing was.
+        let slept = crate::own::thread_usage().voluntary_switches != before;
+        missed += u32::from(slept && seen != Seen::Interrupted);
     }
     flag.disarm();
     loud < 50 && missed == 0

@@ -31,8 +31,7 @@ pub fn run<C: Clock>(control: &Control, ticks_per_ns: f64) -> Senses {
         clock: std::marker::PhantomData,
     };
     found[SelfTest::Quiet as usize] = trial.count(QUIET, 0, || {});
-    // Long enough that the timer cannot fire before the thread is off its processor.
-    found[SelfTest::Sleep as usize] = trial.count(TRIES, CAUSE_SLEPT, || own::sleep_ns(50_000));
+    found[SelfTest::Sleep as usize] = trial.sleeps();
     found[SelfTest::Signal as usize] = trial.signals();
     found[SelfTest::Fault as usize] = trial.faults();
     found[SelfTest::Map as usize] = trial.count(TRIES, CAUSE_SYSCALL, map_and_unmap);
@@ -70,6 +69,24 @@ impl<C: Clock> Trial<C> {
             }
         });
         (times, told.count() as u32)
+    }
+
+    /// Sleeps. One that the kernel did not count was none: a virtual processor that was stopped may find the timer due
+    /// before it has left the thread.
+    fn sleeps(&mut self) -> (u32, u32) {
+        let (mut tried, mut told) = (0, 0);
+        for _ in 0..5 * TRIES {
+            let before = own::thread_usage().voluntary_switches;
+            let (_, seen) = self.count(1, CAUSE_SLEPT, || own::sleep_ns(50_000));
+            if own::thread_usage().voluntary_switches != before {
+                tried += 1;
+                told += seen;
+            }
+            if tried == TRIES {
+                break;
+            }
+        }
+        (tried, told)
     }
 
     /// Signals to the thread itself, which its handler ignores.
