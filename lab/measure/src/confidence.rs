@@ -1,8 +1,9 @@
 //! Intervals from few values: Student's t on logarithms.
 //!
-//! Latencies and times are positive and vary by factors, so logarithms are what is nearly normal: the mean of logs is
-//! the log of the geometric mean, and the difference of two logs the log of a ratio. With five runs there is too little for
-//! resampling, and rank tests cannot reach 95 %; the t interval is exact for normal logs and wide where runs disagree.
+//! Latencies and times are positive and vary by factors, so logarithms are what is nearly normal: the mean of logs
+//! is the log of the geometric mean, and the difference of two logs the log of a ratio. With five runs there is too
+//! little for resampling, and rank tests cannot reach 95 %; the t interval is exact for normal logs and wide where
+//! runs disagree.
 
 use keel_results::Interval;
 

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// Compare two result folders: what became faster, slower, larger, and what only seems so.
 ///
 /// For every allocator that both hold: each figure before and after, their ratio, and the interval in which it lies
-/// with 95 % confidence, from the spread of the runs on both sides. A figure is called different only where that interval
-/// excludes 1. Both need at least two runs of each allocator.
+/// with 95 % confidence, from the spread of the runs on both sides. A figure is called different only where that
+/// interval excludes 1. Both need at least two runs of each allocator.
 #[derive(Args)]
 pub struct Arguments {
     /// The earlier result folder
