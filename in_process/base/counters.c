@@ -1,4 +1,5 @@
 #include "base/counters.h"
+#include "base/panic.h"
 
 struct counters counters;
 
@@ -43,4 +44,8 @@ const char* work_name(enum work work) {
         [WORK_PURGE_SLICES] = "purge_slices",
     };
     return names[work];
+}
+
+void work_exceeded(enum work work) {
+    panic(FAULT_CORRUPT, (const void*)(uintptr_t)work);
 }

@@ -59,8 +59,12 @@ KEEL_INLINE void count_event(enum event event, uint64_t by) {
     (void)atomic_add(&counters.events[event], by);
 }
 
+// A call did more than its bound: ends the process. KEEL_COUNT builds only.
+KEEL_COLD void work_exceeded(enum work work);
+
 KEEL_INLINE void count_work(enum work work, uint64_t amount) {
     if (KEEL_COUNT && amount > atomic_get(&counters.worst[work])) {
+        if (amount > work_bound(work)) work_exceeded(work);
         atomic_set(&counters.worst[work],
                    amount); // a lost race loses a maximum seen by the other; tests repeat
     }
