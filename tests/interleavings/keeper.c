@@ -64,6 +64,9 @@ bool heap_drain(struct heap* heap) {
 void heap_release_empty(struct heap* heap) {
     (void)heap;
 }
+void stock_set_preferred(bool preferred) {
+    (void)preferred;
+}
 size_t stock_populate_huge(void) {
     return 0;
 }

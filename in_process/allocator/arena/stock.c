@@ -15,12 +15,19 @@ static atomic_bits period_lowest; // lowest dirty count seen in this period
 static atomic_bits surplus;       // slices still to be given back
 static atomic_bits reserve;       // slices that never are surplus
 static atomic_state kept;
+static atomic_state preferred;
 
 void stock_set_kept(bool by_keeper) {
     atomic_set(&kept, by_keeper);
 }
 bool stock_is_kept(void) {
     return atomic_get(&kept) != 0;
+}
+void stock_set_preferred(bool by_program) {
+    atomic_set(&preferred, by_program);
+}
+bool stock_is_preferred(void) {
+    return atomic_get(&preferred) != 0;
 }
 void stock_set_reserve(size_t slices) {
     atomic_set(&reserve, slices);

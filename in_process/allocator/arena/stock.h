@@ -63,6 +63,10 @@ bool stock_is_kept(void);
 // While true, stock_step leaves everything to the keeper.
 void stock_set_kept(bool kept);
 
+// True once the program has asked for warm memory itself: then every page is to begin warm.
+void stock_set_preferred(bool preferred);
+bool stock_is_preferred(void);
+
 // Slices that are to be in stock; surplus is what exceeds it.
 void stock_set_reserve(size_t slices);
 size_t stock_reserve(void);

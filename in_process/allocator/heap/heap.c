@@ -113,7 +113,7 @@ static char* own_slice_take(struct heap* heap) {
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
     unsigned slices = page_slices(size_class);
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
-                      run_dirty_slices() > stock_reserve() + WARM_PLENTY;
+                      stock_is_preferred() || run_dirty_slices() > stock_reserve() + WARM_PLENTY;
     heap->draws++;
     char* start = slices == 1 ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;

@@ -198,6 +198,7 @@ static void keeper_main(void) {
 size_t keeper_warm(size_t bytes) {
     size_t slices = bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0);
     atomic_set(&reserve_min, slices);
+    stock_set_preferred(slices > 0);
     if (slices > stock_reserve() || !keeper_runs()) stock_set_reserve(slices);
     bool grown = false;
     while (run_dirty_slices() < slices) {

@@ -150,7 +150,8 @@ KEEL_API void kl_collect(void) KEEL_NOEXCEPT;
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the
- * demand calls for). Linear in `bytes`: for start-up and level load. The memory that could be made
+ * demand calls for); every page then begins on memory that is there, where otherwise the first ones
+ * of a size occupy only what is touched of them. Linear in `bytes`: for start-up and level load. The memory that could be made
  * ready; less when the system has no more. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
