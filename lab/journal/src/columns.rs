@@ -147,6 +147,8 @@ pub(crate) struct Batch {
     pending: Vec<Event>,
     /// Of the pending rows; empty while nothing is known of any.
     pending_origins: Vec<Origin>,
+    /// What is known beside the rows by now, for whoever must salvage the file.
+    pub description: Option<Box<crate::Metadata>>,
     pub time: Vec<i64>,
     pub begin: Nullable<i64>,
     pub thread: Vec<i32>,
@@ -206,6 +208,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.pending.clear();
         self.pending_origins.clear();
+        self.description = None;
         self.time.clear();
         self.begin.clear();
         self.thread.clear();

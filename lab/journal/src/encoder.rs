@@ -3,6 +3,9 @@
 //! A row group is encoded in memory and put into the file in one piece. So when the disk is full, the file can be cut
 //! back to the end of the last whole row group, and a footer for those makes it a valid journal: nothing that was
 //! written is lost for want of room for what came after.
+//!
+//! After each row group comes a record of it (`journal/FORMAT.md`, Writing), by which `salvage.rs` makes a journal of a
+//! file whose writer was killed.
 
 use crate::columns::{
     Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, Nullable, layout_crc32, properties, schema,
@@ -14,9 +17,11 @@ use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::schema::types::SchemaDescPtr;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the bytes go: a file; in tests also a disk that is full.
 pub(crate) trait Store: Write + Send {
@@ -66,7 +71,17 @@ pub(crate) struct Closed {
     pub failure: Option<io::Error>,
 }
 
+/// The last eight bytes of a record.
+pub(crate) const RECORD_MAGIC: &[u8; 8] = b"KLGROUP1";
+/// A footer's length and magic.
+const FOOTER_TRAILER_BYTES: usize = 8;
+/// What follows the footer in a record: start of the row group, CRC-32 and length of the footer, magic.
+pub(crate) const RECORD_TAIL_BYTES: usize = 24;
+
 pub(crate) struct Encoder {
+    /// How much of the metadata's long lists earlier records tell.
+    told: Told,
+    committed: Arc<AtomicU64>,
     file: SerializedFileWriter<Staged>,
     checksums: Vec<Checksum>,
     /// The first error of the store; after it nothing more is encoded.
@@ -74,11 +89,16 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub fn new(store: Box<dyn Store>, zstd_level: i32, rows_per_group: usize) -> Result<Encoder> {
+    pub fn new(
+        store: Box<dyn Store>,
+        zstd_level: i32,
+        rows_per_group: usize,
+        committed: Arc<AtomicU64>,
+    ) -> Result<Encoder> {
         let staged = Staged { store, pending: Vec::new(), committed: 0 };
         let properties = Arc::new(properties(zstd_level, rows_per_group)?);
         let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
-        Ok(Encoder { file, checksums: Vec::new(), failure: None })
+        Ok(Encoder { told: Told::default(), committed, file, checksums: Vec::new(), failure: None })
     }
 
     /// The error that ended the writing, if one did.
@@ -102,11 +122,32 @@ impl Encoder {
             length: group.len() as u64,
             crc32: crc32fast::hash(group),
         };
+        let record = self.record(checksum, batch.description.as_deref())?;
+        self.file.write_all(&record).and_then(|()| self.file.flush()).map_err(Error::from_flush)?;
+        let staged = self.file.inner_mut();
         match staged.commit() {
             Ok(()) => self.checksums.push(checksum),
             Err(error) => self.failure = Some(error),
         }
+        self.committed.store(self.file.inner_mut().committed, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// What a salvager needs to know of the row group just encoded: a footer for it alone, and how to find it.
+    fn record(&mut self, checksum: Checksum, description: Option<&Metadata>) -> Result<Vec<u8>> {
+        let group = self.file.flushed_row_groups().last().cloned();
+        let group = group.ok_or_else(|| Error::Encode("a row group is missing".to_owned()))?;
+        let descriptor = Arc::new(self.file.schema_descr().clone());
+        let news = description.map_or_else(Metadata::default, |metadata| self.told.news(metadata));
+        let mut record = footer(&descriptor, vec![group], &[checksum], &news)?;
+        // A file cut off here must not end as a whole one does.
+        record.truncate(record.len() - FOOTER_TRAILER_BYTES);
+        let (crc, length) = (crc32fast::hash(&record), record.len() as u32);
+        record.extend_from_slice(&checksum.offset.to_le_bytes());
+        record.extend_from_slice(&crc.to_le_bytes());
+        record.extend_from_slice(&length.to_le_bytes());
+        record.extend_from_slice(RECORD_MAGIC);
+        Ok(record)
     }
 
     fn encode_columns(&mut self, batch: &Batch) -> std::result::Result<(), ParquetError> {
@@ -148,23 +189,15 @@ impl Encoder {
     /// Gives up row groups from the end until those that stay and their footer fit.
     fn close_cut_short(mut self, metadata: &Metadata) -> Result<Closed> {
         let descriptor = Arc::new(self.file.schema_descr().clone());
-        let created_by = Some(format!("keel {}", env!("CARGO_PKG_VERSION")));
         let mut groups = self.file.flushed_row_groups().to_vec();
         groups.truncate(self.checksums.len());
         loop {
             let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
-            let entries = footer_entries(metadata, &self.checksums[..groups.len()], &groups)?;
-            let file =
-                FileMetaData::new(1, rows, created_by.clone(), Some(entries), Arc::clone(&descriptor), None);
-            let mut footer = Vec::new();
             let length = self.checksums[..groups.len()].last().map_or(0, |group| group.offset + group.length);
+            let mut footer = footer(&descriptor, groups.clone(), &self.checksums[..groups.len()], metadata)?;
             if length == 0 {
-                footer.extend_from_slice(b"PAR1");
+                footer.splice(..0, *b"PAR1");
             }
-            let parquet = ParquetMetaData::new(file, groups.clone());
-            ParquetMetaDataWriter::new(TrackedWrite::new(&mut footer), &parquet)
-                .finish()
-                .map_err(encode_error)?;
             let store = &mut self.file.inner_mut().store;
             let written =
                 store.cut(length).and_then(|()| store.write_all(&footer)).and_then(|()| store.flush());
@@ -180,6 +213,47 @@ impl Encoder {
             }
         }
     }
+}
+
+/// Lengths of the metadata's lists that only grow.
+#[derive(Default)]
+struct Told {
+    frames: usize,
+    marks: usize,
+    sites: usize,
+    nodes: usize,
+}
+
+impl Told {
+    /// The metadata with only those entries of its long lists that are new.
+    fn news(&mut self, metadata: &Metadata) -> Metadata {
+        let mut news = metadata.clone();
+        let Metadata { frames, marks, stacks, .. } = metadata;
+        news.frames.drain(..self.frames.min(frames.len()));
+        news.marks.drain(..self.marks.min(marks.len()));
+        news.stacks.sites.drain(..self.sites.min(stacks.sites.len()));
+        news.stacks.nodes.drain(..self.nodes.min(stacks.nodes.len()));
+        let (sites, nodes) = (stacks.sites.len(), stacks.nodes.len());
+        *self = Told { frames: frames.len(), marks: marks.len(), sites, nodes };
+        news
+    }
+}
+
+/// The footer of a file with these row groups.
+pub(crate) fn footer(
+    descriptor: &SchemaDescPtr,
+    groups: Vec<RowGroupMetaData>,
+    checksums: &[Checksum],
+    metadata: &Metadata,
+) -> Result<Vec<u8>> {
+    let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
+    let created_by = Some(format!("keel {}", env!("CARGO_PKG_VERSION")));
+    let entries = footer_entries(metadata, checksums, &groups)?;
+    let file = FileMetaData::new(1, rows, created_by, Some(entries), Arc::clone(descriptor), None);
+    let mut bytes = Vec::new();
+    let parquet = ParquetMetaData::new(file, groups);
+    ParquetMetaDataWriter::new(TrackedWrite::new(&mut bytes), &parquet).finish().map_err(encode_error)?;
+    Ok(bytes)
 }
 
 const MAGIC_BYTES: usize = 4;

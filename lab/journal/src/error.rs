@@ -47,6 +47,15 @@ pub enum Error {
         /// How that shows.
         detail: String,
     },
+    /// The end is missing, and [`crate::salvage`] can make one.
+    #[error(
+        "{path} was never finished: its writer was killed. Make a journal of what it holds: \
+         keel import {path} -o game.journal.parquet"
+    )]
+    Partial {
+        /// The file.
+        path: PathBuf,
+    },
     /// Written by a later version of Keel.
     #[error("{path} has journal format {version}, and this keel reads up to {known}: use a newer keel")]
     Future {

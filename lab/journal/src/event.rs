@@ -55,7 +55,8 @@ pub struct Event {
     pub frame: u32,
 }
 
-/// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside [`Event`].
+/// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside
+/// [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Index into [`crate::Metadata::modules`]: the object file that made the call; [`Origin::NONE`] if unknown.

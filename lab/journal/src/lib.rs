@@ -23,6 +23,7 @@ mod event;
 mod metadata;
 mod reader;
 mod rules;
+mod salvage;
 mod writer;
 
 pub use error::{Error, Result};
@@ -30,4 +31,5 @@ pub use event::{Event, Op, Origin};
 pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
+pub use salvage::{Salvaged, is_partial, salvage};
 pub use writer::{Options, Writer, Written};

@@ -444,7 +444,9 @@ fn group_range(group: &parquet::file::metadata::RowGroupMetaData) -> (u64, u64) 
 }
 
 /// Runs a piece of the Parquet library: damaged input that makes it panic is damaged input all the same.
-fn guarded<T>(work: impl FnOnce() -> std::result::Result<T, ParquetError>) -> std::result::Result<T, String> {
+pub(crate) fn guarded<T>(
+    work: impl FnOnce() -> std::result::Result<T, ParquetError>,
+) -> std::result::Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err("its bytes make no sense".to_owned()),
@@ -467,6 +469,9 @@ fn check_frame(path: &Path, file: &mut File, bytes: u64) -> Result<()> {
     let mut tail = [0; 8];
     file.seek(SeekFrom::End(-8)).and_then(|_| file.read_exact(&mut tail)).map_err(read_error)?;
     if &tail[4..] != b"PAR1" {
+        if crate::is_partial(path) {
+            return Err(Error::Partial { path: path.to_path_buf() });
+        }
         return truncated(format!("its {bytes} bytes end without a footer"));
     }
     let footer = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
@@ -490,7 +495,7 @@ fn describe_other(head: &[u8]) -> (String, &'static str) {
     }
 }
 
-fn footer_entry<'a>(parquet: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+pub(crate) fn footer_entry<'a>(parquet: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let entries = parquet.file_metadata().key_value_metadata()?;
     entries.iter().find(|entry| entry.key == key)?.value.as_deref()
 }

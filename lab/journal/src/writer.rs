@@ -6,6 +6,8 @@ use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Thread};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -36,8 +38,9 @@ pub struct Written {
 /// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
 ///
 /// The bytes go to `<path>.partial`, which takes the name `<path>` when it is finished; a writer that is dropped
-/// unfinished removes it. Encoding runs on a thread of the writer's own, at most two row groups behind (about 25 MB
-/// each with default options). Events are checked against the rules of [`Event`] that need no memory of the live set.
+/// unfinished removes it, and one that is killed leaves it for [`crate::salvage`]. Encoding runs on a thread of the
+/// writer's own, at most two row groups behind (about 25 MB each with default options). Events are checked against the
+/// rules of [`Event`] that need no memory of the live set.
 ///
 /// After an error of the file system, call `finish` all the same: it makes a valid journal of what the file holds.
 pub struct Writer {
@@ -50,6 +53,10 @@ pub struct Writer {
     last_time: u64,
     threads: usize,
     encoding: Encoding,
+    /// What was known last.
+    described: Metadata,
+    /// Bytes that the encoder has put into the file.
+    committed: Arc<AtomicU64>,
     /// The partial file exists and is ours to remove.
     open: bool,
 }
@@ -91,7 +98,9 @@ impl Writer {
 
     fn start(path: PathBuf, partial: PathBuf, store: Box<dyn Store>, options: Options) -> Result<Writer> {
         let options = Options { rows_per_group: options.rows_per_group.max(1), ..options };
-        let encoder = Encoder::new(store, options.zstd_level, options.rows_per_group)?;
+        let committed = Arc::new(AtomicU64::new(0));
+        let encoder =
+            Encoder::new(store, options.zstd_level, options.rows_per_group, Arc::clone(&committed))?;
         let (full, full_receiver) = sync_channel::<Batch>(1);
         let (empty_sender, empty) = sync_channel::<Batch>(4);
         let thread = std::thread::Builder::new()
@@ -108,6 +117,8 @@ impl Writer {
             last_time: 0,
             threads: 0,
             encoding: Encoding::Running { full, empty, thread },
+            described: Metadata::default(),
+            committed,
             open: true,
         })
     }
@@ -150,6 +161,36 @@ impl Writer {
             self.send_batch()?;
         }
         Ok(())
+    }
+
+    /// Whether the next event fills the row group, which is then written.
+    pub fn fills_group_next(&self) -> bool {
+        self.batch.rows() + 1 >= self.options.rows_per_group
+    }
+
+    /// Rows that are not yet on their way to the file.
+    pub fn rows_in_memory(&self) -> usize {
+        self.batch.rows()
+    }
+
+    /// Bytes that have reached the file, without the footer.
+    pub fn bytes(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Says what is known beside the rows by now. It goes into the file with the row group under way, so that
+    /// [`crate::salvage`] finds it should this process be killed.
+    pub fn describe(&mut self, metadata: Metadata) {
+        self.described = self.complete(metadata);
+        self.batch.description = Some(Box::new(self.described.clone()));
+    }
+
+    /// Ends the row group under way, however few rows it has: what is in the file can be salvaged.
+    ///
+    /// # Errors
+    /// As [`Writer::push`].
+    pub fn cut(&mut self) -> Result<()> {
+        if self.batch.rows() == 0 { Ok(()) } else { self.send_batch() }
     }
 
     /// Appends events in order.
@@ -195,10 +236,14 @@ impl Writer {
     }
 
     fn send_batch(&mut self) -> Result<()> {
+        self.batch.settle();
+        if self.batch.description.is_none() {
+            let described = std::mem::take(&mut self.described);
+            self.describe(described);
+        }
         let Encoding::Running { full, empty, .. } = &self.encoding else {
             return Err(self.stopped());
         };
-        self.batch.settle();
         let next = empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         if full.send(batch).is_ok() {

@@ -40,7 +40,9 @@ fn every_truncation_is_an_error() {
         rewrite(&path, &bytes[..length]);
         let error = read_all(&path).unwrap_err();
         if length >= 4 {
-            assert!(matches!(error, Error::Truncated { .. }), "{length} bytes: {error}");
+            // From the first whole row group on there is something to salvage.
+            let known = matches!(error, Error::Truncated { .. } | Error::Partial { .. });
+            assert!(known, "{length} bytes: {error}");
         }
     }
 }

@@ -1,0 +1,217 @@
+//! Makes a journal of the `.partial` file that a killed writer left.
+//!
+//! After each row group the file has a record of it: a footer for that group alone, and a tail of 24 bytes that says
+//! where the group starts (`journal/FORMAT.md`, Writing). A group starts where the record before it ends, so the last
+//! whole record leads to all others; what follows it was under way when the writer died.
+
+use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
+use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
+use crate::reader::{footer_entry, guarded};
+use crate::{Error, Metadata, Result};
+use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
+use parquet::schema::types::SchemaDescPtr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
+const COPY_BYTES: usize = 1 << 20;
+
+/// What [`salvage`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Operations in the journal.
+    pub rows: u64,
+    /// Size of the journal.
+    pub bytes: u64,
+    /// Bytes at the end of the partial file that were no whole row group.
+    pub torn_bytes: u64,
+}
+
+/// Whether the file begins as a journal does and ends as one that was never finished.
+pub fn is_partial(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| Partial::open(&file).is_ok_and(|partial| partial.is_some()))
+}
+
+/// Writes the journal of what a `.partial` file holds whole. The partial file stays as it is.
+///
+/// The metadata is what was known when the last whole row group was written; `ended` says `recorder killed`. Costs one
+/// copy of the file; memory for the largest row group.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Truncated`] when not even one row group is whole, [`Error::Create`] and [`Error::Write`].
+pub fn salvage(partial: &Path, output: &Path) -> Result<Salvaged> {
+    let read_error = |cause| Error::Read { path: partial.to_path_buf(), cause };
+    let file = File::open(partial).map_err(read_error)?;
+    let found = Partial::open(&file).map_err(read_error)?;
+    let nothing = || Error::Truncated {
+        path: partial.to_path_buf(),
+        detail: "not one row group of it is whole".to_owned(),
+    };
+    let Partial { records, length } = found.ok_or_else(nothing)?;
+    let (records, end) = sound(&file, records).map_err(read_error)?;
+    let Some(last) = records.last() else { return Err(nothing()) };
+    let metadata = merged(&records);
+    let descriptor = last.descriptor.clone();
+    let rows = records.iter().map(|record| record.group.num_rows() as u64).sum();
+    let checksums: Vec<Checksum> = records.iter().map(|record| record.checksum).collect();
+    let groups = records.into_iter().map(|record| record.group).collect();
+    let footer = footer(&descriptor, groups, &checksums, &metadata)?;
+    write_journal(&file, end, &footer, output)?;
+    Ok(Salvaged { rows, bytes: end + footer.len() as u64, torn_bytes: length - end })
+}
+
+/// A row group and its record.
+struct Record {
+    group: RowGroupMetaData,
+    descriptor: SchemaDescPtr,
+    checksum: Checksum,
+    /// Its lists are those entries that earlier records do not have.
+    metadata: Metadata,
+    /// Where the record ends.
+    end: u64,
+}
+
+struct Partial {
+    /// In the file's order.
+    records: Vec<Record>,
+    length: u64,
+}
+
+impl Partial {
+    /// `None`: the file is no partial journal, or has no whole record.
+    fn open(file: &File) -> io::Result<Option<Partial>> {
+        let length = file.metadata()?.len();
+        let mut head = [0; PARQUET_MAGIC.len()];
+        if length < head.len() as u64 || !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut head, 0)?;
+        let mut tail = head;
+        file.read_exact_at(&mut tail, length - PARQUET_MAGIC.len() as u64)?;
+        if &head != PARQUET_MAGIC || (&tail == PARQUET_MAGIC && length > PARQUET_MAGIC.len() as u64) {
+            return Ok(None);
+        }
+        let Some(mut end) = last_record_end(file, length)? else { return Ok(None) };
+        let mut records = Vec::new();
+        while end > head.len() as u64 {
+            let Some(record) = read_record(file, end)? else { return Ok(None) };
+            end = record.checksum.offset;
+            records.push(record);
+        }
+        records.reverse();
+        Ok(Some(Partial { records, length }))
+    }
+}
+
+/// Looks for the last record's magic from the end backwards.
+fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
+    let mut until = length;
+    let mut window = vec![0; COPY_BYTES];
+    while until >= RECORD_TAIL_BYTES as u64 {
+        let from = until.saturating_sub(window.len() as u64);
+        let bytes = &mut window[..(until - from) as usize];
+        file.read_exact_at(bytes, from)?;
+        let ends = bytes.windows(RECORD_MAGIC.len()).enumerate().rev();
+        for (at, _) in ends.filter(|(_, eight)| *eight == RECORD_MAGIC) {
+            let end = from + (at + RECORD_MAGIC.len()) as u64;
+            // Compressed data may hold these eight bytes by chance.
+            if read_record(file, end)?.is_some() {
+                return Ok(Some(end));
+            }
+        }
+        if from == 0 {
+            break;
+        }
+        // Windows overlap, so that none cuts a magic in two.
+        until = from + RECORD_MAGIC.len() as u64 - 1;
+    }
+    Ok(None)
+}
+
+/// The record that ends there, if there is a sound one.
+fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
+    let Some(tail_at) = end.checked_sub(RECORD_TAIL_BYTES as u64) else { return Ok(None) };
+    let mut tail = [0; RECORD_TAIL_BYTES];
+    file.read_exact_at(&mut tail, tail_at)?;
+    let word = |at: usize| u32::from_le_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
+    let start = u64::from(word(0)) | u64::from(word(4)) << 32;
+    let (crc, length) = (word(8), u64::from(word(12)));
+    let Some(footer_at) = tail_at.checked_sub(length).filter(|at| start < *at) else { return Ok(None) };
+    let mut bytes = vec![0; length as usize];
+    file.read_exact_at(&mut bytes, footer_at)?;
+    if &tail[16..] != RECORD_MAGIC || crc32fast::hash(&bytes) != crc {
+        return Ok(None);
+    }
+    Ok(decode(&bytes, end).filter(|record| {
+        let sum = record.checksum;
+        sum.offset == start && sum.offset.checked_add(sum.length) == Some(footer_at)
+    }))
+}
+
+fn decode(footer: &[u8], end: u64) -> Option<Record> {
+    let parquet = guarded(|| ParquetMetaDataReader::decode_metadata(footer)).ok()?;
+    let checksums: Checksums = serde_json::from_str(footer_entry(&parquet, CHECKSUMS_KEY)?).ok()?;
+    let metadata = serde_json::from_str(footer_entry(&parquet, METADATA_KEY)?).ok()?;
+    let group = parquet.row_groups().first()?.clone();
+    let descriptor = parquet.file_metadata().schema_descr_ptr();
+    Some(Record { group, descriptor, checksum: *checksums.row_groups.first()?, metadata, end })
+}
+
+/// The records up to the first whose row group is not as it was written, and where they end.
+fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
+    let (mut kept, mut end) = (Vec::new(), 0);
+    for record in records {
+        let mut bytes = vec![0; record.checksum.length as usize];
+        file.read_exact_at(&mut bytes, record.checksum.offset)?;
+        if crc32fast::hash(&bytes) != record.checksum.crc32 {
+            break;
+        }
+        end = record.end;
+        kept.push(record);
+    }
+    Ok((kept, end))
+}
+
+/// The latest metadata, with the lists of all.
+fn merged(records: &[Record]) -> Metadata {
+    let mut merged = records.last().map(|record| record.metadata.clone()).unwrap_or_default();
+    merged.frames.clear();
+    merged.marks.clear();
+    merged.stacks = Default::default();
+    for Record { metadata, .. } in records {
+        merged.frames.extend(&metadata.frames);
+        merged.marks.extend(metadata.marks.iter().cloned());
+        merged.stacks.sites.extend(&metadata.stacks.sites);
+        merged.stacks.nodes.extend(&metadata.stacks.nodes);
+    }
+    merged.ended = "recorder killed".to_owned();
+    merged
+}
+
+fn write_journal(from: &File, length: u64, footer: &[u8], output: &Path) -> Result<()> {
+    let name = {
+        let mut name = output.as_os_str().to_owned();
+        name.push(".salvage");
+        PathBuf::from(name)
+    };
+    let mut file =
+        File::create(&name).map_err(|cause| Error::Create { path: output.to_path_buf(), cause })?;
+    let copied = (|| {
+        let mut bytes = vec![0; COPY_BYTES];
+        let mut at = 0;
+        while at < length {
+            let count = (length - at).min(COPY_BYTES as u64) as usize;
+            from.read_exact_at(&mut bytes[..count], at)?;
+            file.write_all(&bytes[..count])?;
+            at += count as u64;
+        }
+        file.write_all(footer)?;
+        std::fs::rename(&name, output)
+    })();
+    copied.map_err(|cause| {
+        drop(std::fs::remove_file(&name));
+        Error::Write { path: output.to_path_buf(), cause }
+    })
+}
