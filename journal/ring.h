@@ -9,15 +9,15 @@
  * A spool is sparse. Its pages are reserved (posix_fallocate) before a ring is offered, so that a
  * full file system is seen as an error of the reader and never as a SIGBUS in the program.
  *
- *   0            4096                          KL_SPOOL_RINGS
- *   +------------+-----------------------------+------------------+------------------+----
- *   | header     | ring table: KL_RING_MAX     | ring 0           | ring 1           | ...
- *   |            | entries of 16 bytes         |                  |                  |
- *   +------------+-----------------------------+------------------+------------------+----
- *                                                 |
- *        +----------------+---------------+-------+-+--------+--------+--- - - ---+--------+
- *        | producer line  | reader line   | ...4096 | slot 0 | slot 1 |           | n - 1  |
- *        +----------------+---------------+---------+--------+--------+--- - - ---+--------+
+ *   0        4096                      KL_SPOOL_MAPS       KL_SPOOL_RINGS
+ *   +--------+-------------------------+-------------------+----------------+-------------+----
+ *   | header | ring table: KL_RING_MAX | object files, as  | ring 0         | ring 1      | ...
+ *   |        | entries of 16 bytes     | /proc/self/maps   |                |             |
+ *   +--------+-------------------------+-------------------+----------------+-------------+----
+ *                                                            |
+ *        +----------------+---------------+----------------+--+-----+--------+--- - - ---+-------+
+ *        | producer line  | reader line   | stacks told ...| slot 0 | slot 1 |           | n - 1 |
+ *        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
  *
  * A RING has one producer at a time: the thread that took it from FREE to OWNED. Slots are numbered
  * by an index that only grows; index i lives in slot i mod n, in lap i div n. A slot is published
@@ -51,11 +51,13 @@
 #define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" /* environment: the session's folder */
 #define KL_CONTROL_MAGIC 0x31304c5254434c4bull      /* "KLCTRL01" */
 #define KL_SPOOL_MAGIC 0x3130474e49524c4bull        /* "KLRING01" */
-#define KL_RING_VERSION 1u
+#define KL_RING_VERSION 2u
 
 #define KL_PAGE_BYTES 4096u
 #define KL_RING_MAX 8192u
-#define KL_SPOOL_RINGS (KL_PAGE_BYTES + KL_RING_MAX * 16u)
+#define KL_SPOOL_MAPS (KL_PAGE_BYTES + KL_RING_MAX * 16u)
+#define KL_MAPS_BYTES 65536u
+#define KL_SPOOL_RINGS (KL_SPOOL_MAPS + KL_MAPS_BYTES)
 #define KL_RING_HEADER_BYTES 4096u
 
 /* The first rings are for the threads that work; a program with hundreds of threads gets smaller
@@ -66,13 +68,17 @@
 #define KL_MIDDLE_RING_SLOTS 8192u
 #define KL_SMALL_RING_SLOTS 2048u
 
-/* What a slot says. The numbers are of this contract only, not of the journal file. */
+/* What a slot says. The numbers are of this contract only, not of the journal file.
+ *
+ * ORIGIN, the extra of operations 1 to 6: with bit 47 clear the address that the call returns to
+ * (0: unknown), else the low 47 bits name a stack that KL_RING_STACK slots of this ring have told
+ * before. */
 enum kl_ring_op {
     KL_RING_EMPTY = 0,
     KL_RING_MALLOC = 1,       /* time after the call, address, size */
     KL_RING_FREE = 2,         /* time before the call, address */
     KL_RING_CALLOC = 3,       /* as malloc; size is the product */
-    KL_RING_ALIGNED = 4,      /* as malloc; extra = alignment */
+    KL_RING_ALIGNED = 4,      /* as malloc; the size's top 6 bits = log2 of the alignment */
     KL_RING_REALLOC_NULL = 5, /* realloc(NULL, size): as malloc */
     KL_RING_REALLOC_BEGIN =
         6, /* time before the call, address = old block, size: gives the old block up */
@@ -81,9 +87,18 @@ enum kl_ring_op {
               address 0: with size 0 the block was freed, else the call failed */
     KL_RING_THREAD_BEGIN =
         8, /* this ring's next events are of the thread: address = tid, size = its serial number */
-    KL_RING_THREAD_END = 9, /* address, size = the thread's name, 16 bytes */
-    KL_RING_FRAME = 10,     /* a frame ends */
+    KL_RING_THREAD_END = 9,   /* address, size = the thread's name, 16 bytes */
+    KL_RING_FRAME = 10,       /* a frame ends */
+    KL_RING_STACK = 11,       /* two more return addresses of the stack `extra`, innermost first:
+                                 address, size (0: none) */
+    KL_RING_TEXT = 12,        /* 16 bytes of a mark's text: address, size */
+    KL_RING_MARK = 13,        /* the last 16 bytes, NUL-padded: a named moment */
+    KL_RING_THREAD_NAME = 14, /* address, size = the thread's name from now on, 16 bytes */
 };
+
+#define KL_ORIGIN_STACK (UINT64_C(1) << 47)
+#define KL_ALIGN_SHIFT 58  /* of KL_RING_ALIGNED's size */
+#define KL_MARK_BYTES 240u /* the longest text of a mark */
 
 /* One slot. word = extra (48 bits) << 16 | tag of the lap << 8 | operation; stored last, with
  * release. */
@@ -115,6 +130,11 @@ struct kl_ring {
 static_assert(sizeof(struct kl_ring) == 128, "one line for each side");
 static_assert(offsetof(struct kl_ring, tail) == 64, "the sides share no line");
 
+/* Stacks that this ring has told lately, by name; the producers' own notes, which the reader does
+ * not look at. They lie behind struct kl_ring. */
+#define KL_RING_TOLD 256u
+static_assert(sizeof(struct kl_ring) + KL_RING_TOLD * 8 <= KL_RING_HEADER_BYTES, "one page");
+
 enum kl_ring_state {
     KL_RING_ABSENT = 0, /* its memory is not reserved; nobody may touch it */
     KL_RING_FREE_STATE = 1,
@@ -140,7 +160,9 @@ struct kl_spool {
     uint32_t wanted;        /* threads that wait for a ring right now */
     uint32_t stopped;       /* enum kl_stop: the program records no more, since stop_ticks */
     uint64_t stop_ticks;
-    uint64_t reserved[26];
+    uint32_t maps_bytes; /* length of the list of object files at the start */
+    uint32_t clock;      /* enum kl_clock */
+    uint64_t reserved[25];
     char allocator[256];                  /* path of the object that serves malloc */
     char program[512];                    /* /proc/self/exe */
     char arguments[KL_PAGE_BYTES - 1024]; /* /proc/self/cmdline, as far as it fits */
@@ -151,9 +173,11 @@ static_assert(offsetof(struct kl_spool, allocator) == 256, "as in ring.rs");
 
 enum kl_stop {
     KL_STOP_NONE = 0,
-    KL_STOP_READER_DEAD = 1,     /* nobody reads any more */
-    KL_STOP_READER_ASKED = 2,    /* control.stop was set */
-    KL_STOP_TOO_MANY_THREADS = 3 /* all KL_RING_MAX rings are owned */
+    KL_STOP_READER_DEAD = 1,      /* nobody reads any more */
+    KL_STOP_READER_ASKED = 2,     /* control.stop was set */
+    KL_STOP_TOO_MANY_THREADS = 3, /* all KL_RING_MAX rings are owned */
+    KL_STOP_DISK_FULL = 4,        /* a recording without `keel record` could not be written on */
+    KL_STOP_PROGRAM = 5           /* kl_record_stop */
 };
 
 enum kl_clock { KL_CLOCK_TSC = 0, KL_CLOCK_MONOTONIC = 1 };
@@ -172,9 +196,37 @@ struct kl_control {
     uint32_t sleeping;   /* which sleeps when this is 1 */
     uint32_t spools;     /* spools announced so far */
     uint32_t failed;     /* the errno with which a process could not make its spool; 0: none */
+    uint32_t stacks;     /* return addresses wanted of each call; 0: only the caller */
+    uint32_t embedded; /* 1: not malloc is recorded but what the program tells (keel/recorder.h) */
 };
-static_assert(sizeof(struct kl_control) == 56, "as in ring.rs");
+static_assert(sizeof(struct kl_control) == 64, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
+
+/* The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool whose magic is
+ * KL_LOG_MAGIC, then chunks, each a struct kl_log_chunk and so many bytes. The rings lie in a second
+ * file beside it, NAME.rings, laid out as a spool; the recording threads empty their own rings into
+ * chunks. It is removed when the recording ends; after a crash it holds the last events. */
+#define KL_LOG_MAGIC 0x314c4f4f50534c4bull   /* "KLSPOOL1" */
+#define KL_CHUNK_MAGIC 0x314b4e5548434c4bull /* "KLCHUNK1" */
+
+enum kl_chunk_kind {
+    KL_CHUNK_EVENTS = 1, /* slots of ring `ring`, from index `first` on */
+    KL_CHUNK_MAPS = 2,   /* object files, as /proc/self/maps */
+    KL_CHUNK_END = 3     /* the recording ended in order; no bytes */
+};
+
+struct kl_log_chunk {
+    uint64_t magic;
+    uint32_t kind; /* enum kl_chunk_kind */
+    uint32_t ring;
+    uint64_t first;
+    uint64_t bytes;         /* that follow */
+    uint64_t ticks;         /* one moment on the recording's clock, */
+    uint64_t raw_ns;        /* and on CLOCK_MONOTONIC_RAW */
+    uint64_t stalls;        /* how often this ring was emptied by its thread while it recorded, */
+    uint64_t stalled_ticks; /* and how long that took in all */
+};
+static_assert(sizeof(struct kl_log_chunk) == 64, "as in log.rs");
 
 /* The ring's place in the spool: large ones first. */
 static inline uint32_t kl_ring_slots(uint32_t index) {

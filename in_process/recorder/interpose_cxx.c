@@ -54,28 +54,29 @@ static void* form_find(struct form* form, void* fallback) {
     return function;
 }
 
-/* Whether one of this thread's events since `index` is the birth of `block`. */
-static bool birth_is_recorded(uint64_t index, const void* block) {
-    const struct thread* thread = &recorder_thread;
-    if (thread->slots == NULL) return false;
-    /* The thread took its ring meanwhile, or did more than any operator would: the last events will
-     * do. */
-    enum { LOOK_BACK = 64 };
-    if (thread->head - index > LOOK_BACK)
-        index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
-    for (; index < thread->head; index++) {
-        const struct kl_ring_event* event = &thread->slots[index & thread->mask];
-        uint64_t op = event->word & 0xff;
-        if (event->address == (uint64_t)block && (op == KL_RING_MALLOC || op == KL_RING_ALIGNED))
-            return true;
+static void birth_record(uint64_t index, void* block, size_t size, size_t align) {
+    if (block == NULL || !recording() || thread_told_birth(index, block)) return;
+    uint64_t from = origin(NULL); /* the operator has put its caller in place */
+    if (align == 0) {
+        record(KL_RING_MALLOC, ticks(), block, size, from);
+    } else {
+        record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), from);
     }
-    return false;
 }
 
-static void birth_record(uint64_t index, void* block, size_t size, size_t align) {
-    if (block == NULL || !recording() || birth_is_recorded(index, block)) return;
-    record(align != 0 ? KL_RING_ALIGNED : KL_RING_MALLOC, ticks(), block, size, align);
+/* While an operator runs, what it allocates is charged to its caller. Undone on the way out, by an
+ * exception too. */
+static inline const void* caller_enter(const void* caller) {
+    const void* outer = recorder_thread.caller;
+    if (outer == NULL) recorder_thread.caller = caller;
+    return outer;
 }
+static inline void caller_leave(const void** outer) {
+    recorder_thread.caller = *outer;
+}
+#define CHARGE_CALLER                                                                              \
+    const void* outer_caller __attribute__((cleanup(caller_leave))) =                              \
+        caller_enter(__builtin_return_address(0))
 
 #define FUNCTION(type, pointer) (*(type*)&(pointer))
 
@@ -86,6 +87,8 @@ static void birth_record(uint64_t index, void* block, size_t size, size_t align)
         static struct form form = {.name = #symbol};                                               \
         typedef void*(*form_function)parameters;                                                   \
         void* found = form_find(&form, (void*)fallback);                                           \
+        CHARGE_CALLER;                                                                             \
+        (void)outer_caller;                                                                        \
         if (!form.own_allocator) return FUNCTION(form_function, found) arguments;                  \
         uint64_t before = recorder_thread.head;                                                    \
         void* block = FUNCTION(form_function, found) arguments;                                    \
@@ -99,11 +102,16 @@ static void birth_record(uint64_t index, void* block, size_t size, size_t align)
         static struct form form = {.name = #symbol};                                               \
         typedef void(*form_function) parameters;                                                   \
         void* found = form_find(&form, (void*)plain_delete);                                       \
+        CHARGE_CALLER;                                                                             \
+        (void)outer_caller;                                                                        \
         if (!form.own_allocator || block == NULL || !recording()) {                                \
             FUNCTION(form_function, found) arguments;                                              \
             return;                                                                                \
         }                                                                                          \
-        if (block != recorder_thread.deleting) record(KL_RING_FREE, ticks(), block, 0, 0);         \
+        if (block != recorder_thread.deleting) {                                                   \
+            uint64_t from = origin(NULL);                                                          \
+            record(KL_RING_FREE, ticks(), block, 0, from);                                         \
+        }                                                                                          \
         const void* outer = recorder_thread.deleting;                                              \
         recorder_thread.deleting = block;                                                          \
         FUNCTION(form_function, found) arguments;                                                  \

@@ -20,40 +20,96 @@ EXPORT void* aligned_alloc(size_t align, size_t size);
 EXPORT void* valloc(size_t size);
 EXPORT void* pvalloc(size_t size);
 EXPORT size_t malloc_usable_size(void* block);
+EXPORT void free_sized(void* block, size_t size);
+EXPORT void free_aligned_sized(void* block, size_t align, size_t size);
+EXPORT void cfree(void* block);
 
 void* malloc(size_t size) {
     bool on = recording();
     void* block = next.malloc(size);
-    if (LIKELY(on && block != NULL)) record(KL_RING_MALLOC, ticks(), block, size, 0);
+    if (LIKELY(on && block != NULL)) record(KL_RING_MALLOC, ticks(), block, size, ORIGIN());
     return block;
 }
 
-void free(void* block) {
+static inline void free_record(void* block, const void* caller) {
     if (recording() && LIKELY(block != NULL && block != recorder_thread.deleting)) {
-        record(KL_RING_FREE, ticks(), block, 0, 0);
+        uint64_t from = origin(caller);
+        record(KL_RING_FREE, ticks(), block, 0, from);
     }
+}
+
+void free(void* block) {
+    free_record(block, __builtin_return_address(0));
     next.free(block);
+}
+
+/* C23's, which older C libraries lack; there a program that asks for them shall find none worse than
+ * free. */
+void free_sized(void* block, size_t size) {
+    free_record(block, __builtin_return_address(0));
+    if (next.free_sized != NULL) {
+        next.free_sized(block, size);
+    } else {
+        next.free(block);
+    }
+}
+
+void free_aligned_sized(void* block, size_t align, size_t size) {
+    free_record(block, __builtin_return_address(0));
+    if (next.free_aligned_sized != NULL) {
+        next.free_aligned_sized(block, align, size);
+    } else {
+        next.free(block);
+    }
+}
+
+/* SunOS's free, in old programs only. */
+void cfree(void* block) {
+    free_record(block, __builtin_return_address(0));
+    next.free(block);
+}
+
+/* Whether the block that the next definition gave came by us already, since it calls another of its
+ * allocator's functions by name. */
+static inline bool told(uint64_t before, const void* block) {
+    return UNLIKELY(recorder_thread.head != before) && thread_told_birth(before, block);
 }
 
 void* calloc(size_t count, size_t size) {
     bool on = recording();
+    uint64_t before = recorder_thread.head;
     void* block = next.calloc(count, size);
-    if (LIKELY(on && block != NULL)) record(KL_RING_CALLOC, ticks(), block, count * size, 0);
+    if (LIKELY(on && block != NULL && !told(before, block)))
+        record(KL_RING_CALLOC, ticks(), block, count * size, ORIGIN());
     return block;
 }
 
-void* realloc(void* block, size_t size) {
+static void* realloc_from(void* block, size_t size, const void* caller) {
     if (!recording()) return next.realloc(block, size);
     if (block == NULL) {
+        uint64_t before = recorder_thread.head;
         void* created = next.realloc(NULL, size);
-        if (created != NULL) record(KL_RING_REALLOC_NULL, ticks(), created, size, 0);
+        if (created != NULL && !told(before, created))
+            record(KL_RING_REALLOC_NULL, ticks(), created, size, origin(caller));
         return created;
     }
-    record(KL_RING_REALLOC_BEGIN, ticks(), block, size, 0);
+    uint64_t from = origin(caller);
+    record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
     uint64_t old = (uint64_t)block & KL_EXTRA_MASK;
+    const void* outer = recorder_thread.deleting;
+    recorder_thread.deleting = block; /* if it is freed by name, that is told already */
+    uint64_t before = recorder_thread.head;
     void* moved = next.realloc(block, size);
-    record(KL_RING_REALLOC_END, ticks(), moved, size, old);
+    recorder_thread.deleting = outer;
+    /* A new block that was made by name is told too: then all that is left to say is that the old one
+     * has gone. */
+    bool made = moved != NULL && told(before, moved);
+    record(KL_RING_REALLOC_END, ticks(), made ? NULL : moved, made ? 0 : size, old);
     return moved;
+}
+
+void* realloc(void* block, size_t size) {
+    return realloc_from(block, size, __builtin_return_address(0));
 }
 
 /* Not forwarded: the next definition may call realloc by name, which would be us again. */
@@ -63,36 +119,44 @@ void* reallocarray(void* block, size_t count, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    return realloc(block, bytes);
+    return realloc_from(block, bytes, __builtin_return_address(0));
 }
 
-static void* aligned_recorded(bool on, void* block, size_t align, size_t size) {
-    if (on && block != NULL) record(KL_RING_ALIGNED, ticks(), block, size, align & KL_EXTRA_MASK);
+/* What is known before the call: whether it is recorded, and how far this thread had come. */
+struct before {
+    bool on;
+    uint64_t head;
+};
+static inline struct before before(void) {
+    bool on = recording();
+    return (struct before){on, recorder_thread.head};
+}
+
+static void* aligned_recorded(struct before before, void* block, size_t align, size_t size,
+                              const void* caller) {
+    if (align < sizeof(void*)) align = sizeof(void*);
+    if (before.on && block != NULL && !told(before.head, block))
+        record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), origin(caller));
     return block;
 }
 
-/* memalign rounds an alignment that is no power of two up to one. */
-static size_t power_of_two(size_t align) {
-    size_t power = sizeof(void*);
-    while (power < align && power << 1 != 0) power <<= 1;
-    return power;
-}
-
 void* memalign(size_t align, size_t size) {
-    bool on = recording();
-    return aligned_recorded(on, next.memalign(align, size), power_of_two(align), size);
+    struct before first = before();
+    return aligned_recorded(first, next.memalign(align, size), align, size,
+                            __builtin_return_address(0));
 }
 
 int posix_memalign(void** block, size_t align, size_t size) {
-    bool on = recording();
+    struct before first = before();
     int error = next.posix_memalign(block, align, size);
-    if (error == 0) aligned_recorded(on, *block, align, size);
+    if (error == 0) aligned_recorded(first, *block, align, size, __builtin_return_address(0));
     return error;
 }
 
 void* aligned_alloc(size_t align, size_t size) {
-    bool on = recording();
-    return aligned_recorded(on, next.aligned_alloc(align, size), power_of_two(align), size);
+    struct before first = before();
+    return aligned_recorded(first, next.aligned_alloc(align, size), align, size,
+                            __builtin_return_address(0));
 }
 
 static size_t page_bytes(void) {
@@ -100,13 +164,15 @@ static size_t page_bytes(void) {
 }
 
 void* valloc(size_t size) {
-    bool on = recording();
-    return aligned_recorded(on, next.valloc(size), page_bytes(), size);
+    struct before first = before();
+    return aligned_recorded(first, next.valloc(size), page_bytes(), size,
+                            __builtin_return_address(0));
 }
 
 void* pvalloc(size_t size) {
-    bool on = recording();
-    return aligned_recorded(on, next.pvalloc(size), page_bytes(), size);
+    struct before first = before();
+    return aligned_recorded(first, next.pvalloc(size), page_bytes(), size,
+                            __builtin_return_address(0));
 }
 
 /* Passed through, so that it and malloc always are of the same allocator. */

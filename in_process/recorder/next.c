@@ -1,5 +1,7 @@
 #include "next.h"
 
+#include "host.h"
+
 #include <dlfcn.h>
 #include <string.h>
 
@@ -37,6 +39,12 @@ void next_resolve(void) {
     NEXT_LOOK_UP(valloc);
     NEXT_LOOK_UP(pvalloc);
     NEXT_LOOK_UP(malloc_usable_size);
+    NEXT_LOOK_UP(free_sized);
+    NEXT_LOOK_UP(free_aligned_sized);
+    /* A dlsym that fails allocates its message. It goes now, unrecorded as it came: the second call
+     * frees what the first returned. */
+    dlerror();
+    dlerror();
 }
 
 void* next_find(const char* name, const char* const* libraries) {
@@ -66,7 +74,15 @@ bool next_is_allocator(void* function) {
     return object != NULL && object == object_of(next_malloc_address());
 }
 
-const char* next_allocator_path(void) {
+void host_prepare(void) {
+    next_resolve();
+}
+
+uint32_t host_embedded(void) {
+    return 0;
+}
+
+const char* host_allocator(void) {
     Dl_info info;
     bool known = dladdr(next_malloc_address(), &info) != 0 && info.dli_fname != NULL;
     return known ? info.dli_fname : "";

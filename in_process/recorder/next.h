@@ -17,14 +17,15 @@ struct next_functions {
     void* (*valloc)(size_t size);
     void* (*pvalloc)(size_t size);
     size_t (*malloc_usable_size)(void* block);
+    void (*free_sized)(void* block, size_t size);                       /* NULL: there is none */
+    void (*free_aligned_sized)(void* block, size_t align, size_t size); /* likewise */
 };
 
 /* Written once, by the first call of the process. Until then the C library's own names stand in it,
  * because ld.so and dlsym may allocate while we ask them. */
 extern struct next_functions next;
 
-/* Looks all of them up behind us in the search order. Does not allocate with glibc: the names
- * exist, and only a failing dlsym allocates. */
+/* Looks all of them up behind us in the search order. Called while this thread does not record. */
 void next_resolve(void);
 
 /* A function behind us, also in one of `libraries` (NULL-terminated) if a plugin brought it in
@@ -33,8 +34,5 @@ void* next_find(const char* name, const char* const* libraries);
 
 /* Whether the function lies in the same object as the malloc that serves the program. */
 bool next_is_allocator(void* function);
-
-/* Path of the object that serves malloc; "" if unknown. Lives as long as the process. */
-const char* next_allocator_path(void);
 
 #endif

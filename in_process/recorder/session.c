@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "next.h"
+#include "host.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -49,9 +49,7 @@ static int session_open(const char* folder, const char* name, int flags) {
     return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Maps a file for both sides; a forked child does not inherit it, and so cannot write into its
- * parent's rings. */
-static void* map_shared(int file, size_t bytes) {
+void* session_map(int file, size_t bytes) {
     void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (memory == MAP_FAILED) return NULL;
     madvise(memory, bytes, MADV_DONTFORK);
@@ -61,7 +59,7 @@ static void* map_shared(int file, size_t bytes) {
 static bool control_map(const char* folder) {
     int file = session_open(folder, "control", O_RDWR);
     if (file < 0) return false;
-    struct kl_control* control = map_shared(file, KL_PAGE_BYTES);
+    struct kl_control* control = session_map(file, KL_PAGE_BYTES);
     close(file);
     if (control == NULL) return false;
     if (control->magic != KL_CONTROL_MAGIC || control->version != KL_RING_VERSION) {
@@ -70,6 +68,7 @@ static bool control_map(const char* folder) {
     }
     session.control = control;
     session.clock = control->clock;
+    session.stacks = control->stacks;
     known_root_pid = control->root_pid;
     known_follow = control->follow != 0;
     return true;
@@ -89,7 +88,7 @@ static int spool_map(const char* folder) {
     int error = ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
     if (error == 0) error = posix_fallocate(file, 0, (off_t)kl_ring_offset(1));
     if (error == 0) {
-        session.spool = map_shared(file, spool_bytes());
+        session.spool = session_map(file, spool_bytes());
         if (session.spool == NULL) error = errno;
     }
     close(file);
@@ -104,7 +103,41 @@ static void file_read(const char* path, char* text, size_t bytes) {
     close(file);
 }
 
-static void spool_fill(void) {
+/* Appends the line if it is of mapped code that has a file. */
+static size_t maps_take_line(const char* line, size_t length, char* text, size_t room) {
+    const char* space = memchr(line, ' ', length);
+    bool code = space != NULL && (size_t)(space - line) + 4 < length && space[3] == 'x';
+    if (!code || memchr(line, '/', length) == NULL || length + 1 > room) return 0;
+    memcpy(text, line, length);
+    text[length] = '\n';
+    return length + 1;
+}
+
+size_t session_maps(char* text, size_t bytes) {
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    char buffer[4096 + PATH_MAX];
+    size_t held = 0;
+    size_t taken = 0;
+    for (;;) {
+        ssize_t got = read(file, buffer + held, sizeof buffer - held);
+        if (got <= 0) break;
+        held += (size_t)got;
+        const char* line = buffer;
+        const char* end;
+        while ((end = memchr(line, '\n', held - (size_t)(line - buffer))) != NULL) {
+            taken += maps_take_line(line, (size_t)(end - line), text + taken, bytes - taken);
+            line = end + 1;
+        }
+        held -= (size_t)(line - buffer);
+        memmove(buffer, line, held);
+        if (held == sizeof buffer) held = 0; /* no line is that long */
+    }
+    close(file);
+    return taken;
+}
+
+void session_describe(uint64_t magic) {
     struct kl_spool* spool = session.spool;
     session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
     /* A page fault in the middle of a ring would be charged to some call of the program; older
@@ -112,16 +145,21 @@ static void spool_fill(void) {
     madvise(spool, kl_ring_offset(1), MADV_POPULATE_WRITE);
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
-    snprintf(spool->allocator, sizeof spool->allocator, "%s", next_allocator_path());
+    snprintf(spool->allocator, sizeof spool->allocator, "%s", host_allocator());
     ssize_t length = readlink("/proc/self/exe", spool->program, sizeof spool->program - 1);
     spool->program[length > 0 ? length : 0] = '\0';
     file_read("/proc/self/cmdline", spool->arguments, sizeof spool->arguments);
     session.rings[0] = (struct kl_ring_entry){
         .offset = kl_ring_offset(0), .slots = kl_ring_slots(0), .state = KL_RING_FREE_STATE};
+    spool->maps_bytes = (uint32_t)session_maps((char*)spool + KL_SPOOL_MAPS, KL_MAPS_BYTES);
+    spool->clock = session.clock;
     spool->prepared = 1;
     spool->started_ticks = clock_ticks(session.clock, true);
-    spool->magic = KL_SPOOL_MAGIC;
+    spool->magic = magic;
     __atomic_store_n(&spool->ready, 1, __ATOMIC_RELEASE);
+}
+
+static void session_announce(void) {
     __atomic_fetch_add(&session.control->spools, 1, __ATOMIC_RELEASE);
     session_ring_bell();
 }
@@ -136,12 +174,14 @@ static bool session_join(void) {
     if (!control_map(known_folder)) return false;
     if (!known_follow && known_root_pid != (uint32_t)getpid()) return false;
     if (session.control->stop != 0) return false;
+    if (session.control->embedded != host_embedded()) return false;
     int error = spool_map(known_folder);
     if (error != 0) {
         __atomic_store_n(&session.control->failed, (uint32_t)error, __ATOMIC_RELAXED);
         return false;
     }
-    spool_fill();
+    session_describe(KL_SPOOL_MAGIC);
+    session_announce();
     return true;
 }
 

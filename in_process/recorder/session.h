@@ -32,6 +32,8 @@ struct session {
     uint32_t clock;    /* enum kl_clock */
     uint32_t threaded; /* 1: a second thread has begun to record, so times must be in order across
                           threads */
+    uint32_t stacks;   /* return addresses to record of each call; 0: only the caller */
+    uint32_t own_log;  /* 1: nobody reads the rings; the threads empty them into a file (log.h) */
 };
 /* Constant while the state is ON, but for `threaded`. */
 extern struct session session;
@@ -46,6 +48,17 @@ void session_start(void);
 
 /* Ends the recording of this process. Events with later times are not the reader's to use. */
 void session_stop(enum kl_stop reason);
+
+/* Fills in the header of `session.spool`, which says how far it has come to `ready`. */
+void session_describe(uint64_t magic);
+
+/* Maps a file for both sides; a forked child does not inherit it, and so cannot write into its
+ * parent's rings. NULL with errno. */
+void* session_map(int file, size_t bytes);
+
+/* The object files in the address space as lines of /proc/self/maps, those with code only. Returns
+ * the length; what does not fit is left out. Allocates nothing. */
+size_t session_maps(char* text, size_t bytes);
 
 /* The ring with this index, which has memory. */
 struct kl_ring* session_ring(uint32_t index);

@@ -9,7 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "next.h"
+#include "host.h"
+#include "log.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -32,8 +33,45 @@ static inline void signal_fence(void) {
 /* ---- waiting for the reader
  * ---------------------------------------------------------------------------------- */
 
+static struct kl_ring* entry_ring(const struct kl_ring_entry* entry) {
+    return session_ring((uint32_t)(entry - session.rings));
+}
+
+/* No signal handler may see a ring half taken: its claim of an index would leave a slot that nobody
+ * fills. */
+static sigset_t signals_block(void) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+static void signals_restore(sigset_t before) {
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Makes room by writing the ring out ourselves. No handler may come to the same ring meanwhile. */
+static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
+    struct kl_ring* ring = entry_ring(entry);
+    if (needed <= ring->tail + entry->slots) return true;
+    uint64_t began = ticks();
+    sigset_t before = signals_block();
+    bool written = log_write_ring(entry);
+    signals_restore(before);
+    ring->stalls++;
+    ring->stalled_ticks += ticks() - began;
+    if (!written) session_stop(KL_STOP_DISK_FULL);
+    /* A hole that a handler of ours interrupted is not in the way: handlers nest less than half a
+     * ring deep. */
+    return written && needed <= ring->tail + entry->slots;
+}
+
 /* Waits until indexes below `needed` may be written. False: the recording has ended. */
-static bool ring_wait(struct kl_ring* ring, uint32_t slots, uint64_t needed) {
+static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
+    struct kl_ring* ring = entry_ring(entry);
+    uint32_t slots = entry->slots;
+    if (session.own_log != 0) return ring_write_out(entry, needed);
     uint64_t heartbeat = 0;
     uint64_t silent_since = 0;
     uint64_t began = 0;
@@ -86,10 +124,16 @@ static struct kl_ring_entry* ring_take(void) {
         uint32_t prepared = __atomic_load_n(&spool->prepared, __ATOMIC_ACQUIRE);
         struct kl_ring_entry* entry = ring_take_free(prepared);
         if (entry != NULL) {
-            session_ring_bell();
+            if (session.own_log == 0) session_ring_bell();
             return entry;
         }
-        enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
+        enum kl_stop stop = KL_STOP_NONE;
+        if (session.own_log != 0) {
+            if (prepared < KL_RING_MAX && log_prepare_ring(prepared)) continue;
+            stop = prepared < KL_RING_MAX ? KL_STOP_DISK_FULL : KL_STOP_NONE;
+        } else {
+            stop = session_must_stop(&heartbeat, &silent_since);
+        }
         if (stop == KL_STOP_NONE && prepared == KL_RING_MAX) stop = KL_STOP_TOO_MANY_THREADS;
         if (stop != KL_STOP_NONE) {
             session_stop(stop);
@@ -100,10 +144,6 @@ static struct kl_ring_entry* ring_take(void) {
         session_wait(&spool->prepared, prepared, WAIT_MS);
         __atomic_fetch_sub(&spool->wanted, 1, __ATOMIC_SEQ_CST);
     }
-}
-
-static struct kl_ring* entry_ring(const struct kl_ring_entry* entry) {
-    return session_ring((uint32_t)(entry - session.rings));
 }
 
 static void ring_give_back(struct kl_ring_entry* entry, uint64_t head) {
@@ -127,7 +167,7 @@ static void event_record_borrowed(struct thread* thread, struct kl_ring_event ev
     struct kl_ring* ring = entry_ring(entry);
     struct kl_ring_event* slots = (struct kl_ring_event*)((char*)ring + KL_RING_HEADER_BYTES);
     uint64_t head = ring->head;
-    if (ring_wait(ring, entry->slots, head + 2)) {
+    if (ring_wait(entry, head + 2)) {
         unsigned shift = (unsigned)__builtin_ctz(entry->slots);
         uint64_t mask = entry->slots - 1;
         slot_publish(&slots[head & mask], thread_begin_event(thread), kl_ring_tag(head, shift));
@@ -135,20 +175,6 @@ static void event_record_borrowed(struct thread* thread, struct kl_ring_event ev
         head += 2;
     }
     ring_give_back(entry, head);
-}
-
-/* No signal handler may see a ring half taken: its claim of an index would leave a slot that nobody
- * fills. */
-static sigset_t signals_block(void) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    return before;
-}
-
-static void signals_restore(sigset_t before) {
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The index up to which room is asked for together with `index`: the end of its half lap. */
@@ -181,7 +207,7 @@ static bool thread_attach(struct thread* thread) {
     if (room) {
         struct kl_ring* ring = entry_ring(entry);
         if (entry != session.rings) madvise(ring, kl_ring_bytes(entry->slots), MADV_POPULATE_WRITE);
-        room = ring_wait(ring, entry->slots, half_lap_end(ring->head, entry->slots));
+        room = ring_wait(entry, half_lap_end(ring->head, entry->slots));
         sigset_t before = signals_block();
         if (room) thread_use_ring(thread, entry);
         signals_restore(before);
@@ -223,11 +249,11 @@ static void thread_detach(void* value) {
  * at twice a lap. */
 static void event_record_own(struct thread* thread, uint64_t index, struct kl_ring_event event) {
     uint64_t needed = half_lap_end(index, thread->ring_slots);
-    if (!ring_wait(thread->ring, thread->ring_slots, needed)) return;
+    if (!ring_wait(thread->entry, needed)) return;
     if (needed > thread->limit) thread->limit = needed;
     slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
     uint64_t unread = index - __atomic_load_n(&thread->ring->tail, __ATOMIC_RELAXED);
-    if (unread >= thread->ring_slots / 2) session_ring_bell();
+    if (unread >= thread->ring_slots / 2 && session.own_log == 0) session_ring_bell();
 }
 
 void thread_record_slow(uint64_t index, struct kl_ring_event event) {
@@ -244,6 +270,31 @@ void thread_record_slow(uint64_t index, struct kl_ring_event event) {
         event_record_own(thread, index, event);
     }
     errno = saved_errno;
+}
+
+bool thread_has_ring(void) {
+    struct thread* thread = &recorder_thread;
+    if (thread->slots != NULL) return true;
+    return !thread->busy && !thread->closed && session_state() == SESSION_ON &&
+           thread_attach(thread);
+}
+
+bool thread_told_birth(uint64_t index, const void* block) {
+    const struct thread* thread = &recorder_thread;
+    if (thread->slots == NULL) return false;
+    /* The thread took its ring meanwhile, or did more than any allocator would: the last events will
+     * do. */
+    enum { LOOK_BACK = 64 };
+    if (thread->head - index > LOOK_BACK)
+        index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
+    for (; index < thread->head; index++) {
+        const struct kl_ring_event* event = &thread->slots[index & thread->mask];
+        uint64_t op = event->word & 0xff;
+        bool birth = op == KL_RING_MALLOC || op == KL_RING_CALLOC || op == KL_RING_ALIGNED ||
+                     op == KL_RING_REALLOC_NULL;
+        if (birth && event->address == (uint64_t)block) return true;
+    }
+    return false;
 }
 
 /* ---- process start and fork
@@ -271,7 +322,7 @@ bool thread_session_enter(void) {
         static bool resolved;
         if (!resolved) {
             resolved = true;
-            next_resolve();
+            host_prepare();
             thread_key_valid = pthread_key_create(&thread_key, thread_detach) == 0;
             pthread_atfork(NULL, NULL, forked_child);
         }

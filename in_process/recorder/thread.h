@@ -32,13 +32,16 @@ struct thread {
     uint64_t mask;               /* slots - 1 */
     uint32_t shift;              /* log2(slots) */
     uint32_t serial;             /* of this thread in the process, from 1; 0: not yet given */
-    const void* deleting; /* the block whose operator delete is under way and already recorded */
+    const void* deleting;    /* the block whose operator delete is under way and already recorded */
+    uint64_t realloc_origin; /* of a realloc of NULL that the program told the beginning of */
+    const void* caller;      /* of the operator under way; NULL: malloc's own caller counts */
     struct kl_ring* ring;
     struct kl_ring_entry* entry;
     uint32_t ring_slots;
     bool busy;      /* a ring is being taken or given back */
     bool closed;    /* the thread's destructor has run */
     bool starting;  /* this thread is inside session_start */
+    bool walking;   /* its stack is being walked */
     uint8_t passes; /* of the destructor */
 };
 extern _Thread_local struct thread recorder_thread;
@@ -47,6 +50,18 @@ extern _Thread_local struct thread recorder_thread;
 bool thread_session_enter(void);
 
 void thread_record_slow(uint64_t index, struct kl_ring_event event);
+
+/* Gives the thread a ring of its own if it has none. False: it has none, and records through
+ * borrowed ones or not at all. */
+bool thread_has_ring(void);
+
+/* Whether one of this thread's events since `index` is the birth of `block`: an allocator's function
+ * may call another of its own by name, and so come by us again. */
+bool thread_told_birth(uint64_t index, const void* block);
+
+/* Names the stack of the call that returns to `caller`, and tells it to the ring when it has not
+ * been told lately; stack.c. Preserves errno. */
+uint64_t stack_origin(const void* caller);
 
 static inline bool recording(void) {
     uint32_t state = atomic_load_explicit(&session_page.state, memory_order_relaxed);
@@ -78,6 +93,23 @@ static inline void slot_publish(struct kl_ring_event* slot, struct kl_ring_event
     slot->size = event.size;
     __atomic_store_n(&slot->word, event.word | tag << 8, __ATOMIC_RELEASE);
 }
+
+/* The origin (journal/ring.h) of a call that returns to `caller`. */
+static inline uint64_t origin(const void* caller) {
+    const void* outer = recorder_thread.caller;
+    if (UNLIKELY(outer != NULL)) caller = outer;
+    if (UNLIKELY(session.stacks != 0)) return stack_origin(caller);
+    return (uint64_t)caller & (KL_ORIGIN_STACK - 1);
+}
+
+/* A KL_RING_ALIGNED's size. memalign rounds an alignment that is no power of two up to one. */
+static inline uint64_t size_with_align(uint64_t size, uint64_t align) {
+    unsigned bits = align > 1 ? 64u - (unsigned)__builtin_clzll(align - 1) : 0;
+    return (size & ((UINT64_C(1) << KL_ALIGN_SHIFT) - 1)) | (uint64_t)bits << KL_ALIGN_SHIFT;
+}
+
+/* Of the function that this stands in, which must not be inlined. */
+#define ORIGIN() origin(__builtin_return_address(0))
 
 static inline void record(enum kl_ring_op op, uint64_t time, const void* address, uint64_t size,
                           uint64_t extra) {

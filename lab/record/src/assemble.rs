@@ -12,11 +12,14 @@
 //! Cost: O(log rings) an event, and a hash table of the live blocks.
 
 use crate::clock::Clock;
+use crate::origins::{Mapping, Origins};
+use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
-use keel_journal::{Event, Metadata, Op};
+use crate::rows::{Facts, Filter, Names, RowSink, Taken};
+use keel_journal::{Event, Mark, Metadata, Op, Origin};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How far the times of two threads may be inverted; processors whose counters differ by more are not fit for a clock.
 const SKEW_NS: u64 = 10_000;
@@ -24,42 +27,17 @@ const SKEW_NS: u64 = 10_000;
 /// An inversion may uncover another; a chain of real ones is short.
 const CHAIN_MAX: u32 = 16;
 
-/// Receives the rows; `false` when it can take no more.
-pub trait RowSink {
-    /// Takes one row.
-    fn push(&mut self, event: &Event) -> bool;
-}
-
-impl<F: FnMut(&Event) -> bool> RowSink for F {
-    fn push(&mut self, event: &Event) -> bool {
-        self(event)
-    }
-}
-
-/// What the rows do not say.
-#[derive(Default, Debug)]
-pub struct Facts {
-    /// The metadata's threads, in order of appearance: kernel id and name.
-    pub threads: Vec<(u64, String)>,
-    /// Times of the frame marks, ns.
-    pub frames: Vec<u64>,
-    /// Frees and reallocs of blocks whose birth was not seen.
-    pub foreign: u64,
-    /// What was mended, by kind.
-    pub repairs: BTreeMap<String, u64>,
-    /// Rows given to the sink.
-    pub rows: u64,
-}
-
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<RawEvent>,
+    events: VecDeque<(RawEvent, Origin)>,
     /// Time of the last event that came in; a ring's times never go back.
     last_time: u64,
     /// Serial number of the thread that writes here.
     thread: u32,
     /// Its front event is being written further up the stack.
     suspended: bool,
+    /// Of a mark, so far.
+    text: Vec<u8>,
     /// It stands in the heap, perhaps with an earlier time than its front's.
     queued: bool,
 }
@@ -80,14 +58,31 @@ struct Realloc {
     object: u64,
     begin: u64,
     frame: u32,
+    origin: Origin,
+    /// Of the block given up.
+    size: u64,
 }
+
+/// A block that lives.
+#[derive(Clone, Copy)]
+struct Live {
+    /// [`SKIPPED`] for one that the journal does not have.
+    object: u64,
+    size: u64,
+}
+
+/// Stands for an object of a module that is left out.
+const SKIPPED: u64 = u64::MAX;
 
 /// One process's rings on their way into rows.
 pub struct Assembler {
     rings: Vec<Ring>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     threads: FxHashMap<u32, Thread>,
-    live: FxHashMap<u64, u64>,
+    live: FxHashMap<u64, Live>,
+    origins: Origins,
+    /// While rows are not yet wanted: when they are, ns, and the blocks that live.
+    early: Option<(u64, Early)>,
     clock: Clock,
     /// Subtracted from all times, ns.
     origin: u64,
@@ -100,18 +95,22 @@ pub struct Assembler {
     late: u64,
     inverted: u64,
     reissued: u64,
-    open: bool,
+    /// What the sink said last.
+    taken: Taken,
+    max_operations: u64,
     facts: Facts,
 }
 
 impl Assembler {
     /// For a recording that began at `origin` ticks.
-    pub fn new(clock: Clock, origin: u64) -> Assembler {
+    pub fn new(clock: Clock, origin: u64, filter: &Filter) -> Assembler {
         Assembler {
             rings: Vec::new(),
             heap: BinaryHeap::new(),
             threads: FxHashMap::default(),
             live: FxHashMap::default(),
+            origins: Origins::new(&filter.skip_modules),
+            early: (filter.after_ns > 0).then(|| (filter.after_ns, Early::default())),
             clock,
             origin: clock.nanoseconds(origin),
             objects: 0,
@@ -121,7 +120,8 @@ impl Assembler {
             late: 0,
             inverted: 0,
             reissued: 0,
-            open: true,
+            taken: Taken::More,
+            max_operations: filter.max_operations,
             facts: Facts::default(),
         }
     }
@@ -133,12 +133,42 @@ impl Assembler {
         self.heap.clear();
         self.live.clear();
         self.threads.clear();
+        self.origins.exec();
+        if let Some((_, early)) = &mut self.early {
+            *early = Early::default();
+        }
+        self.facts.live_bytes = 0;
         self.written_until = 0;
+    }
+
+    /// The program's code lies there from now on.
+    pub fn map(&mut self, mappings: &[Mapping]) {
+        self.origins.map(mappings);
+    }
+
+    /// Operations written, and bytes in blocks that live.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.facts.rows.saturating_sub(self.facts.prologue), self.facts.live_bytes)
     }
 
     /// Whether the sink still takes rows.
     pub fn is_open(&self) -> bool {
-        self.open
+        self.taken == Taken::More
+    }
+
+    /// Whether rows ended at a limit.
+    pub fn is_limited(&self) -> bool {
+        self.taken == Taken::Enough
+    }
+
+    /// Whether rows are not yet wanted.
+    pub fn is_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    /// Puts into metadata what is known beside the rows by now.
+    pub fn known(&self, metadata: &mut Metadata) {
+        known(&self.facts, &self.origins, &self.threads, metadata);
     }
 
     /// Adds what was read from a ring, in its order.
@@ -155,7 +185,16 @@ impl Assembler {
             }
             event.time = event.time.max(queue.last_time);
             queue.last_time = event.time;
-            queue.events.push_back(event);
+            // Resolved now, while the mappings are those of the event's time.
+            let origin = match event.op() {
+                op::STACK => {
+                    self.origins.tell(ring, &event);
+                    continue;
+                }
+                _ if event.has_origin() => self.origins.resolve(ring, event.extra()),
+                _ => Origin::UNKNOWN,
+            };
+            queue.events.push_back((event, origin));
         }
         self.enqueue(ring);
     }
@@ -164,7 +203,7 @@ impl Assembler {
         let queue = &mut self.rings[ring];
         if let (false, Some(first)) = (queue.queued, queue.events.front()) {
             queue.queued = true;
-            self.heap.push(Reverse((first.time, ring)));
+            self.heap.push(Reverse((first.0.time, ring)));
         }
     }
 
@@ -178,7 +217,7 @@ impl Assembler {
             self.heap.pop();
             self.rings[ring].queued = false;
             let next = self.heap.peek().map_or(u64::MAX, |Reverse((time, _))| *time).min(until);
-            while self.rings[ring].events.front().is_some_and(|event| event.time <= next) {
+            while self.rings[ring].events.front().is_some_and(|event| event.0.time <= next) {
                 self.advance(ring, 0, sink);
             }
             self.enqueue(ring);
@@ -189,7 +228,7 @@ impl Assembler {
     /// Forgets events later than `ticks`: the program had stopped recording.
     pub fn cut(&mut self, ticks: u64) {
         for ring in &mut self.rings {
-            let kept = ring.events.partition_point(|event| event.time <= ticks);
+            let kept = ring.events.partition_point(|event| event.0.time <= ticks);
             ring.events.truncate(kept);
         }
     }
@@ -197,6 +236,7 @@ impl Assembler {
     /// The end: threads, frames and counts.
     pub fn finish(mut self, names: &Names) -> Facts {
         self.retire_threads(names);
+        (self.facts.modules, self.facts.stacks) = self.origins.finish();
         for (kind, count) in
             [("late", self.late), ("inverted", self.inverted), ("unseen_free", self.reissued)]
         {
@@ -219,16 +259,20 @@ impl Assembler {
 
     /// Takes the front event of a ring into the journal.
     fn advance(&mut self, ring: usize, depth: u32, sink: &mut dyn RowSink) {
-        let Some(event) = self.rings[ring].events.pop_front() else { return };
+        let Some((event, origin)) = self.rings[ring].events.pop_front() else { return };
         if event.creates() && self.live.contains_key(&event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
-            if self.live.remove(&event.address).is_some() {
-                self.reissued += 1;
+            if let Some(block) = self.live.remove(&event.address) {
+                self.facts.live_bytes -= block.size;
+                self.reissued += u64::from(block.object != SKIPPED);
+                if let Some((_, early)) = &mut self.early {
+                    early.release(block.object);
+                }
             }
         } else if event.releases() && !self.live.contains_key(&event.address) {
             self.resolve(ring, &event, RawEvent::creates, depth, sink);
         }
-        self.apply(ring, &event, sink);
+        self.apply(ring, &event, origin, sink);
     }
 
     /// Takes another ring up to the event at the same address that must have come first, if there is one.
@@ -247,8 +291,10 @@ impl Assembler {
         let is_match = |other: &RawEvent| other.address == event.address && wanted(other);
         let found = self.rings.iter().enumerate().filter(|(other, queue)| *other != ring && !queue.suspended);
         let found = found.filter_map(|(other, queue)| {
-            let near = queue.events.iter().take_while(|other| other.time <= limit);
-            near.enumerate().find(|(_, event)| is_match(event)).map(|(at, event)| (event.time, other, at))
+            let near = queue.events.iter().take_while(|other| other.0.time <= limit);
+            near.enumerate()
+                .find(|(_, event)| is_match(&event.0))
+                .map(|(at, event)| (event.0.time, other, at))
         });
         let Some((_, other, at)) = found.min() else { return };
         self.inverted += 1;
@@ -259,22 +305,27 @@ impl Assembler {
         self.rings[ring].suspended = false;
     }
 
-    fn apply(&mut self, ring: usize, event: &RawEvent, sink: &mut dyn RowSink) {
+    fn apply(&mut self, ring: usize, event: &RawEvent, origin: Origin, sink: &mut dyn RowSink) {
+        if self.early.as_ref().is_some_and(|(start, _)| {
+            self.clock.nanoseconds(event.time).saturating_sub(self.origin) >= *start
+        }) {
+            self.begin_span(sink);
+        }
         let time = self.clock.nanoseconds(event.time).saturating_sub(self.origin).max(self.last_row);
         self.last_moment = self.last_moment.max(time);
         match event.op() {
-            op::MALLOC => self.born(ring, Op::Malloc, event, time, sink),
-            op::CALLOC => self.born(ring, Op::Calloc, event, time, sink),
-            op::ALIGNED => self.born(ring, Op::Aligned, event, time, sink),
-            op::REALLOC_NULL => self.born(ring, Op::Realloc, event, time, sink),
+            op::MALLOC => self.born(ring, Op::Malloc, event, time, origin, sink),
+            op::CALLOC => self.born(ring, Op::Calloc, event, time, origin, sink),
+            op::ALIGNED => self.born(ring, Op::Aligned, event, time, origin, sink),
+            op::REALLOC_NULL => self.born(ring, Op::Realloc, event, time, origin, sink),
             op::FREE => {
-                let released = self.live.remove(&event.address).unwrap_or(0);
-                self.released(ring, released, time, sink);
+                let block = self.die(event.address);
+                self.released(ring, block.object, time, origin, sink);
             }
             op::REALLOC_BEGIN => {
-                let object = self.live.remove(&event.address).unwrap_or(0);
+                let Live { object, size } = self.die(event.address);
                 let frame = self.facts.frames.len() as u32;
-                let realloc = Realloc { address: event.address, object, begin: time, frame };
+                let realloc = Realloc { address: event.address, object, begin: time, frame, origin, size };
                 self.thread(ring).reallocs.push(realloc);
             }
             op::REALLOC_END => self.realloc_ended(ring, event, time, sink),
@@ -283,11 +334,17 @@ impl Assembler {
                 self.rings[ring].thread = serial;
                 self.threads.entry(serial).or_default().id = event.address;
             }
-            op::THREAD_END => {
-                let bytes: Vec<u8> =
-                    [event.address, event.size].iter().flat_map(|half| half.to_le_bytes()).collect();
-                let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-                self.thread(ring).name = String::from_utf8_lossy(bytes).into_owned();
+            op::THREAD_END if !self.thread(ring).name.is_empty() => {}
+            op::THREAD_END | op::THREAD_NAME => {
+                self.thread(ring).name = String::from_utf8_lossy(&event.text()).into_owned();
+            }
+            op::TEXT => self.rings[ring].text.extend(event.text()),
+            op::MARK => {
+                let mut text = std::mem::take(&mut self.rings[ring].text);
+                text.extend(event.text());
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let thread = if self.early.is_some() { 0 } else { self.thread_index(ring) };
+                self.facts.marks.push(Mark { time, thread, text });
             }
             op::FRAME => {
                 // A row belongs to the frame by its time alone, so a mark shares its nanosecond with nothing before it.
@@ -305,22 +362,49 @@ impl Assembler {
         self.threads.entry(serial).or_default()
     }
 
-    fn born(&mut self, ring: usize, op: Op, event: &RawEvent, time: u64, sink: &mut dyn RowSink) {
-        let align = if op == Op::Aligned { event.extra() } else { 0 };
-        self.objects += 1;
-        self.live.insert(event.address, self.objects);
-        let frame = self.facts.frames.len() as u32;
-        let created = self.objects;
-        let row =
-            Event { time, begin: time, thread: 0, op, size: event.size, align, created, released: 0, frame };
-        self.row(ring, row, sink);
+    /// Takes a block out of those that live; one that was never seen has no object and no size.
+    fn die(&mut self, address: u64) -> Live {
+        let block = self.live.remove(&address).unwrap_or(Live { object: 0, size: 0 });
+        self.facts.live_bytes -= block.size;
+        block
     }
 
-    fn released(&mut self, ring: usize, released: u64, time: u64, sink: &mut dyn RowSink) {
+    fn live(&mut self, address: u64, object: u64, size: u64) {
+        self.facts.live_bytes += size;
+        self.live.insert(address, Live { object, size });
+    }
+
+    fn born(
+        &mut self,
+        ring: usize,
+        op: Op,
+        event: &RawEvent,
+        time: u64,
+        origin: Origin,
+        sink: &mut dyn RowSink,
+    ) {
+        let (size, align) = if op == Op::Aligned { event.size_and_align() } else { (event.size, 0) };
+        if self.origins.is_skipped(origin.module) {
+            self.facts.skipped += 1;
+            return self.live(event.address, SKIPPED, size);
+        }
+        self.objects += 1;
+        self.live(event.address, self.objects, size);
+        let frame = self.facts.frames.len() as u32;
+        let created = self.objects;
+        let row = Event { time, begin: time, thread: 0, op, size, align, created, released: 0, frame };
+        self.row(ring, row, origin, sink);
+    }
+
+    fn released(&mut self, ring: usize, released: u64, time: u64, origin: Origin, sink: &mut dyn RowSink) {
+        if released == SKIPPED || (released == 0 && self.origins.is_skipped(origin.module)) {
+            self.facts.skipped += 1;
+            return;
+        }
         let op = if released == 0 { Op::ForeignFree } else { Op::Free };
         let frame = self.facts.frames.len() as u32;
         let row = Event { time, begin: time, thread: 0, op, size: 0, align: 0, created: 0, released, frame };
-        self.row(ring, row, sink);
+        self.row(ring, row, origin, sink);
     }
 
     fn realloc_ended(&mut self, ring: usize, event: &RawEvent, time: u64, sink: &mut dyn RowSink) {
@@ -333,16 +417,22 @@ impl Assembler {
         };
         thread.reallocs.truncate(at + 1);
         let Some(realloc) = thread.reallocs.pop() else { return };
+        let origin = realloc.origin;
         if event.address == 0 {
             if event.size == 0 {
-                self.released(ring, realloc.object, time, sink);
+                self.released(ring, realloc.object, time, origin, sink);
             } else if realloc.object != 0 {
-                self.live.insert(realloc.address, realloc.object);
+                self.live(realloc.address, realloc.object, realloc.size);
             }
             return;
         }
+        let skipped = realloc.object == 0 && self.origins.is_skipped(origin.module);
+        if skipped || realloc.object == SKIPPED {
+            self.facts.skipped += 1;
+            return self.live(event.address, SKIPPED, event.size);
+        }
         self.objects += 1;
-        self.live.insert(event.address, self.objects);
+        self.live(event.address, self.objects, event.size);
         let (created, released, size) = (self.objects, realloc.object, event.size);
         let row = if released == 0 {
             let (op, frame) = (Op::ForeignRealloc, self.facts.frames.len() as u32);
@@ -351,39 +441,103 @@ impl Assembler {
             let (begin, frame) = (realloc.begin.min(time), realloc.frame);
             Event { time, begin, thread: 0, op: Op::Realloc, size, align: 0, created, released, frame }
         };
-        self.row(ring, row, sink);
+        self.row(ring, row, origin, sink);
     }
 
-    fn row(&mut self, ring: usize, mut row: Event, sink: &mut dyn RowSink) {
-        let serial = self.rings[ring].thread;
-        let thread = self.threads.entry(serial).or_default();
-        row.thread = *thread.index.get_or_insert_with(|| {
-            self.facts.threads.push((thread.id, String::new()));
-            self.facts.threads.len() as u32 - 1
-        });
+    /// The number in the journal of the thread that writes to this ring.
+    fn thread_index(&mut self, ring: usize) -> u32 {
+        index_of(&mut self.threads, &mut self.facts, self.rings[ring].thread)
+    }
+
+    fn row(&mut self, ring: usize, mut row: Event, origin: Origin, sink: &mut dyn RowSink) {
         self.last_row = row.time;
+        if let Some((_, early)) = &mut self.early {
+            return early.take(&row, origin, self.rings[ring].thread);
+        }
+        row.thread = self.thread_index(ring);
+        self.give(&row, origin, sink);
+    }
+
+    fn give(&mut self, row: &Event, origin: Origin, sink: &mut dyn RowSink) {
+        if self.taken == Taken::Enough {
+            return;
+        }
         self.facts.foreign += u64::from(matches!(row.op, Op::ForeignFree | Op::ForeignRealloc));
         self.facts.rows += 1;
-        self.open = self.open && sink.push(&row);
+        let Assembler { facts, origins, threads, taken, .. } = self;
+        if *taken == Taken::More {
+            *taken = sink.push(row, origin, &|metadata| known(facts, origins, threads, metadata));
+        }
+        let operations = facts.rows - facts.prologue.min(facts.rows);
+        if *taken == Taken::More && operations > 0 && operations == self.max_operations {
+            *taken = Taken::Enough;
+        }
+    }
+
+    /// Rows are wanted from here on: first those for the blocks that live, at time 0.
+    fn begin_span(&mut self, sink: &mut dyn RowSink) {
+        let Some((start, early)) = self.early.take() else { return };
+        self.origin += start;
+        (self.last_row, self.last_moment) = (0, 0);
+        self.facts.frames.clear();
+        self.facts.marks.clear();
+        let blocks = early.into_blocks();
+        self.facts.prologue = blocks.len() as u64;
+        let mut numbers = FxHashMap::default();
+        for (index, block) in blocks.iter().enumerate() {
+            numbers.insert(block.object, index as u64 + 1);
+            let row = Event {
+                time: 0,
+                begin: 0,
+                thread: index_of(&mut self.threads, &mut self.facts, block.thread),
+                op: block.op,
+                size: block.size,
+                align: block.align,
+                created: index as u64 + 1,
+                released: 0,
+                frame: 0,
+            };
+            self.give(&row, block.origin, sink);
+        }
+        self.objects = blocks.len() as u64;
+        let renumber = |object: &mut u64| {
+            if *object != SKIPPED && *object != 0 {
+                *object = numbers.get(object).copied().unwrap_or(0);
+            }
+        };
+        self.live.values_mut().for_each(|block| renumber(&mut block.object));
+        for realloc in self.threads.values_mut().flat_map(|thread| &mut thread.reallocs) {
+            renumber(&mut realloc.object);
+            (realloc.begin, realloc.frame) = (0, 0);
+        }
     }
 }
 
-/// Names of threads that did not tell theirs by ending.
-#[derive(Default)]
-pub struct Names {
-    /// Those found in /proc, by kernel id.
-    pub threads: FxHashMap<u64, String>,
-    /// For the others: the program's.
-    pub program: String,
+fn index_of(threads: &mut FxHashMap<u32, Thread>, facts: &mut Facts, serial: u32) -> u32 {
+    let thread = threads.entry(serial).or_default();
+    *thread.index.get_or_insert_with(|| {
+        facts.threads.push((thread.id, String::new()));
+        facts.threads.len() as u32 - 1
+    })
 }
 
-/// Puts the facts into the metadata.
-pub fn describe(facts: Facts, metadata: &mut Metadata) {
-    let threads = facts.threads.into_iter().map(|(id, name)| keel_journal::Thread { id, name });
-    metadata.threads = threads.collect();
-    metadata.frames = facts.frames;
+fn known(facts: &Facts, origins: &Origins, threads: &FxHashMap<u32, Thread>, metadata: &mut Metadata) {
+    metadata.threads = facts.threads.iter().map(|(id, name)| thread_named(*id, name)).collect();
+    for thread in threads.values() {
+        if let Some(known) = thread.index.and_then(|index| metadata.threads.get_mut(index as usize)) {
+            known.name.clone_from(&thread.name);
+        }
+    }
+    metadata.frames.clone_from(&facts.frames);
+    metadata.marks.clone_from(&facts.marks);
     metadata.foreign = facts.foreign;
-    metadata.repairs = facts.repairs;
+    metadata.prologue = facts.prologue;
+    metadata.modules = origins.modules().to_vec();
+    metadata.stacks = origins.stacks().clone();
+}
+
+fn thread_named(id: u64, name: &str) -> keel_journal::Thread {
+    keel_journal::Thread { id, name: name.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 use super::*;
 use crate::ring::CLOCK_MONOTONIC;
+use crate::rows::describe;
 use keel_journal::Rules;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -11,7 +12,7 @@ const TID: u64 = 4000;
 fn assembler() -> (Assembler, u64) {
     let clock = Clock::start(CLOCK_MONOTONIC);
     let origin = clock.now();
-    (Assembler::new(clock, origin), origin)
+    (Assembler::new(clock, origin, &Filter::default()), origin)
 }
 
 fn event(time: u64, op: u8, address: u64, size: u64) -> RawEvent {
@@ -34,7 +35,7 @@ fn assemble(rings: &[Vec<RawEvent>]) -> (Vec<Event>, Facts) {
     let clock = assembler.clock;
     assembler.write(clock, u64::MAX, &mut |row: &Event| {
         rows.push(*row);
-        true
+        Taken::More
     });
     let names = Names { program: "program".to_owned(), ..Names::default() };
     (rows, assembler.finish(&names))
@@ -157,7 +158,7 @@ fn an_executed_program_starts_with_an_empty_heap() {
     let clock = assembler.clock;
     let mut sink = |row: &Event| {
         rows.push((row.op, row.created, row.thread));
-        true
+        Taken::More
     };
     let begin = event(origin, op::THREAD_BEGIN, TID, 1);
     assembler.add(0, &[begin, event(origin + 10, op::MALLOC, 0x10, 8)]);
@@ -182,7 +183,7 @@ fn nothing_counts_after_the_program_stopped_recording() {
     let mut count = 0;
     assembler.write(clock, u64::MAX, &mut |_: &Event| {
         count += 1;
-        true
+        Taken::More
     });
     assert_eq!(count, 2);
 }
@@ -228,7 +229,7 @@ fn no_order_of_reading_breaks_a_dependency() {
         let mut rows = Vec::new();
         let mut sink = |row: &Event| {
             rows.push(*row);
-            true
+            Taken::More
         };
         let (mut at, mut round) = (0, 0);
         while at < history.len() {

@@ -3,11 +3,11 @@
 use crate::ring;
 
 /// One moment on both clocks.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    ticks: u64,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    pub ticks: u64,
     /// CLOCK_MONOTONIC_RAW, ns.
-    raw_ns: u64,
+    pub raw_ns: u64,
 }
 
 /// Converts ticks. The frequency is that between the session's start and the latest [`Clock::calibrate`], so it grows
@@ -27,6 +27,13 @@ impl Clock {
         Clock { kind, first, latest: first, ns_per_tick: 1.0 }
     }
 
+    /// That of a recording with these first and last moments.
+    pub fn between(kind: u32, first: Moment, latest: Moment) -> Clock {
+        let mut clock = Clock { kind, first, latest, ns_per_tick: 1.0 };
+        clock.set_frequency();
+        clock
+    }
+
     /// `CLOCK_TSC` where the processor's counter runs evenly through all its states, else `CLOCK_MONOTONIC`.
     pub fn best_kind() -> u32 {
         let even = if cfg!(target_arch = "x86_64") {
@@ -43,9 +50,13 @@ impl Clock {
     /// Takes a new moment.
     pub fn calibrate(&mut self) {
         self.latest = moment(self.kind);
+        self.set_frequency();
+    }
+
+    fn set_frequency(&mut self) {
         let ticks = self.latest.ticks.saturating_sub(self.first.ticks);
         if self.kind == ring::CLOCK_TSC && ticks > 0 {
-            self.ns_per_tick = (self.latest.raw_ns - self.first.raw_ns) as f64 / ticks as f64;
+            self.ns_per_tick = self.latest.raw_ns.saturating_sub(self.first.raw_ns) as f64 / ticks as f64;
         }
     }
 
@@ -53,9 +64,9 @@ impl Clock {
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         let distance = ticks.wrapping_sub(self.latest.ticks) as i64 as f64 * self.ns_per_tick;
         let latest = if self.kind == ring::CLOCK_TSC {
-            self.latest.raw_ns - self.first.raw_ns
+            self.latest.raw_ns.saturating_sub(self.first.raw_ns)
         } else {
-            self.latest.ticks - self.first.ticks
+            self.latest.ticks.saturating_sub(self.first.ticks)
         };
         (latest as f64 + distance).max(0.0) as u64
     }

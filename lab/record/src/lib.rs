@@ -11,22 +11,31 @@ mod assemble;
 mod clock;
 mod encode;
 mod error;
+mod filter;
 mod launch;
+mod log;
 mod machine;
+mod origins;
+mod process;
 mod program;
+mod prologue;
 mod recording;
 mod ring;
+mod rows;
 mod session;
 
 pub use error::Error;
-pub use recording::record;
+pub use filter::{Kept, skip_modules};
+pub use log::{Imported, LogError, import_log, is_log};
+pub use recording::{record, record_with};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// What to record, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program as the user named it: a path, or a name in `search_path`.
     pub program: OsString,
@@ -45,6 +54,32 @@ pub struct Options {
     pub search_path: Option<OsString>,
     /// The environment's `LD_PRELOAD`, which is kept, after the recorder.
     pub preload: Option<OsString>,
+    /// Record what the program tells of its own allocator (`keel/recorder.h`), and not its malloc.
+    pub embedded: bool,
+    /// Return addresses to record of each operation, innermost first; 0: only the calling module.
+    pub stacks: u32,
+    /// Leave out operations that these modules call: the beginning of the file's name, or its path. What becomes of
+    /// their blocks is left out too.
+    pub skip_modules: Vec<String>,
+    /// Begin so long after the program did, with the blocks that live then.
+    pub after: Option<Duration>,
+    /// End so long after the beginning; the program goes on.
+    pub length: Option<Duration>,
+    /// End when a journal has so many operations.
+    pub max_operations: Option<u64>,
+    /// End when a journal has about so many bytes.
+    pub max_bytes: Option<u64>,
+}
+
+/// How a recording gets on.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since its start.
+    pub seconds: f64,
+    /// Recorded, in all processes.
+    pub operations: u64,
+    /// In the blocks that live, of all processes.
+    pub live_bytes: u64,
 }
 
 /// A recording that has ended.
@@ -71,4 +106,6 @@ pub struct Journal {
     pub metadata: keel_journal::Metadata,
     /// Rows and bytes of the file, or what kept it from being whole.
     pub written: Result<keel_journal::Written, keel_journal::Error>,
+    /// It ended at a limit, before the program did.
+    pub limited: bool,
 }

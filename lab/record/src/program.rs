@@ -150,7 +150,8 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     if !segments.iter().any(|segment| segment.p_type(endian) == elf::PT_INTERP) {
         return fail(
             "it is statically linked, so nothing can be loaded into it and its malloc cannot be seen. Link it \
-             dynamically to record it; an API to record from inside a program is not in this version yet",
+             dynamically to record it, or let it tell its allocations itself (keel/recorder.h) and record it with \
+             --embedded",
         );
     }
     let sections = header.sections(endian, data).map_err(broken)?;
@@ -162,11 +163,22 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     if defines_malloc {
         return fail(
             "it exports a malloc of its own, which comes before any that is loaded into it, so nothing could be \
-             recorded. Build it without that allocator to record it; an API to record from inside a program is not \
-             in this version yet",
+             recorded. Build it without that allocator to record it, or let it tell its allocations itself \
+             (keel/recorder.h) and record it with --embedded",
         );
     }
     Ok(())
+}
+
+/// The build id in an ELF file, in hexadecimal digits.
+pub fn build_id(path: &Path) -> Option<String> {
+    use object::Object as _;
+    let file = std::fs::File::open(path).ok()?;
+    // SAFETY: an object file in use; should it shrink meanwhile, the programs that use it would die as well.
+    let data = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    let object = object::File::parse(&*data).ok()?;
+    let id = object.build_id().ok()??;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

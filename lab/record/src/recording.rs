@@ -1,16 +1,14 @@
 //! The recording itself: start the program, empty its rings until it is over.
 
-use crate::assemble::Names;
 use crate::clock::Clock;
-use crate::encode::{Encoder, Finished, Rows, Work};
+use crate::encode::{Begin, Encoder, Finished, Rows, Work};
 use crate::launch::{self, Running, Signals, Start};
-use crate::ring;
-use crate::session::{self, Session, Spool, Stalls};
-use crate::{Error, Journal, Options, Recorded, machine, program};
-use keel_journal::{Metadata, Writer};
-use rustc_hash::FxHashMap;
+use crate::process::Process;
+use crate::rows::Filter;
+use crate::session::{self, Session, Spool, Wishes};
+use crate::{Error, Journal, Options, Progress, Recorded, machine, origins, program, ring};
+use keel_journal::Writer;
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -23,7 +21,7 @@ const SLACK_NS: u64 = 2_000_000;
 const CALIBRATION: Duration = Duration::from_millis(5);
 const BUSY_WAIT: Duration = Duration::from_millis(4);
 const IDLE_WAIT: Duration = Duration::from_millis(20);
-const NAMES_EVERY: Duration = Duration::from_millis(500);
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Records a program from its start to its end, and writes its journals.
 ///
@@ -34,11 +32,27 @@ const NAMES_EVERY: Duration = Duration::from_millis(500);
 /// Those found before the start; the program has not run then. What goes wrong later is in [`Recorded::problems`] and
 /// with each journal, because the program goes on.
 pub fn record(options: &Options) -> Result<Recorded, Error> {
+    record_with(options, &mut |_| {})
+}
+
+/// The same, and tells twice a second how it gets on.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_with(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
     let path = program::find(&options.program, options.search_path.as_deref())?;
-    program::check_recordable(&path)?;
+    if !options.embedded {
+        program::check_recordable(&path)?;
+    }
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
-    let session = Session::create(&options.spool_folder, kind, options.follow_children)?;
+    let wishes = Wishes {
+        clock_kind: kind,
+        follow: options.follow_children,
+        stacks: options.stacks,
+        embedded: options.embedded,
+    };
+    let session = Session::create(&options.spool_folder, wishes)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, their_bell) = (session.bell(), session.bell());
@@ -49,7 +63,7 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
     let running =
         launch::start(&start, collector.session.control(), move || bell.ring()).map_err(start_error)?;
     signals.pass_to(running.pid);
-    let status = collector.run(&running).map_err(start_error)?;
+    let status = collector.run(&running, tell).map_err(start_error)?;
     Ok(collector.finish(&path, running.pid, status))
 }
 
@@ -76,6 +90,10 @@ fn journal_path(options: &Options, pid: u32, uses: usize) -> PathBuf {
 }
 
 fn environment(options: &Options, session: &Session) -> std::io::Result<Vec<(&'static str, OsString)>> {
+    let folder = (ring::SESSION_VARIABLE, session.folder().into());
+    if options.embedded {
+        return Ok(vec![folder]);
+    }
     let mut library = options.recorder_library.canonicalize()?;
     // LD_PRELOAD is divided at spaces and colons, and knows no quoting.
     if library.to_string_lossy().contains([' ', ':']) {
@@ -88,23 +106,7 @@ fn environment(options: &Options, session: &Session) -> std::io::Result<Vec<(&'s
         preload.push(":");
         preload.push(others);
     }
-    Ok(vec![("LD_PRELOAD", preload), (ring::SESSION_VARIABLE, session.folder().into())])
-}
-
-/// One recorded process, over all the programs that it executes.
-struct Process {
-    pid: u32,
-    spool: Spool,
-    /// Readable when the process has ended; the program itself is waited for instead.
-    pidfd: Option<OwnedFd>,
-    ended: bool,
-    began: u64,
-    metadata: Metadata,
-    names: FxHashMap<u64, String>,
-    names_read: Option<Instant>,
-    /// Of images that are over.
-    stalls: Stalls,
-    seconds: f64,
+    Ok(vec![("LD_PRELOAD", preload), folder])
 }
 
 struct Collector<'a> {
@@ -118,6 +120,9 @@ struct Collector<'a> {
     processes: Vec<Process>,
     known: Vec<PathBuf>,
     announced: u32,
+    /// When rows are wanted no more, in ticks.
+    until: Option<u64>,
+    told: Instant,
     problems: Vec<String>,
 }
 
@@ -141,12 +146,14 @@ impl<'a> Collector<'a> {
             processes: Vec::new(),
             known: Vec::new(),
             announced: 0,
+            until: None,
+            told: began,
             problems: Vec::new(),
         }
     }
 
     /// Empties the rings until everything recorded has ended.
-    fn run(&mut self, running: &Running) -> std::io::Result<ExitStatus> {
+    fn run(&mut self, running: &Running, tell: &mut dyn FnMut(Progress)) -> std::io::Result<ExitStatus> {
         let mut status = None;
         let mut wait = BUSY_WAIT;
         loop {
@@ -168,9 +175,11 @@ impl<'a> Collector<'a> {
                     self.end(index);
                 }
             }
-            if self.encoder.has_failed() {
+            let now = self.clock.now();
+            if self.encoder.is_over() || self.until.is_some_and(|until| now > until) {
                 self.session.stop();
             }
+            self.tell(tell);
             wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
             if let Some(status) = status {
                 // A process admitted just now was not asked yet whether it has ended.
@@ -180,6 +189,15 @@ impl<'a> Collector<'a> {
                 wait = BUSY_WAIT;
             }
         }
+    }
+
+    fn tell(&mut self, tell: &mut dyn FnMut(Progress)) {
+        if self.told.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        self.told = Instant::now();
+        let (operations, live_bytes) = self.encoder.progress();
+        tell(Progress { seconds: self.began.elapsed().as_secs_f64(), operations, live_bytes });
     }
 
     fn calibrate(&mut self) {
@@ -225,18 +243,23 @@ impl<'a> Collector<'a> {
         let same = self.processes.iter().position(|process| process.pid == pid && !process.ended);
         let index = if let Some(index) = same {
             self.read_last(index);
-            let stalls = self.processes[index].spool.stalls();
             let process = &mut self.processes[index];
-            process.stalls.count += stalls.count;
-            process.stalls.ticks += stalls.ticks;
+            process.add_stalls();
             process.spool = spool;
             let names = process.take_names();
             self.encoder.send(Work::Exec { process: index, names });
             index
         } else {
-            self.begin(pid, spool);
+            let mut metadata = machine::describe();
+            metadata.program = program.clone();
+            metadata.arguments = arguments.clone();
+            metadata.allocator = allocator.clone();
+            self.begin(pid, spool, metadata);
             self.processes.len() - 1
         };
+        let maps = origins::parse_maps(&self.processes[index].spool.maps());
+        self.processes[index].code.take(&maps);
+        self.send_rows(index, 0, Vec::new(), Some(maps));
         let process = &mut self.processes[index];
         process.metadata.program = program;
         process.metadata.arguments = arguments;
@@ -244,30 +267,41 @@ impl<'a> Collector<'a> {
         self.read(index);
     }
 
-    fn begin(&mut self, pid: u32, spool: Spool) {
+    fn begin(&mut self, pid: u32, spool: Spool, mut metadata: keel_journal::Metadata) {
         let origin = spool.started(&self.clock);
         let uses = self.processes.iter().filter(|process| process.pid == pid).count();
         let path = journal_path(self.options, pid, uses);
         let process = self.processes.len();
         let (clock, writer) = (self.clock, self.writer.take());
-        self.encoder.send(Work::Begin { process, origin, clock, path, writer: writer.map(Box::new) });
-        let mut metadata = machine::describe();
+        let first = self.processes.first().map_or(origin, |process| process.began);
+        let after = self.options.after.unwrap_or_default();
+        if self.until.is_none() {
+            let length = self.options.length.map(|length| after + length);
+            self.until = length.map(|length| first.saturating_add(clock.ticks_in(length.as_nanos() as u64)));
+        }
+        // A process that begins after the recorded span did has nothing to leave out.
+        let before = clock.duration(origin.saturating_sub(first));
+        let filter = Filter {
+            after_ns: (after.as_nanos() as u64).saturating_sub(before),
+            skip_modules: self.options.skip_modules.clone(),
+            max_operations: self.options.max_operations.unwrap_or(0),
+        };
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
         metadata.pid = pid;
         metadata.started = machine::now();
         metadata.clock = self.clock.name().to_owned();
-        self.processes.push(Process {
-            pid,
-            spool,
-            pidfd: open_pidfd(pid),
-            ended: false,
-            began: origin,
-            metadata,
-            names: FxHashMap::default(),
-            names_read: None,
-            stalls: Stalls::default(),
-            seconds: 0.0,
-        });
+        metadata.clock_hz = self.clock.hz();
+        self.encoder.send(Work::Begin(Box::new(Begin {
+            process,
+            origin,
+            clock,
+            path,
+            writer,
+            metadata: metadata.clone(),
+            filter,
+            max_bytes: self.options.max_bytes.unwrap_or(0),
+        })));
+        self.processes.push(Process::new(pid, spool, origin, metadata));
     }
 
     /// Reads all rings once. Returns the number of events.
@@ -314,11 +348,24 @@ impl<'a> Collector<'a> {
                 rings.push((ring, events));
             }
         }
-        let cut = process.spool.stopped().map(|(ticks, _)| ticks);
-        let until = until.min(cut.unwrap_or(u64::MAX));
         let count = rings.iter().map(|(_, events)| events.len()).sum();
-        self.encoder.send(Work::Rows(Rows { process: index, clock: self.clock, until, cut, rings }));
+        let maps = process.new_maps(&rings);
+        self.send_rows(index, until, rings, maps);
         count
+    }
+
+    fn send_rows(
+        &mut self,
+        index: usize,
+        until: u64,
+        rings: Vec<(u32, Vec<ring::RawEvent>)>,
+        maps: Option<Vec<origins::Mapping>>,
+    ) {
+        let stopped = self.processes[index].spool.stopped().map(|(ticks, _)| ticks);
+        let cut = [stopped, self.until].into_iter().flatten().min();
+        let until = until.min(cut.unwrap_or(u64::MAX));
+        let rows = Rows { process: index, maps, clock: self.clock, until, cut, rings };
+        self.encoder.send(Work::Rows(rows));
     }
 
     fn end(&mut self, index: usize) {
@@ -326,12 +373,9 @@ impl<'a> Collector<'a> {
         self.read_last(index);
         let now = self.clock.now();
         let process = &mut self.processes[index];
-        process.ended = true;
-        process.pidfd = None;
+        process.close();
         process.seconds = self.clock.duration(now.saturating_sub(process.began)) as f64 / 1e9;
-        let stalls = process.spool.stalls();
-        process.stalls.count += stalls.count;
-        process.stalls.ticks += stalls.ticks;
+        process.add_stalls();
         process.metadata.stalls = process.stalls.count;
         process.metadata.stalled_ns = self.clock.duration(process.stalls.ticks);
         process.metadata.clock_hz = self.clock.hz();
@@ -354,11 +398,18 @@ impl<'a> Collector<'a> {
     /// Closes what is open and collects the results.
     fn finish(mut self, program: &Path, root_pid: u32, status: ExitStatus) -> Recorded {
         if self.processes.is_empty() && self.problems.is_empty() {
-            self.problems.push(format!(
-                "nothing was recorded: {} did not load the recorder. Did it end before its first instruction, or does \
-                 it change LD_PRELOAD?",
-                program.display()
-            ));
+            let program = program.display();
+            self.problems.push(if self.options.embedded {
+                format!(
+                    "nothing was recorded: {program} has no recorder of its own. Link it with libkeel_record and let \
+                     it tell its allocations (keel/recorder.h), or record its malloc, without --embedded"
+                )
+            } else {
+                format!(
+                    "nothing was recorded: {program} did not load the recorder. Did it end before its first \
+                     instruction, or does it change LD_PRELOAD?"
+                )
+            });
         }
         if let Some(writer) = self.writer.take() {
             self.finish_unseen(writer, program, root_pid, status);
@@ -375,6 +426,12 @@ impl<'a> Collector<'a> {
             self.encoder.send(Work::Finish { process: index, metadata, names });
         }
         let finished = self.encoder.finish();
+        if let Some(after) = self.options.after.filter(|_| finished.iter().all(|finished| finished.early)) {
+            self.problems.push(format!(
+                "nothing was recorded: the program ended within the {} s that --after leaves out",
+                after.as_secs_f64()
+            ));
+        }
         let journals = finished.into_iter().map(|finished| {
             let seconds = self.processes.get(finished.process).map_or(0.0, |process| process.seconds);
             journal(finished, seconds)
@@ -387,73 +444,31 @@ impl<'a> Collector<'a> {
         let process = usize::MAX;
         let clock = self.clock;
         let path = self.options.output.clone();
-        self.encoder.send(Work::Begin {
+        let mut metadata = machine::describe();
+        self.encoder.send(Work::Begin(Box::new(Begin {
             process,
             origin: clock.now(),
             clock,
             path,
-            writer: Some(Box::new(writer)),
-        });
-        let mut metadata = machine::describe();
+            writer: Some(writer),
+            metadata: metadata.clone(),
+            filter: Filter::default(),
+            max_bytes: 0,
+        })));
         metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
         metadata.program = program.display().to_string();
         metadata.pid = root_pid;
         metadata.ended = ended(status);
         metadata.clock = clock.name().to_owned();
         metadata.clock_hz = clock.hz();
-        let names = Names::default();
+        let names = crate::rows::Names::default();
         self.encoder.send(Work::Finish { process, metadata: Box::new(metadata), names });
     }
 }
 
 fn journal(finished: Finished, seconds: f64) -> Journal {
-    let Finished { path, metadata, operations, written, .. } = finished;
-    Journal { path, operations, seconds, metadata, written }
-}
-
-impl Process {
-    fn is_gone(&self, root_pid: u32, root_gone: bool) -> bool {
-        if self.ended {
-            return false;
-        }
-        if self.pid == root_pid {
-            return root_gone;
-        }
-        let Some(pidfd) = &self.pidfd else { return true };
-        let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid structure; a timeout of 0 does not wait.
-        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
-    }
-
-    /// The names for the image that is over.
-    fn take_names(&mut self) -> Names {
-        let program = Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
-        let program = program.chars().take(15).collect();
-        self.names_read = None;
-        Names { threads: std::mem::take(&mut self.names), program }
-    }
-
-    /// The names of the threads that live right now; those that end tell theirs by themselves.
-    fn read_names(&mut self) {
-        if self.names_read.is_some_and(|at| at.elapsed() < NAMES_EVERY) {
-            return;
-        }
-        self.names_read = Some(Instant::now());
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
-        for task in tasks {
-            let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
-            if let Ok(name) = std::fs::read_to_string(task.path().join("comm")) {
-                self.names.insert(id, name.trim_end_matches('\n').to_owned());
-            }
-        }
-    }
-}
-
-fn open_pidfd(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: a system call without pointers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
-    // SAFETY: the kernel has just given us this descriptor.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let Finished { path, metadata, operations, written, limited, .. } = finished;
+    Journal { path, operations, seconds, metadata, written, limited }
 }
 
 fn ended(status: ExitStatus) -> String {

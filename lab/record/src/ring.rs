@@ -6,11 +6,22 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Of the file that a program makes of itself, and of its chunks.
+pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
+pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
+pub const CHUNK_EVENTS: u32 = 1;
+pub const CHUNK_MAPS: u32 = 2;
+pub const CHUNK_END: u32 = 3;
 
 pub const PAGE_BYTES: usize = 4096;
 pub const RING_MAX: u32 = 8192;
-pub const SPOOL_RINGS: u64 = PAGE_BYTES as u64 + RING_MAX as u64 * 16;
+pub const SPOOL_MAPS: u64 = PAGE_BYTES as u64 + RING_MAX as u64 * 16;
+pub const MAPS_BYTES: u64 = 65536;
+pub const SPOOL_RINGS: u64 = SPOOL_MAPS + MAPS_BYTES;
+/// Set in an origin that names a stack.
+pub const ORIGIN_STACK: u64 = 1 << 47;
+const ALIGN_SHIFT: u32 = 58;
 pub const RING_HEADER_BYTES: u64 = 4096;
 
 const LARGE_RINGS: u32 = 4;
@@ -31,6 +42,10 @@ pub mod op {
     pub const THREAD_BEGIN: u8 = 8;
     pub const THREAD_END: u8 = 9;
     pub const FRAME: u8 = 10;
+    pub const STACK: u8 = 11;
+    pub const TEXT: u8 = 12;
+    pub const MARK: u8 = 13;
+    pub const THREAD_NAME: u8 = 14;
 }
 
 /// A slot as it lies in shared memory, `struct kl_ring_event`.
@@ -57,12 +72,38 @@ pub struct RawEvent {
 }
 
 impl RawEvent {
+    /// From the 32 bytes of a slot in a file.
+    pub fn parse(bytes: &[u8]) -> RawEvent {
+        let word = |index: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
+            u64::from_le_bytes(word)
+        };
+        RawEvent { time: word(0), address: word(1), size: word(2), word: word(3) }
+    }
+
     pub fn op(&self) -> u8 {
         (self.word & 0xff) as u8
     }
 
     pub fn extra(&self) -> u64 {
         self.word >> 16
+    }
+
+    /// Size and alignment of an `ALIGNED`.
+    pub fn size_and_align(&self) -> (u64, u64) {
+        (self.size & ((1 << ALIGN_SHIFT) - 1), 1 << (self.size >> ALIGN_SHIFT))
+    }
+
+    /// Whether its extra is an origin.
+    pub fn has_origin(&self) -> bool {
+        (op::MALLOC..=op::REALLOC_BEGIN).contains(&self.op())
+    }
+
+    /// The sixteen bytes of text that it carries, up to the NUL.
+    pub fn text(&self) -> Vec<u8> {
+        let bytes = [self.address, self.size].into_iter().flat_map(u64::to_le_bytes);
+        bytes.take_while(|byte| *byte != 0).collect()
     }
 
     /// Whether the event gives up a block.
@@ -121,10 +162,42 @@ pub struct SpoolHeader {
     pub wanted: AtomicU32,
     pub stopped: AtomicU32,
     pub stop_ticks: AtomicU64,
-    reserved: [u64; 26],
+    pub maps_bytes: AtomicU32,
+    pub clock: AtomicU32,
+    reserved: [u64; 25],
     pub allocator: [u8; 256],
     pub program: [u8; 512],
     pub arguments: [u8; PAGE_BYTES - 1024],
+}
+/// The header as it lies in a file.
+pub struct ParsedHeader {
+    pub version: u32,
+    pub pid: u32,
+    pub started_ticks: u64,
+    pub clock: u32,
+    pub allocator: Vec<u8>,
+    pub program: Vec<u8>,
+    pub arguments: Vec<u8>,
+}
+
+impl SpoolHeader {
+    /// From the first page of a file.
+    pub fn parse(page: &[u8]) -> ParsedHeader {
+        let half = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+        let part = |from: usize, to: usize| page[from..to].to_vec();
+        let (allocator, program) = (offset_of!(SpoolHeader, allocator), offset_of!(SpoolHeader, program));
+        let arguments = offset_of!(SpoolHeader, arguments);
+        let started = offset_of!(SpoolHeader, started_ticks);
+        ParsedHeader {
+            version: half(offset_of!(SpoolHeader, version)),
+            pid: half(offset_of!(SpoolHeader, pid)),
+            started_ticks: u64::from(half(started)) | u64::from(half(started + 4)) << 32,
+            clock: half(offset_of!(SpoolHeader, clock)),
+            allocator: part(allocator, program),
+            program: part(program, arguments),
+            arguments: part(arguments, PAGE_BYTES),
+        }
+    }
 }
 const _: () = assert!(size_of::<SpoolHeader>() == PAGE_BYTES);
 const _: () = assert!(offset_of!(SpoolHeader, stop_ticks) == 40);
@@ -150,8 +223,10 @@ pub struct Control {
     pub sleeping: AtomicU32,
     pub spools: AtomicU32,
     pub failed: AtomicU32,
+    pub stacks: AtomicU32,
+    pub embedded: AtomicU32,
 }
-const _: () = assert!(size_of::<Control>() == 56);
+const _: () = assert!(size_of::<Control>() == 64);
 const _: () = assert!(offset_of!(Control, heartbeat) == 32);
 
 /// Slots of ring `index`.

@@ -18,6 +18,19 @@ use std::time::Duration;
 
 const FOLDER_PREFIX: &str = "keel-record-";
 
+/// What the recorded processes are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// `ring::CLOCK_...`.
+    pub clock_kind: u32,
+    /// Every process of the tree.
+    pub follow: bool,
+    /// Return addresses of each call.
+    pub stacks: u32,
+    /// What programs tell by keel/recorder.h, in place of malloc.
+    pub embedded: bool,
+}
+
 /// A recording session: made before the program starts, removed when dropped.
 pub struct Session {
     folder: PathBuf,
@@ -28,7 +41,7 @@ pub struct Session {
 
 impl Session {
     /// Makes a session in the folder `parent`, and removes those that killed readers left there.
-    pub fn create(parent: &Path, clock_kind: u32, follow: bool) -> Result<Session, Error> {
+    pub fn create(parent: &Path, wishes: Wishes) -> Result<Session, Error> {
         let parent = parent.canonicalize().map_err(|source| session_error(parent, source))?;
         remove_abandoned(&parent);
         let folder = (0..1000).find_map(|attempt| {
@@ -47,8 +60,10 @@ impl Session {
         let session = Session { folder, control: Arc::new(control), _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
-        control.clock.store(clock_kind, Relaxed);
-        control.follow.store(u32::from(follow), Relaxed);
+        control.clock.store(wishes.clock_kind, Relaxed);
+        control.follow.store(u32::from(wishes.follow), Relaxed);
+        control.stacks.store(wishes.stacks, Relaxed);
+        control.embedded.store(u32::from(wishes.embedded), Relaxed);
         control.reader_pid.store(std::process::id(), Relaxed);
         control.magic.store(ring::CONTROL_MAGIC, Release);
         Ok(session)
@@ -170,14 +185,25 @@ impl Spool {
     /// Maps a spool; `None` while its process is still filling it in.
     pub fn open(path: &Path) -> io::Result<Option<Spool>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.metadata()?.len() != ring::ring_offset(ring::RING_MAX) {
-            return Ok(None);
-        }
         // The program reserves the first pages before it writes there; a hole must not be touched before that.
-        if file_is_hole(&file) {
+        if !is_whole(&file)? || file_is_hole(&file) {
             return Ok(None);
         }
         let map = MmapRaw::map_raw(&file)?;
+        Spool::checked(file, map)
+    }
+
+    /// Maps the rings that a program left behind, for reading only.
+    pub fn open_left_behind(path: &Path) -> io::Result<Option<Spool>> {
+        let file = File::open(path)?;
+        if !is_whole(&file)? {
+            return Ok(None);
+        }
+        let map = memmap2::MmapOptions::new().map_raw_read_only(&file)?;
+        Spool::checked(file, map)
+    }
+
+    fn checked(file: File, map: MmapRaw) -> io::Result<Option<Spool>> {
         let spool = Spool { file, map, tails: Vec::new() };
         let header = spool.header();
         if header.ready.load(Acquire) != 1 {
@@ -193,6 +219,15 @@ impl Spool {
     pub fn header(&self) -> &SpoolHeader {
         // SAFETY: the mapping is longer than a page and lives as long as self; the fields that change are atomics.
         unsafe { &*self.map.as_ptr().cast::<SpoolHeader>() }
+    }
+
+    /// The object files at the image's start, as in `/proc/<pid>/maps`.
+    pub fn maps(&self) -> String {
+        let length = u64::from(self.header().maps_bytes.load(Relaxed)).min(ring::MAPS_BYTES) as usize;
+        // SAFETY: inside the mapping; the program wrote it before `ready`, and would only spoil its own journal.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(ring::SPOOL_MAPS as usize), length) };
+        String::from_utf8_lossy(bytes).into_owned()
     }
 
     /// Its rings that have memory.
@@ -252,24 +287,11 @@ impl Spool {
     /// Copies out what ring `index` holds, at most one lap, and gives the room back. With `last`, the process is gone:
     /// slots that were claimed and never filled are skipped.
     pub fn read(&mut self, index: u32, last: bool, into: &mut Vec<RawEvent>) {
-        /// Signal handlers nest no deeper than this in the few instructions between a claim and its store.
-        const HOLES_MAX: u64 = 64;
         if self.tails.len() <= index as usize {
             self.tails.resize(index as usize + 1, 0);
         }
-        let slots = ring::ring_slots(index);
         let first = self.tails[index as usize];
-        let mut at = first;
-        while at - first < u64::from(slots) {
-            if let Some(event) = self.event(index, at) {
-                into.push(event);
-                at += 1;
-                continue;
-            }
-            let next = (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
-            let Some(next) = next else { break };
-            at = next;
-        }
+        let at = self.copy_out(index, first, last, into);
         if at == first {
             return;
         }
@@ -281,6 +303,30 @@ impl Spool {
             ring.tail_bell.fetch_add(1, SeqCst);
             futex_wake(&ring.tail_bell);
         }
+    }
+
+    /// Where the room begins that was given back.
+    pub fn given_back(&self, index: u32) -> u64 {
+        self.ring(index).tail.load(Acquire)
+    }
+
+    /// Copies out what the ring holds from index `first` on; returns where it stopped.
+    pub fn copy_out(&self, index: u32, first: u64, last: bool, into: &mut Vec<RawEvent>) -> u64 {
+        /// Signal handlers nest no deeper than this in the few instructions between a claim and its store.
+        const HOLES_MAX: u64 = 64;
+        let slots = ring::ring_slots(index);
+        let mut at = first;
+        while at - first < u64::from(slots) {
+            if let Some(event) = self.event(index, at) {
+                into.push(event);
+                at += 1;
+                continue;
+            }
+            let next = (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
+            let Some(next) = next else { break };
+            at = next;
+        }
+        at
     }
 
     fn event(&self, index: u32, at: u64) -> Option<RawEvent> {
@@ -332,6 +378,11 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
     let end = bytes.windows(2).position(|pair| pair == [0, 0]).unwrap_or(bytes.len());
     let words = bytes[..end].split(|byte| *byte == 0).skip(1);
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Whether it has the size of a spool.
+fn is_whole(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.len() == ring::ring_offset(ring::RING_MAX))
 }
 
 fn file_is_hole(file: &File) -> bool {

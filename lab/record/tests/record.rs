@@ -1,122 +1,16 @@
 //! Small C programs under the recorder, and exactly what their journals must say.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use keel_journal::{Event, Metadata, Op, Reader, Rules};
-use keel_record::{Options, Recorded};
+mod common;
+
+use common::{Bench, Journal, whole};
+use keel_journal::Op;
+use keel_record::Options;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
-}
-
-/// `build/lib/libkeel_recorder.so`, or that of KEEL_PREFIX.
-fn recorder() -> PathBuf {
-    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
-    let library = prefix.join("lib/libkeel_recorder.so");
-    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
-    library
-}
-
-struct Bench {
-    folder: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        Bench { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Compiles a program of tests/recorder/programs.
-    fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
-        let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-        let program = self.path(source.split('.').next().unwrap());
-        let mut command = Command::new(compiler);
-        command
-            .args(["-O1", "-Wall", "-Wno-alloc-size-larger-than", "-fno-builtin", "-pthread", "-o"])
-            .arg(&program);
-        command.arg(root().join("tests/recorder/programs").join(source)).args(flags);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        program
-    }
-
-    fn compile_library(&self, source: &str) -> PathBuf {
-        let path = self.compile(source, &["-shared", "-fPIC"]);
-        let library = self.path(&format!("lib{}.so", source.split('.').next().unwrap()));
-        std::fs::rename(path, &library).unwrap();
-        library
-    }
-
-    fn options(&self, program: &Path, arguments: &[&str]) -> Options {
-        Options {
-            program: program.into(),
-            arguments: arguments.iter().map(Into::into).collect(),
-            output: self.path("out.journal.parquet"),
-            follow_children: false,
-            recorder_library: recorder(),
-            spool_folder: PathBuf::from("/dev/shm"),
-            search_path: std::env::var_os("PATH"),
-            preload: None,
-        }
-    }
-
-    fn record(&self, program: &Path, arguments: &[&str]) -> (Recorded, Journal) {
-        let recorded = keel_record::record(&self.options(program, arguments)).unwrap();
-        let journal = whole(&recorded);
-        (recorded, journal)
-    }
-}
-
-/// A journal read back, every promise checked.
-struct Journal {
-    metadata: Metadata,
-    events: Vec<Event>,
-}
-
-impl Journal {
-    fn read(path: &Path) -> Journal {
-        let reader = Reader::open(path).unwrap();
-        let metadata = reader.metadata().clone();
-        let mut rules = Rules::new(&metadata).unwrap();
-        let mut events = Vec::new();
-        for event in reader.events() {
-            let event = event.unwrap();
-            rules.check(&event).unwrap_or_else(|violation| panic!("{violation}: {event:?}"));
-            events.push(event);
-        }
-        Journal { metadata, events }
-    }
-
-    /// How often each operation with this size occurs.
-    fn count(&self, op: Op, size: u64) -> usize {
-        self.events.iter().filter(|event| event.op == op && event.size == size).count()
-    }
-
-    /// How many objects of this size were given up.
-    fn released(&self, size: u64) -> usize {
-        let sizes: Vec<u64> = self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
-        self.events.iter().filter(|e| e.released != 0 && sizes[e.released as usize - 1] == size).count()
-    }
-}
-
-/// The only journal of a recording in which nothing went wrong.
-fn whole(recorded: &Recorded) -> Journal {
-    assert_eq!(recorded.problems, Vec::<String>::new());
-    assert_eq!(recorded.journals.len(), 1);
-    let journal = &recorded.journals[0];
-    assert_eq!(journal.written.as_ref().unwrap().rows, journal.operations);
-    let journal = Journal::read(journal.path.as_ref().unwrap());
-    assert_eq!(journal.metadata.repairs.get("unseen_free"), None, "{:?}", journal.metadata.repairs);
-    journal
-}
 
 #[test]
 fn every_operation_of_many_threads_is_there_once() {

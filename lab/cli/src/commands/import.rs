@@ -18,6 +18,9 @@ use std::time::Instant;
 ///   c TOTAL PTR THREAD NS            calloc
 ///   r SIZE OLDPTR NEWPTR THREAD NS   realloc, OLDPTR 0 for NULL
 ///   m ALIGN SIZE PTR THREAD NS       aligned
+///
+/// Keel's own unfinished work is told by its content too: the FILE.partial of a killed `keel record`, and the file that
+/// a program made of itself with keel/recorder.h. A journal can be imported with --skip-module.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -36,11 +39,20 @@ pub struct Arguments {
     /// The recorded program's name, for reports
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
+    /// Leave out what a module calls: the beginning of its file's name, or its path. For a journal, or the file of a
+    /// program's own recording
+    #[arg(long, value_name = "MODULE")]
+    skip_module: Vec<String>,
 }
 
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.inputs.contains(&arguments.output) {
         bail!("{} is both input and output: choose another output", arguments.output.display());
+    }
+    if let Some(done) =
+        super::import_own::import(&arguments.inputs, &arguments.output, &arguments.skip_module)?
+    {
+        return Ok(done);
     }
     let started = Instant::now();
     let total =

@@ -1,5 +1,7 @@
 //! `keel info`: what a journal holds.
 
+mod top;
+
 use crate::{format, progress};
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +24,10 @@ pub struct Arguments {
     /// Check every rule that journals keep, and name the first row that breaks one
     #[arg(long)]
     verify: bool,
+    /// Show the N modules and call sites with the most operations. Call sites are there when the journal was recorded
+    /// with --stacks; their names come from the object files as they lie on this machine
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+    top: Option<usize>,
 }
 
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
@@ -34,11 +40,14 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         true => Verdict::of(keel_analysis::verify(&reader, &mut |rows| bar.set_position(rows))?),
         false => Verdict::NotChecked,
     };
+    bar.set_message("counting");
+    let top = arguments.top.map(|count| top::top(&reader, count, &mut |rows| bar.set_position(rows)));
+    let top = top.transpose()?;
     bar.finish_and_clear();
     if arguments.json {
-        format::output(&(json(&reader, &facts, &verdict)? + "\n"))?;
+        format::output(&(json(&reader, &facts, top.as_ref(), &verdict)? + "\n"))?;
     } else {
-        format::output(&text(&reader, &facts, &verdict))?;
+        format::output(&text(&reader, &facts, top.as_ref(), &verdict))?;
     }
     Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -55,7 +64,7 @@ impl Verdict {
     }
 }
 
-fn json(reader: &Reader, facts: &Facts, verdict: &Verdict) -> Result<String> {
+fn json(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdict) -> Result<String> {
     #[derive(Serialize)]
     struct Column {
         name: String,
@@ -70,6 +79,8 @@ fn json(reader: &Reader, facts: &Facts, verdict: &Verdict) -> Result<String> {
         valid: Option<bool>,
         violation: Option<String>,
         facts: &'a Facts,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        top: Option<&'a top::Top>,
         metadata: &'a Metadata,
     }
     let columns = reader.column_sizes().into_iter();
@@ -88,6 +99,7 @@ fn json(reader: &Reader, facts: &Facts, verdict: &Verdict) -> Result<String> {
             _ => None,
         },
         facts,
+        top,
         metadata: reader.metadata(),
     };
     Ok(serde_json::to_string_pretty(&document)?)
@@ -97,7 +109,7 @@ fn bytes_per_operation(reader: &Reader) -> f64 {
     reader.bytes() as f64 / reader.rows().max(1) as f64
 }
 
-fn text(reader: &Reader, facts: &Facts, verdict: &Verdict) -> String {
+fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdict) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(text.trim_end());
@@ -118,6 +130,9 @@ fn text(reader: &Reader, facts: &Facts, verdict: &Verdict) -> String {
     describe_distributions(facts, &mut line);
     describe_frames(facts, &mut line);
     describe_threads(facts, &mut line);
+    if let Some(top) = top {
+        top::text(top, &mut line);
+    }
     match verdict {
         Verdict::NotChecked => {}
         Verdict::Valid => {
@@ -149,11 +164,18 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
         }
     }
     for (name, value) in
-        [("lost", metadata.drops), ("foreign", metadata.foreign), ("stalls", metadata.stalls)]
+        [("lost", metadata.drops), ("foreign", metadata.foreign), ("prologue", metadata.prologue)]
     {
         if value > 0 {
             line(format!("  {name:<12}{}", format::count(value)));
         }
+    }
+    if metadata.stalls > 0 {
+        let (count, time) = (format::count(metadata.stalls), format::nanoseconds(metadata.stalled_ns));
+        line(format!("  stalls      {count}, {time} in all"));
+    }
+    for mark in &metadata.marks {
+        line(format!("  mark        {:>12}  {}", format::nanoseconds(mark.time), mark.text));
     }
     for (kind, count) in &metadata.repairs {
         line(format!("  mended      {} x {kind}", format::count(*count)));

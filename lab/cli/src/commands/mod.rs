@@ -8,6 +8,7 @@ pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod import;
+mod import_own;
 pub mod info;
 pub mod record;
 pub mod report;

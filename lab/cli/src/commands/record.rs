@@ -4,11 +4,13 @@ use crate::format;
 use crate::layout::Layout;
 use anyhow::Result;
 use clap::Args;
-use keel_record::{Journal, Options, Recorded};
+use keel_record::{Journal, Options, Progress, Recorded};
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 
 /// Record every allocation of a program into a journal.
 ///
@@ -31,7 +33,34 @@ pub struct RecordArguments {
     /// Where the shared memory between program and recorder lies [default: /dev/shm, else TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Say nothing at the end when all went well
+    /// Record what the program tells of its own allocator through keel/recorder.h, and not its malloc
+    #[arg(short, long)]
+    embedded: bool,
+    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`; 0.1 to 0.3 us for each
+    /// frame of the stack. Without it only the calling module is recorded, at no cost
+    #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(0..=100))]
+    stacks: u32,
+    /// Leave out the operations that a module calls, and what becomes of their blocks: the beginning of its file's
+    /// name (libGLX_nvidia), or its path. May be given several times
+    #[arg(long, value_name = "MODULE")]
+    skip_module: Vec<String>,
+    /// Begin so many seconds after the program. The journal begins with the blocks that live then
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    after: Option<Duration>,
+    /// End the recording after so many seconds; the program goes on
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    length: Option<Duration>,
+    /// End it when a journal has so many operations
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_events: Option<u64>,
+    /// End it when a journal has about this size: bytes, or with K, M or G
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Tell every second how it gets on. On a terminal that is the default, as one line that stays in place
+    #[arg(long)]
+    progress: bool,
+    /// Say nothing at the end when all went well, and nothing meanwhile
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
@@ -42,8 +71,10 @@ pub struct RecordArguments {
 /// Runs the program and tells what was recorded.
 pub fn run(arguments: RecordArguments) -> Result<ExitCode> {
     let quiet = arguments.quiet;
+    let mut line = ProgressLine::new(arguments.progress, quiet);
     let options = options(arguments)?;
-    let recorded = keel_record::record(&options)?;
+    let recorded = keel_record::record_with(&options, &mut |progress| line.tell(progress))?;
+    line.clear();
     let whole =
         recorded.problems.is_empty() && recorded.journals.iter().all(|journal| journal.written.is_ok());
     if !quiet || !whole {
@@ -64,7 +95,77 @@ fn options(arguments: RecordArguments) -> Result<Options> {
         spool_folder: arguments.spool.unwrap_or_else(default_spool),
         search_path: std::env::var_os("PATH"),
         preload: std::env::var_os("LD_PRELOAD"),
+        embedded: arguments.embedded,
+        stacks: arguments.stacks,
+        skip_modules: arguments.skip_module,
+        after: arguments.after.filter(|after| !after.is_zero()),
+        length: arguments.length,
+        max_operations: arguments.max_events,
+        max_bytes: arguments.max_size,
     })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "give a number of seconds that is not negative".to_owned())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
+}
+
+/// What is shown while the program runs.
+struct ProgressLine {
+    /// One line, written over again and again.
+    in_place: bool,
+    shown: bool,
+    last: Progress,
+}
+
+impl ProgressLine {
+    fn new(wanted: bool, quiet: bool) -> ProgressLine {
+        let terminal = std::io::stderr().is_terminal();
+        let last = Progress { seconds: 0.0, operations: 0, live_bytes: 0 };
+        ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, last }
+    }
+
+    fn tell(&mut self, now: Progress) {
+        /// The recording tells twice a second.
+        const LINES_APART: f64 = 0.9;
+        let seconds = now.seconds - self.last.seconds;
+        if !self.shown || (!self.in_place && seconds < LINES_APART) {
+            return;
+        }
+        let rate = (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
+        let text = format!(
+            "keel record: {:.1} s, {} operations, {} a second, {} live",
+            now.seconds,
+            format::count(now.operations),
+            format::count(rate as u64),
+            format::bytes(now.live_bytes)
+        );
+        if self.in_place {
+            eprint!("\r\x1b[2K{text}");
+        } else {
+            eprintln!("{text}");
+        }
+        self.last = now;
+    }
+
+    fn clear(&self) {
+        if self.shown && self.in_place {
+            eprint!("\r\x1b[2K");
+        }
+    }
 }
 
 fn default_output(program: &OsStr) -> PathBuf {
@@ -124,6 +225,12 @@ fn summary(journal: &Journal, with_program: bool) -> String {
             written.bytes as f64 / 1e6,
             path.display()
         );
+    }
+    if metadata.prologue > 0 {
+        text += &format!("; {} blocks lived when it began", format::count(metadata.prologue));
+    }
+    if journal.limited {
+        text += "; ended at its limit";
     }
     if metadata.stalls > 0 {
         let (count, seconds) = (format::count(metadata.stalls), metadata.stalled_ns as f64 / 1e9);

@@ -1,0 +1,352 @@
+//! The file that a program made of itself with `keel/recorder.h` (`journal/ring.h`, chunks) becomes a journal.
+//!
+//! Each ring's chunks are in order; across rings nothing is. So the rings are merged: of those that have more in the
+//! file, the one that has come least far in time gives its next chunk, and rows up to where the least has come are
+//! written. Memory: a chunk for each ring, and what lies between the rings in time.
+
+use crate::assemble::Assembler;
+use crate::clock::{Clock, Moment};
+use crate::origins;
+use crate::ring::{self, RawEvent, SpoolHeader};
+use crate::rows::{self, Filter, Names, RowSink, Taken};
+use crate::session::{Spool, arguments, text};
+use keel_journal::{Event, Metadata, Origin, Writer};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// What came of a program's own recording.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Operations.
+    pub rows: u64,
+    /// Size of the journal.
+    pub bytes: u64,
+    /// What the journal's footer says.
+    pub metadata: Metadata,
+    /// The program ended the recording; otherwise it died.
+    pub ended_in_order: bool,
+    /// Events found in the rings of a program that died.
+    pub from_rings: u64,
+    /// Bytes at the file's end that are no whole event.
+    pub torn_bytes: u64,
+}
+
+/// Why it failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// It is of another version.
+    #[error(
+        "{}: its recorder has version {found}, this keel reads {}; import it with the keel that its libkeel_record \
+         came with",
+        path.display(), ring::VERSION
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// There is not one event.
+    #[error("{} holds no operation: did the program call kl_record_alloc while its recording was on?", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] keel_journal::Error),
+}
+
+/// Whether this is the file of a recording that a program made of itself.
+pub fn is_log(path: &Path) -> bool {
+    let mut magic = [0; 8];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
+    read.is_ok() && u64::from_le_bytes(magic) == ring::LOG_MAGIC
+}
+
+/// Turns the file `path`, with `<path>.rings` if the program died, into the journal `output`. Both stay as they are.
+///
+/// # Errors
+/// See [`LogError`]; the output is then as it was before.
+pub fn import_log(path: &Path, output: &Path, skip_modules: &[String]) -> Result<Imported, LogError> {
+    let read_error = |cause| LogError::Read { path: path.to_path_buf(), cause };
+    let log = Log::open(path).map_err(read_error)?;
+    if log.version != ring::VERSION {
+        return Err(LogError::Version { path: path.to_path_buf(), found: log.version });
+    }
+    let rings_path = PathBuf::from(format!("{}.rings", path.display()));
+    let rest = match log.ended {
+        true => Rest::default(),
+        false => Rest::read(&rings_path, &log)
+            .map_err(|cause| LogError::Read { path: rings_path.clone(), cause })?,
+    };
+    let filter = Filter { skip_modules: skip_modules.to_vec(), ..Filter::default() };
+    let mut assembler = Assembler::new(log.clock, log.started, &filter);
+    for maps in &log.maps {
+        assembler.map(&origins::parse_maps(maps));
+    }
+    let mut sink = Sink { writer: Writer::create(output)?, error: None };
+    log.merge(&rest, &mut assembler, &mut sink).map_err(read_error)?;
+    let names = Names { program: log.program_name(), ..Names::default() };
+    let facts = assembler.finish(&names);
+    if let Some(error) = sink.error {
+        drop(sink.writer.finish(Metadata::default()));
+        return Err(error.into());
+    }
+    if facts.rows == 0 {
+        return Err(LogError::Empty { path: path.to_path_buf() });
+    }
+    let mut metadata = log.metadata.clone();
+    rows::describe(facts, &mut metadata);
+    metadata.stalls = rest.stalls.max(log.stalls.0);
+    metadata.stalled_ns = log.clock.duration(rest.stalled_ticks.max(log.stalls.1));
+    metadata.ended = if log.ended { "still running" } else { "crashed" }.to_owned();
+    let written = sink.writer.finish(metadata.clone())?;
+    Ok(Imported {
+        rows: written.rows,
+        bytes: written.bytes,
+        metadata,
+        ended_in_order: log.ended,
+        from_rings: rest.rings.values().map(|events| events.len() as u64).sum(),
+        torn_bytes: log.torn_bytes,
+    })
+}
+
+struct Sink {
+    writer: Writer,
+    error: Option<keel_journal::Error>,
+}
+
+impl RowSink for Sink {
+    fn push(&mut self, event: &Event, origin: Origin, _: &dyn Fn(&mut Metadata)) -> Taken {
+        match self.writer.push_from(event, origin) {
+            Ok(()) => Taken::More,
+            Err(error) => {
+                self.error = Some(error);
+                Taken::Failed
+            }
+        }
+    }
+}
+
+/// Events of one ring in the file.
+#[derive(Clone, Copy)]
+struct Piece {
+    at: u64,
+    count: u64,
+    first: u64,
+}
+
+struct Log {
+    file: File,
+    version: u32,
+    started: u64,
+    clock: Clock,
+    metadata: Metadata,
+    rings: BTreeMap<u32, Vec<Piece>>,
+    maps: Vec<String>,
+    /// Number and ticks, the last told of each ring, summed.
+    stalls: (u64, u64),
+    ended: bool,
+    torn_bytes: u64,
+}
+
+/// What a program that died left in its rings.
+#[derive(Default)]
+struct Rest {
+    rings: BTreeMap<u32, Vec<RawEvent>>,
+    stalls: u64,
+    stalled_ticks: u64,
+    /// The recording ended by itself then: an event was lost, so later ones do not count.
+    stop: Option<u64>,
+}
+
+const EVENT_BYTES: u64 = 32;
+const CHUNK_BYTES: usize = 64;
+
+/// A `struct kl_log_chunk`.
+struct Chunk {
+    kind: u32,
+    ring: u32,
+    first: u64,
+    bytes: u64,
+    moment: Moment,
+    stalls: (u64, u64),
+}
+
+impl Chunk {
+    fn read(file: &File, at: u64) -> io::Result<Option<Chunk>> {
+        let mut bytes = [0; CHUNK_BYTES];
+        match file.read_exact_at(&mut bytes, at) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            result => result?,
+        }
+        let word = |index: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[index * 8..index * 8 + 8]);
+            u64::from_le_bytes(word)
+        };
+        Ok((word(0) == ring::CHUNK_MAGIC).then(|| Chunk {
+            kind: word(1) as u32,
+            ring: (word(1) >> 32) as u32,
+            first: word(2),
+            bytes: word(3),
+            moment: Moment { ticks: word(4), raw_ns: word(5) },
+            stalls: (word(6), word(7)),
+        }))
+    }
+}
+
+impl Log {
+    fn open(path: &Path) -> io::Result<Log> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut page = vec![0; ring::PAGE_BYTES];
+        file.read_exact_at(&mut page, 0)?;
+        let header = SpoolHeader::parse(&page);
+        let (mut rings, mut maps) = (BTreeMap::<u32, Vec<Piece>>::new(), Vec::new());
+        let (mut moments, mut stalls) = (Vec::new(), BTreeMap::new());
+        let (mut at, mut ended) = (ring::PAGE_BYTES as u64, false);
+        let mut torn_bytes = 0;
+        while at < length {
+            let Some(chunk) = Chunk::read(&file, at)? else {
+                torn_bytes += length - at;
+                break;
+            };
+            at += CHUNK_BYTES as u64;
+            // A disk that was full cuts the last chunk short.
+            let present = chunk.bytes.min(length - at);
+            moments.push(chunk.moment);
+            match chunk.kind {
+                ring::CHUNK_EVENTS => {
+                    let count = present / EVENT_BYTES;
+                    torn_bytes += present % EVENT_BYTES;
+                    rings.entry(chunk.ring).or_default().push(Piece { at, count, first: chunk.first });
+                    stalls.insert(chunk.ring, chunk.stalls);
+                }
+                ring::CHUNK_MAPS => {
+                    let mut text = vec![0; present as usize];
+                    file.read_exact_at(&mut text, at)?;
+                    maps.push(String::from_utf8_lossy(&text).into_owned());
+                }
+                ring::CHUNK_END => ended = true,
+                _ => {}
+            }
+            at = at.saturating_add(chunk.bytes);
+        }
+        let latest = moments.iter().max_by_key(|moment| moment.ticks);
+        let first = moments.first().copied().unwrap_or_default();
+        let clock = Clock::between(header.clock, first, latest.copied().unwrap_or(first));
+        let metadata = Metadata {
+            writer: format!("keel import (recorder.h) {}", env!("CARGO_PKG_VERSION")),
+            program: text(&header.program),
+            arguments: arguments(&header.arguments),
+            allocator: text(&header.allocator),
+            pid: header.pid,
+            clock: clock.name().to_owned(),
+            clock_hz: clock.hz(),
+            ..Metadata::default()
+        };
+        let stalls = stalls.values().fold((0, 0), |sum: (u64, u64), one: &(u64, u64)| {
+            (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1))
+        });
+        let (version, started) = (header.version, header.started_ticks);
+        Ok(Log { file, version, started, clock, metadata, rings, maps, stalls, ended, torn_bytes })
+    }
+
+    fn program_name(&self) -> String {
+        let name = Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
+        name.chars().take(15).collect()
+    }
+
+    fn load(&self, piece: Piece) -> io::Result<Vec<RawEvent>> {
+        let mut bytes = vec![0; (piece.count * EVENT_BYTES) as usize];
+        self.file.read_exact_at(&mut bytes, piece.at)?;
+        Ok(bytes.chunks_exact(EVENT_BYTES as usize).map(RawEvent::parse).collect())
+    }
+
+    fn merge(&self, rest: &Rest, assembler: &mut Assembler, sink: &mut Sink) -> io::Result<()> {
+        let mut streams: Vec<Stream> = Vec::new();
+        let mut indices: Vec<u32> = self.rings.keys().chain(rest.rings.keys()).copied().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        for ring in indices {
+            let pieces = self.rings.get(&ring).map_or(&[][..], Vec::as_slice);
+            let last = rest.rings.get(&ring).filter(|events| !events.is_empty());
+            streams.push(Stream { ring, pieces, last: last.map(Vec::as_slice), reach: 0 });
+        }
+        loop {
+            let waiting = streams.iter_mut().filter(|stream| stream.has_more());
+            let Some(stream) = waiting.min_by_key(|stream| stream.reach) else { break };
+            let mut events = stream.next(self)?;
+            if let Some(stop) = rest.stop {
+                events.retain(|event| event.time <= stop);
+            }
+            stream.reach = events.iter().map(|event| event.time).fold(stream.reach, u64::max);
+            assembler.add(stream.ring as usize, &events);
+            let reaches = streams.iter().filter(|stream| stream.has_more()).map(|stream| stream.reach);
+            assembler.write(self.clock, reaches.min().unwrap_or(u64::MAX), sink);
+        }
+        assembler.write(self.clock, u64::MAX, sink);
+        Ok(())
+    }
+}
+
+/// What a ring still has to give.
+struct Stream<'a> {
+    ring: u32,
+    pieces: &'a [Piece],
+    last: Option<&'a [RawEvent]>,
+    /// Time of its latest event so far.
+    reach: u64,
+}
+
+impl Stream<'_> {
+    fn has_more(&self) -> bool {
+        !self.pieces.is_empty() || self.last.is_some()
+    }
+
+    fn next(&mut self, log: &Log) -> io::Result<Vec<RawEvent>> {
+        if let Some((piece, others)) = self.pieces.split_first() {
+            self.pieces = others;
+            return log.load(*piece);
+        }
+        Ok(self.last.take().unwrap_or_default().to_vec())
+    }
+}
+
+impl Rest {
+    fn read(path: &Path, log: &Log) -> io::Result<Rest> {
+        let spool = match Spool::open_left_behind(path) {
+            Ok(Some(spool)) => spool,
+            Ok(None) => return Ok(Rest::default()),
+            // Removed, or not copied along: what the chunks hold is still good.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Rest::default()),
+            Err(error) => return Err(error),
+        };
+        let mut rings = BTreeMap::new();
+        for ring in 0..spool.prepared() {
+            let pieces = log.rings.get(&ring).and_then(|pieces| pieces.last());
+            // The program may have died between writing a chunk and giving its room back.
+            let written = pieces.map_or(0, |piece| piece.first + piece.count);
+            let mut events = Vec::new();
+            spool.copy_out(ring, written.max(spool.given_back(ring)), true, &mut events);
+            rings.insert(ring, events);
+        }
+        let stalls = spool.stalls();
+        let stop = spool.stopped().map(|(ticks, _)| ticks);
+        Ok(Rest { rings, stalls: stalls.count, stalled_ticks: stalls.ticks, stop })
+    }
+}

@@ -1,0 +1,282 @@
+//! From addresses in the program to modules and call stacks.
+
+use crate::ring::{self, RawEvent};
+use keel_journal::{Module, Origin, Stacks};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Code in the program's address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Where in the file `start` lies.
+    pub offset: u64,
+    /// The file; empty for code that has none (a just-in-time compiler's).
+    pub path: String,
+}
+
+/// The executable mappings in a text as `/proc/<pid>/maps`.
+pub fn parse_maps(text: &str) -> Vec<Mapping> {
+    let mapping = |line: &str| {
+        // The path may hold spaces; everything before it does not.
+        let mut rest = line;
+        let mut field = || {
+            let (word, tail) = rest.split_once(' ')?;
+            rest = tail;
+            Some(word)
+        };
+        let (start, end) = field()?.split_once('-')?;
+        let permissions = field()?;
+        let offset = field()?;
+        field()?;
+        let path = rest.split_once(' ').map_or("", |(_, path)| path).trim_start();
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+        let path = if path.starts_with('/') { path.to_owned() } else { String::new() };
+        (permissions.as_bytes().get(2) == Some(&b'x')).then_some(Mapping { start, end, offset, path })
+    };
+    text.lines().filter_map(mapping).collect()
+}
+
+/// The modules and stacks of one process's operations.
+#[derive(Default)]
+pub struct Origins {
+    /// By start; they do not overlap.
+    mappings: BTreeMap<u64, Mapping>,
+    /// Module of an address's page; forgotten when the mappings change.
+    pages: FxHashMap<u64, u32>,
+    modules: Vec<Module>,
+    module_indices: FxHashMap<String, u32>,
+    /// Names of modules that are left out.
+    skip: Vec<String>,
+    skipped: Vec<bool>,
+    stacks: Stacks,
+    sites: FxHashMap<(i64, u64), u32>,
+    nodes: FxHashMap<(i64, u32), u32>,
+    /// Stacks that the program has named, by name.
+    named: FxHashMap<u64, Origin>,
+    /// Addresses told so far of stacks that no operation has named yet, by ring and name.
+    told: FxHashMap<(usize, u64), Vec<u64>>,
+}
+
+const PAGE_SHIFT: u32 = 12;
+
+impl Origins {
+    /// With names of modules to be left out: the beginning of a file's name, or a whole path.
+    pub fn new(skip: &[String]) -> Origins {
+        Origins { skip: skip.to_vec(), ..Origins::default() }
+    }
+
+    /// Takes the mappings of now. Older ones stay where there is nothing new: events from before a library was closed
+    /// may still be on their way.
+    pub fn map(&mut self, mappings: &[Mapping]) {
+        for new in mappings {
+            let overlapping: Vec<u64> = self
+                .mappings
+                .range(..new.end)
+                .rev()
+                .take_while(|(_, old)| old.end > new.start)
+                .map(|(start, _)| *start)
+                .collect();
+            for start in overlapping {
+                self.mappings.remove(&start);
+            }
+            self.mappings.insert(new.start, new.clone());
+        }
+        self.pages.clear();
+    }
+
+    /// The process runs another program now.
+    pub fn exec(&mut self) {
+        self.mappings.clear();
+        self.pages.clear();
+        self.named.clear();
+        self.told.clear();
+    }
+
+    /// Takes a `STACK` event.
+    pub fn tell(&mut self, ring: usize, event: &RawEvent) {
+        let name = event.extra();
+        if self.named.contains_key(&name) {
+            return;
+        }
+        let frames = self.told.entry((ring, name)).or_default();
+        frames.push(event.address);
+        if event.size != 0 {
+            frames.push(event.size);
+        }
+    }
+
+    /// What an operation's extra says.
+    pub fn resolve(&mut self, ring: usize, extra: u64) -> Origin {
+        if extra & ring::ORIGIN_STACK == 0 {
+            return Origin { module: self.module_of(extra), stack: Origin::NONE };
+        }
+        let name = extra & !ring::ORIGIN_STACK;
+        if let Some(origin) = self.named.get(&name) {
+            return *origin;
+        }
+        let Some(frames) = self.told.remove(&(ring, name)) else { return Origin::UNKNOWN };
+        let mut parent = -1;
+        for address in frames.iter().rev() {
+            parent = i64::from(self.node(parent, *address));
+        }
+        let module = frames.first().map_or(Origin::NONE, |address| self.module_of(*address));
+        let origin = Origin { module, stack: u32::try_from(parent).unwrap_or(Origin::NONE) };
+        self.named.insert(name, origin);
+        origin
+    }
+
+    fn node(&mut self, parent: i64, address: u64) -> u32 {
+        let module = self.module_of(address);
+        let place = match self.mapping(address) {
+            Some(mapping) if module != Origin::NONE => {
+                (i64::from(module), address - mapping.start + mapping.offset)
+            }
+            _ => (-1, address),
+        };
+        let Stacks { sites, nodes } = &mut self.stacks;
+        let site = *self.sites.entry(place).or_insert_with(|| {
+            sites.push(place);
+            sites.len() as u32 - 1
+        });
+        *self.nodes.entry((parent, site)).or_insert_with(|| {
+            nodes.push((parent, site));
+            nodes.len() as u32 - 1
+        })
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        let (_, mapping) = self.mappings.range(..=address).next_back()?;
+        (address < mapping.end).then_some(mapping)
+    }
+
+    fn module_of(&mut self, address: u64) -> u32 {
+        let page = address >> PAGE_SHIFT;
+        if let Some(module) = self.pages.get(&page) {
+            return *module;
+        }
+        let path = self.mapping(address).map(|mapping| mapping.path.clone()).unwrap_or_default();
+        let module = if path.is_empty() { Origin::NONE } else { self.module(path) };
+        self.pages.insert(page, module);
+        module
+    }
+
+    fn module(&mut self, path: String) -> u32 {
+        if let Some(index) = self.module_indices.get(&path) {
+            return *index;
+        }
+        let index = self.modules.len() as u32;
+        self.skipped.push(self.skip.iter().any(|name| is_named(&path, name)));
+        self.modules.push(Module { path: path.clone(), build_id: String::new() });
+        self.module_indices.insert(path, index);
+        index
+    }
+
+    /// Whether operations of this module are left out.
+    pub fn is_skipped(&self, module: u32) -> bool {
+        self.skipped.get(module as usize).copied().unwrap_or(false)
+    }
+
+    /// The modules so far.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// The stacks so far.
+    pub fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    /// Modules and stacks, the modules with the build ids that their files have now.
+    pub fn finish(mut self) -> (Vec<Module>, Stacks) {
+        for module in &mut self.modules {
+            module.build_id = crate::program::build_id(module.path.as_ref()).unwrap_or_default();
+        }
+        (self.modules, self.stacks)
+    }
+}
+
+/// Whether a module goes by that name: the beginning of its file's name, or its whole path.
+pub fn is_named(path: &str, name: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    if name.contains('/') { path == name } else { !name.is_empty() && file.starts_with(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+55d0000-55e0000 r--p 00000000 fe:00 123    /usr/bin/a program
+55e0000-55f0000 r-xp 00001000 fe:00 123    /usr/bin/a program
+7000000-7100000 rwxp 00000000 00:00 0
+7f00000-7fff000 r-xp 00028000 fe:00 77     /usr/lib/libc.so.6 (deleted)
+ffff000-fffffff000 r-xp 00000000 00:00 0    [vdso]
+nonsense
+";
+
+    fn stack(name: u64, address: u64, outer: u64) -> RawEvent {
+        RawEvent { time: 0, address, size: outer, word: name << 16 | 11 }
+    }
+
+    #[test]
+    fn only_code_counts_and_paths_may_hold_spaces() {
+        let maps = parse_maps(MAPS);
+        let paths: Vec<&str> = maps.iter().map(|mapping| mapping.path.as_str()).collect();
+        assert_eq!(paths, ["/usr/bin/a program", "", "/usr/lib/libc.so.6 (deleted)", ""]);
+        assert_eq!((maps[0].start, maps[0].end, maps[0].offset), (0x55e_0000, 0x55f_0000, 0x1000));
+    }
+
+    #[test]
+    fn a_library_that_takes_anothers_place_is_told_from_it() {
+        let mut origins = Origins::new(&["libold".to_owned()]);
+        let at = |start, end, path: &str| Mapping { start, end, offset: 0, path: path.to_owned() };
+        origins.map(&[at(0x1000, 0x9000, "/lib/libold.so"), at(0x9000, 0xa000, "/lib/libc.so")]);
+        let old = origins.resolve(0, 0x5000);
+        origins.map(&[at(0x4000, 0x6000, "/lib/libnew.so")]);
+        let new = origins.resolve(0, 0x5000);
+        assert_eq!((old.module, new.module), (0, 1));
+        assert_eq!(origins.resolve(0, 0x9abc).module, 2, "what was not replaced stays");
+        assert_eq!(origins.resolve(0, 0x1000).module, Origin::NONE, "what was overlapped is gone");
+        assert!(origins.is_skipped(0) && !origins.is_skipped(1) && !origins.is_skipped(Origin::NONE));
+    }
+
+    #[test]
+    fn stacks_share_their_outer_calls() {
+        let mut origins = Origins::new(&[]);
+        origins.map(&parse_maps(MAPS));
+        for (name, inner) in [(5, 0x7f1_0000), (6, 0x7f2_0000)] {
+            origins.tell(3, &stack(name, inner, 0x55e_8000));
+            origins.tell(3, &stack(name, 0x705_0000, 0));
+        }
+        origins.tell(4, &stack(5, 1, 2));
+        let first = origins.resolve(3, 5 | ring::ORIGIN_STACK);
+        let second = origins.resolve(3, 6 | ring::ORIGIN_STACK);
+        assert_eq!(origins.resolve(4, 5 | ring::ORIGIN_STACK), first, "a name means the same in all rings");
+        assert_eq!(origins.resolve(4, 9 | ring::ORIGIN_STACK), Origin::UNKNOWN);
+        let (modules, stacks) = origins.finish();
+        assert_eq!(modules[first.module as usize].path, "/usr/lib/libc.so.6 (deleted)");
+        assert_eq!(
+            stacks.walk(first.stack).skip(1).map(|site| site.1).collect::<Vec<_>>(),
+            [0x9000, 0x705_0000]
+        );
+        assert_eq!(stacks.walk(second.stack).next().unwrap().1, 0x4_8000);
+        assert_eq!((stacks.sites.len(), stacks.nodes.len()), (4, 4), "{stacks:?}");
+    }
+
+    #[test]
+    fn names_are_beginnings_of_file_names_or_whole_paths() {
+        let path = "/usr/lib/x86_64-linux-gnu/libGLX_mesa.so.0";
+        assert!(is_named(path, "libGLX_mesa.so.0") && is_named(path, "libGLX") && is_named(path, path));
+        assert!(
+            !is_named(path, "GLX")
+                && !is_named(path, "usr")
+                && !is_named(path, "/usr/lib")
+                && !is_named(path, "")
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! Programs of tests/recorder/programs, compiled and recorded, and their journals read back.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses its part; a failed unwrap is a failed test"
+)]
+
+use keel_journal::{Event, Metadata, Op, Origin, Reader, Rules};
+use keel_record::{Options, Recorded};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
+}
+
+/// `build/lib/libkeel_recorder.so`, or that of KEEL_PREFIX.
+fn recorder() -> PathBuf {
+    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
+    let library = prefix.join("lib/libkeel_recorder.so");
+    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
+    library
+}
+
+pub struct Bench {
+    pub folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles a program of tests/recorder/programs.
+    pub fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
+        let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+        let program = self.path(source.split('.').next().unwrap());
+        let mut command = Command::new(compiler);
+        command
+            .args(["-O1", "-Wall", "-Wno-alloc-size-larger-than", "-fno-builtin", "-pthread", "-o"])
+            .arg(&program);
+        command.arg(root().join("tests/recorder/programs").join(source)).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        program
+    }
+
+    pub fn compile_library(&self, source: &str) -> PathBuf {
+        let path = self.compile(source, &["-shared", "-fPIC"]);
+        let library = self.path(&format!("lib{}.so", source.split('.').next().unwrap()));
+        std::fs::rename(path, &library).unwrap();
+        library
+    }
+
+    /// `libkeel_record.a`, for programs that tell of their own allocator.
+    pub fn static_library(&self) -> PathBuf {
+        recorder().with_file_name("libkeel_record.a")
+    }
+
+    pub fn options(&self, program: &Path, arguments: &[&str]) -> Options {
+        Options {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            output: self.path("out.journal.parquet"),
+            follow_children: false,
+            recorder_library: recorder(),
+            spool_folder: PathBuf::from("/dev/shm"),
+            search_path: std::env::var_os("PATH"),
+            ..Options::default()
+        }
+    }
+
+    pub fn record(&self, program: &Path, arguments: &[&str]) -> (Recorded, Journal) {
+        let recorded = keel_record::record(&self.options(program, arguments)).unwrap();
+        let journal = whole(&recorded);
+        (recorded, journal)
+    }
+}
+
+/// A journal read back, every promise checked.
+pub struct Journal {
+    pub metadata: Metadata,
+    pub events: Vec<Event>,
+    pub origins: Vec<Origin>,
+}
+
+impl Journal {
+    pub fn read(path: &Path) -> Journal {
+        let reader = Reader::open(path).unwrap();
+        let metadata = reader.metadata().clone();
+        let mut rules = Rules::new(&metadata).unwrap();
+        let (mut events, mut origins) = (Vec::new(), Vec::new());
+        let mut batches = reader.batches();
+        let (mut batch, mut batch_origins) = (Vec::new(), Vec::new());
+        while batches.next_with_origins(&mut batch, &mut batch_origins).unwrap() {
+            for (event, origin) in batch.iter().zip(&batch_origins) {
+                let sound = rules.check(event).and_then(|()| rules.check_origin(*origin));
+                sound.unwrap_or_else(|violation| panic!("{violation}: {event:?}"));
+            }
+            events.extend_from_slice(&batch);
+            origins.extend_from_slice(&batch_origins);
+        }
+        Journal { metadata, events, origins }
+    }
+
+    /// File names of the modules that operations of this kind and size came from.
+    pub fn modules(&self, op: Op, size: u64) -> BTreeSet<String> {
+        let rows = self.events.iter().zip(&self.origins).filter(|(e, _)| e.op == op && e.size == size);
+        let path =
+            |origin: &Origin| self.metadata.modules.get(origin.module as usize).map(|m| m.path.clone());
+        rows.map(|(_, origin)| {
+            let path = path(origin).unwrap_or_default();
+            path.rsplit('/').next().unwrap_or_default().to_owned()
+        })
+        .collect()
+    }
+
+    /// How often each operation with this size occurs.
+    pub fn count(&self, op: Op, size: u64) -> usize {
+        self.events.iter().filter(|event| event.op == op && event.size == size).count()
+    }
+
+    /// How many objects of this size were given up.
+    pub fn released(&self, size: u64) -> usize {
+        let sizes: Vec<u64> = self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
+        self.events.iter().filter(|e| e.released != 0 && sizes[e.released as usize - 1] == size).count()
+    }
+}
+
+/// The only journal of a recording in which nothing went wrong.
+pub fn whole(recorded: &Recorded) -> Journal {
+    assert_eq!(recorded.problems, Vec::<String>::new());
+    assert_eq!(recorded.journals.len(), 1);
+    let journal = &recorded.journals[0];
+    assert_eq!(journal.written.as_ref().unwrap().rows, journal.operations);
+    let journal = Journal::read(journal.path.as_ref().unwrap());
+    assert_eq!(journal.metadata.repairs.get("unseen_free"), None, "{:?}", journal.metadata.repairs);
+    journal
+}

@@ -1,0 +1,210 @@
+//! Where a recording begins and ends, what it leaves out, and what it says of the callers.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use common::{Bench, Journal, whole};
+use keel_journal::{Op, Origin};
+use keel_record::Options;
+use std::path::Path;
+use std::time::Duration;
+
+#[test]
+fn a_recording_that_starts_late_begins_with_the_live_set() {
+    let bench = Bench::new();
+    let program = bench.compile("late.c", &[]);
+    let after = Some(Duration::from_millis(1000));
+    let recorded = keel_record::record(&Options { after, ..bench.options(&program, &[]) }).unwrap();
+    assert_eq!(recorded.status.code(), Some(0));
+    let journal = whole(&recorded);
+    // Of its early blocks the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones; 10 it frees later.
+    let prologue = journal.metadata.prologue as usize;
+    let early = &journal.events[..prologue];
+    assert!(early.iter().all(|event| event.time == 0 && event.op.creates() && event.released == 0));
+    let of = |op: Op, size: u64| early.iter().filter(|event| event.op == op && event.size == size).count();
+    assert_eq!([of(Op::Malloc, 1001), of(Op::Aligned, 1003), of(Op::Calloc, 1005)], [100, 10, 10]);
+    assert_eq!(early.iter().filter(|event| event.align == 256).count(), 10);
+    assert_eq!(of(Op::Malloc, 1007), 10, "a block that was last reallocated");
+    assert_eq!((of(Op::Malloc, 1009), journal.count(Op::Malloc, 1009)), (0, 0), "freed before");
+    // Afterwards: 50 births, 10 deaths of old blocks, nothing foreign.
+    assert_eq!((journal.count(Op::Malloc, 1011), journal.released(1001)), (50, 10));
+    assert_eq!((journal.metadata.foreign, journal.metadata.frames.len()), (0, 1));
+    let first = journal.events[prologue..].iter().find(|event| event.size == 1011).unwrap();
+    assert!(first.time > 0 && first.time < 10_000_000_000, "{first:?}");
+    let known = journal.origins[..prologue].iter().filter(|origin| origin.module != Origin::NONE).count();
+    assert_eq!(known, prologue);
+}
+
+#[test]
+fn a_program_that_ends_before_its_recording_begins_is_told() {
+    let bench = Bench::new();
+    let program = bench.compile("ends.c", &[]);
+    let after = Some(Duration::from_secs(3600));
+    let recorded = keel_record::record(&Options { after, ..bench.options(&program, &["exit"]) }).unwrap();
+    assert_eq!(recorded.status.code(), Some(5));
+    assert!(recorded.problems[0].contains("ended within the 3600 s"), "{:?}", recorded.problems);
+}
+
+#[test]
+fn limits_end_the_recording_and_not_the_program() {
+    let bench = Bench::new();
+    let program = bench.compile("counts.c", &[]);
+    let options = Options { max_operations: Some(1234), ..bench.options(&program, &["2", "20000"]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(7));
+    assert_eq!(whole(&recorded).events.len(), 1234);
+    assert!(recorded.journals[0].limited);
+
+    let options = Options { max_bytes: Some(200_000), ..bench.options(&program, &["2", "20000"]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(7));
+    let journal = whole(&recorded);
+    let bytes = recorded.journals[0].written.as_ref().unwrap().bytes;
+    assert!((50_000..220_000).contains(&bytes), "{bytes} bytes");
+    assert!(journal.events.len() < 560_000);
+}
+
+#[test]
+fn after_its_time_a_recording_is_over_and_the_program_goes_on() {
+    let bench = Bench::new();
+    let program = bench.compile("late.c", &[]);
+    let options = Options { length: Some(Duration::from_millis(700)), ..bench.options(&program, &[]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!((recorded.status.code(), recorded.problems.len()), (Some(0), 0));
+    let journal = whole(&recorded);
+    // late.c sleeps for two seconds between its halves.
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Malloc, 1011)), (110, 0));
+    assert!(journal.events.iter().all(|event| event.time <= 701_000_000));
+}
+
+#[test]
+fn a_module_can_be_left_out_with_its_blocks() {
+    let bench = Bench::new();
+    let library = bench.compile_library("driver.c");
+    let program = bench.compile("modules.c", &[library.to_str().unwrap()]);
+    let (_, all) = bench.record(&program, &[]);
+    let name = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(all.modules(Op::Malloc, 1001), name(&["modules"]));
+    assert_eq!(all.modules(Op::Malloc, 1003), name(&["libdriver.so"]));
+    assert_eq!(all.modules(Op::Realloc, 1005), name(&["libdriver.so"]));
+    assert_eq!(all.modules(Op::Calloc, 1007), name(&["modules"]));
+    assert!(
+        all.metadata.modules.iter().all(|module| !module.build_id.is_empty()),
+        "{:?}",
+        all.metadata.modules
+    );
+    let counts = |journal: &Journal| {
+        [(Op::Malloc, 1001), (Op::Malloc, 1003), (Op::Realloc, 1005), (Op::Calloc, 1007)]
+            .map(|(op, size)| (journal.count(op, size), journal.released(size)))
+    };
+    assert_eq!(counts(&all), [(30, 30), (30, 30), (30, 30), (30, 30)]);
+
+    // The program frees the driver's blocks and the driver the program's: what counts is who made the block.
+    let skip_modules = vec!["libdriver".to_owned()];
+    let options = Options { skip_modules: skip_modules.clone(), ..bench.options(&program, &[]) };
+    let left = whole(&keel_record::record(&options).unwrap());
+    assert_eq!(counts(&left), [(30, 30), (0, 0), (0, 0), (30, 30)]);
+    assert_eq!(left.metadata.foreign, 0);
+
+    // The same from the whole journal, later.
+    keel_record::record(&bench.options(&program, &[])).unwrap();
+    let (from, to) = (bench.path("out.journal.parquet"), bench.path("less.journal.parquet"));
+    let kept = keel_record::skip_modules(&from, &to, &skip_modules).unwrap();
+    let less = Journal::read(&to);
+    assert_eq!(counts(&less), counts(&left));
+    assert_eq!(
+        (kept.rows, kept.left_out),
+        (less.events.len() as u64, (all.events.len() - less.events.len()) as u64)
+    );
+}
+
+#[test]
+fn a_library_that_comes_and_goes_is_known_while_it_is_there() {
+    let bench = Bench::new();
+    let library = bench.compile_library("driver.c");
+    let program = bench.compile("plugin.c", &[]);
+    let (recorded, journal) = bench.record(&program, &[library.to_str().unwrap(), "20"]);
+    assert_eq!(recorded.status.code(), Some(0));
+    assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1005)), (20, 20));
+    let known = journal.modules(Op::Malloc, 1003);
+    assert!(known.contains("libdriver.so"), "{known:?}");
+    assert!(known.iter().all(|name| name == "libdriver.so" || name.is_empty()), "{known:?}");
+}
+
+#[test]
+fn call_sites_are_told_from_the_inside_out() {
+    let bench = Bench::new();
+    let program = bench.compile("sites.c", &["-fno-inline", "-fno-optimize-sibling-calls"]);
+    let options = Options { stacks: 4, ..bench.options(&program, &[]) };
+    let journal = whole(&keel_record::record(&options).unwrap());
+    let stacks_of = |size: u64| {
+        let rows = journal.events.iter().zip(&journal.origins).filter(|(event, _)| event.size == size);
+        let mut stacks: Vec<u32> = rows.map(|(_, origin)| origin.stack).collect();
+        stacks.sort_unstable();
+        stacks.dedup();
+        stacks
+    };
+    // Two ways lead to the first size, one to the second; 500 times each, on four threads.
+    assert_eq!((stacks_of(1001).len(), stacks_of(1003).len()), (2, 1));
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Malloc, 1003)), (4000, 2000));
+    let stacks = &journal.metadata.stacks;
+    let [one, other] =
+        [stacks_of(1001)[0], stacks_of(1001)[1]].map(|stack| stacks.walk(stack).collect::<Vec<_>>());
+    assert_eq!((one.len(), other.len()), (4, 4));
+    assert_eq!(one[0], other[0], "the same call of malloc");
+    assert_ne!(one[1], other[1], "from two functions");
+    let program_name = program.file_name().unwrap().to_str().unwrap();
+    for (module, _) in [one[0], one[1], other[1]] {
+        assert!(journal.metadata.modules[module as usize].path.ends_with(program_name));
+    }
+}
+
+#[test]
+fn marks_and_names_are_the_programs_words() {
+    let bench = Bench::new();
+    let include = format!("-I{}", common::root().join("in_process/include").display());
+    let program = bench.compile("moments.c", &[&include]);
+    let (_, journal) = bench.record(&program, &[]);
+    let texts: Vec<&str> = journal.metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
+    let long = "long ".repeat(60);
+    assert_eq!(texts, ["level 1", "a mark of exactly 32 characters!", &long[..240], ""]);
+    assert_eq!(journal.metadata.frames.len(), 3);
+    let names: Vec<&str> = journal.metadata.threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert!(names.contains(&"the loader"), "{names:?}");
+    assert!(names.contains(&"by pthread"), "{names:?}");
+}
+
+#[test]
+fn an_address_that_was_asked_for_ends_frames_too() {
+    let bench = Bench::new();
+    let library = bench.compile_library("picture.c");
+    let program = bench.compile("asked_frames.c", &[library.to_str().unwrap()]);
+    let (recorded, journal) = bench.record(&program, &[]);
+    assert_eq!(recorded.status.code(), Some(0));
+    // Ten each by glXGetProcAddress, eglGetProcAddress and vkGetDeviceProcAddr; other names are not ours to touch.
+    assert_eq!(journal.metadata.frames.len(), 30);
+}
+
+#[test]
+fn rare_entry_points_are_recorded() {
+    let bench = Bench::new();
+    let program = bench.compile("rare.c", &[]);
+    let (recorded, journal) = bench.record(&program, &[]);
+    assert_eq!(recorded.status.code(), Some(0));
+    for size in [1001, 1003, 1005] {
+        assert_eq!((journal.count(Op::Malloc, size), journal.released(size)), (10, 10), "{size}");
+    }
+    assert_eq!((journal.count(Op::Aligned, 1007), journal.released(1007)), (10, 10), "valloc");
+    assert!(journal.events.iter().filter(|event| event.size == 1007).all(|event| event.align == 4096));
+}
+
+#[test]
+fn a_program_without_a_recorder_of_its_own_is_told() {
+    let bench = Bench::new();
+    let program = bench.compile("ends.c", &[]);
+    let options = Options { embedded: true, ..bench.options(&program, &["exit"]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(5));
+    assert!(recorded.problems[0].contains("has no recorder of its own"), "{:?}", recorded.problems);
+    assert!(Path::new(&bench.path("out.journal.parquet")).is_file());
+}

@@ -1,0 +1,92 @@
+//! Programs that are hard to record: one small program and one exact expectation each. The first of them are in
+//! record.rs: fork, exec, vfork, posix_spawn, thread storms, keys' destructors, handlers that allocate, a malloc of the
+//! program's own, _exit, abort, crashes, SIGKILL.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod common;
+
+use common::{Bench, root, whole};
+use keel_journal::Op;
+use keel_record::Options;
+
+#[test]
+fn a_sandbox_is_not_disturbed_and_all_its_threads_are_recorded() {
+    let bench = Bench::new();
+    let program = bench.compile("sandbox.c", &[]);
+    for how in ["seccomp", "setuid"] {
+        let (recorded, journal) = bench.record(&program, &[how]);
+        if recorded.status.code() == Some(77) {
+            eprintln!("SKIPPED: {how} is not allowed here");
+            continue;
+        }
+        assert_eq!(recorded.status.code(), Some(0), "{how}: {:?}", recorded.status);
+        assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (150_000, 150_000), "{how}");
+        assert_eq!((journal.metadata.drops, journal.metadata.foreign), (0, 0), "{how}");
+    }
+}
+
+#[test]
+fn thread_local_objects_are_recorded_to_their_ends() {
+    let bench = Bench::new();
+    let program = bench.compile("tls_objects.cpp", &[]);
+    let (_, journal) = bench.record(&program, &[]);
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (50, 50));
+    assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1003)), (50, 50));
+    assert_eq!(journal.metadata.foreign, 0);
+}
+
+#[test]
+fn a_program_that_links_another_allocator_is_recorded_on_it() {
+    let bench = Bench::new();
+    let bump = bench.compile_library("bump.c");
+    let program = bench.compile("linked.c", &["-Wl,--no-as-needed", bump.to_str().unwrap()]);
+    let (recorded, journal) = bench.record(&program, &[]);
+    assert_eq!(recorded.status.code(), Some(0));
+    assert!(journal.metadata.allocator.ends_with("/libbump.so"), "{}", journal.metadata.allocator);
+    // bump.c serves posix_memalign and aligned_alloc by calling memalign by name: each block is one birth.
+    for (op, size) in [(Op::Malloc, 1001), (Op::Calloc, 1043), (Op::Aligned, 1009), (Op::Aligned, 1152)] {
+        assert_eq!((journal.count(op, size), journal.released(size)), (40, 40), "{op:?} {size}");
+    }
+    assert_eq!((journal.count(Op::Realloc, 1007), journal.released(1005)), (40, 40));
+    assert_eq!((journal.metadata.foreign, journal.metadata.repairs.get("unseen_free")), (0, None));
+}
+
+#[test]
+fn a_static_program_tells_its_own_allocations() {
+    let bench = Bench::new();
+    let library = bench.static_library();
+    let include = format!("-I{}", root().join("in_process/include").display());
+    let program = bench.compile("teller.c", &["-static", &include, library.to_str().unwrap()]);
+    let options = Options { embedded: true, follow_children: false, ..bench.options(&program, &[]) };
+    let recorded = keel_record::record(&options).unwrap();
+    assert_eq!(recorded.status.code(), Some(0));
+    let journal = whole(&recorded);
+    assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (1000, 510));
+    assert_eq!((journal.count(Op::Realloc, 1003), journal.released(1003)), (10, 0));
+    assert_eq!(journal.count(Op::Aligned, 1005), 10);
+    assert!(journal.events.iter().filter(|event| event.size == 1005).all(|event| event.align == 256));
+    assert_eq!((journal.count(Op::Realloc, 1007), journal.released(1007)), (1, 1));
+    assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1, "and nothing else");
+    assert_eq!((journal.metadata.foreign, journal.metadata.threads.len()), (0, 2));
+}
+
+#[test]
+fn the_same_program_gives_the_same_operations() {
+    let bench = Bench::new();
+    let program = std::path::Path::new("sort");
+    let lines: String = (0..20_000u64).map(|i| format!("{}\n", i * 2_654_435_761 % 1_000_003)).collect();
+    let file = bench.path("lines");
+    std::fs::write(&file, lines).unwrap();
+    let out = bench.path("sorted");
+    let arguments = ["--parallel=1", "-o", out.to_str().unwrap(), file.to_str().unwrap()];
+    let run = || {
+        let (recorded, journal) = bench.record(program, &arguments);
+        assert_eq!(recorded.status.code(), Some(0));
+        let row = |e: &keel_journal::Event| (e.op, e.size, e.align, e.created, e.released, e.thread);
+        journal.events.iter().map(row).collect::<Vec<_>>()
+    };
+    let first = run();
+    assert!(first.len() > 100);
+    assert_eq!(first, run());
+}

@@ -1,0 +1,157 @@
+// A small engine: a world of things that appear and vanish, a loader thread that streams levels in, a frame loop. All
+// its memory comes from mem.h, which tells Keel's recorder.
+//
+//   engine FRAMES [SPOOL]     runs so many frames; with SPOOL, records itself into that file
+//
+// Prints what it did, so that the journal can be held against it.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "keel/recorder.h"
+#include "mem.h"
+
+namespace {
+
+// The engine's containers use the engine's memory.
+template <typename T> struct Allocator {
+    using value_type = T;
+    Allocator() = default;
+    template <typename U> explicit Allocator(const Allocator<U>&) {}
+    T* allocate(std::size_t count) {
+        void* block = mem::alloc(count * sizeof(T));
+        if (block == nullptr) std::abort();
+        return static_cast<T*>(block);
+    }
+    void deallocate(T* block, std::size_t) { mem::release(block); }
+};
+template <typename T, typename U> bool operator==(const Allocator<T>&, const Allocator<U>&) {
+    return true;
+}
+template <typename T, typename U> bool operator!=(const Allocator<T>&, const Allocator<U>&) {
+    return false;
+}
+template <typename T> using Vector = std::vector<T, Allocator<T>>;
+
+struct Random {
+    unsigned state;
+    unsigned below(unsigned limit) {
+        state = state * 1664525u + 1013904223u;
+        return (state >> 8) % limit;
+    }
+};
+
+struct Thing {
+    float place[3];
+    char* name;
+    unsigned dies; // the frame in which it vanishes
+};
+
+Thing* thing_make(Random& random, unsigned frame) {
+    Thing* thing = static_cast<Thing*>(mem::alloc_cleared(sizeof(Thing)));
+    thing->dies = frame + 1 + random.below(90);
+    thing->name = static_cast<char*>(mem::alloc(8 + random.below(40)));
+    std::strcpy(thing->name, "thing");
+    return thing;
+}
+
+void thing_destroy(Thing* thing) {
+    mem::release(thing->name);
+    mem::release(thing);
+}
+
+// Streams a level in: a buffer that grows, as a decompressor's does. The frame loop takes it over and frees it.
+std::atomic<char*> level;
+
+void load_levels(unsigned count) {
+    kl_record_thread_name("level loader");
+    for (unsigned number = 1; number <= count; number++) {
+        char* buffer = nullptr;
+        for (std::size_t bytes = 1 << 10; bytes <= std::size_t{256} << 10; bytes *= 2) {
+            buffer = static_cast<char*>(mem::resize(buffer, bytes));
+            std::memset(buffer + bytes / 2, static_cast<int>(number), bytes / 2);
+        }
+        char text[32];
+        std::snprintf(text, sizeof text, "level %u", number);
+        kl_record_mark(text);
+        char* none = nullptr;
+        while (!level.compare_exchange_weak(none, buffer)) {
+            none = nullptr;
+            std::this_thread::yield();
+        }
+    }
+}
+
+void run(unsigned frames, unsigned levels) {
+    Random random{7};
+    Vector<Thing*> things;
+    char* current = nullptr;
+    unsigned taken = 0;
+    for (unsigned frame = 0; frame < frames || taken < levels; frame++) {
+        if (char* loaded = level.exchange(nullptr)) {
+            mem::release(current);
+            current = loaded;
+            taken++;
+        }
+        if (frame < frames) {
+            Vector<float> visible; // what a frame needs for itself
+            for (const Thing* thing : things) visible.push_back(thing->place[0]);
+            for (unsigned born = random.below(40); born > 0; born--) {
+                things.push_back(thing_make(random, frame));
+            }
+            for (std::size_t i = 0; i < things.size();) {
+                if (things[i]->dies > frame) {
+                    i++;
+                    continue;
+                }
+                thing_destroy(things[i]);
+                things[i] = things.back();
+                things.pop_back();
+            }
+            kl_record_frame();
+        } else {
+            std::this_thread::yield();
+        }
+    }
+    for (Thing* thing : things) thing_destroy(thing);
+    mem::release(current);
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    if (count < 2) {
+        std::fputs("usage: engine FRAMES [SPOOL]\n", stderr);
+        return 2;
+    }
+    if (count > 2) {
+        const int error = kl_record_start(arguments[2]);
+        if (error != 0) {
+            std::fprintf(stderr, "engine: cannot record into %s: %s\n", arguments[2],
+                         std::strerror(error));
+            return 1;
+        }
+    }
+    const unsigned frames = static_cast<unsigned>(std::atoi(arguments[1]));
+    const unsigned levels = 5;
+    std::thread loader(load_levels, levels);
+    run(frames, levels);
+    loader.join();
+    const bool crash =
+        std::getenv("ENGINE_CRASH") != nullptr; // for the test of what a crash leaves
+    const mem::Counters did = mem::counters();
+    std::printf("frames %u allocs %llu cleared %llu resizes %llu releases %llu\n", frames,
+                static_cast<unsigned long long>(did.allocs),
+                static_cast<unsigned long long>(did.cleared),
+                static_cast<unsigned long long>(did.resizes),
+                static_cast<unsigned long long>(did.releases));
+    if (crash) {
+        std::fflush(stdout);
+        std::abort();
+    }
+    if (count > 2 && kl_record_stop() != 0) return 1;
+    return 0;
+}
