@@ -10,7 +10,7 @@ help: ## this list
 setup: ## install what building, testing and the demo need (apt as root), or print the one line that does
 	@scripts/setup.sh build test check
 
-build: ## build/bin/keel, build/lib/libkeel.{so,a}, build/lib/libkeel_recorder.so, build/include/keel/
+build: ## build/bin/keel, build/lib/libkeel.{so,a}, build/lib/libkeel_record{er.so,.so,.a}, build/include/keel/
 	@scripts/setup.sh build
 	@scripts/build.sh
 
@@ -47,6 +47,11 @@ bench-throughput: ## what all calls together cost on every allocator, and Keel a
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/bench.sh throughput
+
+test-recorded: ## many real programs, recorded with their children: same output, and every journal keeps every rule
+	@scripts/setup.sh build test
+	@scripts/build.sh
+	@tests/recorder/real.sh build/bin/keel
 
 stress: ## the long multi-threaded stress with verified contents
 	@scripts/setup.sh build test

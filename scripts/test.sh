@@ -33,6 +33,7 @@ python_environment() { # pyarrow and duckdb read the golden journals independent
 
 python_environment || echo "the Python environment could not be made: the reference reader's test will be skipped"
 suite "C: allocator and recorder" tests/run.sh
+suite "programs, recorded" tests/recorder/real.sh build/bin/keel sort perl sqlite node redis
 suite "Rust" cargo test --release --workspace --locked --no-fail-fast
 
 echo
