@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what recording adds to an operation: the same program with and without the recorder, in turn.
+"""Measures what recording adds to an operation: the same program without the recorder, recorded, and recorded with
+call stacks, in turn.
 
     bench/record-overhead/run.py [--runs N]
 
@@ -20,6 +21,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEL = pathlib.Path(os.environ.get("KEEL_PREFIX", ROOT / "build")) / "bin" / "keel"
 
+# Name and options of `keel record`; None: not recorded.
+WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "8"])]
+
 # Name, threads, pause between batches of 2000 operations in us, batches a thread.
 CASES = [
     ("1 thread, paced", 1, 1000, 1000),
@@ -39,14 +43,14 @@ def machine():
     return f"{name}-{os.cpu_count()}core{virtual}"
 
 
-def measure(program, case, recorded, folder):
+def measure(program, case, options, folder):
     _, threads, pause, batches = case
     command = [program, str(threads), str(pause), str(batches)]
-    if recorded:
-        command = [KEEL, "record", "--quiet", "-o", os.path.join(folder, "run.journal.parquet"), "--", *command]
+    if options is not None:
+        journal = os.path.join(folder, "run.journal.parquet")
+        command = [KEEL, "record", "--quiet", *options, "-o", journal, "--", *command]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    median, mean = map(float, output.split())
-    return median, mean
+    return [float(number) for number in output.split()]
 
 
 def main():
@@ -62,8 +66,10 @@ def main():
         subprocess.run(["cc", "-O2", "-fno-builtin", "-pthread", "-o", program, source], check=True)
         for run in range(runs):
             for case in CASES:
-                for recorded in (False, True) if run % 2 == 0 else (True, False):
-                    rows.append((case[0], run, recorded, *measure(program, case, recorded, folder)))
+                for way, options in WAYS[run % 3:] + WAYS[:run % 3]:
+                    if way == "with stacks" and case[2] == 0:
+                        continue  # flat out, the stacks alone would take a minute
+                    rows.append((case[0], run, way, *measure(program, case, options, folder)))
             print(f"record-overhead: run {run + 1} of {runs}", file=sys.stderr)
     keep(rows)
     table(rows)
@@ -79,22 +85,22 @@ def keep(rows):
         writer = csv.writer(file)
         writer.writerow(["# command", " ".join(["bench/record-overhead/run.py", *sys.argv[1:]])])
         writer.writerow(["# kernel", os.uname().release, "load before", "%.1f %.1f %.1f" % os.getloadavg()])
-        writer.writerow(["case", "run", "recorded", "median_ns_an_operation", "mean_ns_an_operation"])
-        writer.writerows([case, run, int(recorded), median, mean] for case, run, recorded, median, mean in rows)
+        columns = ["median_ns_an_operation", "p999_ns_an_operation", "mean_ns_an_operation"]
+        writer.writerow(["case", "run", "way", *columns])
+        writer.writerows(rows)
     print(f"record-overhead: every run is in {path.relative_to(ROOT)}", file=sys.stderr)
 
 
 def table(rows):
-    print(f"{'':22} {'without':>9} {'recorded':>9} {'added':>7} {'spread of added':>17} {'added, mean':>12}")
+    print(f"{'':22} {'way':12} {'median':>8} {'added':>7} {'spread of added':>18} {'p99.9':>8} {'mean':>8}")
     for case, *_ in CASES:
-        pick = lambda recorded, at: [row[at] for row in rows if row[0] == case and row[2] == recorded]
-        plain, recorded = pick(False, 3), pick(True, 3)
-        added = [with_recorder - without for without, with_recorder in zip(plain, recorded)]
-        means = statistics.median(pick(True, 4)) - statistics.median(pick(False, 4))
-        spread = f"{min(added):.1f} .. {max(added):.1f}"
-        print(f"{case:22} {statistics.median(plain):9.2f} {statistics.median(recorded):9.2f} "
-              f"{statistics.median(added):7.2f} {spread:>17} {means:12.2f}")
-    print("ns an operation; medians of batches of 2000 operations; the mean includes waits for the recorder")
+        pick = lambda way, at: [row[at] for row in rows if row[0] == case and row[2] == way]
+        for way in (way for way, _ in WAYS if pick(way, 3)):
+            added = [one - without for without, one in zip(pick("plain", 3), pick(way, 3))]
+            spread = f"{min(added):.1f} .. {max(added):.1f}"
+            print(f"{case:22} {way:12} {statistics.median(pick(way, 3)):8.2f} {statistics.median(added):7.2f} "
+                  f"{spread:>18} {statistics.median(pick(way, 4)):8.2f} {statistics.median(pick(way, 5)):8.2f}")
+    print("ns an operation over batches of 2000: median and p99.9 of the batches, and mean, which has all waits in it")
 
 
 if __name__ == "__main__":
