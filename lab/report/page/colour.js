@@ -40,15 +40,16 @@ const sizeHue = (part) => {
 const CAUSES = [
   { id: "own", words: "the allocator's own work", hue: polar(240, 0.1) },
   { id: "kernel", words: "page fault or system call", hue: polar(75, 0.16) },
-  { id: "interrupted", words: "interrupted: preempted, or asleep at a lock", hue: polar(350, 0.2) },
-  { id: "unknown", words: "not known whether interrupted", hue: polar(200, 0.02) },
+  { id: "interrupted", words: "preempted, interrupted, or asleep", hue: polar(350, 0.2) },
+  { id: "unknown", words: "not known", hue: polar(200, 0.02) },
 ];
 
 /** Which of CAUSES a cause's bits belong to. */
 const causeIndex = (cause) => {
-  if (cause & CAUSE.interrupted) return 2;
+  if (cause & (CAUSE.interrupted | CAUSE.slept)) return 2;
   if (cause & (CAUSE.fault | CAUSE.syscall)) return 1;
-  return cause & CAUSE.unknown ? 3 : 0;
+  if (cause & CAUSE.interrupt) return 2;
+  return cause & (CAUSE.unknown | CAUSE.syscallUnknown) ? 3 : 0;
 };
 
 // Threads: hues that lie far apart, neighbours in the order of business the furthest. Names are always there as well.

@@ -5,7 +5,10 @@ const folders = [...document.querySelectorAll("script.comparison-facts")];
 const chosenFolder = clamp((/^#(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1, 0, folders.length - 1);
 const facts = JSON.parse(folders[chosenFolder].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
-const CAUSE = { interrupted: 1, fault: 2, syscall: 4, unknown: 8 };
+// Bits of a cause (lab/results/src/cause.rs).
+const CAUSE = {
+  interrupted: 1, fault: 2, syscall: 4, unknown: 8, slept: 16, interrupt: 32, syscallUnknown: 64,
+};
 
 const fromBase64 = (text) => {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -154,8 +157,14 @@ const loadLifetimes = () => once("lifetimes", async () => {
 
 /** What is known of why a call was slow, in words. */
 const causeWords = (cause) => {
-  const kernel = [cause & CAUSE.fault ? "page fault" : "", cause & CAUSE.syscall ? "system call" : ""].filter(Boolean);
-  if (cause & CAUSE.interrupted) return ["interrupted (preempted, or asleep at a lock)", ...kernel].join(" and ");
-  if (kernel.length) return kernel.join(" and ");
-  return cause & CAUSE.unknown ? "not known whether interrupted" : "the allocator's own work";
+  const has = (bit, text) => (cause & bit ? [text] : []);
+  const words = [
+    ...has(CAUSE.interrupted, "interrupted"),
+    ...has(CAUSE.slept, "asleep: at a lock, or for a page"),
+    ...has(CAUSE.interrupt, "hardware interrupt"),
+    ...has(CAUSE.fault, "page fault"),
+    ...has(CAUSE.syscall, "system call"),
+  ];
+  if (words.length) return list(words);
+  return cause & (CAUSE.unknown | CAUSE.syscallUnknown) ? "not known" : "the allocator's own work";
 };
