@@ -34,6 +34,8 @@ pub struct Orders {
     pub clock: ClockChoice,
     /// No clock around each call, no record, no schedule: only the time of the whole.
     pub unclocked: bool,
+    /// Of an unclocked run: ask every block its usable size and add up. Slower, and without meaning for its time.
+    pub account: bool,
 }
 
 /// How far the player has come.
@@ -71,7 +73,7 @@ pub struct Control {
     /// For each [`SelfTest`]: how often it was tried, and how often told.
     pub self_test: [[AtomicU32; 2]; SELF_TESTS.len()],
     unclocked: AtomicU32,
-    reserved: AtomicU32,
+    account: AtomicU32,
     /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
@@ -96,6 +98,12 @@ pub struct Control {
     pub corrupt: AtomicU64,
     /// See `corrupt`.
     pub first_corrupt: AtomicU64,
+    /// Under `account`: bytes asked for and usable of the blocks that are live, and the two when most was asked for.
+    pub live: [AtomicU64; 2],
+    /// See `live`.
+    pub live_at_peak: [AtomicU64; 2],
+    /// Under `account`: bytes asked for and usable of every block there was.
+    pub total: [AtomicU64; 2],
     message: [AtomicU8; 1024],
 }
 
@@ -180,7 +188,7 @@ unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 12 * 8 + 1024);
+const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 18 * 8 + 1024);
 
 /// The thread was preempted, migrated or signalled during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;
@@ -272,6 +280,7 @@ impl Results {
         control.touch.store(u32::from(orders.touch), Relaxed);
         control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
         control.verify.store(u32::from(orders.verify), Relaxed);
+        control.account.store(u32::from(orders.account), Relaxed);
         control.unclocked.store(u32::from(orders.unclocked), Relaxed);
         control.clock_choice.store(orders.clock as u32, Relaxed);
         control.magic.store(MAGIC, Relaxed);
@@ -331,6 +340,7 @@ impl Control {
                 _ => ClockChoice::Auto,
             },
             unclocked: self.unclocked.load(Relaxed) != 0,
+            account: self.account.load(Relaxed) != 0,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::own;
 use crate::perform::{Complaints, Meter, Part, report, step_call};
 use crate::touch;
 use crate::wait::{add, announce};
-use keel_plan::Kind;
+use keel_plan::{Kind, Op, Slot};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 struct Nothing;
@@ -28,15 +28,16 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     // SAFETY: passed on.
     unsafe {
         match part.orders.touch {
-            touch::FIRST => perform_as::<C, { touch::FIRST }>(part),
-            touch::PAGE => perform_as::<C, { touch::PAGE }>(part),
-            touch::ALL => perform_as::<C, { touch::ALL }>(part),
-            _ => perform_as::<C, { touch::NONE }>(part),
+            _ if part.orders.account => perform_as::<C, { touch::NONE }, true>(part),
+            touch::FIRST => perform_as::<C, { touch::FIRST }, false>(part),
+            touch::PAGE => perform_as::<C, { touch::PAGE }, false>(part),
+            touch::ALL => perform_as::<C, { touch::ALL }, false>(part),
+            _ => perform_as::<C, { touch::NONE }, false>(part),
         }
     }
 }
 
-unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
+unsafe fn perform_as<C: Clock, const TOUCH: u8, const ACCOUNT: bool>(part: Part<'_>) {
     let state = &part.states[part.index];
     let complaints = Complaints(part.control);
     let alone = part.states.len() == 1;
@@ -67,8 +68,16 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
             _ => {
                 let size = high | step.argument as usize;
                 high = 0;
+                if ACCOUNT {
+                    // SAFETY: what the slot holds is live until the call.
+                    unsafe { leave(&part, *step, slot) };
+                }
                 // SAFETY: the caller vouches for the plan.
                 unsafe { step_call::<_, TOUCH, true>(&part, *step, slot, size, &mut Nothing, &complaints) };
+                if ACCOUNT && step.kind() != Kind::Free {
+                    // SAFETY: what the slot holds is live after the call.
+                    unsafe { enter(&part, slot, size as u64) };
+                }
             }
         }
     }
@@ -77,4 +86,40 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     state.first_ticks.store(from.wrapping_sub(part.origin), Relaxed);
     state.last_ticks.store(until.wrapping_sub(part.origin), Relaxed);
     report(state, first_usage, first_cpu);
+}
+
+/// What a block holds, if the allocator can tell; a null block nothing.
+unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
+    let block = slot.block.load(Relaxed);
+    match part.table.usable_size {
+        // SAFETY: a live block of this allocator.
+        Some(usable_size) if !block.is_null() => unsafe { usable_size(block.cast()) as u64 },
+        _ => 0,
+    }
+}
+
+/// A block is about to be released. Sizes of 4 GiB and more are known to slots as that less a byte; so are they here.
+unsafe fn leave(part: &Part<'_>, step: Op, slot: &Slot) {
+    if step.is_fresh() || !matches!(step.kind(), Kind::Free | Kind::Realloc) {
+        return;
+    }
+    // SAFETY: passed on.
+    let usable = unsafe { usable(part, slot) };
+    part.control.live[0].fetch_sub(u64::from(slot.size.load(Relaxed)), Relaxed);
+    part.control.live[1].fetch_sub(usable, Relaxed);
+}
+
+/// A block was made. Where threads make blocks at the same time, the moment of the peak is sharp to those few.
+unsafe fn enter(part: &Part<'_>, slot: &Slot, asked: u64) {
+    let control = part.control;
+    let asked = asked.min(u64::from(u32::MAX));
+    // SAFETY: passed on.
+    let usable = unsafe { usable(part, slot) };
+    let live = control.live[0].fetch_add(asked, Relaxed) + asked;
+    let live_usable = control.live[1].fetch_add(usable, Relaxed) + usable;
+    control.total[0].fetch_add(asked, Relaxed);
+    control.total[1].fetch_add(usable, Relaxed);
+    if control.live_at_peak[0].fetch_max(live, Relaxed) < live {
+        control.live_at_peak[1].store(live_usable, Relaxed);
+    }
 }

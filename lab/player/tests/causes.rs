@@ -122,3 +122,19 @@ fn a_run_without_the_clock_does_the_same_operations_in_less_time() {
     let comparison = bench.compare(&mallocs(1000, 32), vec![floor()]).unwrap().comparison;
     assert!(comparison.allocators[0].throughput.is_empty());
 }
+
+#[test]
+fn slop_is_what_blocks_hold_beyond_what_was_asked_for() {
+    let mut story = support::Story::default();
+    let objects: Vec<u64> = (0..100).map(|_| story.malloc(0, 20)).collect();
+    objects.into_iter().for_each(|object| story.free(0, object));
+    story.malloc(0, 24);
+    let mut bench = Bench::new();
+    bench.options.slop = true;
+    let comparison = bench.compare(&story, vec![system(), floor()]).unwrap().comparison;
+    // The C library's blocks of 20 bytes hold 24 on 64-bit systems.
+    let slop = comparison.allocators[0].slop.unwrap();
+    assert_eq!((slop.live_at_peak, slop.usable_at_peak), (2000, 2400));
+    assert_eq!((slop.asked_total, slop.usable_total), (2024, 2424));
+    assert!(comparison.allocators[1].slop.is_none(), "the floor's blocks have no size");
+}

@@ -66,6 +66,8 @@ pub struct Options {
     pub clock: ClockChoice,
     /// At pace max, a second run of each allocator in each round without a clock around each call.
     pub throughput: bool,
+    /// After all rounds, a run of each allocator that asks every block its usable size.
+    pub slop: bool,
     /// A player that completes no operation for so long, beyond what the pace asks for, is given up.
     pub patience: Duration,
 }
@@ -83,6 +85,7 @@ impl Default for Options {
             keep: Keep::default(),
             clock: ClockChoice::default(),
             throughput: true,
+            slop: true,
             patience: Duration::from_secs(60),
         }
     }

@@ -60,6 +60,9 @@ pub struct Arguments {
     /// At pace max, leave out the second run of each turn, which has no clock around each call
     #[arg(long)]
     no_throughput: bool,
+    /// Leave out the run after all rounds that asks every block its usable size
+    #[arg(long)]
+    no_slop: bool,
     /// Give an allocator up that completes no operation for so many seconds
     #[arg(long, default_value_t = 60)]
     patience: u64,
@@ -216,6 +219,7 @@ fn options(arguments: &Arguments) -> Options {
         keep: arguments.raw,
         clock: arguments.clock,
         throughput: !arguments.no_throughput,
+        slop: !arguments.no_slop,
         patience: Duration::from_secs(arguments.patience.max(1)),
     }
 }

@@ -9,12 +9,12 @@ use crate::sampler::Sampler;
 use crate::{Error, Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_plan::{Orders, Results};
-use keel_results::{AllocatorResult, Comparison, Run};
+use keel_results::{AllocatorResult, Comparison, Run, Slop};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The runs of a comparison.
 pub struct Session<'a> {
@@ -76,6 +76,27 @@ impl<'a> Session<'a> {
                 position += 1;
             }
         }
+        self.account_all(comparison, progress)
+    }
+
+    /// After the rounds, each allocator once more: what its blocks hold beyond what was asked for. Returns whether
+    /// it was stopped.
+    fn account_all(
+        &mut self,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, Error> {
+        for (index, result) in comparison.allocators.iter_mut().enumerate() {
+            if !self.request.options.slop || result.failure.is_some() || result.name == FLOOR {
+                continue;
+            }
+            match self.play(index, Clocked::Account, progress) {
+                Ok(_) => result.slop = slop(&self.results),
+                Err(RunFailure::Stopped) => return Ok(true),
+                // Its runs were sound; that it cannot do this leaves the figure out.
+                Err(RunFailure::Failed(_)) => {}
+            }
+        }
         Ok(false)
     }
 
@@ -88,7 +109,7 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Result<(), RunFailure>, Error> {
         let stolen = keel_measure::stolen_ns();
-        let sampler = match self.play(index, false, progress) {
+        let sampler = match self.play(index, Clocked::Each, progress) {
             Ok(sampler) => sampler,
             Err(failure) => return Ok(Err(failure)),
         };
@@ -103,7 +124,7 @@ impl<'a> Session<'a> {
         let run = digest(&self.measured(&sampler), position, path.as_deref())?;
         result.runs.push(Run { raw, round, stolen_ns, ..run });
         if self.is_throughput_wanted() {
-            match self.play(index, true, progress) {
+            match self.play(index, Clocked::Whole, progress) {
                 Ok(sampler) => result.throughput.push(throughput(&self.measured(&sampler), round)),
                 Err(failure) => return Ok(Err(failure)),
             }
@@ -119,7 +140,7 @@ impl<'a> Session<'a> {
     fn play(
         &self,
         index: usize,
-        unclocked: bool,
+        clocked: Clocked,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Sampler, RunFailure> {
         let allocator = &self.request.allocators[index];
@@ -128,9 +149,10 @@ impl<'a> Session<'a> {
             touch: touched(&self.request.options) as u8,
             touch_inside: touch_timed,
             // The floor keeps no contents, so there is nothing to verify.
-            verify: verify && allocator.name != FLOOR,
+            verify: verify && allocator.name != FLOOR && clocked != Clocked::Account,
             clock,
-            unclocked,
+            unclocked: clocked != Clocked::Each,
+            account: clocked == Clocked::Account,
         };
         let told = &mut |done| progress(Progress::Done(done));
         self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, told)
@@ -172,6 +194,26 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+/// What is timed in a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clocked {
+    /// Each call.
+    Each,
+    /// The run as a whole.
+    Whole,
+    /// Nothing; usable sizes are added up.
+    Account,
+}
+
+/// What the player added up; None if the allocator cannot tell usable sizes.
+fn slop(results: &Results) -> Option<Slop> {
+    let control = results.control();
+    let pair = |pair: &[AtomicU64; 2]| (pair[0].load(Relaxed), pair[1].load(Relaxed));
+    let ((live_at_peak, usable_at_peak), (asked_total, usable_total)) =
+        (pair(&control.live_at_peak), pair(&control.total));
+    (usable_total > 0).then_some(Slop { usable_at_peak, live_at_peak, usable_total, asked_total })
 }
 
 /// A name as a part of a file's name.

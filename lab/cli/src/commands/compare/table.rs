@@ -80,6 +80,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
         "waiting",
         "peak RSS",
         "of live",
+        "slop",
         "faults",
     ];
     let mut table = vec![titles.map(str::to_owned).to_vec()];
@@ -93,15 +94,22 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
             duration(middle(&|run| run.cpu_ns as f64)),
             duration(middle(&|run| run.waited_ns as f64)),
             bytes(middle(&|run| run.peak_rss_bytes as f64) as u64),
-            format!("{:.2}", middle(&|run| run.fragmentation.map_or(0.0, |figures| figures.peaks))),
+            match middle(&|run| run.fragmentation.map_or(0.0, |figures| figures.peaks)) {
+                _ if allocator.name == FLOOR => String::new(),
+                ratio => format!("{ratio:.2}"),
+            },
+            allocator.slop.map_or(String::new(), |slop| {
+                let asked = slop.live_at_peak.max(1) as f64;
+                format!("{:.1} %", (slop.usable_at_peak as f64 / asked - 1.0) * 100.0)
+            }),
             count(middle(&|run| (run.minor_faults + run.major_faults) as f64) as u64),
         ]);
     }
     let live = comparison.journal.peak_live_bytes;
     let _ = writeln!(
         text,
-        "\nof the middle run by each column (no clock: an operation of the runs without a clock around each call); \
-         live at most {}",
+        "\nof the middle run by each column (no clock: an operation of the runs without a clock around each call; \
+         slop: usable beyond what was asked for, at the peak); live at most {}",
         bytes(live)
     );
     text.push_str(&aligned(&table));
