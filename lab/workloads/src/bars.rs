@@ -39,16 +39,22 @@ pub struct Standing {
     pub allowed: f64,
     /// For relative bars: whom it is measured by.
     pub rival: Option<String>,
+    /// The machine's own noise in us, where that was above the bar and so was the slowest call: then nothing can be
+    /// said of the allocator, however little is left when the noise is taken off.
+    pub masked_by_us: Option<f64>,
 }
 
 impl Standing {
-    /// Whether it is reached.
+    /// Whether it is known to be reached.
     pub fn reached(&self) -> bool {
-        self.value <= self.allowed
+        self.value <= self.allowed && self.masked_by_us.is_none()
     }
 
-    /// In words: `reached` or `missed by 12.3 us (3.5 x)`.
+    /// In words: `reached`, `missed by 12.3 us (3.5 x)` or `cannot be told: ..`.
     pub fn verdict(&self) -> String {
+        if let Some(noise) = self.masked_by_us {
+            return format!("cannot be told: the machine's own noise was {} us", three_digits(noise));
+        }
         if self.reached() {
             return "reached".to_owned();
         }
@@ -101,7 +107,14 @@ fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &s
             (bar.at_most * best, Some(rival.to_owned()))
         }
     };
-    Some(Standing { bar: bar.clone(), value, allowed, rival })
+    let masked_by_us = if metric == Metric::WorstExcess && value <= allowed {
+        let median =
+            |metric| summary::over(samples, &bar.workload, event, contestant, metric).map_or(0.0, |over| over.median);
+        Some(median(Metric::Noise)).filter(|&noise| noise > allowed && median(Metric::Worst) > allowed)
+    } else {
+        None
+    };
+    Some(Standing { bar: bar.clone(), value, allowed, rival, masked_by_us })
 }
 
 /// `mimalloc3.so` and `mimalloc3-2` are libraries called `mimalloc3`.
@@ -171,6 +184,25 @@ mod tests {
         assert_eq!(verdicts, expected);
         assert_eq!(found[2].rival.as_deref(), Some("mimalloc3.so"));
         assert_eq!(found[3].rival.as_deref(), Some("jemalloc"));
+    }
+
+    #[test]
+    fn what_the_noise_hides_is_neither_reached_nor_missed() {
+        let with_noise = |worst_ns, noise_ns| {
+            let mut sample = sample("keel", 6.0, worst_ns);
+            if let Outcome::Measured(measured) = &mut sample.outcome {
+                measured.events[0].noise_ns = noise_ns;
+            }
+            sample
+        };
+        let verdict = |worst_ns, noise_ns| {
+            let bars = [bar("worst-excess-us", 5.0, None)];
+            standings(&bars, &[with_noise(worst_ns, noise_ns)], &["keel".to_owned()], "keel")[0].verdict()
+        };
+        assert_eq!(verdict(15_000.0, 42_000.0), "cannot be told: the machine's own noise was 42.0 us");
+        assert_eq!(verdict(4_000.0, 42_000.0), "reached");
+        assert_eq!(verdict(6_000.0, 2_000.0), "reached");
+        assert_eq!(verdict(60_000.0, 42_000.0), "missed by 13.0 us (3.60 x)");
     }
 
     #[test]
