@@ -103,8 +103,7 @@ static void live_as_child(void) {
     for (int i = 0; i < 2000; i++) free(malloc(size_for_any_part(&random)));
     fill_blocks();
     pthread_t thread;
-    // TSan cannot start a thread in the child of a process with threads.
-    if (!SUBJECT_UNDER_TSAN) {
+    if (!SUBJECT_CHILD_STARTS_NO_THREADS) {
         CHECK(pthread_create(&thread, NULL, allocate_in_a_new_thread, NULL) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
     }
@@ -127,7 +126,7 @@ TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
     check_and_free_blocks();
 }
 
-#if !SUBJECT_UNDER_TSAN
+#if !SUBJECT_CHILD_STARTS_NO_THREADS
 // What is locked when a thread is born or dies is locked for moments only: many forks, so that some
 // fall into one.
 TEST(threads_can_be_born_in_the_child_of_a_process_where_threads_are_born) {
