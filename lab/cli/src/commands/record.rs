@@ -36,8 +36,8 @@ pub struct RecordArguments {
     /// Record what the program tells of its own allocator through keel/recorder.h, and not its malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`; 0.1 to 0.3 us for each
-    /// frame of the stack. Without it only the calling module is recorded, at no cost
+    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`; some 2 us an operation,
+    /// more for deep stacks. Without it only the calling module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
