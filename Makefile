@@ -3,6 +3,7 @@
 SHELL := bash
 PREFIX ?= /usr/local
 BUILD := build
+FUZZ_SECONDS ?= 30
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,11 @@ sanitize: ## unit tests and stress under ASan, UBSan and TSan
 	@scripts/setup.sh build check
 	@tests/sanitize.sh
 
+fuzz: ## fuzz the importers for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
+	@scripts/setup.sh build
+	@cargo build --release --locked -p keel-import -p keel-unify --examples
+	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
 install: build ## install into PREFIX (default /usr/local)
 	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
 
@@ -71,4 +77,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize install docs clean
+.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize fuzz install docs clean

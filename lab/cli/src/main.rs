@@ -31,6 +31,7 @@ enum Command {
     Allocators(commands::allocators::Arguments),
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
+    Capture(commands::capture::Arguments),
     Info(commands::info::Arguments),
     Bench(commands::bench::BenchArguments),
 }
@@ -59,6 +60,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Allocators(arguments) => commands::allocators::run(arguments),
         Command::Export(arguments) => commands::export::run(arguments),
         Command::Import(arguments) => commands::import::run(arguments),
+        Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),
         Command::Bench(arguments) => commands::bench::run(arguments),
     }

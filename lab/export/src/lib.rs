@@ -1,5 +1,20 @@
-//! Results to other tools' formats.
+//! Results and journals to other tools' formats.
 
 mod csv;
+mod error;
+mod hdr;
+mod perfetto;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod summary;
+mod table;
+mod trace;
 
-pub use csv::{ExportError, Written, csv};
+pub use csv::csv;
+pub use error::{ExportError, Written};
+pub use hdr::hdr;
+pub use perfetto::perfetto;
+pub use summary::summary;
+pub use table::table;
+pub use trace::{TraceError, TraceForm, WrittenTrace, trace, trace_events};

@@ -26,12 +26,14 @@ pub enum Error {
         advice: &'static str,
     },
     /// A line that cannot be read or that contradicts what came before.
-    #[error("{path}, line {line}: expected {expected}, found {found}. {advice}")]
+    #[error("{path}, {place}: expected {expected}, found {found}. {advice}", place = place(*line, *column))]
     Line {
         /// The file.
         path: PathBuf,
         /// Its number, from 1, as in an editor.
         line: u64,
+        /// The byte of the line where it begins, from 1, if it is a part of the line.
+        column: Option<u64>,
         /// What would have been right.
         expected: String,
         /// What stands there.
@@ -44,6 +46,21 @@ pub enum Error {
     Empty {
         /// The last input.
         path: PathBuf,
+    },
+    /// No line is of any form that is known.
+    #[error(
+        "{path}, line {line}: no known form of trace begins with {found}. Known are {known}; \
+         `keel import --help` shows them, and --from NAME skips the guess"
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// Its first line that says something, from 1.
+        line: u64,
+        /// What stands there.
+        found: String,
+        /// The names of all forms.
+        known: String,
     },
     /// The journal cannot be written.
     #[error(transparent)]
@@ -59,11 +76,17 @@ pub(crate) struct Fault {
     pub expected: String,
     pub found: String,
     pub advice: &'static str,
+    /// Byte of the line, from 1, if it is a part of the line.
+    pub column: Option<u64>,
 }
 
 impl Fault {
     pub fn at(self, path: &std::path::Path, line: u64) -> Error {
-        let Fault { expected, found, advice } = self;
-        Error::Line { path: path.to_path_buf(), line, expected, found, advice }
+        let Fault { expected, found, advice, column } = self;
+        Error::Line { path: path.to_path_buf(), line, column, expected, found, advice }
     }
+}
+
+fn place(line: u64, column: Option<u64>) -> String {
+    column.map_or_else(|| format!("line {line}"), |column| format!("line {line}, column {column}"))
 }

@@ -3,16 +3,23 @@
 //! [`import`] streams: one thread reads and decompresses, the caller's parses and numbers the objects, the journal
 //! writer's encodes. Memory is bounded by the live set.
 
-mod doom3;
+mod capture;
 mod error;
+mod forms;
 mod objects;
+mod overlaps;
 mod source;
+mod text;
+mod zip;
 
+pub use capture::{Capture, Captured, Heard};
 pub use error::{Error, Result};
+pub use forms::Form;
+pub use overlaps::Overlap;
 
-use doom3::Record;
 use error::Fault;
-use keel_journal::{Metadata, Writer};
+use forms::{Line, Parser, Record, doom3};
+use keel_journal::{Event, Mark, Metadata, Writer};
 use objects::Objects;
 use source::Source;
 use std::path::{Path, PathBuf};
@@ -28,17 +35,36 @@ pub struct Options {
     pub program: String,
     /// zstd level of the journal, 1 to 22.
     pub zstd_level: i32,
+    /// The form of the text; None to tell it by its content.
+    pub form: Option<Form>,
+    /// Of a text with several processes, the one to read.
+    pub process: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { frames: None, repair: false, program: String::new(), zstd_level: 3 }
+        Options {
+            frames: None,
+            repair: false,
+            program: String::new(),
+            zstd_level: 3,
+            form: None,
+            process: None,
+        }
+    }
+}
+
+impl Options {
+    fn journal(&self) -> keel_journal::Options {
+        keel_journal::Options { zstd_level: self.zstd_level, ..keel_journal::Options::default() }
     }
 }
 
 /// What came of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// The form of the text.
+    pub form: Form,
     /// Operations in the journal.
     pub rows: u64,
     /// Size of the journal, bytes.
@@ -49,6 +75,8 @@ pub struct Summary {
     pub frames: u64,
     /// Threads.
     pub threads: u64,
+    /// Markers: lines of text between the operations of a Judy trace.
+    pub marks: u64,
     /// Mends by kind.
     pub repairs: std::collections::BTreeMap<String, u64>,
 }
@@ -64,42 +92,61 @@ pub fn import(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary> {
-    let frames =
+    let mut frames =
         options.frames.as_deref().map_or(Ok(Vec::new()), |path| read_frames(path, options.repair))?;
     let source = Source::start(inputs)?;
-    let mut lines = Lines {
-        objects: Objects::new(options.repair, frames),
-        writer: Writer::with_options(
-            output,
-            keel_journal::Options { zstd_level: options.zstd_level, ..keel_journal::Options::default() },
-        )?,
-        input: 0,
-        line: 0,
-        repair: options.repair,
-        cut_off: 0,
-        waiting: Vec::with_capacity(WAITING_LINES),
-    };
+    let mut lines = None;
     let mut text_bytes = 0;
     while let Some(block) = source.next() {
         let block = block?;
+        let path = &inputs[block.input];
+        let lines = match &mut lines {
+            Some(lines) => lines,
+            none => {
+                let journal = || Ok(Writer::with_options(output, options.journal())?);
+                let frames = std::mem::take(&mut frames);
+                none.insert(Lines::start(&block.bytes, path, options, frames, journal)?)
+            }
+        };
         if block.input != lines.input {
             (lines.input, lines.line) = (block.input, 0);
         }
         text_bytes += block.bytes.len() as u64;
-        lines.take(&block.bytes, &inputs[block.input])?;
+        lines.take(&block.bytes, path)?;
         source.recycle(block.bytes);
         progress(block.consumed);
     }
-    if lines.writer.rows() == 0 {
-        return Err(Error::Empty { path: inputs.last().cloned().unwrap_or_default() });
+    let last = inputs.last().cloned().unwrap_or_default();
+    let Some(lines) = lines else { return Err(Error::Empty { path: last }) };
+    let form = lines.form;
+    let (writer, metadata) = lines.finish(&last, &options.program)?;
+    if writer.rows() == 0 {
+        return Err(Error::Empty { path: last });
     }
-    lines.finish(&options.program, text_bytes)
+    let (frames, threads) = (metadata.frames.len() as u64, metadata.threads.len() as u64);
+    let (marks, repairs) = (metadata.marks.len() as u64, metadata.repairs.clone());
+    let written = writer.finish(metadata)?;
+    let (rows, bytes) = (written.rows, written.bytes);
+    Ok(Summary { form, rows, bytes, text_bytes, frames, threads, marks, repairs })
+}
+
+/// Reads a plain text that is in memory into events, with what a journal of them would know beside.
+///
+/// # Errors
+/// As [`import`], with a path that is empty; a text without operations is none here.
+pub fn parse(text: &[u8], options: &Options) -> Result<(Vec<Event>, Metadata)> {
+    let path = Path::new("");
+    let mut lines = Lines::start(text, path, options, Vec::new(), || Ok(Vec::new()))?;
+    lines.take(text, path)?;
+    lines.finish(path, &options.program)
 }
 
 /// The lines of the inputs on their way into the journal.
-struct Lines {
+struct Lines<S> {
+    form: Form,
+    parser: Parser,
     objects: Objects,
-    writer: Writer,
+    sink: S,
     input: usize,
     /// Number of the line last taken, from 1.
     line: u64,
@@ -108,27 +155,81 @@ struct Lines {
     cut_off: u64,
     /// Lines parsed and not yet applied, with their numbers.
     waiting: Vec<(u64, Record)>,
+    marks: Vec<Mark>,
+}
+
+/// Why parsing stopped before the end of a block.
+enum Stop {
+    /// At a line that is no operation, and its text.
+    Aside(Line),
+    Fault(Fault),
 }
 
 /// Lines that are parsed before they are applied. The table of live addresses is larger than the caches; looking all of
 /// them up in a row lets the processor wait for many lines of memory at once instead of one after the other.
 const WAITING_LINES: usize = 64;
 
-impl Lines {
+/// Where events go.
+trait Sink {
+    fn push(&mut self, event: &Event) -> Result<()>;
+}
+
+impl Sink for Writer {
+    #[inline]
+    fn push(&mut self, event: &Event) -> Result<()> {
+        Writer::push(self, event).map_err(Error::from)
+    }
+}
+
+impl Sink for Vec<Event> {
+    fn push(&mut self, event: &Event) -> Result<()> {
+        Vec::push(self, *event);
+        Ok(())
+    }
+}
+
+impl<S: Sink> Lines<S> {
+    fn start(
+        text: &[u8],
+        path: &Path,
+        options: &Options,
+        frames: Vec<u64>,
+        sink: impl FnOnce() -> Result<S>,
+    ) -> Result<Lines<S>> {
+        let form = match options.form {
+            Some(form) => form,
+            None => Form::detect(text).ok_or_else(|| unknown(text, path))?,
+        };
+        Ok(Lines {
+            form,
+            parser: Parser::new(form, options.process),
+            objects: Objects::new(options.repair, frames),
+            sink: sink()?,
+            input: 0,
+            line: 0,
+            repair: options.repair,
+            cut_off: 0,
+            waiting: Vec::with_capacity(WAITING_LINES),
+            marks: Vec::new(),
+        })
+    }
+
     /// Takes a block of whole lines; only an input's last line may lack its line break.
     fn take(&mut self, mut bytes: &[u8], path: &Path) -> Result<()> {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         if self.line == 0 {
             bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         }
         while !bytes.is_empty() {
-            let (rest, fault) = self.parse_some(bytes);
+            let (line, rest, stop) = self.parse_some(bytes);
             self.apply_waiting(path)?;
-            match fault {
-                Some(_) if self.repair && rest.is_empty() && bytes.last() != Some(&b'\n') => {
-                    self.cut_off += 1
+            match stop {
+                Some(Stop::Fault(_)) if self.repair && rest.is_empty() && bytes.last() != Some(&b'\n') => {
+                    self.cut_off += 1;
                 }
-                Some(fault) => return Err(fault.at(path, self.line)),
+                Some(Stop::Fault(fault)) => return Err(fault.at(path, self.line)),
+                Some(Stop::Aside(aside)) => {
+                    self.note(&aside, line).map_err(|fault| fault.at(path, self.line))?
+                }
                 None => {}
             }
             bytes = rest;
@@ -136,60 +237,97 @@ impl Lines {
         Ok(())
     }
 
-    /// Parses some lines into `waiting`, up to the first that is no operation; returns what follows.
-    fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], Option<Fault>) {
+    /// Parses some lines into `waiting`, up to the first that is no operation; returns it and what follows.
+    fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Stop>) {
+        let mut line = &[][..];
         while !bytes.is_empty() && self.waiting.len() < WAITING_LINES {
             let end = memchr::memchr(b'\n', bytes);
-            let (line, rest) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
+            (line, bytes) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
             self.line += 1;
-            bytes = rest;
-            match doom3::parse_line(line) {
-                Ok(None) => {}
-                Ok(Some(record)) => self.waiting.push((self.line, record)),
-                Err(fault) => return (bytes, Some(fault)),
+            match self.parser.parse(line) {
+                Ok(Line::Silent) => {}
+                Ok(Line::Operation(record)) => self.waiting.push((self.line, record)),
+                Ok(aside) => return (line, bytes, Some(Stop::Aside(aside))),
+                Err(fault) => return (line, bytes, Some(Stop::Fault(fault))),
             }
         }
-        (bytes, None)
+        (line, bytes, None)
     }
 
     fn apply_waiting(&mut self, path: &Path) -> Result<()> {
+        if !self.waiting.is_empty() {
+            self.objects.adapt_once(&self.parser);
+        }
         self.objects.warm(self.waiting.iter().map(|(_, record)| record));
         let mut waiting = std::mem::take(&mut self.waiting);
         for (line, record) in waiting.drain(..) {
             let events = self.objects.apply(&record).map_err(|fault| fault.at(path, line))?;
             for event in events.iter().flatten() {
-                self.push(event)?;
+                self.sink.push(event)?;
             }
         }
         self.waiting = waiting;
         Ok(())
     }
 
-    #[inline]
-    fn push(&mut self, event: &keel_journal::Event) -> Result<()> {
-        self.writer.push(event).map_err(Error::from)
+    /// A line that is no operation.
+    #[cold]
+    fn note(&mut self, aside: &Line, line: &[u8]) -> std::result::Result<(), Fault> {
+        match aside {
+            Line::ThreadEnds(id) => self.objects.end_thread(*id),
+            Line::OtherProcess => return self.objects.other_process(),
+            Line::Mark => {
+                let line = text::without_byte_order_marks(line).trim_ascii_end();
+                let text = String::from_utf8_lossy(line).into_owned();
+                let (time, thread) = (self.objects.now(), self.objects.current_thread());
+                self.marks.push(Mark { time, thread, text });
+            }
+            Line::Silent | Line::Operation(_) => {}
+        }
+        Ok(())
     }
 
-    fn finish(self, program: &str, text_bytes: u64) -> Result<Summary> {
+    fn finish(mut self, path: &Path, program: &str) -> Result<(S, Metadata)> {
+        match self.parser.finish() {
+            Err(_) if self.repair => self.cut_off += 1,
+            ended => ended.map_err(|fault| fault.at(path, self.line))?,
+        }
+        let timed = self.objects.is_timed();
         let mut remains = self.objects.finish();
         if self.cut_off > 0 {
             remains.repairs.insert("last line cut off: left out".to_owned(), self.cut_off);
         }
         let metadata = Metadata {
-            writer: concat!("keel import (doom3) ", env!("CARGO_PKG_VERSION")).to_owned(),
+            writer: format!("keel import ({}) {}", self.form.name(), env!("CARGO_PKG_VERSION")),
             program: program.to_owned(),
-            clock: "text".to_owned(),
+            clock: if timed { "text" } else { "order" }.to_owned(),
             clock_hz: 1e9,
             threads: remains.threads,
             frames: remains.frames,
+            marks: self.marks,
             foreign: remains.foreign,
-            repairs: remains.repairs.clone(),
+            repairs: remains.repairs,
             ..Metadata::default()
         };
-        let (frames, threads) = (metadata.frames.len() as u64, metadata.threads.len() as u64);
-        let written = self.writer.finish(metadata)?;
-        let repairs = remains.repairs;
-        Ok(Summary { rows: written.rows, bytes: written.bytes, text_bytes, frames, threads, repairs })
+        Ok((self.sink, metadata))
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Says what the text begins with, which no form does.
+fn unknown(text: &[u8], path: &Path) -> Error {
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let says_something = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#");
+    let mut lines = text.split(|byte| *byte == b'\n').zip(1..);
+    match lines.find(|(line, _)| says_something(line)) {
+        None => Error::Empty { path: path.to_path_buf() },
+        Some((line, number)) => Error::Unknown {
+            path: path.to_path_buf(),
+            line: number,
+            found: text::quote(line.trim_ascii_end()),
+            known: Form::ALL.map(Form::name).join(", "),
+        },
     }
 }
 
@@ -205,6 +343,7 @@ fn read_frames(path: &Path, repair: bool) -> Result<Vec<u64>> {
                 expected: format!("a time of at least {last} ns, that of the frame above"),
                 found: time.to_string(),
                 advice: "Sort the frames, or let --repair do it",
+                column: None,
             };
             return Err(fault.at(path, number));
         }

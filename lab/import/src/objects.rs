@@ -1,9 +1,9 @@
 //! Addresses to objects: turns what lines say into events, and finds where they contradict each other.
 
-use crate::doom3::Record;
 use crate::error::Fault;
+use crate::forms::{Naming, Parser, Record, Times};
 use keel_journal::{Event, Op, Thread};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// What `--repair` mends, each kind counted under its name.
@@ -16,6 +16,8 @@ enum Mend {
     NullFree,
     FailedAllocation,
     Alignment,
+    OtherProcess,
+    ThreadAgain,
 }
 
 impl Mend {
@@ -28,11 +30,17 @@ impl Mend {
             Mend::NullFree => "free of NULL: left out",
             Mend::FailedAllocation => "allocation that returned NULL: left out",
             Mend::Alignment => "alignment not a power of two: rounded up",
+            Mend::OtherProcess => "line of another process: left out",
+            Mend::ThreadAgain => "thread id used again after its thread ended: a thread of its own",
         }
     }
 }
 
 const REPAIR: &str = "Mend the line, or let --repair do it and count it";
+const PROCESSES: &str =
+    "Choose one with --process ID, or let --repair take the first and count the others' lines";
+/// Where a text has no times, its operations are so far apart, ns.
+pub(crate) const STEP_NS: u64 = 1000;
 
 /// What is known while lines go by: the live addresses, the threads, the frame.
 pub(crate) struct Objects {
@@ -47,6 +55,15 @@ pub(crate) struct Objects {
     frame: usize,
     repairs: BTreeMap<&'static str, u64>,
     foreign: u64,
+    events: u64,
+    /// Whether the text has times, and which of them is 0: none is known before the first operation.
+    timed: bool,
+    zero: Option<u64>,
+    /// Whether the parser has told what the text is like.
+    adapted: bool,
+    naming: Naming,
+    /// Ids whose threads have ended.
+    ended: FxHashSet<u64>,
 }
 
 /// The events of one line: none where it is left out, two where a lost free is put in.
@@ -66,7 +83,52 @@ impl Objects {
             frame: 0,
             repairs: BTreeMap::new(),
             foreign: 0,
+            events: 0,
+            timed: true,
+            zero: Some(0),
+            adapted: false,
+            naming: Naming::Address,
+            ended: FxHashSet::default(),
         }
+    }
+
+    /// What the text is like, which its parser may learn only from its first lines.
+    pub fn adapt_once(&mut self, parser: &Parser) {
+        if !self.adapted {
+            self.adapted = true;
+            let times = parser.times();
+            (self.timed, self.naming) = (times != Times::None, parser.naming());
+            self.zero = (times != Times::SinceBefore).then_some(0);
+        }
+    }
+
+    /// Whether times are those of the text.
+    pub fn is_timed(&self) -> bool {
+        self.timed
+    }
+
+    /// The time of an operation that would come now, ns.
+    pub fn now(&self) -> u64 {
+        if self.timed { self.time } else { self.events * STEP_NS }
+    }
+
+    /// The index of the thread that did the last operation.
+    pub fn current_thread(&self) -> u32 {
+        if self.threads.is_empty() { 0 } else { self.last_thread.1 }
+    }
+
+    /// The thread with this id has ended; the id may come again for another.
+    pub fn end_thread(&mut self, id: u64) {
+        if self.thread_indices.remove(&id).is_some() {
+            self.ended.insert(id);
+            self.last_thread = (0, u32::MAX);
+        }
+    }
+
+    /// A line of another process than the one that is read.
+    pub fn other_process(&mut self) -> Result<(), Fault> {
+        let refused = self.mend(Mend::OtherProcess, "a line of the process of the lines above", "another's");
+        refused.map_err(|fault| Fault { advice: PROCESSES, ..fault })
     }
 
     /// Brings the places of these records' blocks into the caches; changes nothing.
@@ -79,24 +141,29 @@ impl Objects {
     /// What the next line does.
     #[inline]
     pub fn apply(&mut self, record: &Record) -> Result<Events, Fault> {
-        let time = self.time_of(record.time)?;
+        // Lines that are left out leave no trace: their threads are counted when they do something.
+        if record.op == Op::Free && record.old == 0 {
+            self.mend(Mend::NullFree, "the address of a live block", "0 (a free of NULL)")?;
+            return Ok([None, None]);
+        }
+        if record.op != Op::Free && record.new == 0 {
+            self.mend(Mend::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
+            return Ok([None, None]);
+        }
+        let (begin, time) = self.times_of(record)?;
         let mut event = Event {
             time,
-            begin: time,
+            begin,
             thread: self.thread_of(record.thread),
             op: record.op,
             size: record.size,
             align: record.align,
             created: 0,
             released: 0,
-            frame: self.frame_of(time),
+            frame: self.frame_of(begin),
         };
         if record.op == Op::Free {
             return self.free(record, event);
-        }
-        if record.new == 0 {
-            self.mend(Mend::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
-            return Ok([None, None]);
         }
         if record.op == Op::Aligned && !record.align.is_power_of_two() {
             self.mend_numbers(Mend::Alignment, "an alignment that is a power of two", record.align)?;
@@ -114,16 +181,15 @@ impl Objects {
         event.size = 0;
         if let Some(object) = self.live.remove(&record.old) {
             event.released = object;
+            self.events += 1;
             return Ok([Some(event), None]);
         }
-        if record.old == 0 {
-            self.mend(Mend::NullFree, "the address of a live block", "0 (a free of NULL)")?;
-            return Ok([None, None]);
-        }
-        let found = format!("{:x}, which is not live: never allocated, or freed already", record.old);
+        let found =
+            format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
         self.mend(Mend::UnknownFree, "the address of a live block", &found)?;
         event.op = Op::ForeignFree;
         self.foreign += 1;
+        self.events += 1;
         Ok([Some(event), None])
     }
 
@@ -133,9 +199,11 @@ impl Objects {
             event.released = object;
             return Ok(());
         }
-        let found = format!("{:x}, which is not live: never allocated, or freed already", record.old);
+        let found =
+            format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
         self.mend(Mend::UnknownRealloc, "the old address of a live block", &found)?;
         event.op = Op::ForeignRealloc;
+        event.begin = event.time;
         self.foreign += 1;
         Ok(())
     }
@@ -144,13 +212,46 @@ impl Objects {
     fn create(&mut self, record: &Record, mut event: Event) -> Result<Events, Fault> {
         self.created += 1;
         event.created = self.created;
+        self.events += 1;
         let Some(object) = self.live.insert(record.new, self.created) else {
             return Ok([Some(event), None]);
         };
-        let found = format!("{:x}, which was allocated before and not freed since", record.new);
+        let found = format!("{}, which was allocated before and not freed since", self.name(record.new));
         self.mend(Mend::LiveAddress, "an address that is not live", &found)?;
-        let lost = Event { op: Op::Free, size: 0, align: 0, created: 0, released: object, ..event };
+        let (op, begin) = (Op::Free, event.time);
+        let frame = self.frame_of(begin);
+        let lost = Event { op, begin, frame, size: 0, align: 0, created: 0, released: object, ..event };
+        if !self.timed {
+            event.time += STEP_NS;
+            event.begin = event.time;
+            event.frame = self.frame_of(event.begin);
+        }
+        self.events += 1;
         Ok([Some(lost), Some(event)])
+    }
+
+    /// What a message calls a block.
+    #[cold]
+    fn name(&self, key: u64) -> String {
+        match self.naming {
+            Naming::Address => format!("{key:x}"),
+            Naming::Number => (key.wrapping_sub(1)).to_string(),
+            Naming::Line => "the block of this line".to_owned(),
+        }
+    }
+
+    #[inline]
+    fn times_of(&mut self, record: &Record) -> Result<(u64, u64), Fault> {
+        if !self.timed {
+            let now = self.events * STEP_NS;
+            return Ok((now, now));
+        }
+        let zero = *self.zero.get_or_insert(record.time);
+        let time = self.time_of(record.time.saturating_sub(zero))?;
+        if record.begin == record.time {
+            return Ok((time, time));
+        }
+        Ok((record.begin.saturating_sub(zero).min(time), time))
     }
 
     #[inline]
@@ -171,6 +272,9 @@ impl Objects {
             let index = *self.thread_indices.entry(id).or_insert(next);
             if index == next {
                 self.threads.push(id);
+                if self.ended.remove(&id) {
+                    *self.repairs.entry(Mend::ThreadAgain.name()).or_default() += 1;
+                }
             }
             self.last_thread = (id, index);
         }
@@ -181,6 +285,10 @@ impl Objects {
     fn frame_of(&mut self, time: u64) -> u32 {
         while self.frames.get(self.frame).is_some_and(|mark| *mark <= time) {
             self.frame += 1;
+        }
+        // A realloc may begin before the operation above it.
+        if self.frame > 0 && self.frames[self.frame - 1] > time {
+            return self.frames.partition_point(|mark| *mark <= time) as u32;
         }
         self.frame as u32
     }
@@ -194,7 +302,12 @@ impl Objects {
     #[cold]
     fn mend(&mut self, mend: Mend, expected: &str, found: &str) -> Result<(), Fault> {
         if !self.repair {
-            return Err(Fault { expected: expected.to_owned(), found: found.to_owned(), advice: REPAIR });
+            return Err(Fault {
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+                advice: REPAIR,
+                column: None,
+            });
         }
         *self.repairs.entry(mend.name()).or_default() += 1;
         Ok(())

@@ -1,6 +1,6 @@
 //! Inputs as blocks of whole lines, read and decompressed on a thread of their own.
 
-use crate::{Error, Result};
+use crate::{Error, Result, zip};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -148,28 +148,33 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     if let Some((found, advice)) = recognise_other(&head) {
         return Err(Error::Unsupported { path: path.to_path_buf(), found: found.to_owned(), advice });
     }
-    let is_zstd = head.starts_with(&ZSTD_MAGIC);
-    let whole = io::Cursor::new(head).chain(raw);
-    if !is_zstd {
-        return Ok(Box::new(whole));
+    let whole = io::Cursor::new(head.clone()).chain(raw);
+    match head.as_slice() {
+        head if head.starts_with(&ZSTD_MAGIC) => {
+            let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
+            decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
+            Ok(Box::new(decoder))
+        }
+        head if head.starts_with(&GZIP_MAGIC) => Ok(Box::new(flate2::read::MultiGzDecoder::new(whole))),
+        head if head.starts_with(zip::MAGIC) => {
+            Ok(Box::new(zip::Member::open(Box::new(whole)).map_err(read_error)?))
+        }
+        _ => Ok(Box::new(whole)),
     }
-    let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
-    decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
-    Ok(Box::new(decoder))
 }
 
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    let kinds: [(&[u8], &str, &str); 5] = [
+    let kinds: [(&[u8], &str, &str); 4] = [
         (b"PAR1", "it is a Parquet file, perhaps a journal already", "look at it with `keel info`"),
-        (&[0x1f, 0x8b], "it is compressed with gzip", "pipe it: gzip -dc FILE | keel import - -o OUTPUT"),
+        (b"BZh", "it is compressed with bzip2", "pipe it: bzip2 -dc FILE | keel import - -o OUTPUT"),
         (
             &[0xfd, b'7', b'z', b'X', b'Z'],
             "it is compressed with xz",
             "pipe it: xz -dc FILE | keel import - -o OUTPUT",
         ),
-        (b"PK\x03\x04", "it is a zip archive", "pipe its member: unzip -p FILE | keel import - -o OUTPUT"),
         (
             &[0xff, 0xfe],
             "it is UTF-16 text",

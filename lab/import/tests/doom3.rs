@@ -139,14 +139,17 @@ fn lines_may_lie_across_blocks() {
     assert_eq!(events.len(), 200_000);
     assert!(events.iter().enumerate().all(|(index, event)| event.size == index as u64 % 999));
     text.extend_from_slice(b"bad\n");
-    assert!(Case::new(&[&text]).failure().contains("line 200001: expected an operation"));
+    assert!(Case::new(&[&text]).failure().contains("line 200001, column 1: expected an operation"));
 }
 
 #[test]
 fn every_broken_line_is_named() {
     let cases = [
-        ("a 1 10 0 5\nhello\n", "line 2: expected an operation (a, f, c, r or m), found `hello`"),
-        ("a 1 10 0 5\r\n\r\na 1 20 0\r\n", "line 3: expected a time in ns, found the end of the line"),
+        ("a 1 10 0 5\nhello\n", "line 2, column 1: expected an operation (a, f, c, r or m), found `hello`"),
+        (
+            "a 1 10 0 5\r\n\r\na 1 20 0\r\n",
+            "line 3, column 9: expected a time in ns, found the end of the line",
+        ),
         (
             "# c\na 1 10 0 5\na 1 10 0 6\n",
             "line 3: expected an address that is not live, found 10, which was",
@@ -165,7 +168,10 @@ fn every_broken_line_is_named() {
         ("a 1 0 0 5\n", "line 1: expected the address of a block, found 0 (a call that failed)"),
         ("m 24 1 10 0 5\n", "line 1: expected an alignment that is a power of two, found 24"),
         ("f 10 0 5\nf 20 0 5\n", "line 1: expected the address of a live block, found 10"),
-        ("a 99999999999999999999 10 0 5\n", "line 1: expected a size, found `99999999999999999999 10 0 5`"),
+        (
+            "a 99999999999999999999 10 0 5\n",
+            "line 1, column 3: expected a size, found `99999999999999999999 10 0 5`",
+        ),
     ];
     for (text, expected) in cases {
         let failure = Case::new(&[text.as_bytes()]).failure();
@@ -226,7 +232,7 @@ fn inputs_that_are_no_text_journal_are_told_apart() {
         (b"", "holds no operation"),
         (b"# nothing\n\n", "holds no operation"),
         (b"PAR1....", "Parquet"),
-        (&[0x1f, 0x8b, 8, 0], "gzip -dc FILE"),
+        (b"BZh91AY", "bzip2 -dc FILE"),
         (&[0xff, 0xfe, b'a', 0], "iconv"),
         (&packed[..packed.len() - 9], "cannot read"),
         (&[7; 3 << 20], "no line break"),
@@ -258,7 +264,7 @@ proptest! {
         let case = Case::new(&[text.as_bytes()]).repairing();
         match case.run() {
             Ok(_) => drop(case.events()),
-            Err(error) => prop_assert!(matches!(error, Error::Empty { .. }), "{error}"),
+            Err(error) => prop_assert!(matches!(error, Error::Empty { .. } | Error::Unknown { .. }), "{error}"),
         }
     }
 

@@ -29,7 +29,7 @@ pub struct Metadata {
     pub cpu: String,
     /// The allocator that served the program, as far as known.
     pub allocator: String,
-    /// The recording's clock: `tsc`, `clock_monotonic`, or `text` for imports.
+    /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` where a trace had no times.
     pub clock: String,
     /// Its ticks per second; 1e9 for nanosecond clocks.
     pub clock_hz: f64,

@@ -1,52 +1,188 @@
-//! `keel export`: results in other tools' formats.
+//! `keel export`: results and journals in other tools' formats.
 
-use anyhow::{Context as _, Result};
+use crate::format;
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use keel_export::{TraceForm, Written, WrittenTrace};
+use keel_journal::Reader;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write the results of a comparison in another tool's format.
+/// Write the results of a comparison, or a journal, in another tool's format.
+///
+/// A result folder becomes a table, histograms or a trace of what was measured; a journal becomes a text trace that
+/// `keel import` reads again. What a trace's form cannot say is counted on the terminal.
 #[derive(Args)]
 pub struct Arguments {
-    /// The result folder
-    folder: PathBuf,
-    /// The format
-    #[arg(long, default_value = "csv")]
-    to: Format,
-    /// The allocator whose run is written [default: the first that has one]
+    /// The result folder, or the journal
+    input: PathBuf,
+    /// The format [default: csv of a folder, doom3 of a journal]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Format>,
+    /// Of a folder, the allocator that is written [default: for csv the first with kept rows, else all]
     #[arg(short, long)]
     allocator: Option<String>,
+    /// For perfetto: leave out the slices of calls that took less than this many ns
+    #[arg(long, value_name = "NS", default_value_t = 1000.0)]
+    slower_than: f64,
     /// The file [default: standard output]
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// The Doom 3 blog's: a line for each block, with the times of its malloc and its free
+    /// Folder: the Doom 3 blog's, a line for each block, with the times of its malloc and its free
     Csv,
+    /// Folder: one Parquet table, a row for each call on each allocator
+    Parquet,
+    /// Folder: HdrHistogram interval log, an interval for each run, values in ns
+    Hdr,
+    /// Folder: Perfetto trace, for ui.perfetto.dev
+    Perfetto,
+    /// Folder: percentiles, times and memory as JSON
+    Json,
+    /// Journal: the Doom 3 blog's text journal with calloc, realloc and aligned lines
+    Doom3,
+    /// Journal: Judy's `a ADDR BYTES POPULATION`, with the marks as lines between
+    Judy,
+    /// Journal: Android's memory_replay
+    Android,
+    /// Journal: Mozilla's logalloc
+    Logalloc,
+    /// Journal: cmt
+    Cmt,
+    /// Journal: glibc's mtrace
+    Mtrace,
+    /// Journal: `valgrind --trace-malloc=yes`
+    Valgrind,
+    /// Journal: heaptrack, raw
+    Heaptrack,
+    /// Journal: the malloc lab's .rep
+    Rep,
+    /// Journal: `Allocate TAG SIZE`, `Free TAG`
+    Tags,
+    /// Journal: `Alloc(SIZE),`, `Free(N),`
+    Numbered,
+}
+
+impl Format {
+    fn trace(self) -> Option<TraceForm> {
+        TraceForm::from_name(&self.name())
+    }
+
+    /// Its name on the command line.
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    fn is_binary(self) -> bool {
+        matches!(self, Format::Parquet | Format::Perfetto)
+    }
 }
 
 /// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
-    let Format::Csv = arguments.to;
-    let written = match &arguments.output {
+    let is_folder = arguments.input.is_dir();
+    let format = arguments.to.unwrap_or(if is_folder { Format::Csv } else { Format::Doom3 });
+    let input = arguments.input.display();
+    match (is_folder, format.trace()) {
+        (true, Some(_)) => {
+            bail!("{input} is a result folder, and {} is a form of journals: give the journal", format.name())
+        }
+        (false, None) if arguments.input.is_file() => {
+            bail!("{input} is a file, and {} is a format of results: give the result folder", format.name())
+        }
+        _ => {}
+    }
+    if format.is_binary()
+        && arguments.output.is_none()
+        && std::io::IsTerminal::is_terminal(&std::io::stdout())
+    {
+        bail!("{} is no text: name a file with -o, or pipe the output", format.name());
+    }
+    match &arguments.output {
         None => {
-            let mut output = BufWriter::new(std::io::stdout().lock());
-            let written = keel_export::csv(&arguments.folder, arguments.allocator.as_deref(), &mut output)?;
-            output.flush().context("standard output")?;
-            written
+            write(&arguments, format, &mut BufWriter::new(std::io::stdout()), Path::new("standard output"))?
         }
         Some(path) => {
+            let same = |one: &Path, other: &Path| {
+                one.canonicalize().ok().is_some_and(|one| other.canonicalize().ok() == Some(one))
+            };
+            if same(path, &arguments.input) {
+                bail!("{input} is both input and output: choose another output");
+            }
             let file = File::create(path).with_context(|| path.display().to_string())?;
-            let mut output = BufWriter::new(file);
-            let written = keel_export::csv(&arguments.folder, arguments.allocator.as_deref(), &mut output)?;
-            output.flush().with_context(|| path.display().to_string())?;
-            written
+            write(&arguments, format, &mut BufWriter::new(file), path)?;
         }
-    };
-    eprintln!("{} blocks of {}", written.lines, written.allocator);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn write(arguments: &Arguments, format: Format, output: &mut (dyn Write + Send), place: &Path) -> Result<()> {
+    match format.trace() {
+        Some(form) => {
+            let reader = Reader::open(&arguments.input)?;
+            let outcome = keel_export::trace(&reader, form, output);
+            if let Some(written) = unless_closed(outcome.map_err(anyhow::Error::from))? {
+                tell_losses(&written);
+            }
+        }
+        None => {
+            let outcome = results(arguments, format, output).map_err(anyhow::Error::from);
+            if let Some(written) = unless_closed(outcome)? {
+                eprintln!("{} {} of {}", format::count(written.lines), unit(format), written.allocator);
+            }
+        }
+    }
+    unless_closed(output.flush().with_context(|| place.display().to_string()))?;
+    Ok(())
+}
+
+/// That nobody reads any further (`keel export ... | head`) is no error.
+fn unless_closed<T>(outcome: Result<T>) -> Result<Option<T>> {
+    let closed = |error: &anyhow::Error| {
+        error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+            .any(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    match outcome {
+        Err(error) if closed(&error) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+fn results(
+    arguments: &Arguments,
+    format: Format,
+    output: &mut (dyn Write + Send),
+) -> Result<Written, keel_export::ExportError> {
+    let (folder, allocator) = (arguments.input.as_path(), arguments.allocator.as_deref());
+    match format {
+        Format::Hdr => keel_export::hdr(folder, allocator, output),
+        Format::Json => keel_export::summary(folder, allocator, output),
+        Format::Perfetto => keel_export::perfetto(folder, allocator, arguments.slower_than, output),
+        Format::Parquet => keel_export::table(folder, allocator, output),
+        _ => keel_export::csv(folder, allocator, output),
+    }
+}
+
+const fn unit(format: Format) -> &'static str {
+    match format {
+        Format::Hdr => "histograms",
+        Format::Json => "allocators",
+        Format::Perfetto => "slices",
+        Format::Parquet => "calls",
+        _ => "blocks",
+    }
+}
+
+fn tell_losses(written: &WrittenTrace) {
+    eprintln!("{} operations", format::count(written.operations));
+    for (what, count) in &written.losses {
+        eprintln!("  {:>11}  {what}", format::count(*count));
+    }
 }

@@ -3,28 +3,37 @@
 use crate::{format, progress};
 use anyhow::{Result, bail};
 use clap::Args;
-use keel_import::{Options, Summary};
+use keel_import::{Form, Options, Summary};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Turn a text journal into a Keel journal.
+/// Turn a trace of another tool into a journal.
 ///
-/// Reads the text journals of the blog "Benchmarking Malloc with Doom 3" and their extension with calloc, realloc and
-/// aligned lines, plain or compressed with zstd (told by content):
+/// The form is told by content, and so is its packing: plain text, zstd, gzip, or a zip archive with one member.
 ///
-///   a SIZE PTR THREAD NS             malloc
-///   f PTR THREAD NS                  free
-///   c TOTAL PTR THREAD NS            calloc
-///   r SIZE OLDPTR NEWPTR THREAD NS   realloc, OLDPTR 0 for NULL
-///   m ALIGN SIZE PTR THREAD NS       aligned
+///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
+///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS
+///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N; 0xADDR = JudyMalloc(N);
+///               other lines are markers
+///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
+///   logalloc    PID TID malloc(SIZE)=PTR, or =#NUMBER            (Mozilla)
+///   cmt         malloc(SIZE) = PTR                               (CHERI)
+///   mtrace      @ WHERE + PTR SIZE                               (glibc)
+///   valgrind    --PID-- malloc(SIZE) = PTR                       (valgrind --trace-malloc=yes)
+///   heaptrack   + SIZE TRACE PTR, or + KIND                      (raw and interpreted)
+///   rep         a ID SIZE, r ID SIZE, f ID                       (malloc lab)
+///   tags        Allocate TAG SIZE, Free TAG
+///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
+///
+/// Where a form has no times, operations are a microsecond apart: they only count, and the journal says so.
 ///
 /// Keel's own unfinished work is told by its content too: the FILE.partial of a killed `keel record`, and the file that
 /// a program made of itself with keel/recorder.h. A journal can be imported with --skip-module.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Text journals; several are the parts of one, in this order; `-` is standard input
+    /// Traces; several are the parts of one, in this order; `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// The journal to write
@@ -36,6 +45,12 @@ pub struct Arguments {
     /// Mend times out of order, unknown frees, doubled allocations and the like, and count them by kind
     #[arg(long)]
     repair: bool,
+    /// Read the input as this form, whatever it looks like
+    #[arg(long, value_name = "FORM", value_parser = form)]
+    from: Option<Form>,
+    /// Of a trace with several processes, the one to read
+    #[arg(long, value_name = "ID")]
+    process: Option<u64>,
     /// The recorded program's name, for reports
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
@@ -63,6 +78,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         frames: arguments.frames,
         repair: arguments.repair,
         program: arguments.program,
+        form: arguments.from,
+        process: arguments.process,
         ..Options::default()
     };
     let summary = keel_import::import(&arguments.inputs, &arguments.output, &options, &mut |bytes| {
@@ -73,13 +90,21 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A form by its name on the command line.
+pub fn form(name: &str) -> Result<Form, String> {
+    let known = || Form::ALL.map(Form::name).join(", ");
+    Form::from_name(name).ok_or_else(|| format!("known are {}", known()))
+}
+
 fn report(summary: &Summary, output: &Path, seconds: f64) -> Result<()> {
     let mut text = format!(
-        "{}: {} operations, {} threads, {} frame marks; {} ({:.2} bytes an operation)\n",
+        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes an operation)\n",
         output.display(),
+        summary.form.name(),
         format::count(summary.rows),
         summary.threads,
         format::count(summary.frames),
+        format::count(summary.marks),
         format::bytes(summary.bytes),
         summary.bytes as f64 / summary.rows as f64,
     );

@@ -3,6 +3,7 @@
 pub mod allocators;
 pub mod attempt;
 pub mod bench;
+pub mod capture;
 pub mod compare;
 pub mod diff;
 pub mod doctor;

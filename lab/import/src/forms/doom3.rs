@@ -13,33 +13,36 @@
 //! F NS                              a frame, in the frames file
 //! ```
 
+use super::{Form, Guess, Record, fields, is_hexadecimal};
 use crate::error::Fault;
+use crate::text::Cursor;
 use keel_journal::Op;
-
-/// One line, as it stands there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub op: Op,
-    pub size: u64,
-    pub align: u64,
-    /// The block that is released; 0 if none.
-    pub old: u64,
-    /// The block that is created; 0 for a free.
-    pub new: u64,
-    pub thread: u64,
-    pub time: u64,
-}
 
 const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
                      `r SIZE OLDPTR NEWPTR THREAD NS` and `m ALIGN SIZE PTR THREAD NS`; mend or remove this line";
 const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; mend or remove this line";
 
+/// Judy's `f` lines have as many fields as ours, its `a` lines one less.
+pub(crate) fn recognises(line: &[u8]) -> Guess {
+    let mut fields = fields(line);
+    let letter = fields.next().unwrap_or_default();
+    let (count, numbers) =
+        fields.fold((0, true), |(count, numbers), field| (count + 1, numbers && is_hexadecimal(field)));
+    match (letter, count) {
+        (b"a" | b"c", 4) | (b"r" | b"m", 5) if numbers => Guess::Surely(Form::Doom3),
+        (b"f", 3) if numbers => Guess::Perhaps(Form::Doom3),
+        // Cut short or damaged, but what else begins like this?
+        (b"a" | b"c" | b"m" | b"r", 3..) => Guess::Perhaps(Form::Doom3),
+        _ => Guess::Unknown,
+    }
+}
+
 /// Reads one line without its line break; `None` when it says nothing.
 #[inline]
 pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
-    let mut cursor = Cursor { bytes: line, at: 0, advice: FORMS };
+    let mut cursor = Cursor::new(line, FORMS);
     let Some(letter) = cursor.letter() else { return Ok(None) };
-    let mut record = Record { op: Op::Malloc, size: 0, align: 0, old: 0, new: 0, thread: 0, time: 0 };
+    let mut record = Record::default();
     match letter {
         b'a' | b'c' => {
             record.op = if letter == b'a' { Op::Malloc } else { Op::Calloc };
@@ -66,13 +69,14 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
     }
     record.thread = cursor.decimal("a thread id")?;
     record.time = cursor.decimal("a time in ns")?;
+    record.begin = record.time;
     cursor.end()?;
     Ok(Some(record))
 }
 
 /// Reads one line of a frames file.
 pub(crate) fn parse_frame(line: &[u8]) -> Result<Option<u64>, Fault> {
-    let mut cursor = Cursor { bytes: line, at: 0, advice: FRAME_FORM };
+    let mut cursor = Cursor::new(line, FRAME_FORM);
     match cursor.letter() {
         None => Ok(None),
         Some(b'F') => {
@@ -83,128 +87,6 @@ pub(crate) fn parse_frame(line: &[u8]) -> Result<Option<u64>, Fault> {
         Some(_) => Err(cursor.fault_at(0, "a frame (F)")),
     }
 }
-
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    advice: &'static str,
-}
-
-impl Cursor<'_> {
-    #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    #[inline]
-    fn skip_blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    /// The letter that begins the line; `None` for a blank line or a comment.
-    #[inline]
-    fn letter(&mut self) -> Option<u8> {
-        self.skip_blanks();
-        let letter = self.peek().filter(|letter| *letter != b'#')?;
-        self.at += 1;
-        Some(letter)
-    }
-
-    /// Moves to the next field, which a blank must separate from the one before.
-    #[inline]
-    fn field(&mut self, what: &'static str) -> Result<usize, Fault> {
-        let before = self.at;
-        self.skip_blanks();
-        if self.at == before { Err(self.fault_at(before, what)) } else { Ok(self.at) }
-    }
-
-    #[inline]
-    fn decimal(&mut self, what: &'static str) -> Result<u64, Fault> {
-        let start = self.field(what)?;
-        let mut value = 0_u64;
-        while let Some(digit) = self.peek().map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
-            self.at += 1;
-        }
-        let digits = self.at - start;
-        // Nineteen digits always fit into 64 bits, but a journal's numbers have only 63.
-        if digits == 0 || !self.at_field_end() || digits > 18 && !fits(&self.bytes[start..self.at]) {
-            return Err(self.fault_at(start, what));
-        }
-        Ok(value)
-    }
-
-    #[inline]
-    fn hexadecimal(&mut self, what: &'static str) -> Result<u64, Fault> {
-        let start = self.field(what)?;
-        if self.bytes[self.at..].starts_with(b"0x") || self.bytes[self.at..].starts_with(b"0X") {
-            self.at += 2;
-        }
-        let first_digit = self.at;
-        let mut value = 0_u64;
-        let mut overflow = 0;
-        while let Some(digit) =
-            self.peek().map(|byte| HEXADECIMAL[usize::from(byte)]).filter(|digit| *digit < 16)
-        {
-            overflow |= value >> 60;
-            value = value << 4 | u64::from(digit);
-            self.at += 1;
-        }
-        if self.at == first_digit || overflow != 0 || !self.at_field_end() {
-            return Err(self.fault_at(start, what));
-        }
-        Ok(value)
-    }
-
-    #[inline]
-    fn at_field_end(&self) -> bool {
-        matches!(self.peek(), None | Some(b' ' | b'\t' | b'\r'))
-    }
-
-    #[inline]
-    fn end(&mut self) -> Result<(), Fault> {
-        self.skip_blanks();
-        if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault_at(self.at, "the end of the line")) }
-    }
-
-    #[cold]
-    fn fault_at(&self, start: usize, what: &str) -> Fault {
-        Fault { expected: what.to_owned(), found: quote(&self.bytes[start..]), advice: self.advice }
-    }
-}
-
-/// The beginning of a piece of a line, fit to be printed.
-pub(crate) fn quote(bytes: &[u8]) -> String {
-    const SHOWN: usize = 60;
-    let text = bytes.strip_suffix(b"\r").unwrap_or(bytes).trim_ascii_start();
-    match text.len() {
-        0 => "the end of the line".to_owned(),
-        1..=SHOWN => format!("`{}`", text.escape_ascii()),
-        _ => format!("`{}...`", text[..SHOWN].escape_ascii()),
-    }
-}
-
-/// Whether this run of digits is below 2^63.
-fn fits(digits: &[u8]) -> bool {
-    let value = digits
-        .iter()
-        .try_fold(0_i64, |value, digit| value.checked_mul(10)?.checked_add(i64::from(digit - b'0')));
-    value.is_some()
-}
-
-const HEXADECIMAL: [u8; 256] = {
-    let mut table = [255; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        let letters = b"0123456789abcdef0123456789ABCDEF";
-        table[letters[digit] as usize] = digit as u8;
-        table[letters[digit + 16] as usize] = digit as u8;
-        digit += 1;
-    }
-    table
-};
 
 #[cfg(test)]
 mod tests {

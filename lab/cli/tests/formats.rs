@@ -1,0 +1,78 @@
+//! `keel import`, `keel export` and `keel capture` as a person uses them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Where the built libraries and the player are.
+fn prefix() -> PathBuf {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
+    std::env::var_os("KEEL_PREFIX").map_or_else(built, PathBuf::from)
+}
+
+fn keel(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_keel"))
+        .current_dir(folder)
+        .env("KEEL_PREFIX", prefix())
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+const JUDY: &str = "start\na 1000 20 0\na 1020 40 1\nhalf way\nf 1000 20 0\na 1000 20 1\n";
+
+#[test]
+fn capture_prints_through_what_is_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "start\nhalf way\n");
+    assert!(said(&output).contains("(judy): 4 operations, 2 markers, 0 overlapping"), "{}", said(&output));
+    let output = keel(folder.path(), &["export", "a.journal.parquet", "--to", "judy"], b"");
+    let lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    let letters: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(letters, ["start", "a", "a", "half", "f", "a"]);
+    let verified = keel(folder.path(), &["info", "--verify", "a.journal.parquet"], b"");
+    assert!(verified.status.success(), "{}", said(&verified));
+}
+
+#[test]
+fn capture_finds_overlaps_and_still_writes_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "a 1000 20 0\na 1010 40 1\nf 1000 20 0\n";
+    let output = keel(folder.path(), &["capture", "a.journal.parquet"], text.as_bytes());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let expected = "line 2: the 64 bytes at 1010 overlap the 32 bytes at 1000, allocated at line 1";
+    assert!(said(&output).contains(expected), "{}", said(&output));
+    assert!(keel(folder.path(), &["info", "--verify", "a.journal.parquet"], b"").status.success());
+    let nothing = keel(folder.path(), &["capture", "b.journal.parquet"], b"hello\n");
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(
+        said(&nothing).contains("holds no operation") && !folder.path().join("b.journal.parquet").exists()
+    );
+}
+
+#[test]
+fn export_and_import_are_inverse_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("list"), "Allocate a 10\nAllocate b 20\nFree a\n").unwrap();
+    let imported = keel(folder.path(), &["import", "list", "-o", "a.journal.parquet"], b"");
+    assert!(said(&imported).contains("(tags): 3 operations"), "{}", said(&imported));
+    let exported = keel(folder.path(), &["export", "a.journal.parquet", "--to", "tags"], b"");
+    assert_eq!(String::from_utf8_lossy(&exported.stdout), "Allocate 0 10\nAllocate 1 20\nFree 0\n");
+    let again = keel(folder.path(), &["import", "-", "-o", "b.journal.parquet"], &exported.stdout);
+    assert!(again.status.success(), "{}", said(&again));
+    let wrong = keel(folder.path(), &["export", "a.journal.parquet", "--to", "csv"], b"");
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(said(&wrong).contains("a.journal.parquet is a file"), "{}", said(&wrong));
+}

@@ -1,0 +1,176 @@
+//! The numbers of a comparison as one flat JSON document, for scripts: nothing to know of histograms or ticks.
+
+use crate::{ExportError, Written};
+use keel_results::{AllocatorResult, Comparison, Histogram, Run};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+/// The percentiles of the Doom 3 blog, best to worst.
+const PERCENTILES: [(&str, f64); 12] = [
+    ("best", 0.0),
+    ("p1", 0.01),
+    ("p10", 0.1),
+    ("p25", 0.25),
+    ("p50", 0.5),
+    ("p75", 0.75),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99_9", 0.999),
+    ("p99_99", 0.9999),
+    ("p99_999", 0.99999),
+    ("worst", 1.0),
+];
+
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Of this document: what a later version may add without a new number are keys.
+    version: u32,
+    keel_version: &'a str,
+    started: &'a str,
+    machine: &'a keel_results::Machine,
+    journal: &'a keel_results::JournalFacts,
+    pace: &'a str,
+    allocators: Vec<Allocator<'a>>,
+}
+
+#[derive(Serialize)]
+struct Allocator<'a> {
+    name: &'a str,
+    version: &'a str,
+    failure: Option<&'a str>,
+    runs: usize,
+    elapsed_ns: Spread,
+    cpu_ns: Spread,
+    waited_ns: Spread,
+    peak_rss_bytes: Spread,
+    page_faults: Spread,
+    operations: BTreeMap<&'a str, Operation>,
+}
+
+#[derive(Serialize)]
+struct Operation {
+    /// Calls in all runs.
+    count: u64,
+    /// Their mean, ns.
+    mean_ns: f64,
+    /// Time inside, a run, ns.
+    total_ns: Spread,
+    /// Each percentile of each run, ns: none is an average.
+    latency_ns: BTreeMap<&'static str, Spread>,
+}
+
+/// Of the runs' values the least, the middle and the greatest.
+#[derive(Serialize)]
+struct Spread {
+    least: f64,
+    median: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Spread {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
+        Spread { least: at(0), median: at(values.len() / 2), most: at(values.len().saturating_sub(1)) }
+    }
+}
+
+/// Writes the summary of all allocators, or of one.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn summary(
+    folder: &Path,
+    allocator: Option<&str>,
+    output: &mut dyn Write,
+) -> Result<Written, ExportError> {
+    let comparison = Comparison::load(folder)?;
+    let ticks_per_ns = comparison.clock.ticks_per_ns;
+    let wanted = |result: &&AllocatorResult| allocator.is_none_or(|name| result.name == name);
+    let allocators: Vec<_> =
+        comparison.allocators.iter().filter(wanted).map(|result| describe(result, ticks_per_ns)).collect();
+    if let Some(name) = allocator.filter(|_| allocators.is_empty()) {
+        let known: Vec<&str> = comparison.allocators.iter().map(|result| result.name.as_str()).collect();
+        return Err(ExportError::Unknown { name: name.to_owned(), known: known.join(", ") });
+    }
+    let lines = allocators.len() as u64;
+    let document = Document {
+        version: 1,
+        keel_version: &comparison.keel_version,
+        started: &comparison.started,
+        machine: &comparison.machine,
+        journal: &comparison.journal,
+        pace: &comparison.settings.pace,
+        allocators,
+    };
+    serde_json::to_writer_pretty(&mut *output, &document).map_err(std::io::Error::from)?;
+    writeln!(output)?;
+    Ok(Written { allocator: allocator.unwrap_or("all allocators").to_owned(), lines })
+}
+
+fn describe(result: &AllocatorResult, ticks_per_ns: f64) -> Allocator<'_> {
+    let spread = |value: fn(&Run) -> u64| Spread::of(result.runs.iter().map(|run| value(run) as f64));
+    let names: BTreeSet<&str> =
+        result.runs.iter().flat_map(|run| run.latency.keys()).map(String::as_str).collect();
+    let operations =
+        names.into_iter().filter_map(|name| Some((name, operation(result, name, ticks_per_ns)?)));
+    Allocator {
+        name: &result.name,
+        version: &result.version,
+        failure: result.failure.as_deref(),
+        runs: result.runs.len(),
+        elapsed_ns: spread(|run| run.elapsed_ns),
+        cpu_ns: spread(|run| run.cpu_ns),
+        waited_ns: spread(|run| run.waited_ns),
+        peak_rss_bytes: spread(|run| run.peak_rss_bytes),
+        page_faults: spread(|run| run.minor_faults + run.major_faults),
+        operations: operations.collect(),
+    }
+}
+
+fn operation(result: &AllocatorResult, name: &str, ticks_per_ns: f64) -> Option<Operation> {
+    let latencies = || result.runs.iter().filter_map(|run| run.latency.get(name));
+    let filled: Vec<&Histogram> = latencies().filter(|histogram| !histogram.0.is_empty()).collect();
+    let count: u64 = filled.iter().map(|histogram| histogram.0.len()).sum();
+    if count == 0 {
+        return None;
+    }
+    let inside = || result.runs.iter().filter_map(|run| run.inside_ns.get(name).copied());
+    let at = |histogram: &Histogram, quantile: f64| match quantile {
+        0.0 => histogram.0.min() as f64 / ticks_per_ns,
+        1.0 => histogram.0.max() as f64 / ticks_per_ns,
+        _ => histogram.0.value_at_quantile(quantile) as f64 / ticks_per_ns,
+    };
+    let percentile = |&(name, quantile): &(&'static str, f64)| {
+        (name, Spread::of(filled.iter().map(|histogram| at(histogram, quantile))))
+    };
+    Some(Operation {
+        count,
+        mean_ns: inside().sum::<f64>() / count as f64,
+        total_ns: Spread::of(inside()),
+        latency_ns: PERCENTILES.iter().map(percentile).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+    use super::*;
+    use crate::sample::folder;
+
+    #[test]
+    fn numbers_are_in_nanoseconds() {
+        let folder = folder();
+        let mut output = Vec::new();
+        assert_eq!(summary(folder.path(), None, &mut output).unwrap().lines, 2);
+        let document: serde_json::Value = serde_json::from_slice(&output).unwrap();
+        let malloc = &document["allocators"][1]["operations"]["malloc"];
+        assert_eq!(malloc["count"], 3);
+        assert_eq!(malloc["latency_ns"]["best"]["median"], 10.0);
+        assert_eq!(malloc["latency_ns"]["worst"]["most"], 20.0);
+        assert!(summary(folder.path(), Some("x"), &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,163 @@
+//! heaptrack's files. The numbers in both kinds are hexadecimal.
+//!
+//! Raw, as `heaptrack --raw` keeps it:
+//!
+//! ```text
+//! v 10400 3           versions
+//! + SIZE TRACE PTR    allocation
+//! - PTR               free
+//! c MS                time
+//! ```
+//!
+//! Interpreted, as heaptrack keeps it else: blocks are not told apart, only kinds of them (a size and a call site).
+//! Which of a kind a free frees is not known; the youngest is taken, which gives the right sizes at every moment.
+//!
+//! ```text
+//! a SIZE TRACE        the next kind: 0, 1, 2 ...
+//! + KIND              allocation
+//! - KIND              free
+//! ```
+//!
+//! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations like any other.
+
+use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
+use crate::error::Fault;
+use crate::text::Cursor;
+use keel_journal::Op;
+
+const ADVICE: &str = "Lines have the forms `+ SIZE TRACE PTR` and `- PTR` in a raw file of heaptrack, `a SIZE TRACE`, \
+                      `+ KIND` and `- KIND` in an interpreted one; mend or remove this line";
+const NS_IN_MS: u64 = 1_000_000;
+
+#[derive(Default)]
+pub(crate) struct Heaptrack {
+    time: u64,
+    /// The sizes of the kinds, and the keys of their live blocks; only in an interpreted file.
+    kinds: Vec<Kind>,
+    created: u64,
+    raw: bool,
+}
+
+struct Kind {
+    size: u64,
+    live: Vec<u64>,
+}
+
+/// The first line. In a cut piece of a file others may come first, but they could be anything.
+pub(crate) fn recognises(line: &[u8]) -> Guess {
+    let mut fields = fields(line);
+    let version = fields.next() == Some(b"v") && fields.all(is_hexadecimal);
+    if version && line.len() > 4 { Guess::Surely(Form::Heaptrack) } else { Guess::Unknown }
+}
+
+impl Heaptrack {
+    /// Whether blocks are kinds here, which addresses are not.
+    pub const fn is_interpreted(&self) -> bool {
+        !self.raw
+    }
+
+    pub fn parse(&mut self, line: &[u8]) -> Result<Line, Fault> {
+        let mut cursor = Cursor::new(line, ADVICE);
+        match cursor.letter() {
+            Some(b'+') => self.allocation(cursor),
+            Some(b'-') => self.free(cursor),
+            Some(b'a') => {
+                let size = cursor.hexadecimal_size("a size")?;
+                cursor.hexadecimal("a trace")?;
+                cursor.end()?;
+                self.kinds.push(Kind { size, live: Vec::new() });
+                Ok(Line::Silent)
+            }
+            Some(b'c') => {
+                let start = cursor.position();
+                let time = cursor.hexadecimal("a time in ms")?.checked_mul(NS_IN_MS);
+                self.time =
+                    time.filter(|ns| ns >> 63 == 0).ok_or_else(|| cursor.fault_at(start, "a time in ms"))?;
+                cursor.end()?;
+                Ok(Line::Silent)
+            }
+            // Programs, modules, strings, instructions, traces, resident memory, page size, suppressions.
+            None | Some(b'v' | b'x' | b'X' | b'm' | b's' | b'i' | b't' | b'R' | b'I' | b'A' | b'S') => {
+                Ok(Line::Silent)
+            }
+            Some(_) => Err(cursor.fault_at(0, "a line of heaptrack (+, -, a, c and others)")),
+        }
+    }
+
+    fn allocation(&mut self, mut cursor: Cursor<'_>) -> Result<Line, Fault> {
+        let start = cursor.position();
+        let first = cursor.hexadecimal_size("a number")?;
+        cursor.skip_blanks();
+        if cursor.rest().is_empty() {
+            let Some(kind) = self.kinds.get_mut(first as usize) else {
+                return Err(cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above"));
+            };
+            self.created += 1;
+            kind.live.push(self.created);
+            let size = kind.size;
+            return Ok(self.operation(Record { size, new: self.created, ..Record::default() }));
+        }
+        self.raw = true;
+        cursor.hexadecimal_here("a trace")?;
+        let new = cursor.hexadecimal("a pointer")?;
+        cursor.end()?;
+        Ok(self.operation(Record { size: first, new, ..Record::default() }))
+    }
+
+    fn free(&mut self, mut cursor: Cursor<'_>) -> Result<Line, Fault> {
+        let start = cursor.position();
+        let number = cursor.hexadecimal("a number")?;
+        cursor.end()?;
+        let mut old = number;
+        if !self.kinds.is_empty() {
+            let Some(kind) = self.kinds.get_mut(number as usize) else {
+                return Err(cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above"));
+            };
+            // No block has this key, so that whoever looks for it says that it is not live.
+            old = kind.live.pop().unwrap_or(u64::MAX);
+        }
+        Ok(self.operation(Record { op: Op::Free, old, ..Record::default() }))
+    }
+
+    fn operation(&self, record: Record) -> Line {
+        Line::Operation(Record { begin: self.time, time: self.time, ..record })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+    use super::*;
+
+    fn operations(text: &str) -> Vec<(Op, u64, u64, u64, u64)> {
+        let mut parser = Heaptrack::default();
+        let mut operation = |line: &str| match parser.parse(line.as_bytes()).unwrap() {
+            Line::Operation(record) => Some((record.op, record.size, record.old, record.new, record.time)),
+            _ => None,
+        };
+        text.lines().filter_map(&mut operation).collect()
+    }
+
+    #[test]
+    fn raw_files_have_addresses() {
+        let text = "v 10400 3\nX ./s2\nt 7f597302fb9f 0\n+ 11c00 4 561a2cac4530\nc 1f\n- 561a2cac4530";
+        let expected =
+            [(Op::Malloc, 0x11c00, 0, 0x561a_2cac_4530, 0), (Op::Free, 0, 0x561a_2cac_4530, 0, 31_000_000)];
+        assert_eq!(operations(text), expected);
+    }
+
+    #[test]
+    fn interpreted_files_have_kinds() {
+        let text = "v 10400 3\na 10 1\n+ 0\na 20 1\n+ 1\n+ 0\n- 0\n- 0\n- 0";
+        let expected = [
+            (Op::Malloc, 16, 0, 1, 0),
+            (Op::Malloc, 32, 0, 2, 0),
+            (Op::Malloc, 16, 0, 3, 0),
+            (Op::Free, 0, 3, 0, 0),
+            (Op::Free, 0, 1, 0, 0),
+            (Op::Free, 0, u64::MAX, 0, 0),
+        ];
+        assert_eq!(operations(text), expected);
+        assert!(Heaptrack::default().parse(b"+ 0").unwrap_err().expected.contains("a kind of allocation"));
+    }
+}

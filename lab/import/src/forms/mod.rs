@@ -1,0 +1,278 @@
+//! The forms of text that are read, one file each, and how they are told apart.
+
+pub(crate) mod android;
+pub(crate) mod calls;
+pub(crate) mod doom3;
+pub(crate) mod heaptrack;
+pub(crate) mod judy;
+pub(crate) mod mtrace;
+pub(crate) mod rep;
+pub(crate) mod tags;
+
+use crate::error::Fault;
+use keel_journal::Op;
+
+/// A form of text that can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Form {
+    /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
+    Doom3,
+    /// What programs with the Judy library print, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
+    Judy,
+    /// Android's malloc_debug and memory_replay.
+    Android,
+    /// Mozilla's logalloc, raw or munged.
+    Logalloc,
+    /// cmt, the malloc traces of the CHERI project.
+    Cmt,
+    /// glibc's mtrace.
+    Mtrace,
+    /// `valgrind --trace-malloc=yes`.
+    Valgrind,
+    /// heaptrack's files, raw or interpreted.
+    Heaptrack,
+    /// The `.rep` files of the malloc lab.
+    Rep,
+    /// `Allocate TAG SIZE` and `Free TAG`.
+    Tags,
+    /// `Alloc(SIZE),` and `Free(N),`, the traces of wee_alloc.
+    Numbered,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Form; 11] = [
+        Form::Doom3,
+        Form::Judy,
+        Form::Android,
+        Form::Logalloc,
+        Form::Cmt,
+        Form::Mtrace,
+        Form::Valgrind,
+        Form::Heaptrack,
+        Form::Rep,
+        Form::Tags,
+        Form::Numbered,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Doom3 => "doom3",
+            Form::Judy => "judy",
+            Form::Android => "android",
+            Form::Logalloc => "logalloc",
+            Form::Cmt => "cmt",
+            Form::Mtrace => "mtrace",
+            Form::Valgrind => "valgrind",
+            Form::Heaptrack => "heaptrack",
+            Form::Rep => "rep",
+            Form::Tags => "tags",
+            Form::Numbered => "numbered",
+        }
+    }
+
+    /// The form of that name.
+    pub fn from_name(name: &str) -> Option<Form> {
+        Form::ALL.into_iter().find(|form| form.name() == name)
+    }
+
+    /// The form of a text that begins with these lines: that of the first line which only one form has.
+    pub fn detect(text: &[u8]) -> Option<Form> {
+        let mut likely = None;
+        for line in text.split(|byte| *byte == b'\n') {
+            match Form::of_line(line) {
+                Guess::Surely(form) => return Some(form),
+                Guess::Perhaps(form) => likely = likely.or(Some(form)),
+                Guess::Unknown => {}
+            }
+        }
+        likely
+    }
+
+    /// What one line tells about the form.
+    pub(crate) fn of_line(line: &[u8]) -> Guess {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+        let forms = [
+            (doom3::recognises as fn(&[u8]) -> Guess),
+            judy::recognises,
+            android::recognises,
+            calls::recognises,
+            mtrace::recognises,
+            heaptrack::recognises,
+            rep::recognises,
+            tags::recognises,
+        ];
+        let guesses = forms.into_iter().map(|recognises| recognises(line));
+        guesses.fold(Guess::Unknown, |best, guess| match (best, guess) {
+            (Guess::Unknown, _) | (Guess::Perhaps(_), Guess::Surely(_)) => guess,
+            _ => best,
+        })
+    }
+}
+
+/// What a line tells about the form of its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guess {
+    /// Only this form has such lines.
+    Surely(Form),
+    /// Others have such lines too, but it is most likely this.
+    Perhaps(Form),
+    /// No form, or every form, has such lines.
+    Unknown,
+}
+
+/// One operation, as it stands in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub op: Op,
+    pub size: u64,
+    pub align: u64,
+    /// The block that is released; 0 if none.
+    pub old: u64,
+    /// The block that is created; 0 for a free.
+    pub new: u64,
+    pub thread: u64,
+    /// When the call began, ns; equal to `time` but for a realloc that has two.
+    pub begin: u64,
+    pub time: u64,
+}
+
+impl Default for Record {
+    #[inline]
+    fn default() -> Record {
+        Record { op: Op::Malloc, size: 0, align: 0, old: 0, new: 0, thread: 0, begin: 0, time: 0 }
+    }
+}
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Nothing.
+    Silent,
+    /// An operation.
+    Operation(Record),
+    /// This thread has ended; its id may come again for another.
+    ThreadEnds(u64),
+    /// It is a marker: its own text.
+    Mark,
+    /// It belongs to another process than the one that is read.
+    OtherProcess,
+}
+
+impl From<Option<Record>> for Line {
+    #[inline]
+    fn from(record: Option<Record>) -> Line {
+        record.map_or(Line::Silent, Line::Operation)
+    }
+}
+
+/// A form's parser with what it must remember from line to line.
+pub(crate) enum Parser {
+    Doom3,
+    Judy(judy::Judy),
+    Android(android::Android),
+    Calls(calls::Calls),
+    Mtrace(mtrace::Mtrace),
+    Heaptrack(heaptrack::Heaptrack),
+    Rep(rep::Rep),
+    Tags(tags::Tags),
+}
+
+impl Parser {
+    /// A parser at the start of a text; of several processes it reads `process`, or else the first.
+    pub fn new(form: Form, process: Option<u64>) -> Parser {
+        match form {
+            Form::Doom3 => Parser::Doom3,
+            Form::Judy => Parser::Judy(judy::Judy::default()),
+            Form::Android => Parser::Android(android::Android::default()),
+            Form::Logalloc | Form::Cmt | Form::Valgrind => Parser::Calls(calls::Calls::new(form, process)),
+            Form::Mtrace => Parser::Mtrace(mtrace::Mtrace::default()),
+            Form::Heaptrack => Parser::Heaptrack(heaptrack::Heaptrack::default()),
+            Form::Rep => Parser::Rep(rep::Rep::default()),
+            Form::Tags | Form::Numbered => Parser::Tags(tags::Tags::new(form)),
+        }
+    }
+
+    /// Reads one line without its line break.
+    #[inline]
+    pub fn parse(&mut self, line: &[u8]) -> Result<Line, Fault> {
+        match self {
+            Parser::Doom3 => doom3::parse_line(line).map(Line::from),
+            Parser::Judy(parser) => Ok(parser.parse(line)),
+            Parser::Android(parser) => parser.parse(line),
+            Parser::Calls(parser) => parser.parse(line),
+            Parser::Mtrace(parser) => parser.parse(line),
+            Parser::Heaptrack(parser) => parser.parse(line),
+            Parser::Rep(parser) => parser.parse(line),
+            Parser::Tags(parser) => parser.parse(line),
+        }
+    }
+
+    /// The end of the text: whether something was still to come.
+    pub fn finish(&self) -> Result<(), Fault> {
+        match self {
+            Parser::Mtrace(parser) => parser.finish(),
+            Parser::Rep(parser) => parser.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the text tells of when its operations were.
+    pub const fn times(&self) -> Times {
+        match self {
+            Parser::Doom3 | Parser::Heaptrack(_) => Times::SinceStart,
+            Parser::Android(parser) if parser.has_times() => Times::SinceBefore,
+            _ => Times::None,
+        }
+    }
+
+    /// How its blocks are called in messages.
+    pub const fn naming(&self) -> Naming {
+        match self {
+            Parser::Rep(_) => Naming::Number,
+            Parser::Tags(_) => Naming::Line,
+            Parser::Heaptrack(parser) if parser.is_interpreted() => Naming::Line,
+            _ => Naming::Address,
+        }
+    }
+}
+
+/// What a text tells of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// Nothing: the order of its operations is their time.
+    None,
+    /// ns since the start of the recording.
+    SinceStart,
+    /// ns since some time before: the first operation's becomes 0.
+    SinceBefore,
+}
+
+/// How a form calls its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// By hexadecimal address.
+    Address,
+    /// By numbers, of which the key is one more.
+    Number,
+    /// So that only the line itself can show it.
+    Line,
+}
+
+/// Whether `text` is not empty and all of it is hexadecimal, with or without `0x`.
+pub(crate) fn is_hexadecimal(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"0X")).unwrap_or(text);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether `text` is not empty and all of it is decimal.
+pub(crate) fn is_decimal(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_digit)
+}
+
+/// The fields of a line.
+pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty())
+}

@@ -1,0 +1,391 @@
+//! Every form: real samples are told apart by content, read, written again and read again, to the same operations.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use keel_export::{TraceForm, trace};
+use keel_import::{Error, Form, Options, Summary, import};
+use keel_journal::{Event, Metadata, Op, Reader, Rules, Writer};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name)
+}
+
+fn options(repair: bool) -> Options {
+    Options { repair, ..Options::default() }
+}
+
+/// Imports a file and checks every rule of the journal.
+fn read(input: &Path, output: &Path, options: &Options) -> Result<(Summary, Vec<Event>, Metadata), Error> {
+    let summary = import(&[input.to_path_buf()], output, options, &mut |_| {})?;
+    let reader = Reader::open(output)?;
+    let events: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
+    let mut rules = Rules::new(reader.metadata()).unwrap();
+    events.iter().for_each(|event| rules.check(event).unwrap());
+    assert_eq!(summary.rows, events.len() as u64);
+    Ok((summary, events, reader.metadata().clone()))
+}
+
+/// Exports a journal in a form, to text.
+fn write(journal: &Path, form: Form) -> Vec<u8> {
+    let form = TraceForm::from_name(form.name()).unwrap();
+    let mut text = Vec::new();
+    let reader = Reader::open(journal).unwrap();
+    let written = trace(&reader, form, &mut text).unwrap();
+    assert_eq!(written.operations, reader.rows());
+    text
+}
+
+/// Imports, exports, imports again; the operations and marks must be the same.
+fn round_trip(input: &Path, repair: bool) -> (Summary, Vec<Event>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
+    let (summary, events, metadata) = read(input, &first, &options(repair)).unwrap();
+    let text = write(&first, summary.form);
+    let again = folder.path().join("again.txt");
+    std::fs::write(&again, &text).unwrap();
+    assert_eq!(Form::detect(&text), Some(summary.form), "the exported text is of the same form");
+    let (_, same, its_metadata) = read(&again, &second, &options(repair)).unwrap();
+    assert_eq!(same.len(), events.len(), "{input:?}");
+    for (index, (event, same)) in events.iter().zip(&same).enumerate() {
+        assert_eq!(event, same, "{input:?}, row {index}");
+    }
+    assert_eq!(its_metadata.marks, metadata.marks);
+    assert_eq!(its_metadata.clock, metadata.clock);
+    assert_eq!(its_metadata.foreign, metadata.foreign);
+    (summary, events)
+}
+
+fn counts(events: &[Event]) -> BTreeMap<&'static str, usize> {
+    events.iter().fold(BTreeMap::new(), |mut counts, event| {
+        *counts.entry(event.op.name()).or_default() += 1;
+        counts
+    })
+}
+
+/// What a sample must give: name, form, whether it needs mending, threads, marks, operations by kind.
+type Expected = (&'static str, Form, bool, u64, u64, &'static [(&'static str, usize)]);
+
+const SAMPLES: [Expected; 18] = [
+    (
+        "doom3.zst",
+        Form::Doom3,
+        false,
+        1,
+        0,
+        &[("aligned", 6), ("calloc", 196), ("free", 434), ("malloc", 459), ("realloc", 105)],
+    ),
+    (
+        "android.zip",
+        Form::Android,
+        true,
+        9,
+        0,
+        &[("calloc", 335), ("free", 1281), ("malloc", 2204), ("realloc", 116)],
+    ),
+    ("cmt-bzip2.txt", Form::Cmt, false, 1, 0, &[("free", 24), ("malloc", 29)]),
+    ("cmt-hmmer.txt", Form::Cmt, false, 1, 0, &[("free", 262), ("malloc", 306), ("realloc", 32)]),
+    ("wee-find.txt", Form::Numbered, false, 1, 0, &[("free", 563), ("malloc", 567)]),
+    ("wee-cpp-demangle.txt", Form::Numbered, false, 1, 0, &[("free", 40), ("malloc", 62)]),
+    ("mtrace.txt", Form::Mtrace, false, 1, 0, &[("free", 7), ("malloc", 10), ("realloc", 3)]),
+    (
+        "valgrind-c.txt",
+        Form::Valgrind,
+        true,
+        1,
+        0,
+        &[("aligned", 3), ("calloc", 1), ("free", 8), ("malloc", 6), ("realloc", 3)],
+    ),
+    ("valgrind-cpp.txt", Form::Valgrind, true, 1, 0, &[("calloc", 1), ("free", 20), ("malloc", 19)]),
+    ("heaptrack-raw.zst", Form::Heaptrack, false, 1, 0, &[("free", 18), ("malloc", 20)]),
+    ("heaptrack.gz", Form::Heaptrack, false, 1, 0, &[("free", 18), ("malloc", 20)]),
+    ("judy-letters.txt", Form::Judy, false, 1, 3, &[("free", 3), ("malloc", 4)]),
+    ("judy-internal.txt", Form::Judy, false, 1, 1, &[("free", 2), ("malloc", 3)]),
+    ("judy-malloc.txt", Form::Judy, false, 1, 1, &[("free", 2), ("malloc", 2)]),
+    (
+        "logalloc.txt",
+        Form::Logalloc,
+        false,
+        2,
+        0,
+        &[("aligned", 4), ("calloc", 1), ("free", 2), ("malloc", 1), ("realloc", 2)],
+    ),
+    (
+        "logalloc-munged.txt",
+        Form::Logalloc,
+        false,
+        2,
+        0,
+        &[("aligned", 1), ("free", 2), ("malloc", 2), ("realloc", 1)],
+    ),
+    ("lab.rep", Form::Rep, false, 1, 0, &[("free", 3), ("malloc", 4), ("realloc", 2)]),
+    ("tags.txt", Form::Tags, false, 1, 0, &[("free", 3), ("malloc", 4)]),
+];
+
+#[test]
+fn samples_are_told_apart_and_come_back() {
+    for (name, form, repair, threads, marks, operations) in SAMPLES {
+        let (summary, events) = round_trip(&sample(name), repair);
+        assert_eq!((summary.form, summary.threads, summary.marks), (form, threads, marks), "{name}");
+        let expected: BTreeMap<&str, usize> = operations.iter().copied().collect();
+        assert_eq!(counts(&events), expected, "{name}");
+    }
+}
+
+#[test]
+fn what_needs_mending_says_so_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.parquet");
+    let failure = |name: &str| read(&sample(name), &output, &options(false)).unwrap_err().to_string();
+    assert!(
+        failure("android.zip")
+            .contains("line 1243: expected the address of a live block, found 0 (a free of NULL)")
+    );
+    assert!(failure("valgrind-cpp.txt").contains("found 0 (a free of NULL)"));
+    let (summary, ..) = read(&sample("android.zip"), &output, &options(true)).unwrap();
+    let kinds: Vec<&str> = summary.repairs.keys().map(String::as_str).collect();
+    assert_eq!(kinds, ["free of NULL: left out"]);
+}
+
+/// One broken line for each form: where and what.
+#[test]
+fn faults_have_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
+    let cases = [
+        ("a 1 10 0 5\na 1 2x 0 6\n", "line 2, column 5: expected a pointer, found `2x 0 6`"),
+        ("7: malloc 0x10 8\n7: mallocs 0x10 8\n", "line 2, column 4: expected an action"),
+        ("7: malloc 0x10 8\n7: free 0x20\n", "line 2: expected the address of a live block, found 20"),
+        (
+            "1 2 malloc(8)=#1\n1 2 malloc(8)=#\n",
+            "line 2, column 16: expected a pointer, found the end of the line",
+        ),
+        ("malloc(8) = 0x10\nfree(0x10\n", "line 2, column 10: expected `)`, found the end of the line"),
+        ("= Start\n@ x + 0x10 0x20\n@ x + 0x20 zz\n", "line 3, column 12: expected a size, found `zz`"),
+        ("= Start\n@ x < 0x10\n", "line 2, column 1: expected the new block of a realloc (>)"),
+        (
+            "--5-- malloc(8) = 0x10\n--5-- malloc(9 = 0x20\n",
+            "line 2, column 16: expected `)`, found `= 0x20`",
+        ),
+        (
+            "--5-- malloc(8) = 0x10\n--6-- malloc(8) = 0x20\n",
+            "line 2: expected a line of the process of the lines above",
+        ),
+        ("v 10400 3\n+ 10 0 99\n+ 10 0 q\n", "line 3, column 8: expected a pointer, found `q`"),
+        (
+            "v 10400 3\na 10 0\n- 0\n",
+            "line 3: expected the address of a live block, found the block of this line",
+        ),
+        ("a 0 8\na 1\n", "line 2, column 4: expected a size, found the end of the line"),
+        ("10\n1\n3\n1\na 0 8\nf 0\n", "line 6: expected 3 operations, as its third line says, found 2"),
+        ("a 0 8\nf 1\n", "line 2: expected the address of a live block, found 1, which is not live"),
+        ("Allocate a 8\nAllocate b\n", "line 2, column 11: expected a size, found the end of the line"),
+        (
+            "Alloc(8),\nFree(1),\n",
+            "line 2: expected the address of a live block, found the block of this line",
+        ),
+        ("hello\nworld\n", "line 1: no known form of trace begins with `hello`"),
+        ("\n# c\n\nwhat 1\n", "line 4: no known form"),
+    ];
+    for (text, expected) in cases {
+        std::fs::write(&input, text).unwrap();
+        let message = read(&input, &output, &options(false)).unwrap_err().to_string();
+        assert!(message.contains(expected), "{text:?}: {message}");
+        assert!(!output.exists() && !folder.path().join("out.parquet.partial").exists(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_thread_id_may_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
+    let text = "5: malloc 0x10 8\n6: malloc 0x20 8\n5: thread_done 0x0\n6: free 0x10\n5: free 0x20\n";
+    std::fs::write(&input, text).unwrap();
+    let (summary, events, metadata) = read(&input, &output, &options(false)).unwrap();
+    assert_eq!(events.iter().map(|event| event.thread).collect::<Vec<_>>(), [0, 1, 1, 2]);
+    assert_eq!(metadata.threads.iter().map(|thread| thread.id).collect::<Vec<_>>(), [5, 6, 5]);
+    let kind = "thread id used again after its thread ended: a thread of its own";
+    assert_eq!(summary.repairs.get(kind), Some(&1));
+}
+
+#[test]
+fn one_of_several_processes_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
+    std::fs::write(&input, "1 1 malloc(8)=#1\n2 2 malloc(9)=#1\n2 2 free(#1)\n1 1 free(#1)\n").unwrap();
+    let sizes = |options: &Options| -> Vec<u64> {
+        let (_, events, _) = read(&input, &output, options).unwrap();
+        events.iter().map(|event| event.size).collect()
+    };
+    assert_eq!(sizes(&Options { process: Some(2), ..Options::default() }), [9, 0]);
+    assert_eq!(sizes(&options(true)), [8, 0]);
+    let (summary, ..) = read(&input, &output, &options(true)).unwrap();
+    assert_eq!(summary.repairs.get("line of another process: left out"), Some(&2));
+}
+
+#[test]
+fn a_form_may_be_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
+    std::fs::write(&input, "f 10 0 5\na 10 20 30\n").unwrap();
+    let judy = Options { form: Some(Form::Judy), repair: true, ..Options::default() };
+    let (summary, events, _) = read(&input, &output, &judy).unwrap();
+    assert_eq!((summary.form, events.len(), events[1].size), (Form::Judy, 2, 0x20));
+    let doom3 = Options { form: Some(Form::Doom3), ..Options::default() };
+    assert!(read(&input, &output, &doom3).unwrap_err().to_string().contains("line 1: expected the address"));
+}
+
+#[test]
+fn zip_archives_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.zip"), folder.path().join("out.parquet"));
+    let whole = std::fs::read(sample("android.zip")).unwrap();
+    let failure = |bytes: &[u8]| {
+        std::fs::write(&input, bytes).unwrap();
+        read(&input, &output, &options(true)).unwrap_err().to_string()
+    };
+    assert!(failure(&whole[..whole.len() / 2]).contains("cannot read"));
+    assert!(failure(&[&whole[..whole.len() - 300], &whole[..200]].concat()).contains("cannot read"));
+    let mut flipped = whole.clone();
+    flipped[14] ^= 1; // the checksum
+    assert!(failure(&flipped).contains("checksum"));
+    let central = whole.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    let twice = [&whole[..central], &whole[..]].concat();
+    assert!(failure(&twice).contains("more than one member"));
+}
+
+/// A journal of any operations, with all rules kept.
+fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
+    let step = (0_u8..7, 0_u64..5000, 0_u32..5, 0_u32..3, any::<u16>(), 0_u64..4_000_000);
+    prop::collection::vec(step, 1..120).prop_map(|steps| {
+        let (mut events, mut live, mut created, mut time) = (Vec::new(), Vec::new(), 0, 0);
+        for (kind, size, power, thread, pick, pause) in steps {
+            time += pause / 1000 * 1000;
+            let mut event = Event {
+                time,
+                begin: time,
+                thread,
+                op: Op::Malloc,
+                size,
+                align: 0,
+                created: 0,
+                released: 0,
+                frame: 0,
+                ..common_event()
+            };
+            if kind < 2 && !live.is_empty() {
+                (event.op, event.size) = (Op::Free, 0);
+                event.released = live.swap_remove(usize::from(pick) % live.len());
+            } else {
+                created += 1;
+                event.created = created;
+                match kind {
+                    2 => event.op = Op::Calloc,
+                    3 => (event.op, event.align) = (Op::Aligned, 16 << power),
+                    4 => event.op = Op::Realloc,
+                    5 if !live.is_empty() => {
+                        event.op = Op::Realloc;
+                        event.released = live.swap_remove(usize::from(pick) % live.len());
+                    }
+                    _ => {}
+                }
+                live.push(created);
+            }
+            events.push(event);
+        }
+        (events, Metadata { clock: "text".to_owned(), ..Metadata::default() })
+    })
+}
+
+fn common_event() -> Event {
+    Event {
+        time: 0,
+        begin: 0,
+        thread: 0,
+        op: Op::Malloc,
+        size: 0,
+        align: 0,
+        created: 0,
+        released: 0,
+        frame: 0,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Any journal, written in a form, is read as a journal J of that form; J written and read again is J.
+    #[test]
+    fn any_journal_comes_back_from_every_form((events, metadata) in journal()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("any.parquet");
+        let mut writer = Writer::create(&path).unwrap();
+        writer.push_batch(&events).unwrap();
+        writer.finish(metadata).unwrap();
+        for form in Form::ALL {
+            let text = folder.path().join("text");
+            std::fs::write(&text, write(&path, form)).unwrap();
+            let named = Options { form: Some(form), ..Options::default() };
+            let (first, second) = (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
+            let (_, once, _) = read(&text, &first, &named).unwrap();
+            std::fs::write(&text, write(&first, form)).unwrap();
+            let (_, twice, _) = read(&text, &second, &named).unwrap();
+            prop_assert_eq!(&once, &twice, "{:?}", form);
+            if form == Form::Doom3 {
+                // This form says everything but which thread has which number.
+                let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64)> {
+                    events.iter().map(|e| (e.op, e.size, e.align, e.created, e.released, e.time)).collect()
+                };
+                prop_assert_eq!(brief(&events), brief(&once));
+            }
+            let bytes = |events: &[Event]| events.iter().map(|event| event.size).sum::<u64>();
+            prop_assert_eq!(bytes(&events), bytes(&once), "{:?}", form);
+        }
+    }
+
+    /// Lines of all forms in any order, cut anywhere: an answer or an error, never a panic, and no rule broken.
+    #[test]
+    fn mixed_lines_never_panic(
+        picks in prop::collection::vec((0_usize..LINES.len(), 0_usize..60), 1..60),
+        repair in any::<bool>(),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
+        let lines: Vec<&str> = picks.iter().map(|(pick, cut)| {
+            let line = LINES[*pick];
+            if *cut < 8 { &line[..line.len().min(*cut)] } else { line }
+        }).collect();
+        std::fs::write(&input, lines.join("\n")).unwrap();
+        drop(read(&input, &output, &options(repair)));
+        for form in Form::ALL {
+            drop(read(&input, &output, &Options { form: Some(form), ..options(repair) }));
+        }
+    }
+}
+
+const LINES: [&str; 24] = [
+    "a 8 10 0 5",
+    "f 10 0 6",
+    "r 9 10 20 0 7",
+    "m 24 8 30 0 8",
+    "a 10 20 30",
+    "0x10 = JudyMalloc(4)",
+    "0x10 4 = j__udyAllocJBL(), Words = 3",
+    "7: malloc 0x10 8 5 6",
+    "7: free 0x10",
+    "7: thread_done 0x0",
+    "1 2 malloc(8)=#1",
+    "1 2 free(#1)",
+    "malloc(8) = 0x10",
+    "realloc(0x10, 8) = 0x20",
+    "= Start",
+    "@ x + 0x10 0x8",
+    "@ x < 0x10",
+    "@ x > 0x20 0x9",
+    "--5-- malloc(8) = 0x10",
+    "v 10400 3",
+    "+ 0",
+    "- 0",
+    "a 0 8",
+    "Allocate a 8",
+];
