@@ -32,6 +32,7 @@ enum Command {
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
     Capture(commands::capture::Arguments),
+    Time(commands::time::Arguments),
     Info(commands::info::Arguments),
     Bench(commands::bench::BenchArguments),
 }
@@ -61,6 +62,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Export(arguments) => commands::export::run(arguments),
         Command::Import(arguments) => commands::import::run(arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
+        Command::Time(arguments) => commands::time::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),
         Command::Bench(arguments) => commands::bench::run(arguments),
     }

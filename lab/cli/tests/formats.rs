@@ -76,3 +76,33 @@ fn export_and_import_are_inverse_on_the_command_line() {
     assert_eq!(wrong.status.code(), Some(1));
     assert!(said(&wrong).contains("a.journal.parquet is a file"), "{}", said(&wrong));
 }
+
+#[test]
+fn time_measures_at_each_marker() {
+    let folder = tempfile::tempdir().unwrap();
+    let captured = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
+    assert!(captured.status.success(), "{}", said(&captured));
+    let arguments = ["time", "a.journal.parquet", "-a", "system,null", "--runs", "2", "--json", "--touch"];
+    let output = keel(folder.path(), &arguments, b"");
+    assert!(output.status.success(), "{}", said(&output));
+    let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for allocator in measured.as_array().unwrap() {
+        let marks = allocator["marks"].as_array().unwrap();
+        let facts: Vec<(&str, u64, u64, u64)> = marks
+            .iter()
+            .map(|mark| {
+                let number = |key: &str| mark[key].as_u64().unwrap();
+                (
+                    mark["mark"].as_str().unwrap(),
+                    number("operations"),
+                    number("live_bytes"),
+                    number("refused"),
+                )
+            })
+            .collect();
+        assert_eq!(facts, [("start", 0, 0, 0), ("half way", 2, 96, 0), ("", 2, 96, 0)]);
+        assert!(marks[1]["median_ns"].as_u64().unwrap() > 0);
+    }
+    let unknown = keel(folder.path(), &["time", "a.journal.parquet", "-a", "nonesuch"], b"");
+    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
+}

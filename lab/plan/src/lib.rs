@@ -21,6 +21,7 @@
 mod op;
 mod plan;
 mod results;
+mod script;
 mod shared;
 
 pub use op::{Kind, Op};
@@ -30,6 +31,7 @@ pub use results::{
     CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record, Results, SELF_TESTS, SelfTest,
     State, ThreadState,
 };
+pub use script::{Call, Reading, Script, Step};
 pub use shared::{Plain, SharedError, SharedMemory};
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};

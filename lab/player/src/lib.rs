@@ -25,6 +25,7 @@ pub mod perform;
 pub mod self_test;
 pub mod target;
 pub mod threads;
+pub mod timing;
 pub mod touch;
 pub mod tripwire;
 mod unclocked;

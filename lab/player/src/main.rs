@@ -3,15 +3,16 @@
 //! ```text
 //! keel-player TARGET                  plan at descriptor 3, results at 4
 //! keel-player --describe TARGET       prints the allocator's version
+//! keel-player --time TARGET           script at descriptor 3, which takes the readings
 //! keel-player --self-test             prints what can be measured on this machine
 //! ```
 
-use keel_plan::{ClockChoice, Plan, Results, Slot, State, Thread};
+use keel_plan::{ClockChoice, Plan, Results, Script, Slot, State, Thread};
 use keel_player::clock::{self, Clock, Counter, Monotonic};
 use keel_player::perform::{Part, empty_pair};
 use keel_player::wait_settings;
 use keel_player::witness::{Senses, Witness};
-use keel_player::{bump::Bump, examine, own, self_test, target, threads};
+use keel_player::{bump::Bump, examine, own, self_test, target, threads, timing};
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let outcome =
         match arguments.as_slice() {
             [flag, name] if flag == "--describe" => describe(name),
+            [flag, name] if flag == "--time" => time(name),
             [flag] if flag == "--self-test" => examine(),
             [name] => play(name),
             _ => Err("usage: keel-player TARGET | keel-player --describe TARGET | keel-player --self-test"
@@ -71,6 +73,21 @@ fn describe(name: &OsStr) -> Result<(), String> {
     }
     let _ = writeln!(std::io::stdout(), "{}", target::version(table));
     Ok(())
+}
+
+/// Plays a script, for `keel time`.
+fn time(name: &OsStr) -> Result<(), String> {
+    // SAFETY: the parent put the script there, and nothing else in this process knows of it.
+    let script = unsafe { OwnedFd::from_raw_fd(3) };
+    let script = Script::open(script).map_err(|error| error.to_string())?;
+    script.memory().lock();
+    let table = initialised(name)?;
+    if let Some(thread_init) = table.thread_init {
+        // SAFETY: initialised.
+        unsafe { thread_init() };
+    }
+    // SAFETY: initialised, in this thread too.
+    unsafe { timing::play(table, &script) }
 }
 
 fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, String> {

@@ -15,6 +15,7 @@ mod options;
 mod run;
 mod sampler;
 mod source;
+mod timing;
 
 pub use compare::{Outcome, Progress, Request, compare};
 pub use compile::{Compiled, compile};
@@ -25,3 +26,4 @@ pub use options::{Keep, Options, Pace, Touch};
 pub use run::{Player, RunFailure};
 pub use sampler::Sampler;
 pub use source::{Source, Sourced};
+pub use timing::{Segment, Timing, TimingError};

@@ -13,3 +13,4 @@ mod import_own;
 pub mod info;
 pub mod record;
 pub mod report;
+pub mod time;

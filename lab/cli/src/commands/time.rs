@@ -1,0 +1,192 @@
+//! `keel time`: the second half of the Judy kit.
+
+use super::compare::places;
+use crate::format;
+use crate::layout::Layout;
+use anyhow::{Result, bail};
+use clap::Args;
+use keel_allocators::Allocator;
+use keel_journal::Reader;
+use keel_plan::Reading;
+use keel_replay::{Player, Segment, Timing};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Replay a journal with the least possible overhead, and print time and memory at each of its marks.
+///
+/// The exact sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a fresh process
+/// for each run, with no clock around the calls: only marks are timed, so that what is between two of them, be it one
+/// call, costs what it costs. The null allocator's time is that of the loop itself. To see single calls, and threads
+/// as they were, there is `keel compare`.
+#[derive(Args)]
+pub struct Arguments {
+    /// The journal, as `keel capture`, `keel record` or `keel import` wrote it
+    journal: PathBuf,
+    /// Allocators, by name (see `keel allocators`) or path of a shared library
+    #[arg(short, long, value_delimiter = ',', default_value = "keel,system,null")]
+    allocators: Vec<String>,
+    /// Runs of each allocator, in turn
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
+    runs: u32,
+    /// Write one byte in each page of a new block, so that it becomes resident as in the program
+    #[arg(long)]
+    touch: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand. Exit code 2 for an allocator that there is not, 1 if one gave no result.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    let layout = Layout::discover()?;
+    let allocators = match places(&layout).resolve(&arguments.allocators) {
+        Ok(allocators) => allocators,
+        Err(unknown) => {
+            eprintln!("keel: {unknown}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let reader = Reader::open(&arguments.journal)?;
+    if reader.rows() == 0 {
+        bail!("{} holds no operation: there is nothing to time", arguments.journal.display());
+    }
+    let timing = Timing::new(&reader, arguments.touch)?;
+    let player = Player { executable: layout.private("keel-player")?, patience: Duration::MAX };
+    let measured = measure(&arguments, &timing, &player, &allocators);
+    if arguments.json {
+        format::output(&(serde_json::to_string_pretty(&measured)? + "\n"))?;
+    } else {
+        format::output(&text(&measured))?;
+    }
+    if timing.skipped > 0 {
+        eprintln!(
+            "note: {} frees of blocks whose birth was not seen are left out",
+            format::count(timing.skipped)
+        );
+    }
+    let failed = measured.iter().filter(|one| one.failure.is_some());
+    failed
+        .clone()
+        .for_each(|one| eprintln!("keel: {}: {}", one.allocator, one.failure.as_deref().unwrap_or_default()));
+    Ok(if failed.count() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+#[derive(Serialize)]
+struct Measured {
+    allocator: String,
+    runs: u32,
+    failure: Option<String>,
+    marks: Vec<AtMark>,
+}
+
+/// A segment that ends at a mark.
+#[derive(Serialize)]
+struct AtMark {
+    /// Empty at the end of the journal.
+    mark: String,
+    operations: u64,
+    /// Of the runs the least, the middle and the greatest, ns.
+    least_ns: u64,
+    median_ns: u64,
+    most_ns: u64,
+    /// Of the middle run, bytes.
+    resident_bytes: u64,
+    live_bytes: u64,
+    live_blocks: u64,
+    /// Calls that returned NULL, in one run.
+    refused: u64,
+}
+
+/// Runs in turn: the first of each, the second of each ...
+fn measure(
+    arguments: &Arguments,
+    timing: &Timing,
+    player: &Player,
+    allocators: &[Allocator],
+) -> Vec<Measured> {
+    let mut readings: Vec<Vec<Vec<Reading>>> = vec![Vec::new(); allocators.len()];
+    let mut failures: Vec<Option<String>> = allocators.iter().map(|one| one.unavailable.clone()).collect();
+    for _ in 0..arguments.runs {
+        for ((allocator, readings), failure) in allocators.iter().zip(&mut readings).zip(&mut failures) {
+            if failure.is_none() {
+                match timing.play(player, allocator) {
+                    Ok(reading) => readings.push(reading),
+                    Err(reason) => *failure = Some(reason),
+                }
+            }
+        }
+    }
+    let measured = allocators.iter().zip(readings).zip(failures);
+    measured
+        .map(|((allocator, readings), failure)| Measured {
+            allocator: allocator.name.clone(),
+            runs: readings.len() as u32,
+            marks: match &failure {
+                None => timing
+                    .segments
+                    .iter()
+                    .enumerate()
+                    .map(|(index, one)| at_mark(one, index, &readings))
+                    .collect(),
+                Some(_) => Vec::new(),
+            },
+            failure,
+        })
+        .collect()
+}
+
+fn at_mark(segment: &Segment, index: usize, readings: &[Vec<Reading>]) -> AtMark {
+    let mut all: Vec<Reading> = readings.iter().filter_map(|run| run.get(index).copied()).collect();
+    all.sort_by_key(|reading| reading.ns);
+    let at = |position: usize| all.get(position).copied().unwrap_or_default();
+    let middle = at(all.len() / 2);
+    AtMark {
+        mark: segment.mark.clone(),
+        operations: segment.operations,
+        least_ns: at(0).ns,
+        median_ns: middle.ns,
+        most_ns: at(all.len().saturating_sub(1)).ns,
+        resident_bytes: middle.resident,
+        live_bytes: segment.live_bytes,
+        live_blocks: segment.live_blocks,
+        refused: middle.refused,
+    }
+}
+
+fn text(measured: &[Measured]) -> String {
+    const MARK_WIDTH: usize = 40;
+    let mut text = String::new();
+    for one in measured.iter().filter(|one| one.failure.is_none()) {
+        text += &format!("{}, {} runs\n", one.allocator, one.runs);
+        text += &format!(
+            "  {:<MARK_WIDTH$} {:>12} {:>10} {:>21} {:>8} {:>10} {:>10}\n",
+            "at", "operations", "time", "least .. most", "ns/op", "live", "resident"
+        );
+        for mark in &one.marks {
+            let name: String = match mark.mark.as_str() {
+                "" => "the end".to_owned(),
+                name => name
+                    .chars()
+                    .map(|letter| if letter.is_control() { ' ' } else { letter })
+                    .take(MARK_WIDTH)
+                    .collect(),
+            };
+            let each = match mark.operations {
+                0 => "-".to_owned(),
+                operations => format!("{:.2}", mark.median_ns as f64 / operations as f64),
+            };
+            let spread =
+                format!("{} .. {}", format::nanoseconds(mark.least_ns), format::nanoseconds(mark.most_ns));
+            text += &format!(
+                "  {name:<MARK_WIDTH$} {:>12} {:>10} {spread:>21} {each:>8} {:>10} {:>10}\n",
+                format::count(mark.operations),
+                format::nanoseconds(mark.median_ns),
+                format::bytes(mark.live_bytes),
+                format::bytes(mark.resident_bytes),
+            );
+        }
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! Plays a script ([`keel_plan::Script`]): one thread, no clock but at the ends of segments, nothing between two calls
+//! but the reading of a step.
+
+use crate::own;
+use keel_allocators::table::Table;
+use keel_plan::{Call, Reading, Script, Step};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Plays all of it, and writes a reading for each segment.
+///
+/// # Errors
+/// A sentence, when there is no memory for the slots.
+///
+/// # Safety
+/// The table is initialised, in this thread too.
+pub unsafe fn play(table: &Table, script: &Script) -> Result<(), String> {
+    let slots = slots(script.slots as usize)?;
+    let baseline = own::anonymous_resident();
+    let (mut from, steps) = (0, script.steps());
+    for (segment, end) in script.ends().iter().enumerate() {
+        let end = (*end as usize).min(steps.len());
+        let part = steps.get(from..end).unwrap_or_default();
+        let start = own::monotonic_ns();
+        // SAFETY: the caller's promise.
+        let refused = unsafe {
+            if script.touch {
+                perform::<true>(table, part, slots)
+            } else {
+                perform::<false>(table, part, slots)
+            }
+        };
+        let ns = own::monotonic_ns() - start;
+        let resident = own::anonymous_resident().saturating_sub(baseline);
+        script.record(segment, Reading { ns, resident, refused });
+        from = end;
+    }
+    Ok(())
+}
+
+/// Performs the steps; returns how many calls gave no memory.
+#[inline(never)]
+unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &mut [*mut c_void]) -> u64 {
+    let mut refused = 0;
+    for words in steps {
+        let step = Step::from_words(words);
+        let size = step.size as usize;
+        let Some(slot) = slots.get_mut(step.slot as usize) else { continue };
+        // SAFETY: an initialised allocator gets its own blocks back, each once: a free empties the slot.
+        unsafe {
+            let block = match step.call {
+                Call::Malloc => (table.malloc)(size),
+                Call::Free => {
+                    (table.free)(std::mem::replace(slot, null_mut()));
+                    continue;
+                }
+                Call::Calloc => (table.calloc)(1, size),
+                Call::Realloc => (table.realloc)(*slot, size),
+                Call::Aligned => (table.aligned)(1 << step.align_log2, size),
+            };
+            if block.is_null() {
+                // What a realloc could not move stays where it is.
+                refused += 1;
+                continue;
+            }
+            *slot = block;
+            if TOUCH {
+                for at in (0..size).step_by(PAGE_BYTES) {
+                    block.cast::<u8>().add(at).write_volatile(1);
+                }
+            }
+        }
+    }
+    refused
+}
+
+fn slots(count: usize) -> Result<&'static mut [*mut c_void], String> {
+    let bytes = count.max(1) * size_of::<*mut c_void>();
+    let memory = own::anonymous(bytes, libc::MAP_POPULATE)
+        .ok_or_else(|| format!("there is no memory for {count} blocks' addresses"))?;
+    // SAFETY: fresh zeroed memory of this size, never unmapped, known to nobody else; zero is a null pointer.
+    Ok(unsafe { std::slice::from_raw_parts_mut(memory.as_ptr().cast(), count) })
+}
