@@ -26,12 +26,13 @@ suite() {
     rm -f "$log"
 }
 
-python_environment() { # pyarrow and duckdb read the golden journals independently of our own code
+python_environment() { # these read journals independently of our own code
     [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
-    build/venv/bin/python -c 'import pyarrow' 2>/dev/null || build/venv/bin/pip install -q pyarrow
+    build/venv/bin/python -c 'import pyarrow, duckdb, pandas, polars' 2>/dev/null ||
+        build/venv/bin/pip install -q pyarrow duckdb pandas polars
 }
 
-python_environment || echo "the Python environment could not be made: the reference reader's test will be skipped"
+python_environment || echo "the Python environment could not be made: the tests of the reference reader and of the guide's examples will be skipped"
 suite "C: allocator and recorder" tests/run.sh
 suite "programs, recorded" tests/recorder/real.sh build/bin/keel sort perl sqlite node redis
 suite "Rust" cargo test --release --workspace --locked --no-fail-fast
