@@ -24,6 +24,7 @@ struct Arguments {
 enum Command {
     Try(commands::attempt::TryArguments),
     Record(commands::record::RecordArguments),
+    Plot(commands::plot::PlotArguments),
     Report(commands::report::ReportArguments),
     Compare(commands::compare::Arguments),
     Diff(commands::diff::Arguments),
@@ -54,6 +55,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             commands::attempt::run(&arguments, &|words| run(Arguments::try_parse_from(words)?))
         }
         Command::Record(arguments) => commands::record::run(arguments),
+        Command::Plot(arguments) => commands::plot::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),

@@ -7,7 +7,7 @@ use crate::page::{self, Part};
 use crate::planes::{LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Lifetimes};
 use crate::rows::{CountedRun, count_run};
 use crate::statistics::{Spread, short};
-use crate::summary::{Calls, clock_step_ticks, summarize};
+use crate::summary::{Calls, OperationSummary, clock_step_ticks, summarize};
 use crate::tiles::{FINEST_COLUMNS, LATENCY_ROWS, LatencyScale, ROWS_PER_OCTAVE, Tiles};
 use crate::verdict::{Contender, FLOOR, judge};
 use crate::{ReportError, blocks};
@@ -91,7 +91,7 @@ pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
 }
 
 /// What a folder is called where several are shown.
-fn label(folder: &Path) -> String {
+pub fn label(folder: &Path) -> String {
     let name = folder.file_name().or(folder.parent().and_then(Path::file_name)).unwrap_or_default();
     name.to_string_lossy().trim_end_matches(".comparison").to_owned()
 }
@@ -137,6 +137,20 @@ pub struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
+    /// Without raw rows.
+    pub fn figures(comparison: &'a Comparison) -> Counted<'a> {
+        Counted {
+            comparison,
+            drawn: comparison.allocators.iter().map(|_| None).collect(),
+            runs: comparison.allocators.iter().map(|_| None).collect(),
+            operations: None,
+            probes: Vec::new(),
+            lifetimes: None,
+            span_ns: comparison.journal.duration_ns.max(1),
+            columns: 0,
+        }
+    }
+
     /// Reads a folder's raw rows and counts every one.
     pub fn read(
         folder: &Path,
@@ -151,16 +165,15 @@ impl<'a> Counted<'a> {
         if let Some(operations) = &operations {
             // The lifetimes are one more job beside the runs.
             let count = |index: usize| match comparison.allocators.get(index) {
-                Some(result) => {
-                    count_drawn(folder, comparison, result, drawn[index], operations, &probes).map(Job::Run)
-                }
+                Some(result) => count_drawn(folder, comparison, result, drawn[index], operations, &probes)
+                    .map(|run| Job::Run(Box::new(run))),
                 None => Lifetimes::read(folder, operations).map(Job::Lifetimes),
             };
             let jobs = in_parallel(comparison.allocators.len() + 1, options.threads, progress, &count)?;
             runs = Vec::with_capacity(jobs.len());
             for job in jobs {
                 match job {
-                    Job::Run(run) => runs.push(run),
+                    Job::Run(run) => runs.push(*run),
                     Job::Lifetimes(found) => lifetimes = found,
                 }
             }
@@ -173,22 +186,13 @@ impl<'a> Counted<'a> {
 
 /// The facts of a comparison without its raw rows: every figure, no drawing.
 pub fn figures_of(comparison: &Comparison) -> Facts {
-    let counted = Counted {
-        comparison,
-        drawn: comparison.allocators.iter().map(|_| None).collect(),
-        runs: comparison.allocators.iter().map(|_| None).collect(),
-        operations: None,
-        probes: Vec::new(),
-        lifetimes: None,
-        span_ns: comparison.journal.duration_ns.max(1),
-        columns: 0,
-    };
+    let counted = Counted::figures(comparison);
     let allocators = (0..comparison.allocators.len()).map(|index| counted.allocator(index, "").0).collect();
     counted.facts(allocators, String::new(), String::new())
 }
 
 enum Job {
-    Run(Option<CountedRun>),
+    Run(Box<Option<CountedRun>>),
     Lifetimes(Option<Lifetimes>),
 }
 
@@ -309,8 +313,19 @@ impl Counted<'_> {
         Ok(Part { facts: self.facts(allocators, prefix, label), blocks })
     }
 
+    /// An operation's figures under an allocator; None if it has none.
+    pub fn summary(&self, result: &AllocatorResult, operation: &str) -> Option<OperationSummary> {
+        summarize(result, self.comparison.clock.ticks_per_ns, Calls::All).remove(operation)
+    }
+
+    /// Resident bytes of an allocator over journal time.
+    pub fn resident(&self, index: usize) -> Vec<[f64; 2]> {
+        let curve = |run| self.curve(run, self.runs[index].as_ref(), |sample| sample.resident);
+        self.run(index).map_or(Vec::new(), curve)
+    }
+
     /// The run that is drawn; where no raw rows were kept the first, for its memory.
-    fn run(&self, index: usize) -> Option<&Run> {
+    pub fn run(&self, index: usize) -> Option<&Run> {
         self.comparison.allocators[index].runs.get(self.drawn[index].unwrap_or(0))
     }
 
@@ -410,7 +425,7 @@ impl Counted<'_> {
     }
 
     /// The live bytes are the journal's, so the first run that sampled them tells them for all.
-    fn live(&self) -> Vec<[f64; 2]> {
+    pub fn live(&self) -> Vec<[f64; 2]> {
         let sampled = |run: &&Run| run.memory.iter().any(|sample| sample.live > 0);
         let runs = 0..self.comparison.allocators.len();
         let found = runs.filter_map(|index| Some((index, self.run(index).filter(sampled)?))).next();

@@ -16,6 +16,7 @@ mod model;
 mod operations;
 mod page;
 mod planes;
+mod plot;
 mod rows;
 mod statistics;
 mod summary;
@@ -25,6 +26,7 @@ mod verdict;
 mod words;
 
 pub use build::{Options, Report, build};
+pub use plot::{Hue, Picture, PlotOptions, View, plot};
 pub use text::{chart, markdown};
 
 use std::path::PathBuf;
@@ -59,6 +61,9 @@ pub enum ReportError {
         /// The code.
         code: u8,
     },
+    /// What was asked of a picture cannot be drawn.
+    #[error("{0}")]
+    Plot(String),
     /// The summary cannot be true.
     #[error("{}: {detail}; run `keel compare` again", path.display())]
     Nonsense {

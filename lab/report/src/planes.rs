@@ -32,6 +32,12 @@ impl SizePlane {
         self.counts[usize::from(size_step) * LATENCY_ROWS + usize::from(row)] += 1;
     }
 
+    /// Size step, latency row and calls of every cell.
+    pub fn each(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count != 0);
+        filled.map(|(at, count)| (at / LATENCY_ROWS, at % LATENCY_ROWS, u64::from(*count)))
+    }
+
     /// See [`encode_plane`]; a column is a size step, its rows are those of latency.
     pub fn encode(&self) -> (Vec<u8>, usize) {
         encode_plane(&self.counts)

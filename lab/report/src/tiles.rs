@@ -84,6 +84,27 @@ pub struct Tiles {
     cells: Vec<Cell>,
 }
 
+/// A cell as it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TileCell {
+    /// Calls in it.
+    pub calls: u64,
+    /// Their mean [`size_step`].
+    pub size_step: f64,
+    /// 2 if most were interrupted, 1 if most were in the kernel, else 0.
+    pub cause: u8,
+    /// The lane of most of them.
+    pub lane: u8,
+}
+
+/// The same numbers for one call, of its cause bits.
+pub fn cause_index(cause: u8) -> u8 {
+    if cause & keel_results::CAUSE_INTERRUPTED != 0 {
+        return 2;
+    }
+    u8::from(cause & (keel_results::CAUSE_FAULT | keel_results::CAUSE_SYSCALL) != 0)
+}
+
 /// Counts one operation's calls, column by column.
 pub struct TileBuilder {
     column: Vec<Cell>,
@@ -165,6 +186,13 @@ impl Tiles {
         Some((*self.rows.iter().min()?, *self.rows.iter().max()?))
     }
 
+    /// Column and row of every cell, and what it holds.
+    pub fn each(&self) -> impl Iterator<Item = (usize, u16, TileCell)> + '_ {
+        let columns = self.cells_in_column.iter().enumerate();
+        let columns = columns.flat_map(|(column, cells)| std::iter::repeat_n(column, usize::from(*cells)));
+        columns.zip(&self.rows).zip(&self.cells).map(|((column, row), cell)| (column, *row, cell.drawn()))
+    }
+
     /// The next coarser level: pairs of columns added up.
     pub fn halve(&self) -> Tiles {
         let mut halved = Tiles::default();
@@ -244,6 +272,16 @@ impl Cell {
             self.lead -= votes;
         } else {
             (self.lane, self.lead) = (lane, votes - self.lead);
+        }
+    }
+
+    fn drawn(&self) -> TileCell {
+        let most = |part: u32| part * 2 > self.count;
+        TileCell {
+            calls: u64::from(self.count),
+            size_step: self.size_steps as f64 / f64::from(self.count.max(1)),
+            cause: if most(self.interrupted) { 2 } else { u8::from(most(self.kernel)) },
+            lane: self.lane,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod export;
 pub mod import;
 mod import_own;
 pub mod info;
+pub mod plot;
 pub mod record;
 pub mod report;
 pub mod time;
