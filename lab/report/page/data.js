@@ -92,7 +92,9 @@ const loadOutliers = (index) => {
     const slowestFirst = Uint32Array.from(latency.keys()).sort((a, b) => latency[b] - latency[a]);
     const cause = reader.raw(length);
     const probe = reader.varints(new Uint32Array(length));
-    return { length, time, kind, size, thread, latency, slowestFirst, cause, probe };
+    const faults = reader.varints(new Uint32Array(length));
+    const calls = reader.varints(new Uint32Array(length));
+    return { length, time, kind, size, thread, latency, slowestFirst, cause, probe, faults, calls };
   });
 };
 
@@ -155,11 +157,11 @@ const loadLifetimes = () => once("lifetimes", async () => {
   return readPlane(reader, reader.varint());
 });
 
-/** What is known of why a call was slow, in words. */
+/** What is known of why a call was slow, in words. Format 1 did not tell sleeping from being preempted. */
 const causeWords = (cause) => {
   const has = (bit, text) => (cause & bit ? [text] : []);
   const words = [
-    ...has(CAUSE.interrupted, "interrupted"),
+    ...has(CAUSE.interrupted, facts.format < 2 ? "interrupted (preempted, or asleep at a lock)" : "preempted"),
     ...has(CAUSE.slept, "asleep: at a lock, or for a page"),
     ...has(CAUSE.interrupt, "hardware interrupt"),
     ...has(CAUSE.fault, "page fault"),
@@ -167,4 +169,13 @@ const causeWords = (cause) => {
   ];
   if (words.length) return list(words);
   return cause & (CAUSE.unknown | CAUSE.syscallUnknown) ? "not known" : "the allocator's own work";
+};
+
+/** The same of one call, with the number of its page faults and the names of its system calls where they are known. */
+const callCause = ({ cause, faults, calls }, at) => {
+  const known = [
+    ...(faults[at] ? [`page faults: ${faults[at] < 255 ? faults[at] : "255 or more"}`] : []),
+    ...facts.system_calls.filter((_, bit) => calls[at] & 1 << bit),
+  ];
+  return known.length ? `${causeWords(cause[at])} (${known.join(", ")})` : causeWords(cause[at]);
 };

@@ -95,7 +95,7 @@ const markWords = (name, outliers, at, frame) => {
   const lines = [`${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
     `${outliers.size[at] ? bytes(outliers.size[at]) : "size unknown"} · thread ${outliers.thread[at]}`,
     `at ${moment(outliers.time[at], 1e6)}${frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`}`,
-    causeWords(outliers.cause[at])];
+    callCause(outliers, at)];
   if (name) lines.splice(1, 0, name);
   return lines;
 };
@@ -142,7 +142,7 @@ const pin = async (index, outliers, at) => {
         : "unknown"),
       ...fact("Thread", String(outliers.thread[at])), ...fact("Moment", moment(outliers.time[at], 1e5)),
       ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
-      ...fact("Cause", causeWords(outliers.cause[at]))),
+      ...fact("Cause", callCause(outliers, at))),
     rows.length ? make("div", { class: "same-call" }, make("p", { class: "note",
       text: "The very same call in the drawn run of every allocator (bars are logarithmic):" }), ...bars)
       : make("p", { class: "note", text: "Only the slowest calls of each allocator are looked up in all others." }));

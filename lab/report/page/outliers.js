@@ -58,7 +58,7 @@ const slowestTable = (loaded) => {
       onclick: () => lookAtCall(index, outliers, at),
     })),
     frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
-    make("td", { class: "words", text: causeWords(outliers.cause[at]) })));
+    make("td", { class: "words", text: callCause(outliers, at) })));
   const head = columns.map((name) =>
     make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null }));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));

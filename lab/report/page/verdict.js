@@ -73,6 +73,6 @@ const drawHitch = async () => {
     `${duration(outliers.latency[at])} in one ${OPERATION_NAMES[outliers.kind[at]]}` +
     `${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ${facts.allocators[index].name}, at ` +
     `${moment(outliers.time[at], 1e8)}${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, ` +
-    `on thread ${outliers.thread[at]}: ${causeWords(outliers.cause[at])}. `,
+    `on thread ${outliers.thread[at]}: ${callCause(outliers, at)}. `,
     make("button", { type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at) }));
 };

@@ -117,8 +117,8 @@ fn planes(counted: &CountedRun, run: &str, facts: &mut AllocatorFacts, blocks: &
     }
 }
 
-/// Slow calls by rising time, column by column: times since the last, operation, size, thread, ticks, cause, and the
-/// number of the call's probe from 1, 0 if it has none.
+/// Slow calls by rising time, column by column: times since the last, operation, size, thread, ticks, cause, the
+/// number of the call's probe from 1 (0 if it has none), its page faults and the kinds of its system calls.
 fn outliers(counted: &Counted<'_>, run: &Run, name: &str) -> (Block, usize) {
     let detail = |row| counted.operations.as_ref().and_then(|operations| operations.detail(row));
     let mut found: Vec<_> =
@@ -138,6 +138,8 @@ fn outliers(counted: &Counted<'_>, run: &Run, name: &str) -> (Block, usize) {
     for (detail, _) in &found {
         stream.varint(counted.probes.binary_search(&detail.row).map_or(0, |probe| probe as u64 + 1));
     }
+    found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.faults)));
+    found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.calls)));
     (Block::new(format!("outliers-{name}"), &stream.finish()), found.len())
 }
 

@@ -394,6 +394,8 @@ impl Counted<'_> {
         let lifetimes = self.lifetimes.as_ref();
         Facts {
             prefix,
+            format: comparison.version,
+            system_calls: keel_results::SYSTEM_CALLS,
             label,
             keel_version: comparison.keel_version.clone(),
             started: comparison.started.clone(),

@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 pub struct Facts {
     /// Begins the names of this comparison's blocks: empty for the first of a page.
     pub prefix: String,
+    /// Version of the results' format: 1 does not tell sleeping from being interrupted.
+    pub format: u32,
+    /// Names of the bits of an outlier's system calls.
+    pub system_calls: [&'static str; 10],
     /// What the comparison is called where there are several.
     pub label: String,
     /// Version of Keel that measured, and its wall-clock start.

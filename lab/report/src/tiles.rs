@@ -13,6 +13,7 @@
 //! Coarser levels come from adding pairs of columns ([`Tiles::halve`]); every level holds every call exactly once.
 
 use crate::encode::Stream;
+use keel_results::{CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_SLEPT, CAUSE_SYSCALL};
 
 /// Latency rows in a doubling of latency; a row is 5.9 % wide.
 pub const ROWS_PER_OCTAVE: u32 = 12;
@@ -97,12 +98,17 @@ pub struct TileCell {
     pub lane: u8,
 }
 
-/// The same numbers for one call, of its cause bits.
+/// What weighs most in one call's cause: 2 the system's doing, 1 the kernel's work for the call, 0 neither. Mirrored in
+/// `page/colour.js`.
 pub fn cause_index(cause: u8) -> u8 {
-    if cause & keel_results::CAUSE_INTERRUPTED != 0 {
-        return 2;
+    let has = |bits| cause & bits != 0;
+    if has(CAUSE_INTERRUPTED | CAUSE_SLEPT) {
+        2
+    } else if has(CAUSE_FAULT | CAUSE_SYSCALL) {
+        1
+    } else {
+        2 * u8::from(has(CAUSE_INTERRUPT))
     }
-    u8::from(cause & (keel_results::CAUSE_FAULT | keel_results::CAUSE_SYSCALL) != 0)
 }
 
 /// Counts one operation's calls, column by column.
@@ -135,10 +141,9 @@ impl TileBuilder {
         cell.size_steps += u64::from(size_step);
         cell.vote(lane, 1);
         if cause != 0 {
-            let interrupted = cause & keel_results::CAUSE_INTERRUPTED != 0;
-            let kernel = cause & (keel_results::CAUSE_FAULT | keel_results::CAUSE_SYSCALL) != 0;
-            cell.interrupted += u32::from(interrupted);
-            cell.kernel += u32::from(kernel && !interrupted);
+            let cause = cause_index(cause);
+            cell.interrupted += u32::from(cause == 2);
+            cell.kernel += u32::from(cause == 1);
         }
         self.low = self.low.min(row);
         self.high = self.high.max(row + 1);
@@ -370,6 +375,16 @@ mod tests {
             (2, 1),
             "3 + 1 of 2 against 4 of 4, less two others"
         );
+    }
+
+    #[test]
+    fn what_weighs_most_in_a_cause_is_told() {
+        assert_eq!([0, CAUSE_FAULT, CAUSE_SYSCALL].map(cause_index), [0, 1, 1]);
+        assert_eq!(
+            [CAUSE_INTERRUPTED | CAUSE_FAULT, CAUSE_SLEPT, CAUSE_INTERRUPT].map(cause_index),
+            [2, 2, 2]
+        );
+        assert_eq!(cause_index(CAUSE_INTERRUPT | CAUSE_FAULT), 1, "an interrupt is as short as a fault");
     }
 
     #[test]
