@@ -232,12 +232,15 @@ mod tests {
         fields
     }
 
-    fn number(fields: &[(u64, u64, Vec<u8>)], field: u64) -> u64 {
+    /// Field number, plain value, bytes.
+    type Field = (u64, u64, Vec<u8>);
+
+    fn number(fields: &[Field], field: u64) -> u64 {
         fields.iter().find(|found| found.0 == field).unwrap().1
     }
 
     /// Time and event of every event's packet.
-    fn events(trace: &[u8]) -> Vec<(u64, Vec<(u64, u64, Vec<u8>)>)> {
+    fn events(trace: &[u8]) -> Vec<(u64, Vec<Field>)> {
         let packets = fields(trace).into_iter().map(|(field, _, packet)| {
             assert_eq!(field, 1);
             fields(&packet)

@@ -271,7 +271,6 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
                 align: 0,
                 created: 0,
                 released: 0,
-                frame: 0,
                 ..common_event()
             };
             if kind < 2 && !live.is_empty() {

@@ -208,6 +208,7 @@ pub fn is_named(path: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
 
     const MAPS: &str = "\

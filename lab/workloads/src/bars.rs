@@ -108,8 +108,9 @@ fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &s
         }
     };
     let masked_by_us = if metric == Metric::WorstExcess && value <= allowed {
-        let median =
-            |metric| summary::over(samples, &bar.workload, event, contestant, metric).map_or(0.0, |over| over.median);
+        let median = |metric| {
+            summary::over(samples, &bar.workload, event, contestant, metric).map_or(0.0, |over| over.median)
+        };
         Some(median(Metric::Noise)).filter(|&noise| noise > allowed && median(Metric::Worst) > allowed)
     } else {
         None
