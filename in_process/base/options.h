@@ -1,31 +1,59 @@
-// What the user may choose, parsed once from the environment into a struct that is constant from
-// then on.
+// What the user may choose: one number an option, from its default, the environment, or a call.
+//
+// The names and their order up to OPTION_MAX_ERRORS are those of mimalloc 1.6.3; what each means here is in
+// keel/runtime.h. Any thread may read and set them at any time; a reader sees a value that was set, old or new.
 #ifndef KEEL_BASE_OPTIONS_H
 #define KEEL_BASE_OPTIONS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/atomic.h"
+
+enum option {
+    OPTION_SHOW_ERRORS,
+    OPTION_SHOW_STATS,
+    OPTION_VERBOSE,
+    OPTION_EAGER_COMMIT,
+    OPTION_EAGER_REGION_COMMIT,
+    OPTION_RESET_DECOMMITS,
+    OPTION_LARGE_OS_PAGES,
+    OPTION_RESERVE_HUGE_OS_PAGES,
+    OPTION_SEGMENT_CACHE,
+    OPTION_PAGE_RESET,
+    OPTION_ABANDONED_PAGE_RESET,
+    OPTION_SEGMENT_RESET,
+    OPTION_EAGER_COMMIT_DELAY,
+    OPTION_RESET_DELAY, // milliseconds until unused memory is given back
+    OPTION_USE_NUMA_NODES,
+    OPTION_OS_TAG,
+    OPTION_MAX_ERRORS,
+    // Keel's own
+    OPTION_KEEPER,       // enum keeper_choice
+    OPTION_FOREIGN_FREE, // 1: free of another allocator's pointer ends the process
+    OPTION_LIMIT,        // bytes that may be held, 0: no limit
+    OPTION_COUNT
+};
 
 enum keeper_choice {
-    KEEPER_AUTO,   // once a second thread allocates
-    KEEPER_ALWAYS, // from the first allocation after the constructors
     KEEPER_NEVER,
+    KEEPER_ALWAYS, // from the first allocation after the constructors
+    KEEPER_AUTO,   // once a second thread allocates
 };
 
-struct options {
-    enum keeper_choice keeper; // KEEL_KEEPER=auto|on|off
-    bool stats_at_exit;        // KEEL_STATS: print the report to stderr when the process ends
-    // KEEL_FOREIGN_FREE=abort: free of another allocator's pointer ends the process.
-    bool abort_on_foreign_free;
-    // KEEL_PURGE_DELAY_MS: unused memory is given back after this long, 0 = at once.
-    uint32_t purge_delay_ms;
-};
+extern atomic_signed option_values[OPTION_COUNT];
 
-// The choices in force. Defaults until options_parse has run; read-only afterwards.
-extern struct options options;
+KEEL_INLINE int64_t option_get(enum option option) {
+    return atomic_get(&option_values[option]);
+}
 
-// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. Unknown or malformed values leave
-// the default.
+void option_set(enum option option, int64_t value);
+
+// Only if neither the environment nor a call has set it.
+void option_set_default(enum option option, int64_t value);
+
+// In lower case, as it stands in the environment after KEEL_ or MIMALLOC_.
+const char* option_name(enum option option);
+
+// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* goes before MIMALLOC_*. Unknown or malformed
+// values leave what was.
 void options_parse(char* const* environment);
 
 #endif

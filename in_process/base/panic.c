@@ -2,6 +2,7 @@
 #include "base/format.h"
 
 static panic_output output_at_panic;
+static panic_output output_of_complaints;
 
 void panic_set_output(panic_output output) {
     output_at_panic = output;
@@ -13,15 +14,22 @@ const char* panic_sentence(enum fault fault) {
         return "free of a block that is not allocated (double or invalid free)";
     case FAULT_FREE_MISALIGNED:
         return "free of an address inside a block";
+    case FAULT_FREE_FOREIGN:
+        return "free of memory that is not Keel's (ignored)";
     case FAULT_CORRUPT:
     default:
         return "the heap's own data is corrupt";
     }
 }
 
-void panic(enum fault fault, const void* about) {
+void complain_set_output(panic_output output) {
+    output_of_complaints = output;
+}
+
+static void say(panic_output output, enum fault fault, const void* about) {
     char buffer[160];
     struct text text;
+    if (output == NULL) return;
     text_begin(&text, buffer, sizeof buffer);
     text_string(&text, "keel: ");
     text_string(&text, panic_sentence(fault));
@@ -30,6 +38,14 @@ void panic(enum fault fault, const void* about) {
         text_hex(&text, (uint64_t)(uintptr_t)about);
     }
     text_string(&text, "\n");
-    if (output_at_panic != NULL) output_at_panic(buffer, text.length);
+    output(fault, buffer, text.length);
+}
+
+void complain(enum fault fault, const void* about) {
+    say(output_of_complaints, fault, about);
+}
+
+void panic(enum fault fault, const void* about) {
+    say(output_at_panic, fault, about);
     __builtin_trap();
 }

@@ -15,13 +15,18 @@ enum fault {
     FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's that holds no block: double or invalid free
     FAULT_FREE_MISALIGNED, // free of an address inside a block
     FAULT_CORRUPT,         // an invariant of Keel's own data does not hold
+    FAULT_FREE_FOREIGN,    // free of what is not Keel's: no end, only a complaint
     FAULT_COUNT
 };
 
-typedef void (*panic_output)(const char* text, size_t length);
+typedef void (*panic_output)(enum fault fault, const char* text, size_t length);
 
 // Called once, at process start. `output` writes the text and does not return into the heap.
 void panic_set_output(panic_output output);
+
+// The same for what does no harm; without effect until it is set. `output` returns.
+void complain_set_output(panic_output output);
+KEEL_COLD void complain(enum fault fault, const void* about);
 
 // The sentence for `fault`, as it is printed.
 const char* panic_sentence(enum fault fault);

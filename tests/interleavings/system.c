@@ -84,6 +84,16 @@ bool os_populate(void* start, size_t bytes) {
     (void)bytes;
     return true;
 }
+// No scenario has a block so large.
+bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
+    (void)start;
+    return old_bytes == new_bytes;
+}
+bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
+    (void)old_bytes;
+    (void)new_bytes;
+    return start == target;
+}
 void os_forbid_huge_pages(void* start, size_t bytes) {
     (void)start;
     (void)bytes;

@@ -42,7 +42,7 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return block;
 }
 
-// The same for any size that has a class, and zero.
+// The same for any size that has a class, and zero up to the block's end: what the zeroing resizes rest on.
 KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
@@ -51,7 +51,8 @@ KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
     if (KEEL_UNLIKELY(block == NULL)) return NULL;
     heap->bin[size_class] = block->next;
     block->next = NULL;
-    return heap->bin_zero[size_class] ? (void*)block : memset(block, 0, size);
+    return heap->bin_zero[size_class] ? (void*)block
+                                      : memset(block, 0, size_class_bytes[size_class]);
 }
 
 // The commonest refill: the current page has been given back as many blocks as are worth a refill, or

@@ -122,14 +122,15 @@ void* alloc_movable(size_t size) {
 void* alloc_zeroed(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
         struct large block = alloc_large(size, 1, false);
-        if (block.start != NULL && !block.zero) memset(block.start, 0, size);
+        if (block.start != NULL && !block.zero) memset(block.start, 0, good_size(size));
         return block.start;
     }
     unsigned size_class = size_class_of(size);
     struct block* block = alloc_class(size_class);
     if (KEEL_UNLIKELY(block == NULL)) return NULL;
     block->next = NULL;
-    return thread_heap->bin_zero[size_class] ? (void*)block : memset(block, 0, size);
+    return thread_heap->bin_zero[size_class] ? (void*)block
+                                             : memset(block, 0, size_class_bytes[size_class]);
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {

@@ -1,4 +1,5 @@
 #include "allocator/alloc/alloc.h"
+#include "allocator/alloc/shared.h"
 #include "allocator/arena/stock.h"
 #include "allocator/arena/window.h"
 #include "allocator/heap/batch.h"
@@ -30,7 +31,8 @@ static void free_unknown(void* address) {
     if (address == NULL) return;
     if (window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     count_event(EVENT_FOREIGN_FREE, 1);
-    if (options.abort_on_foreign_free) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (option_get(OPTION_FOREIGN_FREE) != 0) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    complain(FAULT_FREE_FOREIGN, address);
 }
 
 static void free_local(struct page* page, void* address) {
@@ -72,6 +74,23 @@ static void free_large(struct page* page) {
     if (heap_is_real(thread_heap)) tail_note(&thread_heap->tail, TAIL_LARGE_FREE, begun);
 }
 
+// Of a first-class heap: under its lock, never through a batch, so that nobody holds a block when it is destroyed.
+static void free_shared(struct page* page, void* address) {
+    switch (shared_free(page, address)) {
+    case SHARED_FREED:
+        break;
+    case SHARED_PAGE_ENDED:
+        alloc_quantum();
+        break;
+    case SHARED_LARGE:
+        free_large(page);
+        break;
+    case SHARED_MOVED:
+        free_slow(address, page_of(address));
+        break;
+    }
+}
+
 void free_slow(void* address, struct page* page) {
     uintptr_t owner = atomic_get(&page->owner);
     if ((owner & PAGE_INTERIOR) != 0) {
@@ -80,6 +99,8 @@ void free_slow(void* address, struct page* page) {
     }
     if (owner == 0) {
         free_unknown(address);
+    } else if ((owner & HEAP_SHARED) != 0) {
+        free_shared(page, address);
     } else if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
         free_large(page);

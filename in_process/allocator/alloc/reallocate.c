@@ -1,4 +1,5 @@
 #include "allocator/alloc/alloc.h"
+#include "allocator/alloc/shared.h"
 #include "allocator/arena/stock.h"
 #include "allocator/arena/window.h"
 #include "allocator/page/large.h"
@@ -19,9 +20,15 @@ static size_t usable_in(const struct page* page) {
     return page->block_bytes != 0 ? page->block_bytes : page->bytes;
 }
 
+// A block of a first-class heap may have been handed out from a place inside it.
+static size_t usable_at(const struct page* page, const void* address) {
+    size_t usable = usable_in(page);
+    return page_is_shared(page) ? usable - shared_offset(page, address) : usable;
+}
+
 size_t block_usable_bytes(const void* address) {
     struct page* page = page_around(address);
-    return page == NULL ? 0 : usable_in(page);
+    return page == NULL ? 0 : usable_at(page, address);
 }
 
 bool block_is_ours(const void* address) {
@@ -34,9 +41,9 @@ static bool fits_well(size_t size, size_t usable) {
 }
 
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
-    size_t usable = usable_in(page);
+    size_t usable = usable_at(page, address);
     bool large = page->block_bytes == 0;
-    if (!large) return fits_well(size, usable) ? address : NULL;
+    if (!large || page_is_shared(page)) return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
     void* resized = large_resize(page, size);
     if (resized != NULL) alloc_quantum();
@@ -45,7 +52,7 @@ static void* resize_without_copy(struct page* page, void* address, size_t size) 
 
 bool reallocate_in_place(void* address, size_t size) {
     struct page* page = page_around(address);
-    return page != NULL && size <= usable_in(page);
+    return page != NULL && size <= usable_at(page, address);
 }
 
 void* reallocate(void* address, size_t size) {
@@ -56,7 +63,7 @@ void* reallocate(void* address, size_t size) {
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 
-    size_t usable = usable_in(page);
+    size_t usable = usable_at(page, address);
     void* copy = alloc_hit(size);
     if (copy == NULL) copy = alloc_movable(size);
     if (copy == NULL) return size <= usable ? address : NULL;

@@ -1,24 +1,62 @@
 #include "allocator/api/entry.h"
+#include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "allocator/keeper/keeper.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "os/memory.h"
-#include <errno.h>
 #include <string.h>
 
-static void* or_no_memory(void* block) {
-    if (KEEL_UNLIKELY(block == NULL)) {
-        count_event(EVENT_OUT_OF_MEMORY, 1);
-        errno = ENOMEM;
+static KEEL_COLD void* no_memory(void) {
+    count_event(EVENT_OUT_OF_MEMORY, 1);
+    errno = ENOMEM;
+    return NULL;
+}
+
+// Blocks that begin inside others, of whichever thread: made at the first need, for good.
+static struct shared* offset_heap(void) {
+    static atomic_word made;
+    struct shared* heap = (struct shared*)atomic_get_acquire(&made);
+    if (heap != NULL) return heap;
+    struct shared* fresh = first_class_new();
+    uintptr_t expected = 0;
+    if (fresh == NULL || atomic_try_word(&made, &expected, (uintptr_t)fresh)) return fresh;
+    first_class_delete(fresh); // another thread was faster
+    return (struct shared*)expected;
+}
+
+static bool is_inner(const struct request* request) {
+    return request->alignment > 1 && (request->offset & (request->alignment - 1)) != 0;
+}
+
+static void* request_once(struct shared* heap, struct request request) {
+    if (heap == NULL) heap = first_class_default();
+    if (heap == NULL && is_inner(&request) && (heap = offset_heap()) == NULL) return NULL;
+    if (heap != NULL) return first_class_allocate(heap, request);
+    if (request.alignment <= 1)
+        return request.zero ? alloc_zeroed(request.size) : alloc_slow(request.size);
+    void* block = alloc_aligned(request.size, request.alignment);
+    return block != NULL && request.zero ? memset(block, 0, block_usable_bytes(block)) : block;
+}
+
+void* entry_request(struct shared* heap, struct request request) {
+    if (!entry_alignment_valid(request.alignment)) return NULL;
+    if (is_inner(&request) && request.alignment > SLICE_BYTES) {
+        errno = EINVAL;
+        return NULL;
     }
-    return block;
+    process_enter();
+    message_heartbeat(false);
+    do {
+        void* block = request_once(heap, request);
+        if (KEEL_LIKELY(block != NULL)) return block;
+    } while (message_out_of_memory(request.size));
+    return no_memory();
 }
 
 static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
-    process_enter();
     keeper_notice();
-    return or_no_memory(alloc_slow(size));
+    return entry_request(NULL, (struct request){.size = size, .alignment = 1});
 }
 
 void* entry_malloc(size_t size) {
@@ -31,22 +69,65 @@ void* entry_zeroed(size_t size) {
     if (KEEL_LIKELY(block != NULL)) return block;
     process_enter();
     keeper_notice();
-    return or_no_memory(alloc_zeroed(size));
+    return entry_request(NULL, (struct request){.size = size, .alignment = 1, .zero = true});
 }
 
 void* entry_aligned(size_t size, size_t alignment) {
+    return entry_request(NULL, (struct request){.size = size, .alignment = alignment});
+}
+
+// Into a new block. On failure the old one stands.
+static void* move(struct shared* heap, void* block, size_t usable, struct request request) {
+    void* copy = entry_request(heap, request);
+    if (copy == NULL) return NULL;
+    memcpy(copy, block, request.size < usable ? request.size : usable);
+    free_block(block);
+    return copy;
+}
+
+static bool stays(const void* block, size_t usable, const struct request* request) {
+    if ((((uintptr_t)block + request->offset) & (request->alignment - 1)) != 0) return false;
+    return request->size <= usable && request->size >= usable / 2;
+}
+
+// Zero from where the program's bytes end to where the block does. What lay behind the old size is zero if the block
+// has only ever been resized so.
+static void* zero_behind(void* block, size_t usable, size_t size) {
+    size_t kept = size < usable ? size : usable;
+    size_t end = block_usable_bytes(block);
+    if (end > kept) memset((char*)block + kept, 0, end - kept);
+    return block;
+}
+
+static void* resize_once(void* block, size_t size) {
     process_enter();
-    return or_no_memory(alloc_aligned(size, alignment));
+    message_heartbeat(false);
+    do {
+        void* resized = reallocate(block, size);
+        if (KEEL_LIKELY(resized != NULL)) return resized;
+    } while (block_is_ours(block) && message_out_of_memory(size));
+    return no_memory();
+}
+
+void* entry_resize(struct shared* heap, void* block, struct request request) {
+    if (!entry_alignment_valid(request.alignment)) return NULL;
+    if (block == NULL) return entry_request(heap, request);
+    if (request.size == 0) {
+        free_block(block);
+        return NULL;
+    }
+    size_t usable = block_usable_bytes(block);
+    void* resized = block;
+    if (usable == 0 || (heap == NULL && request.alignment <= 1 && !first_class_diverts()))
+        resized = resize_once(block, request.size);
+    else if (!stays(block, usable, &request))
+        resized = move(heap, block, usable, request);
+    return resized != NULL && request.zero ? zero_behind(resized, usable, request.size) : resized;
 }
 
 void* entry_realloc(void* block, size_t size) {
     if (block == NULL) return entry_allocate(size);
-    if (size == 0) {
-        free_block(block);
-        return NULL;
-    }
-    process_enter();
-    return or_no_memory(reallocate(block, size));
+    return entry_resize(NULL, block, (struct request){.size = size, .alignment = 1});
 }
 
 void* entry_memalign(size_t size, size_t alignment) {
@@ -66,7 +147,7 @@ void* entry_valloc(size_t size) {
 
 void* entry_pvalloc(size_t size) {
     size_t page = os_page_bytes();
-    if (size > KEEL_SIZE_MAX - page) return or_no_memory(NULL);
+    if (size > KEEL_SIZE_MAX - page) return no_memory();
     return entry_aligned(size == 0 ? page : round_up(size, page), page);
 }
 

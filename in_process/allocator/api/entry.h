@@ -3,7 +3,10 @@
 #define KEEL_ALLOCATOR_API_ENTRY_H
 
 #include "allocator/alloc/alloc.h"
+#include "allocator/alloc/first_class.h"
+#include "base/bits.h"
 #include "base/checked.h"
+#include <errno.h>
 
 // The slow half of malloc: starts the allocator if this is its first use; sets errno when it
 // returns NULL.
@@ -12,6 +15,14 @@ void* entry_zeroed(size_t size);
 void* entry_aligned(size_t size, size_t alignment);
 // realloc with all its corner cases; block may be NULL, size 0.
 void* entry_realloc(void* block, size_t size);
+
+// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if the alignment
+// is no
+// power of two, or above 64 KiB with an offset that is no multiple of it.
+void* entry_request(struct shared* heap, struct request request);
+
+// Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size 0.
+void* entry_resize(struct shared* heap, void* block, struct request request);
 
 KEEL_INLINE void* entry_allocate(size_t size) {
     void* block = alloc_hit(size);
@@ -22,6 +33,12 @@ KEEL_INLINE void* entry_allocate(size_t size) {
 KEEL_INLINE size_t entry_product(size_t count, size_t size) {
     size_t bytes;
     return size_multiply(count, size, &bytes) ? bytes : SIZE_MAX;
+}
+
+KEEL_INLINE bool entry_alignment_valid(size_t alignment) {
+    if (KEEL_LIKELY(is_power_of_two(alignment))) return true;
+    errno = EINVAL;
+    return false;
 }
 
 // As glibc's memalign: any alignment, taken up to the next power of two. EINVAL if there is none.

@@ -1,11 +1,10 @@
 // The functions of keel/keel.h, where they are documented.
 #include "keel/keel.h"
 #include "allocator/api/entry.h"
+#include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "allocator/api/statistics.h"
 #include "allocator/keeper/keeper.h"
-#include "base/bits.h"
-#include <errno.h>
 #include <string.h>
 
 void* kl_malloc(size_t size) {
@@ -41,36 +40,16 @@ void* kl_expand(void* block, size_t size) {
     return block != NULL && reallocate_in_place(block, size) ? block : NULL;
 }
 
-static bool alignment_valid(size_t alignment) {
-    if (is_power_of_two(alignment)) return true;
-    errno = EINVAL;
-    return false;
-}
-
 void* kl_aligned_alloc(size_t alignment, size_t size) {
-    return alignment_valid(alignment) ? entry_aligned(size, alignment) : NULL;
+    return entry_aligned(size, alignment);
 }
 
 void* kl_aligned_calloc(size_t alignment, size_t count, size_t size) {
-    size_t bytes = entry_product(count, size);
-    void* block = kl_aligned_alloc(alignment, bytes);
-    return block == NULL ? NULL : memset(block, 0, bytes);
+    return entry_request(NULL, (struct request){entry_product(count, size), alignment, 0, true});
 }
 
 void* kl_aligned_realloc(void* block, size_t alignment, size_t size) {
-    if (block == NULL || size == 0) {
-        if (size != 0) return kl_aligned_alloc(alignment, size);
-        return entry_realloc(block, size);
-    }
-    if (!alignment_valid(alignment)) return NULL;
-    size_t usable = block_usable_bytes(block);
-    bool aligned = ((uintptr_t)block & (alignment - 1)) == 0;
-    if (aligned && size <= usable && size >= usable / 2) return block;
-    void* copy = entry_aligned(size, alignment);
-    if (copy == NULL) return NULL;
-    memcpy(copy, block, size < usable ? size : usable);
-    free_block(block);
-    return copy;
+    return entry_resize(NULL, block, (struct request){.size = size, .alignment = alignment});
 }
 
 void* kl_reallocarray(void* block, size_t count, size_t size) {
@@ -116,8 +95,15 @@ size_t kl_good_size(size_t size) {
 bool kl_contains(const void* address) {
     return block_is_ours(address);
 }
-void kl_collect(void) {
-    reclaim_all();
+void kl_collect(bool force) {
+    process_enter();
+    message_heartbeat(force);
+    struct heap* before = first_class_own_enter();
+    if (force)
+        reclaim_all();
+    else
+        keeper_thread_idle();
+    first_class_own_leave(before);
 }
 bool kl_keeper_start(void) {
     process_enter();
@@ -130,12 +116,17 @@ size_t kl_warm(size_t bytes) {
 }
 
 void kl_thread_idle(void) {
+    struct heap* before = first_class_own_enter();
     keeper_thread_idle();
+    first_class_own_leave(before);
 }
 
 bool kl_thread_set_realtime(size_t spare_bytes) {
     process_enter();
-    return keeper_thread_set_realtime(spare_bytes);
+    struct heap* before = first_class_own_enter();
+    bool has_spare = keeper_thread_set_realtime(spare_bytes);
+    first_class_own_leave(before);
+    return has_spare;
 }
 int kl_version(void) {
     return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH;

@@ -1,6 +1,7 @@
 // The malloc family under its own names, with the GNU C library's semantics where the standards
 // leave a choice.
 #include "allocator/api/entry.h"
+#include "keel/keel.h"
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -15,6 +16,19 @@ KEEL_EXPORT void free(void* block) {
 KEEL_EXPORT void cfree(void* block) {
     free_block(block);
 } // gone from glibc 2.26 on; old programs still name it
+// C23. libc may not declare them yet.
+void free_sized(void* block, size_t size);
+void free_aligned_sized(void* block, size_t alignment, size_t size);
+
+KEEL_EXPORT void free_sized(void* block, size_t size) {
+    (void)size;
+    free_block(block);
+}
+KEEL_EXPORT void free_aligned_sized(void* block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    free_block(block);
+}
 KEEL_EXPORT void* calloc(size_t count, size_t size) {
     return entry_zeroed(entry_product(count, size));
 }
@@ -52,7 +66,7 @@ KEEL_EXPORT size_t malloc_usable_size(void* block) {
 // may have been given.
 KEEL_EXPORT int malloc_trim(size_t pad) {
     (void)pad;
-    reclaim_all();
+    kl_collect(true);
     return 1;
 }
 

@@ -1,10 +1,13 @@
 #include "allocator/api/process.h"
+#include "allocator/alloc/first_class.h"
+#include "allocator/api/message.h"
 #include "allocator/api/statistics.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/keeper/keeper.h"
 #include "base/counters.h"
 #include "base/cycles.h"
+#include "base/format.h"
 #include "base/options.h"
 #include "base/panic.h"
 #include "os/process.h"
@@ -14,6 +17,7 @@ atomic_state process_started;
 
 static void on_thread_exit(void* heap) {
     (void)heap;
+    (void)first_class_set_default(NULL);
     heap_leave();
 }
 
@@ -23,7 +27,8 @@ static void on_thread_exit(void* heap) {
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
-    panic_set_output(os_abort);
+    panic_set_output(message_panic);
+    complain_set_output(message_complaint);
     options_parse(os_environment());
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
@@ -32,17 +37,43 @@ void process_start(void) {
 }
 
 static void before_fork(void) {
+    shared_before_fork();
     relief_before_fork();
     heap_pool_before_fork();
 }
 static void after_fork(void) {
     heap_pool_after_fork();
     relief_after_fork();
+    shared_after_fork();
 }
 static void after_fork_in_child(void) {
-    heap_pool_after_fork();
-    relief_after_fork();
+    after_fork();
     keeper_forget();
+}
+
+// One line an option, at start.
+static void say_options(void) {
+    char line[96];
+    struct text text;
+    text_begin(&text, line, sizeof line);
+    text_string(&text, "keel: version ");
+    text_decimal(&text, KEEL_VERSION_MAJOR);
+    text_string(&text, ".");
+    text_decimal(&text, KEEL_VERSION_MINOR);
+    text_string(&text, ".");
+    text_decimal(&text, KEEL_VERSION_PATCH);
+    text_string(&text, "\n");
+    message_write(line);
+    for (unsigned i = 0; i < OPTION_COUNT; i++) {
+        int64_t value = option_get((enum option)i);
+        text_begin(&text, line, sizeof line);
+        text_string(&text, "keel: option ");
+        text_string(&text, option_name((enum option)i));
+        text_string(&text, value < 0 ? ": -" : ": ");
+        text_decimal(&text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+        text_string(&text, "\n");
+        message_write(line);
+    }
 }
 
 // Registering for fork may allocate, so it waits for the constructors: before them nobody forks.
@@ -50,8 +81,9 @@ __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     os_fork_register(before_fork, after_fork, after_fork_in_child);
     keeper_allow();
+    if (option_get(OPTION_VERBOSE) != 0) say_options();
 }
 
 __attribute__((destructor)) static void process_ended(void) {
-    if (options.stats_at_exit) statistics_print(NULL, NULL);
+    if (option_get(OPTION_SHOW_STATS) != 0) statistics_print(NULL, NULL);
 }

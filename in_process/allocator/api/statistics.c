@@ -1,4 +1,6 @@
 #include "allocator/api/statistics.h"
+#include "allocator/alloc/shared.h"
+#include "allocator/api/message.h"
 #include "allocator/api/tail_report.h"
 #include "allocator/arena/jumbo.h"
 #include "allocator/arena/run.h"
@@ -27,6 +29,9 @@ static uint64_t heap_count_total(enum heap_count count) {
     uint64_t total = 0;
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
         total += atomic_get(&heap->counts[count]);
+    }
+    for (struct shared* shared = shared_first(); shared != NULL; shared = shared->next_all) {
+        total += atomic_get(&shared->heap.counts[count]);
     }
     return total;
 }
@@ -74,11 +79,9 @@ static void figures_visit(figure_visitor* visit, void* context) {
     }
 }
 
-static void output_stderr(const char* text, void* argument) {
+static void output_message(const char* text, void* argument) {
     (void)argument;
-    size_t length = 0;
-    while (text[length] != '\0') length++;
-    os_write_error(text, length);
+    message_write(text);
 }
 
 struct table {
@@ -103,7 +106,7 @@ static void table_row(void* context, const char* name, uint64_t value, bool byte
 }
 
 void statistics_print(kl_output* output, void* argument) {
-    struct table table = {output != NULL ? output : output_stderr, argument};
+    struct table table = {output != NULL ? output : output_message, argument};
     table.output("keel statistics\n", argument);
     figures_visit(table_row, &table);
     tail_report_print(table.output, argument);

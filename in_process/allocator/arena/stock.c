@@ -46,7 +46,8 @@ static void period_turn(void) {
     uint64_t now = os_clock_ms();
     uint64_t end = atomic_get(&period_end_ms);
     if (now < end) return;
-    if (!atomic_try_bits(&period_end_ms, &end, now + options.purge_delay_ms)) return;
+    if (!atomic_try_bits(&period_end_ms, &end, now + (uint64_t)option_get(OPTION_RESET_DELAY)))
+        return;
     stock_note();
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t floor = atomic_get(&reserve);

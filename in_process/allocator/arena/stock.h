@@ -8,7 +8,7 @@
 //     |          less than the reserve                            -> the keeper populates cold ones
 //     +-->
 //
-// What is surplus? Slices that were free and dirty during a whole period (options.purge_delay_ms)
+// What is surplus? Slices that were free and dirty during a whole period (OPTION_RESET_DELAY)
 // were not needed in it: the *minimum* of the dirty count over a period, less the reserve, is its
 // surplus, and is given back in the next. A program that frees and allocates the same 10 MiB every
 // frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is

@@ -1,4 +1,5 @@
 #include "allocator/heap/heap.h"
+#include "allocator/arena/limit.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
 #include "base/counters.h"
@@ -119,6 +120,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned fresh = 0;
     *from_arena = start == NULL;
     if (start == NULL) {
+        if (!limit_admits(slices * SLICE_BYTES)) return NULL;
         struct run run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);

@@ -87,6 +87,12 @@ struct heap {
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 
+// First-class heaps (alloc/shared.h) have this bit in their address, the heaps of threads do not: so an owner word
+// tells
+// of which kind the heap is, without a look at it.
+#define HEAP_SHARED ((uintptr_t)KEEL_CACHE_LINE)
+#define HEAP_SPACING (2 * (size_t)KEEL_CACHE_LINE) // heaps of one kind are multiples of this apart
+
 KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
     return (struct heap*)(owner & ~(uintptr_t)PAGE_FLAGS);
 }

@@ -7,9 +7,11 @@
 #include "os/thread.h"
 
 #define HEAPS_AT_ONCE 16u
+#define HEAP_STRIDE ((sizeof(struct heap) + HEAP_SPACING - 1) & ~(HEAP_SPACING - 1))
 
-const struct heap heap_none;
-const struct heap heap_gone;
+// Not at an odd multiple of 64: that is for first-class heaps.
+KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_none;
+KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_gone;
 KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
 
 static struct {
@@ -45,7 +47,8 @@ static struct heap* parked_remove(void) {
 static struct heap* unused_remove(void) {
     if (pool.unused_count == 0) return NULL;
     pool.unused_count--;
-    struct heap* heap = pool.unused++;
+    struct heap* heap = pool.unused;
+    pool.unused = (struct heap*)((char*)heap + HEAP_STRIDE);
     heap->next_all = (struct heap*)atomic_get(&pool.all);
     atomic_set_release(&pool.all, (uintptr_t)heap);
     return heap;
@@ -59,7 +62,7 @@ static struct heap* heap_make(void) {
     os_lock_release(&pool.lock);
     if (heap != NULL) return heap;
 
-    size_t bytes = round_up(HEAPS_AT_ONCE * sizeof(struct heap), os_page_bytes());
+    size_t bytes = round_up(HEAPS_AT_ONCE * HEAP_STRIDE, os_page_bytes());
     void* mapping = os_map(bytes, os_page_bytes());
     os_lock_acquire(&pool.lock);
     if (pool.unused_count == 0 && mapping != NULL) {

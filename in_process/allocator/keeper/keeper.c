@@ -228,7 +228,7 @@ void keeper_thread_idle(void) {
 
 bool keeper_start(void) {
     uint32_t expected = STATE_OFF;
-    if (options.keeper == KEEPER_NEVER) return false;
+    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return false;
     if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
     if (!os_thread_start(keeper_main))
@@ -244,8 +244,8 @@ void keeper_consider(void) {
         !heap_is_realtime(thread_heap))
         wake();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
-    if (options.keeper == KEEPER_NEVER) return;
-    if (options.keeper == KEEPER_AUTO) {
+    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
+    if (option_get(OPTION_KEEPER) == KEEPER_AUTO) {
         // Not for threads that hardly allocate, and not from a thread's first calls: they may come
         // at its very end.
         struct heap* heap = thread_heap;

@@ -1,5 +1,6 @@
 #include "allocator/page/large.h"
 #include "allocator/arena/jumbo.h"
+#include "allocator/arena/limit.h"
 #include "allocator/arena/run.h"
 #include "base/bits.h"
 #include "base/checked.h"
@@ -23,6 +24,7 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     struct large block = {NULL, true};
     if (bytes > KEEL_SIZE_MAX - WINDOW_BYTES || alignment > WINDOW_BYTES * 64) return block;
     if (bytes == 0) bytes = 1;
+    if (!limit_admits(bytes)) return block;
     unsigned alignment_slices = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment / SLICE_BYTES);
     bool jumbo =
         bytes > RUN_BYTES_MAX ||
@@ -44,11 +46,12 @@ struct large large_allocate(size_t bytes, size_t alignment) {
 struct large large_allocate_movable(size_t bytes) {
     if (bytes < LARGE_MOVABLE_BYTES || bytes > KEEL_SIZE_MAX - WINDOW_BYTES)
         return large_allocate(bytes, 1);
+    if (!limit_admits(bytes)) return (struct large){NULL, true};
     return (struct large){jumbo_allocate(bytes, 1), true};
 }
 
 void large_release(struct page* page) {
-    if (atomic_get(&page->owner) == PAGE_JUMBO) {
+    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
         jumbo_release(page);
         return;
     }
@@ -59,6 +62,7 @@ void large_release(struct page* page) {
 }
 
 void* large_resize(struct page* page, size_t bytes) {
+    if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     if (atomic_get(&page->owner) == PAGE_JUMBO) {
         return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
     }

@@ -104,6 +104,69 @@ KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_realloc(void* block, size_t alignm
  * is kept, and *block is written only on success. */
 KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
+/* --- Aligned at an offset: block + offset is a multiple of the alignment ---------------------------
+ *
+ * For a block that begins with a header, say, whose payload is to be aligned. An offset that is a multiple of the
+ * alignment is as none; with any other the alignment is at most 64 KiB (else NULL and EINVAL), the call takes a
+ * lock, and
+ * the block takes up to alignment - 1 bytes more. Such blocks are freed and resized as any. kl_aligned_realloc_at
+ * keeps
+ * the alignment. size or count * size bytes, all zero for calloc. */
+KEEL_API KEEL_API_ALLOCATES(3) void* kl_aligned_alloc_at(size_t alignment, size_t offset,
+                                                         size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_aligned_calloc_at(size_t alignment, size_t offset,
+                                                             size_t count,
+                                                             size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4) void* kl_aligned_realloc_at(void* block, size_t alignment,
+                                                         size_t offset, size_t size) KEEL_NOEXCEPT;
+
+/* --- Resizing blocks that are zero behind what was written ------------------------------------------
+ *
+ * As kl_realloc, and every byte beyond the old size is zero. Only for blocks that came from a zeroing function
+ * (kl_calloc,
+ * kl_zalloc, kl_aligned_calloc, a heap's forms of them, or these) and have only been resized by these; of others
+ * the bytes
+ * between the old size and kl_usable_size are undefined. Linear in the larger size. */
+KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
+                                                  size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_rezalloc(void* block, size_t alignment,
+                                                       size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3, 4) void* kl_aligned_recalloc(void* block, size_t alignment,
+                                                          size_t count, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4) void* kl_aligned_rezalloc_at(void* block, size_t alignment,
+                                                          size_t offset, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t alignment,
+                                                             size_t offset, size_t count,
+                                                             size_t size) KEEL_NOEXCEPT;
+
+/* --- With the sizes that really are -----------------------------------------------------------------
+ *
+ * As the functions without `u`, and *usable gets kl_usable_size of the block (0 with NULL), which saves a second
+ * call.
+ * kl_urealloc tells of the old block too; kl_ufree of the block that it frees. The pointers to sizes may be NULL. */
+KEEL_API KEEL_API_ALLOCATES(1) void* kl_umalloc(size_t size, size_t* usable) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_ucalloc(size_t count, size_t size,
+                                                   size_t* usable) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(2) void* kl_urealloc(void* block, size_t size, size_t* usable_before,
+                                               size_t* usable) KEEL_NOEXCEPT;
+KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
+
+/* C23: frees a block that the caller knows the size, or the size and alignment, of, as it was asked for. The plain
+ * flavour
+ * looks the size up itself and does not compare. */
+KEEL_API void kl_free_sized(void* block, size_t size) KEEL_NOEXCEPT;
+KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) KEEL_NOEXCEPT;
+
+/* --- By type: kl_malloc_of(struct node) is a struct node*, kl_mallocn_of(int, 10) an int* for ten ---- */
+
+#define kl_malloc_of(type) ((type*)kl_malloc(sizeof(type)))
+#define kl_zalloc_of(type) ((type*)kl_zalloc(sizeof(type)))
+#define kl_mallocn_of(type, count) ((type*)kl_mallocn((count), sizeof(type)))
+#define kl_calloc_of(type, count) ((type*)kl_calloc((count), sizeof(type)))
+#define kl_reallocn_of(block, type, count) ((type*)kl_reallocn((block), (count), sizeof(type)))
+#define kl_recalloc_of(block, type, count) ((type*)kl_recalloc((block), (count), sizeof(type)))
+
 /* --- Under their POSIX and BSD names ----------------------------------------------------------- */
 
 /* As the functions without kl_: kl_reallocn; kl_aligned_alloc with any alignment, taken up to the
@@ -122,6 +185,11 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 KEEL_API char* kl_strdup(const char* string) KEEL_NOEXCEPT;
 KEEL_API char* kl_strndup(const char* string, size_t length) KEEL_NOEXCEPT;
 
+/* As POSIX realpath: the absolute path without links, in `resolved` (PATH_MAX bytes), or in a block of Keel's if
+ * that is
+ * NULL. NULL and errno (ENOENT, EACCES, ELOOP ..) if there is none. System calls for each part of the path. */
+KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
+
 /* --- About blocks ------------------------------------------------------------------------------ */
 
 /* Bytes that may be used at `block`, at least what was asked for. 0 for NULL and for blocks that
@@ -137,9 +205,10 @@ KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- The allocator ----------------------------------------------------------------------------- */
 
-/* Gives all memory that is not in use back to the system: of the calling thread, of threads that
- * have ended, and of nobody. Linear in that; milliseconds for gigabytes. */
-KEEL_API void kl_collect(void) KEEL_NOEXCEPT;
+/* With `force`: gives all memory that is not in use back to the system: of the calling thread, of threads that
+ * have ended, and of nobody. Linear in that; milliseconds for gigabytes. Without: kl_thread_idle. Both call what
+ * kl_register_deferred_free has registered. */
+KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 
 /* Starts the keeper: a thread that asks the system for memory before the program needs it, and
  * gives back what the program has not needed for a while, so that calls on the program's threads do
@@ -151,7 +220,8 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the
  * demand calls for); every page then begins on memory that is there, where otherwise the first ones
- * of a size occupy only what is touched of them. Linear in `bytes`: for start-up and level load. The memory that could be made
+ * of a size occupy only what is touched of them. Linear in `bytes`: for start-up and level load. The memory that
+ * could be made
  * ready; less when the system has no more. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 

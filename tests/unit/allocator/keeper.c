@@ -86,7 +86,7 @@ static void test_memory_goes_back(void) {
 
 int main(void) {
     if (!kl_keeper_start()) {
-        CHECK(options.keeper == KEEPER_NEVER); // so the environment says
+        CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // so the environment says
         return 0;
     }
     test_warm();

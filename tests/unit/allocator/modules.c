@@ -107,14 +107,14 @@ static void test_collect(void) {
     CHECK(heap_check(thread_heap));
     for (unsigned i = 1; i < COUNT; i += 2) kl_free(blocks[i]);
     CHECK(heap_check(thread_heap));
-    kl_collect();
+    kl_collect(true);
     CHECK(heap_check(thread_heap) && run_check());
     CHECK(run_live_slices() == 0 && run_dirty_slices() == 0);
     free(blocks);
 }
 
 int main(void) {
-    options.keeper = KEEPER_NEVER; // run_check wants a world at rest
+    option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     CHECK(size_class_check());
     test_bits();
     test_text();

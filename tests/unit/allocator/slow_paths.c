@@ -46,7 +46,7 @@ static void test_realtime(void) {
     size_t live = run_live_slices();
     CHECK(pthread_create(&thread, NULL, realtime_thread, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    kl_collect();
+    kl_collect(true);
     CHECK(run_live_slices() <= live + 4); // the spare went back with the thread
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
         CHECK(!heap_is_realtime(heap));
@@ -83,7 +83,7 @@ static void test_calloc_is_zero(void) {
             }
             for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
         }
-        if (round == 1) kl_collect(); // what was dirty is zero again, by the system's hand
+        if (round == 1) kl_collect(true); // what was dirty is zero again, by the system's hand
     }
     (void)kl_warm(0);
     CHECK(run_check());
@@ -105,7 +105,7 @@ static unsigned open_units(void) {
 static void test_huge_zone(void) {
     enum { UNITS = 8, BLOCK = 32768, COUNT = UNITS * 64 };
     static char* blocks[COUNT];
-    kl_collect();
+    kl_collect(true);
     unsigned before = open_units();
     CHECK(kl_warm((size_t)UNITS << 21) == (size_t)UNITS << 21);
     unsigned opened = open_units() - before;
@@ -120,7 +120,7 @@ static void test_huge_zone(void) {
     CHECK(event(EVENT_INLINE_FAULTS) <= faults + 3 * 8); // a class's first pages may begin cold
     for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
     (void)kl_warm(0);
-    kl_collect();
+    kl_collect(true);
     for (unsigned i = 0; i < 1000 && stock_discard(32) > 0; i++) continue; // by units
     CHECK(open_units() < before + opened);
     CHECK(run_check());

@@ -64,8 +64,8 @@ static void test_generations(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, free_all, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    kl_collect();
-    kl_collect(); // blocks sent on in the first round come home in the second
+    kl_collect(true);
+    kl_collect(true); // blocks sent on in the first round come home in the second
     CHECK(run_check());
     CHECK(run_live_slices() == 0 && run_dirty_slices() == 0);
 }
@@ -90,7 +90,7 @@ static void test_many_threads(void) {
 }
 
 int main(void) {
-    options.keeper = KEEPER_NEVER; // run_check wants a world at rest
+    option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_generations();
     test_many_threads();
     check_work_bounds();

@@ -1,0 +1,296 @@
+#include "allocator/alloc/first_class.h"
+#include "allocator/alloc/alloc.h"
+#include "allocator/arena/run.h"
+#include "allocator/heap/batch.h"
+#include "allocator/page/large.h"
+#include "base/bits.h"
+#include "base/checked.h"
+
+#define PAGES_FIRST 32u
+#define BLOCKS_IN_PAGE_MAX (SLICE_BYTES / 8)
+
+// --- The set of pages ----------------------------------------------------------------------------
+
+static bool is_page_of(struct shared* shared, const struct page* page) {
+    if (page == NULL) return false;
+    uintptr_t owner = atomic_get(&page->owner);
+    return page_heap(owner) == &shared->heap && (owner & PAGE_INTERIOR) == 0;
+}
+
+static bool is_large(const struct page* page) {
+    return (atomic_get(&page->owner) & (PAGE_LARGE | PAGE_JUMBO)) != 0;
+}
+
+static void pages_insert(struct shared* shared, struct page* page) {
+    size_t mask = shared->pages_capacity - 1;
+    size_t at = (size_t)(((uintptr_t)page * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & mask;
+    for (; shared->pages[at] != NULL; at = (at + 1) & mask) {
+        if (shared->pages[at] == page) return;
+    }
+    shared->pages[at] = page;
+    shared->pages_count++;
+}
+
+// Room for one page more. What has ceased to be a page of the heap is left behind when the table grows.
+static bool pages_reserve(struct shared* shared) {
+    if ((shared->pages_count + 1) * 4 <= shared->pages_capacity * 3) return true;
+    struct page** old = shared->pages;
+    size_t old_capacity = shared->pages_capacity;
+    size_t live = 0;
+    for (size_t i = 0; i < old_capacity; i++) live += is_page_of(shared, old[i]);
+    size_t capacity = PAGES_FIRST;
+    while (capacity < live * 3) capacity *= 2;
+
+    struct heap* before = first_class_own_enter();
+    struct page** pages = alloc_zeroed(capacity * sizeof *pages);
+    if (pages != NULL) {
+        shared->pages = pages;
+        shared->pages_capacity = capacity;
+        shared->pages_count = 0;
+        for (size_t i = 0; i < old_capacity; i++) {
+            if (is_page_of(shared, old[i])) pages_insert(shared, old[i]);
+        }
+        if (old != NULL) free_block(old);
+    }
+    first_class_own_leave(before);
+    return pages != NULL;
+}
+
+// --- Allocation ----------------------------------------------------------------------------------
+
+static struct page* page_around(const void* address) {
+    struct page* page = page_of(address);
+    return (atomic_get(&page->owner) & PAGE_INTERIOR) != 0 ? page - page->distance : page;
+}
+
+static void* zeroed(void* block) {
+    const struct page* page = page_around(block);
+    return memset(block, 0, page->block_bytes != 0 ? page->block_bytes : page->bytes);
+}
+
+static void* take_plain(struct request request) {
+    if (request.alignment <= 1 && request.zero) return alloc_zeroed(request.size);
+    if (request.alignment <= 1) {
+        void* block = alloc_near(request.size);
+        return block != NULL ? block : alloc_slow(request.size);
+    }
+    void* block = alloc_aligned(request.size, request.alignment);
+    return block != NULL && request.zero ? zeroed(block) : block;
+}
+
+// From a block that is larger by what the place inside may take. Above 64 KiB it begins at a slice, so that the
+// place is
+// in the slice that has the block's metadata.
+static void* take_inner(struct request request) {
+    if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
+    size_t size = request.size + request.alignment - 1;
+    size_t alignment = size > CLASS_BYTES_MAX ? SLICE_BYTES : 1;
+    char* block = take_plain((struct request){size, alignment, 0, request.zero});
+    if (block == NULL) return NULL;
+    uintptr_t beyond = ((uintptr_t)block + request.offset) & (request.alignment - 1);
+    return beyond == 0 ? block : block + (request.alignment - beyond);
+}
+
+static void note_page(struct shared* shared, void* block) {
+    struct page* page = page_around(block);
+    if (is_large(page)) {
+        atomic_set(&page->owner, atomic_get(&page->owner) | (uintptr_t)&shared->heap);
+        shared->large_count++;
+    }
+    pages_insert(shared, page);
+}
+
+void* first_class_allocate(struct shared* shared, struct request request) {
+    bool inner = request.alignment > 1 && (request.offset & (request.alignment - 1)) != 0;
+    if (request.size > KEEL_SIZE_MAX || (inner && request.alignment > SLICE_BYTES)) return NULL;
+    os_lock_acquire(&shared->lock);
+    struct heap* before = thread_heap;
+    thread_heap = &shared->heap;
+    void* block = request.alignment <= 1 && !request.zero ? alloc_hit(request.size) : NULL;
+    thread_heap = before;
+    if (block == NULL && pages_reserve(shared)) {
+        shared->inner = shared->inner || inner;
+        before = thread_heap; // the table may have given the thread its first heap
+        thread_heap = &shared->heap;
+        block = inner ? take_inner(request) : take_plain(request);
+        thread_heap = before;
+        if (block != NULL) note_page(shared, block);
+    }
+    os_lock_release(&shared->lock);
+    return block;
+}
+
+// --- Life ----------------------------------------------------------------------------------------
+
+struct shared* first_class_new(void) {
+    return shared_make(SHARED_HEAP);
+}
+
+// No page is current any more: each is let go, or waits in its queue, or is full.
+static void settle(struct heap* heap) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        struct page* page = heap->current[c];
+        if (page == NULL) continue;
+        (void)heap_flush_bin(heap, c, UINT32_MAX);
+        uint32_t used = page_used(page);
+        if (used == page->capacity) {
+            heap_retire_current(heap, c);
+            continue;
+        }
+        heap->current[c] = NULL;
+        page_set_list(page, PAGE_UNLISTED);
+        if (used == 0)
+            (void)heap_page_emptied(heap, page);
+        else
+            heap_page_not_full(heap, page, page->capacity - used);
+    }
+    heap_release_empty(heap);
+}
+
+void first_class_collect(struct shared* shared) {
+    os_lock_acquire(&shared->lock);
+    settle(&shared->heap);
+    os_lock_release(&shared->lock);
+    alloc_quantum();
+}
+
+static void drop_default(struct shared* shared) {
+    if (first_class_default() == shared) (void)first_class_set_default(NULL);
+}
+
+void first_class_delete(struct shared* shared) {
+    drop_default(shared);
+    os_lock_acquire(&shared->lock);
+    settle(&shared->heap);
+    bool ended = shared->large_count == 0 && shared_pages_live(shared) == 0;
+    shared->kind = SHARED_DELETED;
+    os_lock_release(&shared->lock);
+    if (ended) shared_recycle(shared);
+    alloc_quantum();
+}
+
+static void page_destroy(struct page* page) {
+    if (is_large(page)) {
+        atomic_set(&page->owner, atomic_get(&page->owner) & PAGE_FLAGS);
+        large_release(page);
+        return;
+    }
+    char* start = page->start;
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    page_end(page);
+    run_release(start, slices);
+}
+
+void first_class_destroy(struct shared* shared) {
+    drop_default(shared);
+    os_lock_acquire(&shared->lock);
+    for (size_t i = 0; i < shared->pages_capacity; i++) {
+        if (is_page_of(shared, shared->pages[i])) page_destroy(shared->pages[i]);
+    }
+    heap_release_empty(&shared->heap);
+    os_lock_release(&shared->lock);
+    shared_recycle(shared);
+    alloc_quantum();
+}
+
+// --- Looking at it -------------------------------------------------------------------------------
+
+struct shared* block_first_class(const void* block) {
+    const struct page* page = page_around(block);
+    return page_is_shared(page) ? shared_of(page_heap(atomic_get(&page->owner))) : NULL;
+}
+
+bool first_class_owns(struct shared* shared, const void* address) {
+    struct page* page = page_around(address);
+    os_lock_acquire(&shared->lock);
+    bool owns = is_page_of(shared, page);
+    if (owns && !is_large(page))
+        owns = (size_t)((const char*)address - page->start) <
+               (size_t)page_use(page)->carved * page->block_bytes;
+    os_lock_release(&shared->lock);
+    return owns;
+}
+
+static void mark(const struct page* page, const struct block* list, uint64_t* bits) {
+    for (; list != NULL; list = list->next) {
+        size_t index = (size_t)((const char*)list - page->start) / page->block_bytes;
+        bits[index / 64] |= UINT64_C(1) << (index % 64);
+    }
+}
+
+static bool visit_small(struct shared* shared, struct page* page, const struct area* area,
+                        area_visitor* visit, void* context) {
+    uint64_t idle[BLOCKS_IN_PAGE_MAX / 64] = {0};
+    mark(page, page_use(page)->local_free, idle);
+    if (page_list(page) == PAGE_CURRENT) mark(page, shared->heap.bin[page->size_class], idle);
+    for (size_t i = 0; i < page_use(page)->carved; i++) {
+        if ((idle[i / 64] >> (i % 64) & 1) != 0) continue;
+        if (!visit(context, area, page->start + i * page->block_bytes)) return false;
+    }
+    return true;
+}
+
+static struct area area_of(struct shared* shared, const struct page* page) {
+    struct area area = {.blocks = page->start, .reserved_bytes = page->bytes};
+    bool large = is_large(page);
+    area.block_bytes = large ? page->bytes : page->block_bytes;
+    area.carved_bytes = large ? page->bytes : (size_t)page_use(page)->carved * page->block_bytes;
+    size_t used = large ? 1 : page_used(page);
+    if (!large && page_list(page) == PAGE_CURRENT) {
+        for (struct block* b = shared->heap.bin[page->size_class]; b != NULL; b = b->next) used--;
+    }
+    area.used_bytes = used * area.block_bytes;
+    return area;
+}
+
+bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, void* context) {
+    bool more = true;
+    os_lock_acquire(&shared->lock);
+    for (size_t i = 0; more && i < shared->pages_capacity; i++) {
+        struct page* page = shared->pages[i];
+        if (!is_page_of(shared, page)) continue;
+        struct area area = area_of(shared, page);
+        more = visit(context, &area, NULL);
+        if (!more || !blocks) continue;
+        more = is_large(page) ? visit(context, &area, page->start)
+                              : visit_small(shared, page, &area, visit, context);
+    }
+    os_lock_release(&shared->lock);
+    return more;
+}
+
+// --- The thread's default ------------------------------------------------------------------------
+
+struct shared* first_class_default(void) {
+    return first_class_diverts() ? shared_of(thread_heap)->target : NULL;
+}
+
+struct heap* first_class_own_enter(void) {
+    struct heap* before = thread_heap;
+    if (first_class_diverts()) thread_heap = shared_of(before)->own;
+    return before;
+}
+
+void first_class_own_leave(struct heap* before) {
+    if (((uintptr_t)before & HEAP_SHARED) != 0) thread_heap = before;
+}
+
+bool first_class_set_default(struct shared* shared) {
+    if (first_class_diverts()) {
+        struct shared* redirect = shared_of(thread_heap);
+        redirect->target = shared;
+        if (shared != NULL) return true;
+        thread_heap = redirect->own;
+        batch_flush(&redirect->heap);
+        shared_recycle(redirect);
+        return true;
+    }
+    if (shared == NULL) return true;
+    if (heap_acquire() == NULL) return false;
+    struct shared* redirect = shared_make(SHARED_REDIRECT);
+    if (redirect == NULL) return false;
+    redirect->own = thread_heap;
+    redirect->target = shared;
+    thread_heap = &redirect->heap;
+    return true;
+}

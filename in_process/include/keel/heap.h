@@ -1,0 +1,160 @@
+/* Heaps of one's own: blocks that belong together and can be ended together.
+ *
+ * Every thread may allocate from every heap, and free and resize its blocks, by these functions or by kl_free and
+ * free; a
+ * heap has a lock, so threads that use one at the same moment wait for each other. Blocks of a heap are not in the
+ * bounds
+ * that hold for kl_malloc: a call may wait. Memory is taken in pages of 64 KiB or more, each of one heap, so a
+ * heap of few
+ * small blocks occupies more than they do.
+ *
+ * `heap` is never NULL. kl_heap_backing() stands for the calling thread's own heap, from which kl_malloc takes: the
+ * functions that allocate accept it. What is said in keel/keel.h of errors holds here too.
+ */
+#ifndef KEEL_HEAP_H
+#define KEEL_HEAP_H
+
+#include "keel/keel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kl_heap kl_heap_t;
+
+/* --- Life -------------------------------------------------------------------------------------- */
+
+/* A heap with nothing in it: about 8 KiB. NULL and ENOMEM without memory. */
+KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
+
+/* Ends the heap, but not its blocks: they are freed as before, and what is left of the heap goes with the last of
+ * them.
+ * The heap must not be used any more, and not be another thread's default; on the calling thread, kl_malloc goes
+ * back to
+ * its own heap. No effect on kl_heap_backing(). */
+KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
+
+/* Ends the heap and all its blocks: none may be used or freed afterwards. Linear in the pages of the heap, not in its
+ * blocks. Else as kl_heap_delete. */
+KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
+
+/* Gives the heap's unused memory back. `force` as in kl_collect for kl_heap_backing(), else without meaning.
+ * Linear in its
+ * size classes. */
+KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
+
+/* The calling thread's own heap; the same pointer for every thread, which means another heap in each. */
+KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
+
+/* What kl_malloc and malloc of the calling thread take from, and makes it another one (kl_heap_backing(): as it was).
+ * The one before, or NULL and ENOMEM: nothing changed. While it is not the backing heap, every allocation of this
+ * thread
+ * takes the slow path. */
+KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
+KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
+
+/* --- Allocating: as the functions without heap_, from this heap ---------------------------------- */
+
+KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_malloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_zalloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_calloc(kl_heap_t* heap, size_t count,
+                                                       size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_mallocn(kl_heap_t* heap, size_t count,
+                                                        size_t size) KEEL_NOEXCEPT;
+
+/* A block that has to move, moves to `heap`, whichever it was from. */
+KEEL_API KEEL_API_RESIZES(3) void* kl_heap_realloc(kl_heap_t* heap, void* block,
+                                                   size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3, 4) void* kl_heap_reallocn(kl_heap_t* heap, void* block, size_t count,
+                                                       size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3) void* kl_heap_reallocf(kl_heap_t* heap, void* block,
+                                                    size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3) void* kl_heap_rezalloc(kl_heap_t* heap, void* block,
+                                                    size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(3, 4) void* kl_heap_recalloc(kl_heap_t* heap, void* block, size_t count,
+                                                       size_t size) KEEL_NOEXCEPT;
+
+KEEL_API char* kl_heap_strdup(kl_heap_t* heap, const char* string) KEEL_NOEXCEPT;
+KEEL_API char* kl_heap_strndup(kl_heap_t* heap, const char* string, size_t length) KEEL_NOEXCEPT;
+KEEL_API char* kl_heap_realpath(kl_heap_t* heap, const char* path, char* resolved) KEEL_NOEXCEPT;
+
+/* Aligned; without _at as with offset 0. */
+KEEL_API KEEL_API_ALLOCATES(3) void* kl_heap_aligned_alloc(kl_heap_t* heap, size_t alignment,
+                                                           size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_heap_aligned_calloc(kl_heap_t* heap, size_t alignment,
+                                                               size_t count,
+                                                               size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4) void* kl_heap_aligned_realloc(kl_heap_t* heap, void* block,
+                                                           size_t alignment,
+                                                           size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4) void* kl_heap_aligned_rezalloc(kl_heap_t* heap, void* block,
+                                                            size_t alignment,
+                                                            size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(4, 5) void* kl_heap_aligned_recalloc(kl_heap_t* heap, void* block,
+                                                               size_t alignment, size_t count,
+                                                               size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(4) void* kl_heap_aligned_alloc_at(kl_heap_t* heap, size_t alignment,
+                                                              size_t offset,
+                                                              size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_ALLOCATES(4, 5) void* kl_heap_aligned_calloc_at(kl_heap_t* heap, size_t alignment,
+                                                                  size_t offset, size_t count,
+                                                                  size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(5) void* kl_heap_aligned_realloc_at(kl_heap_t* heap, void* block,
+                                                              size_t alignment, size_t offset,
+                                                              size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(5) void* kl_heap_aligned_rezalloc_at(kl_heap_t* heap, void* block,
+                                                               size_t alignment, size_t offset,
+                                                               size_t size) KEEL_NOEXCEPT;
+KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* heap, void* block,
+                                                                  size_t alignment, size_t offset,
+                                                                  size_t count,
+                                                                  size_t size) KEEL_NOEXCEPT;
+
+#define kl_heap_malloc_of(heap, type) ((type*)kl_heap_malloc((heap), sizeof(type)))
+#define kl_heap_zalloc_of(heap, type) ((type*)kl_heap_zalloc((heap), sizeof(type)))
+#define kl_heap_mallocn_of(heap, type, count)                                                      \
+    ((type*)kl_heap_mallocn((heap), (count), sizeof(type)))
+#define kl_heap_calloc_of(heap, type, count) ((type*)kl_heap_calloc((heap), (count), sizeof(type)))
+#define kl_heap_reallocn_of(heap, block, type, count)                                              \
+    ((type*)kl_heap_reallocn((heap), (block), (count), sizeof(type)))
+#define kl_heap_recalloc_of(heap, block, type, count)                                              \
+    ((type*)kl_heap_recalloc((heap), (block), (count), sizeof(type)))
+
+/* --- Looking at a heap ------------------------------------------------------------------------- */
+
+/* True if `block` is a block of this heap. Of kl_heap_backing(): a block of any thread's own heap. `block` is
+ * NULL, foreign,
+ * or a block in use. O(1). */
+KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
+
+/* True if the address is in memory that holds, or has held, blocks of this heap; any address is allowed. O(1),
+ * under the
+ * heap's lock. Of kl_heap_backing(): in memory that holds blocks of any thread's own heap. */
+KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
+
+/* A run of memory that holds blocks of one size. All in bytes. */
+struct kl_heap_area {
+    void* blocks;          /* where it begins */
+    size_t reserved_bytes; /* its length */
+    size_t carved_bytes;   /* of it, what has been blocks so far */
+    size_t used_bytes;     /* in blocks in use */
+    size_t block_bytes;    /* of one block */
+};
+
+/* Is called for each area with block NULL, and then, if blocks are wanted, for each block in use with the place
+ * where it
+ * begins (which for one that is aligned at an offset is before the address that the program has). Must not call any
+ * function for this heap, nor free its blocks. False: no more. */
+typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
+
+/* Visits all areas. True: to the end. Not for kl_heap_backing(): false and ENOTSUP, since no list of its pages is
+ * kept.
+ * Linear; the heap is locked meanwhile. */
+KEEL_API bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor,
+                            void* argument) KEEL_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,121 @@
+#include "os/machine.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#define PATH_BYTES 1024
+
+// The file's first bytes, terminated. False: there is no such file.
+static bool file_read(const char* path, char* buffer, size_t size) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t length = read(file, buffer, size - 1);
+    (void)close(file);
+    buffer[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+// A number where `*text` stands, which is moved behind it and one separator. 0: none, as for "max" and "-1".
+static uint64_t number_take(const char** text) {
+    uint64_t number = 0;
+    while (**text >= '0' && **text <= '9') number = number * 10 + (uint64_t)(*(*text)++ - '0');
+    while (**text != '\0' && **text != ' ' && **text != '\n') (*text)++;
+    if (**text != '\0') (*text)++;
+    return number;
+}
+
+static void at_most(uint64_t* least, uint64_t value) {
+    if (value != 0 && (*least == 0 || value < *least)) *least = value;
+}
+
+static bool path_join(char* path, const char* directory, const char* name) {
+    size_t length = strlen(directory);
+    if (length + strlen(name) + 2 > PATH_BYTES) return false;
+    memcpy(path, directory, length);
+    path[length] = '/';
+    strcpy(path + length + 1, name);
+    return true;
+}
+
+static uint64_t number_in(const char* directory, const char* name) {
+    char path[PATH_BYTES];
+    char content[64];
+    const char* text = content;
+    if (!path_join(path, directory, name) || !file_read(path, content, sizeof content)) return 0;
+    return number_take(&text);
+}
+
+// Version 1 says "no limit" by a number just below 2^63.
+static uint64_t limit_of(uint64_t bytes) {
+    return bytes >= UINT64_C(1) << 60 ? 0 : bytes;
+}
+
+static void group_read(struct os_machine* machine, const char* directory) {
+    char path[PATH_BYTES];
+    char content[64];
+    at_most(&machine->memory_limit_bytes, limit_of(number_in(directory, "memory.max")));
+    at_most(&machine->memory_limit_bytes, limit_of(number_in(directory, "memory.limit_in_bytes")));
+    uint64_t quota = number_in(directory, "cpu.cfs_quota_us");
+    uint64_t period = number_in(directory, "cpu.cfs_period_us");
+    if (path_join(path, directory, "cpu.max") && file_read(path, content, sizeof content)) {
+        const char* text = content;
+        quota = number_take(&text);
+        period = number_take(&text);
+    }
+    if (period != 0) at_most(&machine->processors_milli, quota * 1000 / period);
+}
+
+// The group itself and all above it, whose limits hold for it too.
+static void groups_read(struct os_machine* machine, const char* mount, const char* group) {
+    char directory[PATH_BYTES];
+    size_t base = strlen(mount);
+    if (!path_join(directory, mount, group[0] == '/' ? group + 1 : group)) return;
+    for (;;) {
+        group_read(machine, directory);
+        char* last = strrchr(directory, '/');
+        if (last == NULL || last < directory + base) return;
+        *last = '\0';
+    }
+}
+
+// Lines of /proc/self/cgroup: `0::/path` (version 2), `7:memory:/path` (version 1).
+static void control_groups(struct os_machine* machine) {
+    char content[4096];
+    if (!file_read("/proc/self/cgroup", content, sizeof content)) return;
+    for (char* line = content; line != NULL && *line != '\0';) {
+        char* end = strchr(line, '\n');
+        if (end != NULL) *end = '\0';
+        char* controllers = strchr(line, ':');
+        char* group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (group != NULL) {
+            *group++ = '\0';
+            controllers++;
+            if (*controllers == '\0') groups_read(machine, "/sys/fs/cgroup", group);
+            if (strstr(controllers, "memory") != NULL)
+                groups_read(machine, "/sys/fs/cgroup/memory", group);
+            if (strncmp(controllers, "cpu", 3) == 0)
+                groups_read(machine, "/sys/fs/cgroup/cpu", group);
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+}
+
+void os_machine(struct os_machine* machine) {
+    int saved = errno;
+    cpu_set_t set;
+    struct sysinfo info;
+    struct rlimit limit;
+    *machine = (struct os_machine){.processors = 1};
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        machine->processors = (uint32_t)CPU_COUNT(&set);
+    if (sysinfo(&info) == 0) machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        at_most(&machine->memory_limit_bytes, limit.rlim_cur);
+    control_groups(machine);
+    errno = saved;
+}

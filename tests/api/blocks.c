@@ -1,0 +1,247 @@
+// keel/keel.h beyond the malloc family: at an offset, zeroing resizes, real sizes, C23, paths.
+#include "check.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <keel/keel.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const size_t sizes[] = {0,     1,     8,     24,     100,      1000,     5000,
+                               40000, 65530, 70000, 600000, 5u * MIB, 20u * MIB};
+#define EACH_SIZE(i) (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+
+static bool all_zero(const char* p, size_t from, size_t to) {
+    for (size_t i = from; i < to; i++) {
+        if (p[i] != 0) return false;
+    }
+    return true;
+}
+
+// Memory that has been written, so that zero is no accident.
+static void dirty(void) {
+    void* blocks[200];
+    for
+        EACH_SIZE(s) {
+            unsigned count = sizes[s] > 100000 ? 2 : 200;
+            for (unsigned i = 0; i < count; i++) {
+                blocks[i] = kl_malloc(sizes[s]);
+                CHECK(blocks[i] != NULL);
+                memset(blocks[i], 0xA5, kl_usable_size(blocks[i]));
+            }
+            for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
+        }
+}
+
+TEST(a_block_is_aligned_at_its_offset) {
+    for
+        EACH_SIZE(s) {
+            for (size_t alignment = 1; alignment <= 65536; alignment *= 4) {
+                static const size_t offsets[] = {0, 1, 8, 24, 100, 4096, 65535, 1000000};
+                for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++) {
+                    char* p = kl_aligned_alloc_at(alignment, offsets[o], sizes[s]);
+                    CHECK_WITH(p != NULL, "%zu at %zu of %zu", alignment, offsets[o], sizes[s]);
+                    CHECK_WITH(is_aligned(p + offsets[o], alignment), "%zu, %zu", alignment,
+                               offsets[o]);
+                    CHECK(kl_usable_size(p) >= sizes[s]);
+                    pattern_fill(p, kl_usable_size(p), s);
+                    CHECK(pattern_holds(p, kl_usable_size(p), kl_usable_size(p), s));
+                    CHECK(kl_contains(p));
+                    kl_free(p);
+                }
+            }
+        }
+}
+
+TEST(blocks_at_an_offset_do_not_overlap) {
+    enum { COUNT = 3000 };
+    static char* blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = kl_aligned_alloc_at(64, 8 + 16 * (i % 3), 50 + i % 900);
+        pattern_fill(blocks[i], 50 + i % 900, i);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK(pattern_holds(blocks[i], 50 + i % 900, 50 + i % 900, i));
+    for (size_t i = 0; i < COUNT; i += 2) kl_free(blocks[i]);
+    for (size_t i = 1; i < COUNT; i += 2) {
+        CHECK(pattern_holds(blocks[i], 50 + i % 900, 50 + i % 900, i));
+        kl_free(blocks[i]);
+    }
+}
+
+TEST(blocks_at_an_offset_can_be_resized_with_and_without_their_alignment) {
+    for
+        EACH_SIZE(s) {
+        for
+            EACH_SIZE(t) {
+                if (sizes[t] == 0) continue;
+                size_t kept = sizes[s] < sizes[t] ? sizes[s] : sizes[t];
+                char* p = kl_aligned_alloc_at(128, 40, sizes[s]);
+                pattern_fill(p, sizes[s], 3);
+                p = kl_aligned_realloc_at(p, 128, 40, sizes[t]);
+                CHECK(p != NULL && ((uintptr_t)p + 40) % 128 == 0);
+                CHECK_WITH(pattern_holds(p, kept, sizes[s], 3), "%zu to %zu", sizes[s], sizes[t]);
+                p = kl_realloc(p, sizes[s] + 1);
+                CHECK(p != NULL && pattern_holds(p, kept, sizes[s], 3));
+                kl_free(p);
+            }
+        }
+}
+
+TEST(a_wrong_alignment_is_refused) {
+    errno = 0;
+    CHECK(kl_aligned_alloc_at(24, 8, 100) == NULL && errno == EINVAL);
+    errno = 0;
+    CHECK(kl_aligned_alloc_at(0, 0, 100) == NULL && errno == EINVAL);
+    errno = 0;
+    CHECK(kl_aligned_alloc_at(131072, 8, 100) == NULL && errno == EINVAL);
+    void* p = kl_aligned_alloc_at(131072, 262144, 100);
+    CHECK(is_aligned(p, 131072));
+    kl_free(p);
+    errno = 0;
+    CHECK(kl_aligned_alloc_at(64, 8, SIZE_MAX - 20) == NULL && errno == ENOMEM);
+    errno = 0;
+    CHECK(kl_aligned_calloc_at(64, 8, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
+}
+
+TEST(zeroing_resizes_leave_zero_behind_what_was_asked_for) {
+    dirty();
+    for
+        EACH_SIZE(s) {
+        for
+            EACH_SIZE(t) {
+                if (sizes[t] == 0) continue;
+                char* p = kl_zalloc(sizes[s]);
+                memset(p, 1, sizes[s]);
+                p = kl_rezalloc(p, sizes[t]);
+                CHECK(p != NULL);
+                CHECK_WITH(all_zero(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s], sizes[t]);
+                memset(p, 2, sizes[t]);
+                size_t more = sizes[t] + sizes[t] / 9 + 1; // often still in the same block
+                p = kl_rezalloc(p, more);
+                CHECK_WITH(all_zero(p, sizes[t], more), "%zu to %zu to %zu", sizes[s], sizes[t],
+                           more);
+                kl_free(p);
+            }
+        }
+}
+
+TEST(a_zeroing_resize_down_and_up_again_brings_nothing_back) {
+    dirty();
+    for
+        EACH_SIZE(s) {
+            if (sizes[s] < 8) continue;
+            char* p = kl_calloc(1, sizes[s]);
+            memset(p, 7, sizes[s]);
+            p = kl_recalloc(p, 1, sizes[s] - 5);
+            p = kl_recalloc(p, 1, sizes[s]);
+            CHECK_WITH(all_zero(p, sizes[s] - 5, sizes[s]) && p[0] == 7, "%zu", sizes[s]);
+            kl_free(p);
+        }
+}
+
+TEST(aligned_zeroing_resizes_are_both) {
+    dirty();
+    for
+        EACH_SIZE(s) {
+            char* p = kl_aligned_calloc(256, 1, sizes[s]);
+            CHECK(is_aligned(p, 256) && all_zero(p, 0, sizes[s]));
+            memset(p, 1, sizes[s]);
+            p = kl_aligned_recalloc(p, 256, 2, sizes[s] + 9);
+            CHECK(is_aligned(p, 256) && all_zero(p, sizes[s], 2 * sizes[s] + 18));
+            p = kl_aligned_rezalloc(p, 256, 3 * sizes[s] + 30);
+            CHECK(is_aligned(p, 256) && all_zero(p, sizes[s], 3 * sizes[s] + 30));
+            kl_free(p);
+            p = kl_aligned_calloc_at(256, 8, 1, sizes[s]);
+            CHECK(is_aligned(p + 8, 256) && all_zero(p, 0, sizes[s]));
+            memset(p, 1, sizes[s]);
+            p = kl_aligned_rezalloc_at(p, 256, 8, 2 * sizes[s] + 9);
+            CHECK(is_aligned(p + 8, 256) && all_zero(p, sizes[s], 2 * sizes[s] + 9));
+            p = kl_aligned_recalloc_at(p, 256, 8, 3, sizes[s] + 9);
+            CHECK(is_aligned(p + 8, 256) && all_zero(p, sizes[s], 3 * sizes[s] + 27));
+            kl_free(p);
+        }
+}
+
+TEST(real_sizes_are_told) {
+    for
+        EACH_SIZE(s) {
+            size_t usable = 1, before = 1, freed = 1;
+            void* p = kl_umalloc(sizes[s], &usable);
+            CHECK(usable >= sizes[s] && usable == kl_usable_size(p) &&
+                  usable == kl_good_size(sizes[s]));
+            p = kl_urealloc(p, sizes[s] * 2 + 1, &before, &usable);
+            CHECK(before >= sizes[s] && usable >= sizes[s] * 2 + 1 && usable == kl_usable_size(p));
+            kl_ufree(p, &freed);
+            CHECK_EQUAL(freed, usable);
+            p = kl_ucalloc(3, sizes[s], &usable);
+            CHECK(usable >= 3 * sizes[s] && all_zero(p, 0, 3 * sizes[s]));
+            kl_ufree(p, NULL);
+        }
+    size_t usable = 1;
+    CHECK(kl_umalloc(SIZE_MAX, &usable) == NULL && usable == 0);
+}
+
+TEST(sized_frees_free) {
+    for (int i = 0; i < 200000; i++) {
+        kl_free_sized(kl_malloc(3000), 3000);
+        kl_free_aligned_sized(kl_aligned_alloc(64, 3000), 64, 3000);
+    }
+    kl_free_sized(NULL, 0);
+    kl_free_aligned_sized(NULL, 64, 0);
+    CHECK_WITH(resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+TEST(typed_macros_give_the_type) {
+    struct node {
+        int a, b;
+    };
+    struct node* node = kl_zalloc_of(struct node);
+    CHECK(node->a == 0 && node->b == 0);
+    kl_free(node);
+    node = kl_malloc_of(struct node);
+    kl_free(node);
+    int* numbers = kl_calloc_of(int, 10);
+    numbers[9] = 5;
+    numbers = kl_recalloc_of(numbers, int, 1000);
+    CHECK(numbers[9] == 5 && numbers[999] == 0);
+    numbers = kl_reallocn_of(numbers, int, 10);
+    CHECK(numbers[9] == 5);
+    kl_free(numbers);
+    numbers = kl_mallocn_of(int, 10);
+    CHECK(kl_usable_size(numbers) >= 10 * sizeof(int));
+    kl_free(numbers);
+}
+
+TEST(realpath_is_the_c_librarys) {
+    char expected[PATH_MAX], given[PATH_MAX];
+    CHECK(realpath(".", expected) != NULL);
+    char* path = kl_realpath("./.", NULL);
+    CHECK(path != NULL && strcmp(path, expected) == 0 && kl_contains(path));
+    kl_free(path);
+    CHECK(kl_realpath(".", given) == given && strcmp(given, expected) == 0);
+    errno = 0;
+    CHECK(kl_realpath("/no/such/place", NULL) == NULL && errno == ENOENT);
+}
+
+TEST(collect_gives_back_what_is_free) {
+    enum { COUNT = 2000 };
+    static void* blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = kl_malloc(20000);
+        memset(blocks[i], 1, 20000);
+    }
+    for (int i = 0; i < COUNT; i++) kl_free(blocks[i]);
+    kl_collect(false);
+    kl_collect(true);
+    CHECK_WITH(resident_bytes() < 16u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+TEST_DIES(a_free_inside_a_block_is_found_also_with_offsets_about, SIGABRT,
+          "keel: free of an address inside a block: 0x") {
+    kl_free(kl_aligned_alloc_at(64, 8, 100));
+    char* p = kl_malloc(700000);
+    kl_free(p + 64);
+}

@@ -1,0 +1,272 @@
+// keel/heap.h: heaps of one's own.
+#include "check.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <keel/heap.h>
+#include <keel/runtime.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const size_t sizes[] = {0,     1,     16,     100,      1000,     9000,
+                               40000, 70000, 600000, 5u * MIB, 20u * MIB};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+TEST(blocks_of_a_heap_are_blocks_as_any) {
+    kl_heap_t* heap = kl_heap_new();
+    for (size_t i = 0; i < SIZES; i++) {
+        char* p = kl_heap_malloc(heap, sizes[i]);
+        char* q = kl_heap_calloc(heap, 2, sizes[i]);
+        CHECK(p != NULL && q != NULL && is_aligned(p, 8) && kl_usable_size(p) >= sizes[i]);
+        for (size_t k = 0; k < 2 * sizes[i]; k++) CHECK(q[k] == 0);
+        CHECK(kl_heap_contains(heap, p) && kl_heap_owns(heap, p) &&
+              !kl_heap_contains(kl_heap_backing(), p));
+        pattern_fill(p, sizes[i], i);
+        p = kl_heap_realloc(heap, p, sizes[i] * 3 + 1);
+        CHECK(p != NULL && pattern_holds(p, sizes[i], sizes[i], i) && kl_heap_contains(heap, p));
+        kl_free(p);
+        kl_free(q);
+    }
+    void* own = kl_malloc(10);
+    CHECK(!kl_heap_contains(heap, own) && kl_heap_contains(kl_heap_backing(), own) &&
+          !kl_heap_contains(heap, NULL));
+    kl_free(own);
+    kl_heap_delete(heap);
+}
+
+TEST(destroying_a_heap_ends_all_its_blocks) {
+    for (int round = 0; round < 200; round++) {
+        kl_heap_t* heap = kl_heap_new();
+        for (size_t i = 0; i < 400; i++) memset(kl_heap_malloc(heap, 50 * i + 1), 1, 50 * i + 1);
+        memset(kl_heap_malloc(heap, 5u * MIB), 1, 5u * MIB);
+        memset(kl_heap_aligned_alloc_at(heap, 64, 8, 20u * MIB), 1, 20u * MIB);
+        kl_free(kl_heap_malloc(heap, 30));
+        kl_heap_destroy(heap);
+    }
+    kl_collect(true);
+    CHECK_WITH(resident_bytes() < 48u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+TEST(deleting_a_heap_leaves_its_blocks) {
+    enum { COUNT = 1000 };
+    static char* blocks[COUNT];
+    for (int round = 0; round < 20; round++) {
+        kl_heap_t* heap = kl_heap_new();
+        for (size_t i = 0; i < COUNT; i++) {
+            blocks[i] = i % 3 == 0 ? kl_heap_aligned_alloc_at(heap, 32, 8, i * 90)
+                                   : kl_heap_malloc(heap, i * 90);
+            pattern_fill(blocks[i], i * 90, i);
+        }
+        kl_heap_delete(heap);
+        kl_heap_t* other = kl_heap_new();
+        for (size_t i = 0; i < COUNT; i++) memset(kl_heap_malloc(other, i), 1, i);
+        kl_heap_destroy(other);
+        for (size_t i = 0; i < COUNT; i++) {
+            CHECK(pattern_holds(blocks[i], i * 90, i * 90, i));
+            kl_free(blocks[i]);
+        }
+    }
+    kl_collect(true);
+    CHECK_WITH(resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+struct crew {
+    kl_heap_t* heap;
+    void* volatile handed[4][64];
+    unsigned index;
+    pthread_t thread;
+};
+static struct crew crews[4];
+
+// Everybody allocates from one heap, and frees what others have allocated.
+static void* work(void* argument) {
+    struct crew* crew = argument;
+    unsigned random = crew->index + 1;
+    for (int i = 0; i < 30000; i++) {
+        random = random * 1664525u + 1013904223u;
+        size_t size = (random >> 8) % (i % 100 == 0 ? 200000 : 2000) + sizeof(size_t);
+        size_t* p = kl_heap_malloc(crew->heap, size);
+        CHECK(p != NULL);
+        memset(p, 0, size);
+        p[0] = size;
+        struct crew* other = &crews[random >> 4 & 3];
+        size_t* q = __atomic_exchange_n(&other->handed[0][random >> 10 & 63], p, __ATOMIC_ACQ_REL);
+        if (q == NULL) continue;
+        for (size_t k = sizeof(size_t); k < q[0]; k++) CHECK(((char*)q)[k] == 0);
+        kl_free(q);
+    }
+    return NULL;
+}
+
+TEST(any_thread_uses_any_heap) {
+    kl_heap_t* heap = kl_heap_new();
+    for (unsigned i = 0; i < 4; i++) {
+        crews[i].heap = heap;
+        crews[i].index = i;
+        CHECK(pthread_create(&crews[i].thread, NULL, work, &crews[i]) == 0);
+    }
+    for (unsigned i = 0; i < 4; i++) pthread_join(crews[i].thread, NULL);
+    kl_heap_destroy(heap);
+}
+
+TEST(the_default_heap_takes_what_malloc_asks_for) {
+    kl_heap_t* heap = kl_heap_new();
+    void* before = kl_malloc(100);
+    CHECK(kl_heap_default() == kl_heap_backing());
+    CHECK(kl_heap_set_default(heap) == kl_heap_backing());
+    CHECK(kl_heap_default() == heap);
+    for (size_t i = 0; i < SIZES; i++) {
+        void* p = kl_malloc(sizes[i]);
+        void* q = kl_calloc(1, sizes[i]);
+        void* r = kl_aligned_alloc(64, sizes[i]);
+        p = kl_realloc(p, sizes[i] + 100);
+        CHECK(kl_heap_contains(heap, p) && kl_heap_contains(heap, q) && kl_heap_contains(heap, r));
+        void* own = kl_heap_malloc(kl_heap_backing(), sizes[i]);
+        CHECK(!kl_heap_contains(heap, own));
+        kl_free(own);
+        kl_free(p);
+    }
+    kl_free(before);
+    kl_collect(true);
+    kl_thread_idle();
+    kl_heap_destroy(heap);
+    CHECK(kl_heap_default() == kl_heap_backing());
+    void* after = kl_malloc(100);
+    CHECK(kl_heap_contains(kl_heap_backing(), after));
+    kl_free(after);
+}
+
+static void* ends_with_another_default(void* heap) {
+    (void)kl_heap_set_default(heap);
+    return kl_malloc(77);
+}
+
+TEST(a_thread_may_end_with_another_default) {
+    kl_heap_t* heap = kl_heap_new();
+    for (int i = 0; i < 300; i++) {
+        pthread_t thread;
+        void* block;
+        CHECK(pthread_create(&thread, NULL, ends_with_another_default, heap) == 0);
+        CHECK(pthread_join(thread, &block) == 0 && kl_heap_contains(heap, block));
+        kl_free(block);
+    }
+    kl_heap_delete(heap);
+}
+
+struct seen {
+    size_t areas, blocks, bytes, used_bytes, limit;
+    uintptr_t sum;
+};
+
+static bool look(const struct kl_heap_area* area, void* block, void* argument) {
+    struct seen* seen = argument;
+    if (block == NULL) {
+        seen->areas++;
+        seen->used_bytes += area->used_bytes;
+        CHECK(area->used_bytes <= area->carved_bytes && area->carved_bytes <= area->reserved_bytes);
+        return true;
+    }
+    seen->blocks++;
+    seen->bytes += area->block_bytes;
+    seen->sum += (uintptr_t)block;
+    return seen->blocks != seen->limit;
+}
+
+TEST(a_visit_sees_the_blocks_in_use_and_no_other) {
+    kl_heap_t* heap = kl_heap_new();
+    uintptr_t sum = 0;
+    for (size_t i = 0; i < 5000; i++) {
+        void* p = kl_heap_malloc(heap, i % 1000 == 999 ? 100000 * (i / 1000 + 1) : i % 700);
+        if (i % 3 == 0)
+            kl_free(p);
+        else
+            sum += (uintptr_t)p;
+    }
+    struct seen seen = {0};
+    CHECK(kl_heap_visit(heap, true, look, &seen));
+    CHECK_EQUAL(seen.blocks, 5000 - 1667);
+    CHECK(seen.sum == sum && seen.bytes == seen.used_bytes);
+    struct seen areas = {0};
+    CHECK(kl_heap_visit(heap, false, look, &areas) && areas.blocks == 0 &&
+          areas.areas == seen.areas);
+    struct seen some = {.limit = 10};
+    CHECK(!kl_heap_visit(heap, true, look, &some) && some.blocks == 10);
+    errno = 0;
+    CHECK(!kl_heap_visit(kl_heap_backing(), true, look, &some) && errno == ENOTSUP);
+    kl_heap_destroy(heap);
+}
+
+TEST(every_form_allocates_from_the_heap) {
+    kl_heap_t* heap = kl_heap_new();
+    char* blocks[] = {
+        kl_heap_zalloc(heap, 10),
+        kl_heap_mallocn(heap, 3, 10),
+        kl_heap_reallocn(heap, NULL, 3, 10),
+        kl_heap_reallocf(heap, NULL, 10),
+        kl_heap_rezalloc(heap, NULL, 10),
+        kl_heap_recalloc(heap, NULL, 3, 10),
+        kl_heap_strdup(heap, "string"),
+        kl_heap_strndup(heap, "string", 3),
+        kl_heap_realpath(heap, "/", NULL),
+        kl_heap_aligned_alloc(heap, 64, 10),
+        kl_heap_aligned_calloc(heap, 64, 3, 10),
+        kl_heap_aligned_realloc(heap, NULL, 64, 10),
+        kl_heap_aligned_rezalloc(heap, NULL, 64, 10),
+        kl_heap_aligned_recalloc(heap, NULL, 64, 3, 10),
+        kl_heap_aligned_alloc_at(heap, 64, 64, 10),
+        kl_heap_aligned_calloc_at(heap, 64, 64, 3, 10),
+        kl_heap_aligned_realloc_at(heap, NULL, 64, 64, 10),
+        kl_heap_aligned_rezalloc_at(heap, NULL, 64, 64, 10),
+        kl_heap_aligned_recalloc_at(heap, NULL, 64, 64, 3, 10),
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        CHECK_WITH(blocks[i] != NULL && kl_heap_contains(heap, blocks[i]), "%zu", i);
+        CHECK_WITH(i < 9 || is_aligned(blocks[i], 64), "%zu", i);
+        kl_free(blocks[i]);
+    }
+    int* numbers = kl_heap_calloc_of(heap, int, 4);
+    numbers = kl_heap_recalloc_of(heap, numbers, int, 400);
+    numbers = kl_heap_reallocn_of(heap, numbers, int, 40);
+    CHECK(numbers[39] == 0 && kl_heap_contains(heap, numbers));
+    CHECK(kl_heap_malloc_of(heap, int) && kl_heap_zalloc_of(heap, int) &&
+          kl_heap_mallocn_of(heap, int, 3));
+    errno = 0;
+    CHECK(kl_heap_reallocf(heap, numbers, SIZE_MAX) == NULL && errno == ENOMEM);
+    CHECK(kl_heap_malloc(heap, SIZE_MAX) == NULL && kl_heap_aligned_alloc(heap, 24, 8) == NULL &&
+          errno == EINVAL);
+    kl_heap_collect(heap, true);
+    kl_heap_collect(kl_heap_backing(), false);
+    kl_heap_destroy(heap);
+}
+
+TEST_DIES(a_second_free_of_a_large_block_of_a_heap_is_found, SIGABRT,
+          "keel: free of a block that is not allocated") {
+    kl_heap_t* heap = kl_heap_new();
+    void* p = kl_heap_malloc(heap, 700000);
+    kl_free(p);
+    kl_free(p);
+}
+
+static void* keeps_allocating(void* heap) {
+    for (;;) kl_free(kl_heap_malloc(heap, 3000));
+    return NULL;
+}
+
+TEST(a_child_of_fork_finds_every_heap_whole) {
+    kl_heap_t* heap = kl_heap_new();
+    pthread_t thread;
+    void* kept = kl_heap_malloc(heap, 100);
+    CHECK(pthread_create(&thread, NULL, keeps_allocating, heap) == 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (size_t k = 0; k < 100; k++) CHECK(kl_heap_malloc(heap, k * 100) != NULL);
+            kl_free(kept);
+            kl_heap_destroy(heap);
+            _exit(0);
+        }
+        CHECK_CHILD(child);
+    }
+}

@@ -1,0 +1,249 @@
+// keel/runtime.h: options, limits, handlers, the machine.
+#include "check.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <keel/runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char said[8192];
+static void listen(const char* text, void* argument) {
+    CHECK(argument == said);
+    strncat(said, text, sizeof said - strlen(said) - 1);
+}
+
+TEST(options_have_the_names_and_the_order_of_mimalloc) {
+    static const char* const names[] = {"show_errors",
+                                        "show_stats",
+                                        "verbose",
+                                        "eager_commit",
+                                        "eager_region_commit",
+                                        "reset_decommits",
+                                        "large_os_pages",
+                                        "reserve_huge_os_pages",
+                                        "segment_cache",
+                                        "page_reset",
+                                        "abandoned_page_reset",
+                                        "segment_reset",
+                                        "eager_commit_delay",
+                                        "reset_delay",
+                                        "use_numa_nodes",
+                                        "os_tag",
+                                        "max_errors",
+                                        "keeper",
+                                        "foreign_free",
+                                        "limit"};
+    for (int i = 0; i < (int)kl_option_count; i++)
+        CHECK(strcmp(kl_option_name((kl_option_t)i), names[i]) == 0);
+    CHECK_EQUAL(sizeof names / sizeof *names, kl_option_count);
+    CHECK(kl_option_name(kl_option_count) == NULL && kl_option_name((kl_option_t)-1) == NULL);
+}
+
+TEST(options_are_set_by_call) {
+    for (int i = 0; i < (int)kl_option_limit; i++) {
+        kl_option_t option = (kl_option_t)i;
+        kl_option_set_default(option, 5);
+        CHECK_EQUAL(kl_option_get(option), 5);
+        kl_option_set(option, 7);
+        kl_option_set_default(option, 8);
+        kl_option_set_enabled_default(option, false);
+        CHECK_EQUAL(kl_option_get(option), 7);
+        kl_option_disable(option);
+        CHECK(!kl_option_is_enabled(option));
+        kl_option_enable(option);
+        CHECK_EQUAL(kl_option_get(option), 1);
+        kl_option_set_enabled(option, false);
+        CHECK_EQUAL(kl_option_get(option), 0);
+    }
+    kl_option_set(kl_option_count, 1);
+    CHECK_EQUAL(kl_option_get(kl_option_count), 0);
+    CHECK_EQUAL(kl_option_get((kl_option_t)-1), 0);
+}
+
+// Runs this program again with the environment, and compares what its option says.
+static void expect(char* const* environment, const char* option, long value) {
+    char number[32];
+    snprintf(number, sizeof number, "%ld", value);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("SHOW_OPTION", option, 1);
+        setenv("SHOW_VALUE", number, 1);
+        for (; *environment != NULL; environment++) putenv(*environment);
+        execl("/proc/self/exe", "runtime", "is_what_the_environment_says", (char*)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_WITH(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s is not %ld", option, value);
+}
+#define EXPECT(option, value, ...) expect((char*[]){__VA_ARGS__, NULL}, option, value)
+
+TEST(is_what_the_environment_says) {
+    const char* name = getenv("SHOW_OPTION");
+    if (name == NULL) return;
+    for (int i = 0; i < (int)kl_option_count; i++) {
+        if (strcmp(kl_option_name((kl_option_t)i), name) != 0) continue;
+        CHECK_EQUAL(kl_option_get((kl_option_t)i), atol(getenv("SHOW_VALUE")));
+        return;
+    }
+    CHECK(false);
+}
+
+TEST(options_are_set_by_the_environment) {
+    EXPECT("reset_delay", 500, "KEEL_NOTHING=1");
+    EXPECT("reset_delay", 70, "KEEL_RESET_DELAY=70");
+    EXPECT("reset_delay", 71, "KEEL_PURGE_DELAY_MS=71");
+    EXPECT("reset_delay", 72, "MIMALLOC_RESET_DELAY=72");
+    EXPECT("reset_delay", 70, "KEEL_RESET_DELAY=70", "MIMALLOC_RESET_DELAY=72");
+    EXPECT("reset_delay", 70, "MIMALLOC_RESET_DELAY=72", "KEEL_RESET_DELAY=70");
+    EXPECT("reset_delay", 500, "KEEL_RESET_DELAY=many");
+    EXPECT("reset_delay", 500, "KEEL_RESET_DELAY_X=9");
+    EXPECT("eager_commit", 0, "MIMALLOC_EAGER_COMMIT=off");
+    EXPECT("eager_commit_delay", -1, "MIMALLOC_EAGER_COMMIT_DELAY=-1");
+    EXPECT("show_errors", 1, "MIMALLOC_SHOW_ERRORS=Yes");
+    EXPECT("show_errors", 1, "KEEL_SHOW_ERRORS=true");
+    EXPECT("keeper", 0, "KEEL_KEEPER=off");
+    EXPECT("keeper", 1, "KEEL_KEEPER=on");
+    EXPECT("keeper", 2, "KEEL_KEEPER=auto");
+    EXPECT("foreign_free", 1, "KEEL_FOREIGN_FREE=abort");
+    EXPECT("limit", 64L << 20, "KEEL_LIMIT=64M");
+    EXPECT("limit", 3L << 30, "KEEL_LIMIT=3GiB");
+    EXPECT("limit", 0, "KEEL_LIMIT=3X");
+    EXPECT("limit", 0, "KEEL_LIMIT=99999999999999999999");
+}
+
+TEST(the_limit_holds_and_can_be_lifted) {
+    enum { COUNT = 100000 };
+    static void* blocks[COUNT];
+    int count = 0;
+    CHECK_EQUAL(kl_limit(32u * MIB), 0);
+    CHECK(kl_malloc(40u * MIB) == NULL && errno == ENOMEM);
+    while (count < COUNT && (blocks[count] = kl_malloc(1000)) != NULL) count++;
+    CHECK_WITH(count > 25000 && count < 34000, "%d blocks", count);
+    struct kl_process process;
+    kl_process_info(&process);
+    CHECK_WITH(process.held_bytes <= 32u * MIB, "%zu", (size_t)process.held_bytes);
+    CHECK(kl_malloc(200000) == NULL);
+    for (int i = 0; i < count; i++) kl_free(blocks[i]);
+    void* p = kl_malloc(20u * MIB);
+    CHECK(p != NULL);
+    errno = 0;
+    CHECK(kl_realloc(p, 40u * MIB) == NULL && errno == ENOMEM);
+    CHECK_EQUAL(kl_limit(0), 32u * MIB);
+    p = kl_realloc(p, 40u * MIB);
+    CHECK(p != NULL);
+    kl_free(p);
+}
+
+static int handler_calls;
+static void* reserve;
+static bool free_the_reserve(size_t size, void* argument) {
+    CHECK(size == 20u * MIB && argument == &reserve);
+    handler_calls++;
+    if (reserve == NULL) return false;
+    kl_free(reserve);
+    reserve = NULL;
+    return true;
+}
+
+TEST(the_out_of_memory_handler_may_free_and_have_it_tried_again) {
+    kl_limit(32u * MIB);
+    reserve = kl_malloc(20u * MIB);
+    kl_register_out_of_memory(free_the_reserve, &reserve);
+    void* p = kl_malloc(20u * MIB);
+    CHECK(p != NULL && handler_calls == 1);
+    errno = 0;
+    CHECK(kl_malloc(20u * MIB) == NULL && handler_calls == 2 && errno == ENOMEM);
+    CHECK(kl_malloc(SIZE_MAX) == NULL && handler_calls == 2);
+    kl_register_out_of_memory(NULL, NULL);
+    CHECK(kl_calloc(2, 10u * MIB) == NULL && handler_calls == 2);
+}
+
+static int errors[5];
+static int error_count;
+static void note_error(int error, void* argument) {
+    CHECK(argument == errors && error_count < 5);
+    errors[error_count++] = error;
+}
+
+TEST(errors_are_told_and_said) {
+    static char foreign[64];
+    kl_register_output(listen, said);
+    kl_register_error(note_error, errors);
+    CHECK(kl_malloc(SIZE_MAX) == NULL && error_count == 1 && errors[0] == EOVERFLOW);
+    CHECK(said[0] == '\0');
+    kl_option_enable(kl_option_show_errors);
+    kl_limit(1);
+    CHECK(kl_malloc(3u * MIB) == NULL && error_count == 2 && errors[1] == ENOMEM);
+    CHECK(strcmp(said, "keel: no memory for a block of 3145728 bytes\n") == 0);
+    said[0] = '\0';
+    kl_free(foreign);
+    CHECK(error_count == 3 && errors[2] == EINVAL);
+    CHECK(strstr(said, "keel: free of memory that is not Keel's (ignored): 0x") == said);
+    said[0] = '\0';
+    kl_option_set(kl_option_max_errors, 2);
+    kl_free(foreign);
+    CHECK(error_count == 4 && said[0] == '\0');
+}
+
+TEST(the_report_goes_to_the_output) {
+    kl_register_output(listen, said);
+    kl_stats_print(NULL, NULL);
+    CHECK(strstr(said, "keel statistics") == said && strstr(said, "held_bytes") != NULL);
+}
+
+static unsigned long long last_beat;
+static int forced;
+static void beat(bool force, unsigned long long heartbeat, void* argument) {
+    CHECK(argument == &last_beat && heartbeat == last_beat + 1);
+    last_beat = heartbeat;
+    forced += force;
+    kl_free(kl_malloc(100000)); // must not come back here
+}
+
+TEST(the_heartbeat_is_felt) {
+    kl_register_deferred_free(beat, &last_beat);
+    for (int i = 0; i < 10000; i++) CHECK(kl_malloc(100) != NULL);
+    CHECK_WITH(last_beat > 10, "%llu", last_beat);
+    CHECK_EQUAL(forced, 0);
+    kl_collect(true);
+    CHECK_EQUAL(forced, 1);
+    kl_register_deferred_free(NULL, NULL);
+    unsigned long long before = last_beat;
+    for (int i = 0; i < 10000; i++) CHECK(kl_malloc(100) != NULL);
+    CHECK_EQUAL(last_beat, before);
+}
+
+TEST(the_machine_is_what_the_system_says) {
+    struct kl_machine machine;
+    kl_machine_info(&machine);
+    CHECK(machine.processors >= 1 && machine.processors <= (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    CHECK(machine.memory_bytes >= bytes / 10 * 9 && machine.memory_bytes <= bytes / 10 * 11);
+    struct rlimit limit = {UINT64_C(1) << 30, UINT64_C(1) << 40};
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = UINT64_C(1) << 37;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    struct kl_machine limited;
+    kl_machine_info(&limited);
+    CHECK(limited.memory_limit_bytes != 0 && limited.memory_limit_bytes <= UINT64_C(1) << 37);
+}
+
+static void to_stderr(const char* text, void* argument) {
+    (void)argument;
+    (void)!write(STDERR_FILENO, "heard: ", 7);
+    (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+TEST_DIES(a_fault_goes_to_the_output_and_ends_the_process, SIGABRT,
+          "heard: keel: free of a block that is not allocated") {
+    void* p = kl_malloc(700000);
+    kl_register_output(to_stderr, NULL);
+    kl_free(p);
+    kl_free(p);
+}
