@@ -20,8 +20,8 @@
 #else
 #define SUBJECT_UNDER_TSAN 0
 #endif
-// In the child of a process with threads TSan cannot start a thread, and under ASan one may wait for a lock of ASan's own
-// allocator that a thread held which the child has not.
+// In the child of a process with threads TSan cannot start a thread, and under ASan one may wait for a
+// lock of ASan's own allocator that a thread held which the child has not.
 #if SUBJECT_UNDER_TSAN || defined(__SANITIZE_ADDRESS__)
 #define SUBJECT_CHILD_STARTS_NO_THREADS 1
 #else

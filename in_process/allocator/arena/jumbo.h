@@ -1,5 +1,5 @@
-// Blocks of more than 64 MiB, and such of 16 MiB that have grown: a mapping each, found again through the metadata of the slice in
-// which it begins.
+// Blocks of more than 64 MiB, and such of 16 MiB that have grown: a mapping each, found again through
+// the metadata of the slice in which it begins.
 //
 // A mapping need not begin at a slice's start: being larger than a slice, no two jumbos begin in
 // the same one.
