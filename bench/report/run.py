@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times the building and the opening of reports: bench/report/run.py [--times N] FOLDER... > table.csv
 
-Each FOLDER is one that `keel compare` wrote. Per folder: operations, allocators, the page's size, the median and the range
-of N builds, and of N openings in a headless browser (from the navigation to the last panel drawn). Needs `make build` and
-`cargo build --release -p keel-report --example opening`.
+Each FOLDER is one that `keel compare` wrote. Per folder: operations, allocators, the page's size, the median and
+the range of N builds, and of N openings in a headless browser (from the navigation to the last panel drawn). Needs
+`make build` and `cargo build --release -p keel-report --example opening`.
 """
 import argparse
 import json

@@ -1,5 +1,6 @@
 //! How long pages take to open in a real browser, from the start of the navigation to the last panel drawn:
-//! `cargo run --release -p keel-report --example opening -- TIMES PAGE...`. One line a page: its name, its milliseconds.
+//! `cargo run --release -p keel-report --example opening -- TIMES PAGE...`. One line a page: its name and its
+//! milliseconds.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool")]
 
 #[path = "../tests/window/mod.rs"]
