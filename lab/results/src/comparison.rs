@@ -162,7 +162,8 @@ pub struct Run {
     pub inside_ns: BTreeMap<String, f64>,
     /// Latencies in ticks by operation name (`malloc`, `free`, `calloc`, `realloc`, `aligned`).
     pub latency: BTreeMap<String, Histogram>,
-    /// Of `latency` the calls that were interrupted ([`crate::CAUSE_INTERRUPTED`]); operations without one are left out.
+    /// Of `latency` the calls that were interrupted ([`crate::CAUSE_INTERRUPTED`]); operations without one are left
+    /// out.
     pub interrupted: BTreeMap<String, Histogram>,
     /// Lateness (actual start minus scheduled start) in ns; empty at pace `max`.
     pub lateness: Option<Histogram>,
