@@ -93,17 +93,6 @@ static struct run superblock_take(struct window* window, unsigned index, unsigne
     return run_none;
 }
 
-static bool superblock_is_dirty(struct superblock* superblock) {
-    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
-}
-
-// Takes a superblock that has no slice free and touched out of the set of those that have.
-static void dirty_correct(struct window* window, unsigned index) {
-    if (superblock_is_dirty(&window->superblocks[index])) return;
-    superblock_set_remove(&window->dirty, index);
-    if (superblock_is_dirty(&window->superblocks[index])) superblock_set_add(&window->dirty, index);
-}
-
 // From superblocks that have slices free and touched.
 static struct run dirty_take(struct window* window, unsigned slices, unsigned* tries) {
     unsigned index = 0;
@@ -112,7 +101,6 @@ static struct run dirty_take(struct window* window, unsigned slices, unsigned* t
         if (index == WINDOW_SUPERBLOCKS) break;
         struct run run = superblock_take(window, index, slices, RUN_WARM, tries);
         if (run.start != NULL) return run;
-        dirty_correct(window, index); // or the next ones would look here in vain, too
         index++;
     }
     return run_none;
@@ -312,6 +300,10 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
     return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
 }
 
+static bool superblock_is_dirty(struct superblock* superblock) {
+    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
+}
+
 #define HUGE_MASK bit_range(0, HUGE_SLICES)
 
 static bool in_huge_zone(struct window* window, unsigned index) {
@@ -341,7 +333,9 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
                               : superblock_take_free(superblock, slices_max, true);
         if (mask != 0) return free_run_of(window, index, mask);
         end = index;
-        dirty_correct(window, index);
+        if (superblock_is_dirty(superblock)) continue;
+        superblock_set_remove(&window->dirty, index);
+        if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
     }
     return (struct free_run){NULL, 0};
 }
