@@ -46,7 +46,7 @@ static void idle(unsigned milliseconds) {
 }
 
 // Memory may be kept for a while, in case it is asked for again; but it has to go within this time.
-enum { PATIENCE_MS = 8000 };
+enum { PATIENCE_MS = 20000 };
 
 static void check_shrinks_below(size_t bytes, void (*pass_time)(unsigned milliseconds)) {
     for (int waited = 0; waited < PATIENCE_MS && resident_bytes() >= bytes; waited += 200)
