@@ -7,7 +7,7 @@
 #include "os/memory.h"
 #include "os/process.h"
 
-#define SLACK_SLICES ((size_t)256)      // 16 MiB
+#define SLACK_SLICES ((size_t)512)      // 32 MiB
 #define LARGE_SLACK_SLICES ((size_t)64) // 4 MiB
 
 static atomic_bits period_end_ms; // 0: no period has begun

@@ -13,7 +13,7 @@
 // surplus, and is given back in the next. A program that frees and allocates the same 10 MiB every
 // frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
 // that of working-set estimation; jemalloc's decay comes to the same by a curve.) Without a keeper
-// the stock besides may not exceed half of what is live + 16 MiB: above that each release works off
+// the stock besides may not exceed half of what is live + 32 MiB: above that each release works off
 // a quantum at once. The release of a block beyond the contract's limit gives back as much as it
 // released if the stock is above a quarter of what is live + 4 MiB.
 //
