@@ -31,28 +31,24 @@
 // A list of so many blocks is worth a refill of its own.
 #define REFILL_SHORT 16u
 
-// A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
-KEEL_INLINE void* alloc_hit(size_t size) {
-    if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
-    struct heap* heap = thread_heap;
-    unsigned size_class = size_class_of_small(size);
+// The next block of a bin, NULL if it is empty.
+KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     struct block* block = heap->bin[size_class];
-    if (KEEL_UNLIKELY(block == NULL)) return NULL;
-    heap->bin[size_class] = block->next;
+    if (KEEL_LIKELY(block != NULL)) heap->bin[size_class] = block->next;
     return block;
 }
 
-// The same for any size that has a class, and zero up to the block's end: what the zeroing resizes rest on.
-KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
-    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
-    struct heap* heap = thread_heap;
-    unsigned size_class = size_class_of(size);
-    struct block* block = heap->bin[size_class];
-    if (KEEL_UNLIKELY(block == NULL)) return NULL;
-    heap->bin[size_class] = block->next;
+// A block just popped, made zero up to its end: what the zeroing resizes rest on.
+KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
                                       : memset(block, 0, size_class_bytes[size_class]);
+}
+
+// A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
+KEEL_INLINE void* alloc_hit(size_t size) {
+    if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
+    return bin_pop(thread_heap, size_class_of_small(size));
 }
 
 // The commonest refill: the current page has been given back as many blocks as are worth a refill, or
@@ -60,12 +56,10 @@ KEEL_INLINE void* alloc_zeroed_hit(size_t size) {
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL) return NULL;
-    struct page_use* use = page_use(page);
-    struct block* block = use->local_free;
-    if (block == NULL) return NULL;
+    const struct page_use* use = page_use(page);
+    if (use->local_free == NULL) return NULL;
     if (use->carved - use->until_look < REFILL_SHORT && use->carved < page->capacity) return NULL;
-    use->local_free = NULL;
-    use->until_look = use->carved;
+    struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
     heap->bin[size_class] = block->next;
     atomic_bump(&heap->counts[HEAP_REFILL], 1);
@@ -77,10 +71,14 @@ KEEL_INLINE void* alloc_near(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
     unsigned size_class = size_class_of(size);
-    struct block* block = heap->bin[size_class];
-    if (block == NULL) return alloc_from_current(heap, size_class);
-    heap->bin[size_class] = block->next;
-    return block;
+    struct block* block = bin_pop(heap, size_class);
+    return block != NULL ? block : alloc_from_current(heap, size_class);
+}
+
+// The same, zero.
+KEEL_INLINE void* alloc_near_zeroed(size_t size) {
+    struct block* block = alloc_near(size);
+    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class_of(size), block) : NULL;
 }
 
 // NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
@@ -91,6 +89,9 @@ void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
+
+// What of these three is asked for; zero up to the end of the block.
+void* alloc_plain(size_t size, size_t alignment, bool zero);
 
 // A free has brought a page's until_look to 0.
 KEEL_NOINLINE void free_look(struct page* page);

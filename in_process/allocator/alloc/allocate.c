@@ -127,16 +127,19 @@ void* alloc_zeroed(size_t size) {
     }
     unsigned size_class = size_class_of(size);
     struct block* block = alloc_class(size_class);
-    if (KEEL_UNLIKELY(block == NULL)) return NULL;
-    block->next = NULL;
-    return thread_heap->bin_zero[size_class] ? (void*)block
-                                             : memset(block, 0, size_class_bytes[size_class]);
+    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block) : NULL;
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {
     unsigned size_class = size_class_aligned(size, alignment);
     if (KEEL_LIKELY(size_class < CLASS_COUNT)) return alloc_class(size_class);
     return alloc_large(size, alignment, false).start;
+}
+
+void* alloc_plain(size_t size, size_t alignment, bool zero) {
+    if (alignment <= 1) return zero ? alloc_zeroed(size) : alloc_slow(size);
+    void* block = alloc_aligned(size, alignment);
+    return block != NULL && zero ? memset(block, 0, page_usable_bytes(page_around(block))) : block;
 }
 
 size_t good_size(size_t size) {

@@ -58,34 +58,13 @@ static bool pages_reserve(struct shared* shared) {
 
 // --- Allocation ----------------------------------------------------------------------------------
 
-static struct page* page_around(const void* address) {
-    struct page* page = page_of(address);
-    return (atomic_get(&page->owner) & PAGE_INTERIOR) != 0 ? page - page->distance : page;
-}
-
-static void* zeroed(void* block) {
-    const struct page* page = page_around(block);
-    return memset(block, 0, page->block_bytes != 0 ? page->block_bytes : page->bytes);
-}
-
-static void* take_plain(struct request request) {
-    if (request.alignment <= 1 && request.zero) return alloc_zeroed(request.size);
-    if (request.alignment <= 1) {
-        void* block = alloc_near(request.size);
-        return block != NULL ? block : alloc_slow(request.size);
-    }
-    void* block = alloc_aligned(request.size, request.alignment);
-    return block != NULL && request.zero ? zeroed(block) : block;
-}
-
-// From a block that is larger by what the place inside may take. Above 64 KiB it begins at a slice, so that the
-// place is
-// in the slice that has the block's metadata.
+// From a block that is larger by what the place inside may take. Above 64 KiB it begins at a slice,
+// so that the place is in the slice that has the block's metadata.
 static void* take_inner(struct request request) {
     if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
     size_t size = request.size + request.alignment - 1;
     size_t alignment = size > CLASS_BYTES_MAX ? SLICE_BYTES : 1;
-    char* block = take_plain((struct request){size, alignment, 0, request.zero});
+    char* block = alloc_plain(size, alignment, request.zero);
     if (block == NULL) return NULL;
     uintptr_t beyond = ((uintptr_t)block + request.offset) & (request.alignment - 1);
     return beyond == 0 ? block : block + (request.alignment - beyond);
@@ -112,7 +91,8 @@ void* first_class_allocate(struct shared* shared, struct request request) {
         shared->inner = shared->inner || inner;
         before = thread_heap; // the table may have given the thread its first heap
         thread_heap = &shared->heap;
-        block = inner ? take_inner(request) : take_plain(request);
+        block = inner ? take_inner(request)
+                      : alloc_plain(request.size, request.alignment, request.zero);
         thread_heap = before;
         if (block != NULL) note_page(shared, block);
     }

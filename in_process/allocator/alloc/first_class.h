@@ -1,7 +1,6 @@
-// First-class heaps, the half that allocates: a heap that any thread may allocate from, and that can be ended with
-// all
-// its blocks. Allocation borrows the code of the threads' heaps: whoever holds the lock puts the heap in the place of
-// its own for the length of the call.
+// First-class heaps, the half that allocates: a heap that any thread may allocate from, and that can
+// be ended with all its blocks. Allocation borrows the code of the threads' heaps: whoever holds the
+// lock puts the heap in the place of its own for the length of the call.
 #ifndef KEEL_ALLOCATOR_ALLOC_FIRST_CLASS_H
 #define KEEL_ALLOCATOR_ALLOC_FIRST_CLASS_H
 
@@ -42,8 +41,8 @@ struct area {
     size_t used_bytes;
     size_t block_bytes;
 };
-// Once for each page with block NULL, then, where wanted, once for each block in use. False: the visitor wanted no
-// more.
+// Once for each page with block NULL, then, where wanted, once for each block in use. False: the
+// visitor wanted no more.
 typedef bool area_visitor(void* context, const struct area* area, void* block);
 bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, void* context);
 
@@ -51,9 +50,8 @@ bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, 
 struct shared* first_class_default(void);
 bool first_class_set_default(struct shared* shared);
 
-// True if the calling thread's malloc must ask first_class_default(). Its bins are empty then, so that slow paths
-// alone
-// need to look.
+// True if the calling thread's malloc must ask first_class_default(). Its bins are empty then, so that
+// slow paths alone need to look.
 KEEL_INLINE bool first_class_diverts(void) {
     return ((uintptr_t)thread_heap & HEAP_SHARED) != 0;
 }

@@ -7,32 +7,25 @@
 #include "base/panic.h"
 #include <string.h>
 
-// The page that `address` is in, seen from any of its slices. NULL: not in a small page, nor where
-// a large block begins.
-static struct page* page_around(const void* address) {
-    struct page* page = page_of(address);
-    uintptr_t owner = atomic_get(&page->owner);
-    if (owner == 0) return NULL;
-    return (owner & PAGE_INTERIOR) != 0 ? page - page->distance : page;
-}
-
-static size_t usable_in(const struct page* page) {
-    return page->block_bytes != 0 ? page->block_bytes : page->bytes;
+// NULL: not in a small page, nor where a large block begins.
+static struct page* live_page_around(const void* address) {
+    struct page* page = page_around(address);
+    return atomic_get(&page->owner) == 0 ? NULL : page;
 }
 
 // A block of a first-class heap may have been handed out from a place inside it.
 static size_t usable_at(const struct page* page, const void* address) {
-    size_t usable = usable_in(page);
+    size_t usable = page_usable_bytes(page);
     return page_is_shared(page) ? usable - shared_offset(page, address) : usable;
 }
 
 size_t block_usable_bytes(const void* address) {
-    struct page* page = page_around(address);
+    struct page* page = live_page_around(address);
     return page == NULL ? 0 : usable_at(page, address);
 }
 
 bool block_is_ours(const void* address) {
-    return page_around(address) != NULL;
+    return live_page_around(address) != NULL;
 }
 
 // A block that is more than twice as large as need be is worth a copy to a smaller one.
@@ -51,12 +44,12 @@ static void* resize_without_copy(struct page* page, void* address, size_t size) 
 }
 
 bool reallocate_in_place(void* address, size_t size) {
-    struct page* page = page_around(address);
+    struct page* page = live_page_around(address);
     return page != NULL && size <= usable_at(page, address);
 }
 
 void* reallocate(void* address, size_t size) {
-    struct page* page = page_around(address);
+    struct page* page = live_page_around(address);
     if (page == NULL && window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL || size > KEEL_SIZE_MAX)
         return NULL; // a foreign block has no length that we could copy

@@ -1,4 +1,5 @@
 #include "allocator/alloc/shared.h"
+#include "base/bits.h"
 #include "base/panic.h"
 #include "os/memory.h"
 #include <string.h>
@@ -29,9 +30,8 @@ static void pool_add(char* mapping) {
 }
 
 static void pool_fill(void) {
-    size_t page = os_page_bytes();
-    size_t bytes = (HEAP_SHARED + SHARED_AT_ONCE * SHARED_STRIDE + page - 1) & ~(page - 1);
-    char* mapping = os_map(bytes, page);
+    size_t bytes = round_up(HEAP_SHARED + SHARED_AT_ONCE * SHARED_STRIDE, os_page_bytes());
+    char* mapping = os_map(bytes, os_page_bytes());
     if (mapping == NULL) return;
     os_lock_acquire(&pool.lock);
     pool_add(mapping);
@@ -87,7 +87,7 @@ static bool small_free(struct heap* heap, struct page* page, char* block) {
     if (!page_push(page, block)) return false;
     if (page_list(page) != PAGE_FULL) return heap_page_emptied(heap, page);
     heap_page_not_full(heap, page, 1);
-    return false; // a page has at least eight blocks
+    return false; // a page has more than one block
 }
 
 enum shared_verdict shared_free(struct page* page, void* address) {

@@ -5,14 +5,12 @@
 //   | link | struct heap (odd address) | lock, pages, state |
 //   +------+---------------------------+--------------------+
 //
-// Its address has HEAP_SHARED, so every free of its blocks falls to free_slow, and from there to shared_free.
-// Blocks go
-// home at once and under the lock. Batches and inboxes are for blocks whose heap outlives them; this one may be
-// destroyed.
+// Its address has HEAP_SHARED, so every free of its blocks falls to free_slow, and from there to
+// shared_free. Blocks go home at once and under the lock. Batches and inboxes are for blocks whose
+// heap outlives them; this one may be destroyed.
 //
-// A block may be handed out from a place inside it, at most 64 KiB from its start (aligned at an offset); then the
-// heap
-// is `inner`, and what is freed is the block around the address.
+// A block may be handed out from a place inside it, at most 64 KiB from its start (aligned at an
+// offset); then the heap is `inner`, and what is freed is the block around the address.
 #ifndef KEEL_ALLOCATOR_ALLOC_SHARED_H
 #define KEEL_ALLOCATOR_ALLOC_SHARED_H
 
@@ -32,8 +30,8 @@ struct shared {
     bool inner;                                     // blocks may be handed out from a place inside
     uint32_t kind;                                  // enum shared_kind
     size_t large_count;                             // large blocks in use
-    // Set of the pages that are or were this heap's; which still are, their owner word tells. Open addressing by
-    // hash.
+    // Set of the pages that are or were this heap's; which still are, their owner word tells. Open
+    // addressing by hash.
     struct page** pages;
     size_t pages_count;    // entries in use
     size_t pages_capacity; // a power of two, or 0

@@ -33,10 +33,7 @@ static void* request_once(struct shared* heap, struct request request) {
     if (heap == NULL) heap = first_class_default();
     if (heap == NULL && is_inner(&request) && (heap = offset_heap()) == NULL) return NULL;
     if (heap != NULL) return first_class_allocate(heap, request);
-    if (request.alignment <= 1)
-        return request.zero ? alloc_zeroed(request.size) : alloc_slow(request.size);
-    void* block = alloc_aligned(request.size, request.alignment);
-    return block != NULL && request.zero ? memset(block, 0, block_usable_bytes(block)) : block;
+    return alloc_plain(request.size, request.alignment, request.zero);
 }
 
 void* entry_request(struct shared* heap, struct request request) {
@@ -65,9 +62,8 @@ void* entry_malloc(size_t size) {
 }
 
 void* entry_zeroed(size_t size) {
-    void* block = alloc_zeroed_hit(size);
+    void* block = alloc_near_zeroed(size);
     if (KEEL_LIKELY(block != NULL)) return block;
-    process_enter();
     keeper_notice();
     return entry_request(NULL, (struct request){.size = size, .alignment = 1, .zero = true});
 }

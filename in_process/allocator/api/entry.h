@@ -16,9 +16,8 @@ void* entry_aligned(size_t size, size_t alignment);
 // realloc with all its corner cases; block may be NULL, size 0.
 void* entry_realloc(void* block, size_t size);
 
-// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if the alignment
-// is no
-// power of two, or above 64 KiB with an offset that is no multiple of it.
+// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if the
+// alignment is no power of two, or above 64 KiB with an offset that is no multiple of it.
 void* entry_request(struct shared* heap, struct request request);
 
 // Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size 0.

@@ -108,4 +108,21 @@ KEEL_INLINE struct page* page_of(const void* address) {
     return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
 }
 
+// Bytes of each of its blocks, or of the large one that it is.
+KEEL_INLINE size_t page_usable_bytes(const struct page* page) {
+    return page->block_bytes != 0 ? page->block_bytes : page->bytes;
+}
+
+// The page of a small block that is somebody's: the metadata of its first slice.
+KEEL_INLINE struct page* page_of_block(const void* block) {
+    struct page* page = page_of(block);
+    return page - page->distance;
+}
+
+// The same for any address: the page that it is in, or the metadata of its slice where there is none.
+KEEL_INLINE struct page* page_around(const void* address) {
+    struct page* page = page_of(address);
+    return (atomic_get(&page->owner) & PAGE_INTERIOR) != 0 ? page - page->distance : page;
+}
+
 #endif

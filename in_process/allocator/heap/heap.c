@@ -154,8 +154,7 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
 // One batch that has come home. The page may have changed hands since it was sent: then it is sent
 // on.
 static bool take_home(struct heap* heap, struct batch_list batch) {
-    struct page* page = page_of(batch.head);
-    page -= page->distance;
+    struct page* page = page_of_block(batch.head);
     struct heap* home = page_heap(atomic_get(&page->owner));
     if (KEEL_UNLIKELY(home != heap)) {
         KEEL_REQUIRE(home != NULL, batch.head);
@@ -216,8 +215,7 @@ bool heap_check(struct heap* heap) {
         if (current == NULL && heap->bin[c] != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;
         for (struct block* block = heap->bin[c]; block != NULL; block = block->next) {
-            struct page* page = page_of(block);
-            if (page - page->distance != current) return false;
+            if (page_of_block(block) != current) return false;
         }
         struct page* last = NULL;
         for (struct page* page = heap->queue[c].first; page != NULL; page = page_use(page)->next) {

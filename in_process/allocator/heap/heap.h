@@ -6,7 +6,7 @@
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
 //   empty[0..7]                             64 KiB slices kept for the next page of any class
 //   spare[0..31]                            warm slices that the keeper keeps ready for a realtime thread
-//   batch[16], outbox[4]                    blocks of others' pages, on their way home
+//   batch[64], outbox[4]                    blocks of others' pages, on their way home
 //   inbox                                   blocks of our pages that others sent home
 //
 // One thread at a time holds a heap (pool.h) and everything but the inbox and the counters' readers
@@ -87,9 +87,8 @@ struct heap {
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 
-// First-class heaps (alloc/shared.h) have this bit in their address, the heaps of threads do not: so an owner word
-// tells
-// of which kind the heap is, without a look at it.
+// First-class heaps (alloc/shared.h) have this bit in their address, the heaps of threads do not: so an
+// owner word tells of which kind the heap is, without a look at it.
 #define HEAP_SHARED ((uintptr_t)KEEL_CACHE_LINE)
 #define HEAP_SPACING (2 * (size_t)KEEL_CACHE_LINE) // heaps of one kind are multiples of this apart
 

@@ -51,8 +51,7 @@ static unsigned place_clear(struct heap* heap, struct batch* place, struct mail*
 }
 
 static unsigned gather(struct heap* heap, struct batch_list batch, struct mail* back) {
-    struct page* page = page_of(batch.head);
-    page -= page->distance;
+    struct page* page = page_of_block(batch.head);
     struct batch* place = &relief.gather[((uintptr_t)page / sizeof(struct page)) % GATHER_PLACES];
     if (place->page == page) {
         batch.tail->next = place->list.head;

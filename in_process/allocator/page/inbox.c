@@ -49,8 +49,7 @@ bool inbox_take(struct inbox* inbox, struct batch_list* batch) {
     }
 
     // The page cannot go away: its block in our hands is counted as used.
-    struct page* page = page_of(message);
-    page -= page->distance;
+    const struct page* page = page_of_block(message);
     batch->tail = (struct block*)message;
     if (page->block_bytes >= sizeof(struct message)) {
         batch->head = (struct block*)(message->head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
