@@ -9,5 +9,5 @@ sha256sum <text.xz
 sha256sum <text.zst
 zstd -dc text.zst | sha256sum
 zstd -dc --long=24 long.zst | sha256sum
-tar -cf - text | gzip -9 | gzip -d | sha256sum
+tar --mtime=@0 -cf - text | gzip -9 | gzip -d | sha256sum
 zstd -q -b1 -e3 -i0 text >/dev/null 2>&1 && echo benchmarked
