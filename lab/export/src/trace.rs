@@ -1,38 +1,10 @@
 //! Journals as the text traces of other tools: the forms that `keel import` reads, written so that reading them gives
 //! the same operations again, as far as the form can say them. What it cannot say is counted.
 
-use keel_journal::{Event, Metadata, Op, Reader};
+use keel_journal::{Event, Metadata, Op, Reader, TextForm as TraceForm};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-
-/// A form of text that a journal can be written in. The names are those of `keel import --from`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TraceForm {
-    /// The Doom 3 blog's text journal with its extension: everything but a realloc's two times.
-    Doom3,
-    /// Judy's `TRACEMI2`.
-    Judy,
-    /// Android's memory_replay, with times if the journal has any.
-    Android,
-    /// Mozilla's logalloc.
-    Logalloc,
-    /// cmt.
-    Cmt,
-    /// glibc's mtrace.
-    Mtrace,
-    /// `valgrind --trace-malloc=yes`.
-    Valgrind,
-    /// heaptrack, raw.
-    Heaptrack,
-    /// The malloc lab's `.rep`.
-    Rep,
-    /// `Allocate TAG SIZE`, `Free TAG`.
-    Tags,
-    /// `Alloc(SIZE),`, `Free(N),`.
-    Numbered,
-}
 
 /// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
@@ -54,49 +26,20 @@ pub struct WrittenTrace {
     pub losses: BTreeMap<&'static str, u64>,
 }
 
-impl TraceForm {
-    /// Every form.
-    pub const ALL: [TraceForm; 11] = [
-        TraceForm::Doom3,
-        TraceForm::Judy,
-        TraceForm::Android,
-        TraceForm::Logalloc,
-        TraceForm::Cmt,
-        TraceForm::Mtrace,
-        TraceForm::Valgrind,
-        TraceForm::Heaptrack,
-        TraceForm::Rep,
-        TraceForm::Tags,
-        TraceForm::Numbered,
-    ];
+/// What a form can say. Doom3: everything but a realloc's two times. Android: times if the journal has any.
+trait Says {
+    fn has_threads(self) -> bool;
+    fn has_alignment(self) -> bool;
+    fn has_realloc(self) -> bool;
+    fn has_times(self) -> bool;
+}
 
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TraceForm::Doom3 => "doom3",
-            TraceForm::Judy => "judy",
-            TraceForm::Android => "android",
-            TraceForm::Logalloc => "logalloc",
-            TraceForm::Cmt => "cmt",
-            TraceForm::Mtrace => "mtrace",
-            TraceForm::Valgrind => "valgrind",
-            TraceForm::Heaptrack => "heaptrack",
-            TraceForm::Rep => "rep",
-            TraceForm::Tags => "tags",
-            TraceForm::Numbered => "numbered",
-        }
-    }
-
-    /// The form of that name.
-    pub fn from_name(name: &str) -> Option<TraceForm> {
-        TraceForm::ALL.into_iter().find(|form| form.name() == name)
-    }
-
-    const fn has_threads(self) -> bool {
+impl Says for TraceForm {
+    fn has_threads(self) -> bool {
         matches!(self, TraceForm::Doom3 | TraceForm::Android | TraceForm::Logalloc)
     }
 
-    const fn has_alignment(self) -> bool {
+    fn has_alignment(self) -> bool {
         matches!(
             self,
             TraceForm::Doom3
@@ -107,11 +50,11 @@ impl TraceForm {
         )
     }
 
-    const fn has_realloc(self) -> bool {
+    fn has_realloc(self) -> bool {
         !matches!(self, TraceForm::Judy | TraceForm::Heaptrack | TraceForm::Tags | TraceForm::Numbered)
     }
 
-    const fn has_times(self) -> bool {
+    fn has_times(self) -> bool {
         matches!(self, TraceForm::Doom3 | TraceForm::Android | TraceForm::Heaptrack)
     }
 }

@@ -315,7 +315,7 @@ fn seeds(target: Target) -> Vec<Vec<u8>> {
         text.truncate(LONGEST);
         let options = Options { repair: true, ..Options::default() };
         let Ok((events, metadata)) = parse(&text, &options) else { continue };
-        if Form::detect(&text) == Some(form) {
+        if keel_import::detect(&text) == Some(form) {
             seeds.push(text);
         } else if let Some(trace_form) = TraceForm::from_name(form.name()) {
             let mut written = Vec::new();

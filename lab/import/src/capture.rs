@@ -1,6 +1,6 @@
 //! A trace as it comes out of a running program: line by line, mixed with what the program prints.
 
-use crate::forms::{Guess, Line, Parser};
+use crate::forms::{Guess, Line, Parser, of_line};
 use crate::objects::Objects;
 use crate::overlaps::{Overlap, Overlaps};
 use crate::{Error, Form, Options, Result, text};
@@ -75,7 +75,7 @@ impl Capture {
     pub fn take(&mut self, line: &[u8]) -> Result<Heard> {
         self.line += 1;
         if self.parser.is_none()
-            && let Guess::Surely(form) = Form::of_line(line)
+            && let Guess::Surely(form) = of_line(line)
         {
             self.parser = Some((form, Parser::new(form, self.process)));
         }

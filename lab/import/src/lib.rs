@@ -14,7 +14,8 @@ mod zip;
 
 pub use capture::{Capture, Captured, Heard};
 pub use error::{Error, Result};
-pub use forms::Form;
+pub use forms::detect;
+pub use keel_journal::TextForm as Form;
 pub use overlaps::Overlap;
 
 use error::Fault;
@@ -198,7 +199,7 @@ impl<S: Sink> Lines<S> {
     ) -> Result<Lines<S>> {
         let form = match options.form {
             Some(form) => form,
-            None => Form::detect(text).ok_or_else(|| unknown(text, path))?,
+            None => detect(text).ok_or_else(|| unknown(text, path))?,
         };
         Ok(Lines {
             form,

@@ -45,7 +45,7 @@ fn round_trip(input: &Path, repair: bool) -> (Summary, Vec<Event>) {
     let text = write(&first, summary.form);
     let again = folder.path().join("again.txt");
     std::fs::write(&again, &text).unwrap();
-    assert_eq!(Form::detect(&text), Some(summary.form), "the exported text is of the same form");
+    assert_eq!(keel_import::detect(&text), Some(summary.form), "the exported text is of the same form");
     let (_, same, its_metadata) = read(&again, &second, &options(repair)).unwrap();
     assert_eq!(same.len(), events.len(), "{input:?}");
     for (index, (event, same)) in events.iter().zip(&same).enumerate() {

@@ -24,6 +24,7 @@ mod metadata;
 mod reader;
 mod rules;
 mod salvage;
+mod text_form;
 mod writer;
 
 pub use error::{Error, Result};
@@ -32,4 +33,5 @@ pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use salvage::{Salvaged, is_partial, salvage};
+pub use text_form::TextForm;
 pub use writer::{Options, Writer, Written};

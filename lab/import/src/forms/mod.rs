@@ -11,105 +11,39 @@ pub(crate) mod tags;
 
 use crate::error::Fault;
 use keel_journal::Op;
+use keel_journal::TextForm as Form;
 
-/// A form of text that can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Form {
-    /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
-    Doom3,
-    /// What programs with the Judy library print, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
-    Judy,
-    /// Android's malloc_debug and memory_replay.
-    Android,
-    /// Mozilla's logalloc, raw or munged.
-    Logalloc,
-    /// cmt, the malloc traces of the CHERI project.
-    Cmt,
-    /// glibc's mtrace.
-    Mtrace,
-    /// `valgrind --trace-malloc=yes`.
-    Valgrind,
-    /// heaptrack's files, raw or interpreted.
-    Heaptrack,
-    /// The `.rep` files of the malloc lab.
-    Rep,
-    /// `Allocate TAG SIZE` and `Free TAG`.
-    Tags,
-    /// `Alloc(SIZE),` and `Free(N),`, the traces of wee_alloc.
-    Numbered,
+/// The form of a text that begins with these lines: that of the first line which only one form has.
+pub fn detect(text: &[u8]) -> Option<Form> {
+    let mut likely = None;
+    for line in text.split(|byte| *byte == b'\n') {
+        match of_line(line) {
+            Guess::Surely(form) => return Some(form),
+            Guess::Perhaps(form) => likely = likely.or(Some(form)),
+            Guess::Unknown => {}
+        }
+    }
+    likely
 }
 
-impl Form {
-    /// Every form.
-    pub const ALL: [Form; 11] = [
-        Form::Doom3,
-        Form::Judy,
-        Form::Android,
-        Form::Logalloc,
-        Form::Cmt,
-        Form::Mtrace,
-        Form::Valgrind,
-        Form::Heaptrack,
-        Form::Rep,
-        Form::Tags,
-        Form::Numbered,
+/// What one line tells about the form.
+pub(crate) fn of_line(line: &[u8]) -> Guess {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+    let forms = [
+        (doom3::recognises as fn(&[u8]) -> Guess),
+        judy::recognises,
+        android::recognises,
+        calls::recognises,
+        mtrace::recognises,
+        heaptrack::recognises,
+        rep::recognises,
+        tags::recognises,
     ];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Form::Doom3 => "doom3",
-            Form::Judy => "judy",
-            Form::Android => "android",
-            Form::Logalloc => "logalloc",
-            Form::Cmt => "cmt",
-            Form::Mtrace => "mtrace",
-            Form::Valgrind => "valgrind",
-            Form::Heaptrack => "heaptrack",
-            Form::Rep => "rep",
-            Form::Tags => "tags",
-            Form::Numbered => "numbered",
-        }
-    }
-
-    /// The form of that name.
-    pub fn from_name(name: &str) -> Option<Form> {
-        Form::ALL.into_iter().find(|form| form.name() == name)
-    }
-
-    /// The form of a text that begins with these lines: that of the first line which only one form has.
-    pub fn detect(text: &[u8]) -> Option<Form> {
-        let mut likely = None;
-        for line in text.split(|byte| *byte == b'\n') {
-            match Form::of_line(line) {
-                Guess::Surely(form) => return Some(form),
-                Guess::Perhaps(form) => likely = likely.or(Some(form)),
-                Guess::Unknown => {}
-            }
-        }
-        likely
-    }
-
-    /// What one line tells about the form.
-    pub(crate) fn of_line(line: &[u8]) -> Guess {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-        let forms = [
-            (doom3::recognises as fn(&[u8]) -> Guess),
-            judy::recognises,
-            android::recognises,
-            calls::recognises,
-            mtrace::recognises,
-            heaptrack::recognises,
-            rep::recognises,
-            tags::recognises,
-        ];
-        let guesses = forms.into_iter().map(|recognises| recognises(line));
-        guesses.fold(Guess::Unknown, |best, guess| match (best, guess) {
-            (Guess::Unknown, _) | (Guess::Perhaps(_), Guess::Surely(_)) => guess,
-            _ => best,
-        })
-    }
+    let guesses = forms.into_iter().map(|recognises| recognises(line));
+    guesses.fold(Guess::Unknown, |best, guess| match (best, guess) {
+        (Guess::Unknown, _) | (Guess::Perhaps(_), Guess::Surely(_)) => guess,
+        _ => best,
+    })
 }
 
 /// What a line tells about the form of its text.

@@ -1,0 +1,67 @@
+//! The forms of text that other tools write traces in: what `keel import` reads and `keel export` writes.
+
+/// A form of text that a journal can be read from and written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TextForm {
+    /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
+    Doom3,
+    /// What programs with the Judy library print, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
+    Judy,
+    /// Android's malloc_debug and memory_replay.
+    Android,
+    /// Mozilla's logalloc, raw or munged.
+    Logalloc,
+    /// cmt, the malloc traces of the CHERI project.
+    Cmt,
+    /// glibc's mtrace.
+    Mtrace,
+    /// `valgrind --trace-malloc=yes`.
+    Valgrind,
+    /// heaptrack's files, raw or interpreted.
+    Heaptrack,
+    /// The `.rep` files of the malloc lab.
+    Rep,
+    /// `Allocate TAG SIZE` and `Free TAG`.
+    Tags,
+    /// `Alloc(SIZE),` and `Free(N),`, the traces of wee_alloc.
+    Numbered,
+}
+
+impl TextForm {
+    /// Every form.
+    pub const ALL: [TextForm; 11] = [
+        TextForm::Doom3,
+        TextForm::Judy,
+        TextForm::Android,
+        TextForm::Logalloc,
+        TextForm::Cmt,
+        TextForm::Mtrace,
+        TextForm::Valgrind,
+        TextForm::Heaptrack,
+        TextForm::Rep,
+        TextForm::Tags,
+        TextForm::Numbered,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TextForm::Doom3 => "doom3",
+            TextForm::Judy => "judy",
+            TextForm::Android => "android",
+            TextForm::Logalloc => "logalloc",
+            TextForm::Cmt => "cmt",
+            TextForm::Mtrace => "mtrace",
+            TextForm::Valgrind => "valgrind",
+            TextForm::Heaptrack => "heaptrack",
+            TextForm::Rep => "rep",
+            TextForm::Tags => "tags",
+            TextForm::Numbered => "numbered",
+        }
+    }
+
+    /// The form of that name.
+    pub fn from_name(name: &str) -> Option<TextForm> {
+        TextForm::ALL.into_iter().find(|form| form.name() == name)
+    }
+}
