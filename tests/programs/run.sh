@@ -9,19 +9,13 @@
 # What it prints on stdout is compared; what it starts can be held to `under_keel PID` of support.bash.
 set -uo pipefail
 folder=$(cd "$(dirname "$0")" && pwd)
+source "$folder/../support/needs.bash"
 [ $# -ge 2 ] && [ -f "$1" ] && [ -x "$2" ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 library=$(realpath "$1") stress=$(realpath "$2")
 shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0 skipped=0
-
-missing() { # missing KIND FILE: the first of the wanted commands that is not there
-    local command
-    for command in $(sed -n "s/^# $1: //p" "$2"); do
-        command -v "$command" >/dev/null || { echo "$command"; return; }
-    done
-}
 
 # work NAME VARIANT [VARIABLE=VALUE ...]: runs the program in its folder; leaves out, err and status beside it.
 work() {

@@ -8,6 +8,7 @@
 # need; what is not installed is skipped loudly, and is a failure when CI is set.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/../support/needs.bash"
 [ $# -ge 1 ] && [ -x "$1" ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 keel=$(realpath "$1")
 export PATH=$PATH:/usr/games
@@ -20,13 +21,6 @@ source_of() { # source_of NAME
     local folder
     for folder in "$here/real" "$here/../programs"; do
         [ ! -f "$folder/$1.sh" ] || { realpath "$folder/$1.sh"; return; }
-    done
-}
-
-missing() { # missing KIND FILE: the first of the wanted commands that is not there
-    local command
-    for command in $(sed -n "s/^# $1: //p" "$2"); do
-        command -v "$command" >/dev/null || { echo "$command"; return; }
     done
 }
 

@@ -1,14 +1,11 @@
 //! `keel try` as its users meet it: one command from a program to a page.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
-/// Where the built libraries are.
-fn prefix() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    std::env::var_os("KEEL_PREFIX").map_or_else(|| root.join("build"), PathBuf::from)
-}
+use common::prefix;
+use std::path::Path;
+use std::process::{Command, Output};
 
 fn keel_try(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));

@@ -1,15 +1,12 @@
 //! `keel import`, `keel export` and `keel capture` as a person uses them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+mod common;
 
-/// Where the built libraries and the player are.
-fn prefix() -> PathBuf {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
-    std::env::var_os("KEEL_PREFIX").map_or_else(built, PathBuf::from)
-}
+use common::prefix;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 fn keel(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_keel"))

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+mod common;
+
+use common::{prefix_with_recorder, root};
 use keel_journal::{Op, Reader, Rules};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,22 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
-}
-
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
-    let library = prefix.join("lib/libkeel_recorder.so");
-    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
-    prefix
-}
-
 /// With the signals' default actions, which a test run in the background does not have by itself.
 fn keel(arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_keel")]);
-    command.env("KEEL_PREFIX", prefix()).env_remove("LD_PRELOAD").args(arguments);
+    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD").args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -143,7 +135,10 @@ fn with_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
     let whole = format!("mount -t tmpfs -o size={size} tmpfs $disk || exit 77\n{script}");
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", &whole]).current_dir(folder);
-    command.env("disk", &disk).env("keel", env!("CARGO_BIN_EXE_keel")).env("KEEL_PREFIX", prefix());
+    command
+        .env("disk", &disk)
+        .env("keel", env!("CARGO_BIN_EXE_keel"))
+        .env("KEEL_PREFIX", prefix_with_recorder());
     let output = command.output().ok()?;
     if output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:") {
         eprintln!("SKIPPED: no file system may be mounted here");

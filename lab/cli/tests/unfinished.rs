@@ -3,26 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+mod common;
+
+use common::prefix_with_recorder;
 use keel_journal::{Event, Metadata, Op, Reader, Rules};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().parent().unwrap()
-}
-
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
-    let library = prefix.join("lib/libkeel_recorder.so");
-    assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
-    prefix
-}
-
 fn keel(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
-    command.env("KEEL_PREFIX", prefix()).env_remove("LD_PRELOAD").args(arguments);
+    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD").args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -134,7 +126,7 @@ fn told(output: &Output) -> Vec<u64> {
 }
 
 fn engine() -> PathBuf {
-    let engine = prefix().join("lib/keel/samples/engine");
+    let engine = prefix_with_recorder().join("lib/keel/samples/engine");
     assert!(engine.is_file(), "{} is missing: run `make build` first", engine.display());
     engine
 }

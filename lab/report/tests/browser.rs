@@ -14,11 +14,7 @@ mod window;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use window::Window;
-
-fn screenshots() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
-}
+use window::{Window, screenshots};
 
 /// Pixels of a canvas, inside its plot, that are neither background nor grey axis: drawn data.
 fn coloured(selector: &str) -> String {

@@ -12,11 +12,7 @@ mod window;
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use window::Window;
-
-fn screenshots() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
-}
+use window::{Window, screenshots};
 
 fn make_page(folders: &[&Path], rows: usize, allocators: usize) -> PathBuf {
     for (index, folder) in folders.iter().enumerate() {

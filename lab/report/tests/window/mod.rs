@@ -25,6 +25,11 @@ const WATCH_ERRORS: &str = "window.problems = [];\
       console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, words); };\
     }";
 
+/// Where the tests leave pictures to look at.
+pub fn screenshots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
+}
+
 /// A browser with one tab, both gone when it is dropped.
 pub struct Window {
     // Dropping the browser ends it, so it must outlive the tab.
