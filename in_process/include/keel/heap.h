@@ -1,15 +1,14 @@
 /* Heaps of one's own: blocks that belong together and can be ended together.
  *
- * Every thread may allocate from every heap, and free and resize its blocks, by these functions or by kl_free and
- * free; a
- * heap has a lock, so threads that use one at the same moment wait for each other. Blocks of a heap are not in the
- * bounds
- * that hold for kl_malloc: a call may wait. Memory is taken in pages of 64 KiB or more, each of one heap, so a
- * heap of few
- * small blocks occupies more than they do.
+ * Every thread may allocate from every heap, and free and resize its blocks, by these functions or
+ * by kl_free and free; a heap has a lock, so threads that use one at the same moment wait for each
+ * other. Blocks of a heap are not in the bounds that hold for kl_malloc: a call may wait. Memory
+ * is taken in pages of 64 KiB or more, each of one heap, so a heap of few small blocks occupies
+ * more than they do.
  *
- * `heap` is never NULL. kl_heap_backing() stands for the calling thread's own heap, from which kl_malloc takes: the
- * functions that allocate accept it. What is said in keel/keel.h of errors holds here too.
+ * `heap` is never NULL. kl_heap_backing() stands for the calling thread's own heap, from which
+ * kl_malloc takes: the functions that allocate accept it. What is said in keel/keel.h of errors
+ * holds here too.
  */
 #ifndef KEEL_HEAP_H
 #define KEEL_HEAP_H
@@ -27,29 +26,25 @@ typedef struct kl_heap kl_heap_t;
 /* A heap with nothing in it: about 8 KiB. NULL and ENOMEM without memory. */
 KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 
-/* Ends the heap, but not its blocks: they are freed as before, and what is left of the heap goes with the last of
- * them.
- * The heap must not be used any more, and not be another thread's default; on the calling thread, kl_malloc goes
- * back to
- * its own heap. No effect on kl_heap_backing(). */
+/* Ends the heap, but not its blocks: they are freed as before, and what is left of the heap goes
+ * with the last of them. The heap must not be used any more, and not be another thread's default;
+ * on the calling thread, kl_malloc goes back to its own heap. No effect on kl_heap_backing(). */
 KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Ends the heap and all its blocks: none may be used or freed afterwards. Linear in the pages of the heap, not in its
- * blocks. Else as kl_heap_delete. */
+/* Ends the heap and all its blocks: none may be used or freed afterwards. Linear in the pages of
+ * the heap, not in its blocks. Else as kl_heap_delete. */
 KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Gives the heap's unused memory back. `force` as in kl_collect for kl_heap_backing(), else without meaning.
- * Linear in its
- * size classes. */
+/* Gives the heap's unused memory back. `force` as in kl_collect for kl_heap_backing(), else
+ * without meaning. Linear in its size classes. */
 KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
 
 /* The calling thread's own heap; the same pointer for every thread, which means another heap in each. */
 KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
 
-/* What kl_malloc and malloc of the calling thread take from, and makes it another one (kl_heap_backing(): as it was).
- * The one before, or NULL and ENOMEM: nothing changed. While it is not the backing heap, every allocation of this
- * thread
- * takes the slow path. */
+/* What kl_malloc and malloc of the calling thread take from, and makes it another one
+ * (kl_heap_backing(): as it was). The one before, or NULL and ENOMEM: nothing changed. While it is
+ * not the backing heap, every allocation of this thread takes the slow path. */
 KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
 
@@ -122,14 +117,13 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
 
 /* --- Looking at a heap ------------------------------------------------------------------------- */
 
-/* True if `block` is a block of this heap. Of kl_heap_backing(): a block of any thread's own heap. `block` is
- * NULL, foreign,
- * or a block in use. O(1). */
+/* True if `block` is a block of this heap. Of kl_heap_backing(): a block of any thread's own heap.
+ * `block` is NULL, foreign, or a block in use. O(1). */
 KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
 
-/* True if the address is in memory that holds, or has held, blocks of this heap; any address is allowed. O(1),
- * under the
- * heap's lock. Of kl_heap_backing(): in memory that holds blocks of any thread's own heap. */
+/* True if the address is in memory that holds, or has held, blocks of this heap; any address is
+ * allowed. O(1), under the heap's lock. Of kl_heap_backing(): in memory that holds blocks of any
+ * thread's own heap. */
 KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
 
 /* A run of memory that holds blocks of one size. All in bytes. */
@@ -141,15 +135,14 @@ struct kl_heap_area {
     size_t block_bytes;    /* of one block */
 };
 
-/* Is called for each area with block NULL, and then, if blocks are wanted, for each block in use with the place
- * where it
- * begins (which for one that is aligned at an offset is before the address that the program has). Must not call any
- * function for this heap, nor free its blocks. False: no more. */
+/* Is called for each area with block NULL, and then, if blocks are wanted, for each block in use
+ * with the place where it begins (which for one that is aligned at an offset is before the address
+ * that the program has). Must not call any function for this heap, nor free its blocks. False: no
+ * more. */
 typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
 
-/* Visits all areas. True: to the end. Not for kl_heap_backing(): false and ENOTSUP, since no list of its pages is
- * kept.
- * Linear; the heap is locked meanwhile. */
+/* Visits all areas. True: to the end. Not for kl_heap_backing(): false and ENOTSUP, since no list
+ * of its pages is kept. Linear; the heap is locked meanwhile. */
 KEEL_API bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor,
                             void* argument) KEEL_NOEXCEPT;
 

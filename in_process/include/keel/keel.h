@@ -71,7 +71,8 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  * copying from then on; else linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* kl_realloc(block, count * size). ENOMEM if the product overflows; then the block stays as it was.
+/* kl_realloc(block, count * size). ENOMEM if the product overflows; then the block stays as it
+ * was.
  * */
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocn(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -106,12 +107,11 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 
 /* --- Aligned at an offset: block + offset is a multiple of the alignment ---------------------------
  *
- * For a block that begins with a header, say, whose payload is to be aligned. An offset that is a multiple of the
- * alignment is as none; with any other the alignment is at most 64 KiB (else NULL and EINVAL), the call takes a
- * lock, and
- * the block takes up to alignment - 1 bytes more. Such blocks are freed and resized as any. kl_aligned_realloc_at
- * keeps
- * the alignment. size or count * size bytes, all zero for calloc. */
+ * For a block that begins with a header, say, whose payload is to be aligned. An offset that is a
+ * multiple of the alignment is as none; with any other the alignment is at most 64 KiB (else NULL
+ * and EINVAL), the call takes a lock, and the block takes up to alignment - 1 bytes more. Such
+ * blocks are freed and resized as any. kl_aligned_realloc_at keeps the alignment. size or count *
+ * size bytes, all zero for calloc. */
 KEEL_API KEEL_API_ALLOCATES(3) void* kl_aligned_alloc_at(size_t alignment, size_t offset,
                                                          size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_aligned_calloc_at(size_t alignment, size_t offset,
@@ -122,11 +122,10 @@ KEEL_API KEEL_API_RESIZES(4) void* kl_aligned_realloc_at(void* block, size_t ali
 
 /* --- Resizing blocks that are zero behind what was written ------------------------------------------
  *
- * As kl_realloc, and every byte beyond the old size is zero. Only for blocks that came from a zeroing function
- * (kl_calloc,
- * kl_zalloc, kl_aligned_calloc, a heap's forms of them, or these) and have only been resized by these; of others
- * the bytes
- * between the old size and kl_usable_size are undefined. Linear in the larger size. */
+ * As kl_realloc, and every byte beyond the old size is zero. Only for blocks that came from a
+ * zeroing function (kl_calloc, kl_zalloc, kl_aligned_calloc, a heap's forms of them, or these) and
+ * have only been resized by these; of others the bytes between the old size and kl_usable_size are
+ * undefined. Linear in the larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -142,9 +141,9 @@ KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t
 
 /* --- With the sizes that really are -----------------------------------------------------------------
  *
- * As the functions without `u`, and *usable gets kl_usable_size of the block (0 with NULL), which saves a second
- * call.
- * kl_urealloc tells of the old block too; kl_ufree of the block that it frees. The pointers to sizes may be NULL. */
+ * As the functions without `u`, and *usable gets kl_usable_size of the block (0 with NULL), which
+ * saves a second call. kl_urealloc tells of the old block too; kl_ufree of the block that it
+ * frees. The pointers to sizes may be NULL. */
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_umalloc(size_t size, size_t* usable) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_ucalloc(size_t count, size_t size,
                                                    size_t* usable) KEEL_NOEXCEPT;
@@ -152,9 +151,8 @@ KEEL_API KEEL_API_RESIZES(2) void* kl_urealloc(void* block, size_t size, size_t*
                                                size_t* usable) KEEL_NOEXCEPT;
 KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 
-/* C23: frees a block that the caller knows the size, or the size and alignment, of, as it was asked for. The plain
- * flavour
- * looks the size up itself and does not compare. */
+/* C23: frees a block that the caller knows the size, or the size and alignment, of, as it was
+ * asked for. The plain flavour looks the size up itself and does not compare. */
 KEEL_API void kl_free_sized(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
@@ -185,9 +183,9 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 KEEL_API char* kl_strdup(const char* string) KEEL_NOEXCEPT;
 KEEL_API char* kl_strndup(const char* string, size_t length) KEEL_NOEXCEPT;
 
-/* As POSIX realpath: the absolute path without links, in `resolved` (PATH_MAX bytes), or in a block of Keel's if
- * that is
- * NULL. NULL and errno (ENOENT, EACCES, ELOOP ..) if there is none. System calls for each part of the path. */
+/* As POSIX realpath: the absolute path without links, in `resolved` (PATH_MAX bytes), or in a
+ * block of Keel's if that is NULL. NULL and errno (ENOENT, EACCES, ELOOP ..) if there is none.
+ * System calls for each part of the path. */
 KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
 
 /* --- About blocks ------------------------------------------------------------------------------ */
@@ -199,30 +197,29 @@ KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 /* What kl_usable_size of kl_malloc(size) would be: asking for less gains nothing. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* True if the address is in memory that holds blocks of Keel's. Above 64 KiB only the block's start
- * is recognised. */
+/* True if the address is in memory that holds blocks of Keel's. Above 64 KiB only the block's
+ * start is recognised. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- The allocator ----------------------------------------------------------------------------- */
 
-/* With `force`: gives all memory that is not in use back to the system: of the calling thread, of threads that
- * have ended, and of nobody. Linear in that; milliseconds for gigabytes. Without: kl_thread_idle. Both call what
- * kl_register_deferred_free has registered. */
+/* With `force`: gives all memory that is not in use back to the system: of the calling thread, of
+ * threads that have ended, and of nobody. Linear in that; milliseconds for gigabytes. Without:
+ * kl_thread_idle. Both call what kl_register_deferred_free has registered. */
 KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 
 /* Starts the keeper: a thread that asks the system for memory before the program needs it, and
- * gives back what the program has not needed for a while, so that calls on the program's threads do
- * neither. It starts by itself once a second thread allocates (environment KEEL_KEEPER=auto, the
- * default), at the first allocation (on), or never (off). True: it runs. Not from a constructor,
- * and not before a program that will call unshare(CLONE_NEWUSER) or setns has done so. A child of
- * fork has no keeper until it starts one. */
+ * gives back what the program has not needed for a while, so that calls on the program's threads
+ * do neither. It starts by itself once a second thread allocates (environment KEEL_KEEPER=auto,
+ * the default), at the first allocation (on), or never (off). True: it runs. Not from a
+ * constructor, and not before a program that will call unshare(CLONE_NEWUSER) or setns has done
+ * so. A child of fork has no keeper until it starts one. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the
- * demand calls for); every page then begins on memory that is there, where otherwise the first ones
- * of a size occupy only what is touched of them. Linear in `bytes`: for start-up and level load. The memory that
- * could be made
- * ready; less when the system has no more. */
+ * demand calls for); every page then begins on memory that is there, where otherwise the first
+ * ones of a size occupy only what is touched of them. Linear in `bytes`: for start-up and level
+ * load. The memory that could be made ready; less when the system has no more. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* This thread has nothing to do just now (between frames): takes home what others freed of it and
@@ -230,11 +227,11 @@ KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
  * ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
-/* The calling thread has a deadline (an audio callback, a render thread): it gets up to `spare_bytes`
- * (rounded up to 64 KiB, at most 2 MiB) of warm memory of its own, which the keeper fills up again,
- * and from now on no malloc or free of this thread does housekeeping or wakes the keeper. 0 ends
- * that, as does the end of the thread. Best with a running keeper (kl_keeper_start); without one
- * kl_thread_idle fills the spare. False: no memory. */
+/* The calling thread has a deadline (an audio callback, a render thread): it gets up to
+ * `spare_bytes` (rounded up to 64 KiB, at most 2 MiB) of warm memory of its own, which the keeper
+ * fills up again, and from now on no malloc or free of this thread does housekeeping or wakes the
+ * keeper. 0 ends that, as does the end of the thread. Best with a running keeper
+ * (kl_keeper_start); without one kl_thread_idle fills the spare. False: no memory. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* major * 10000 + minor * 100 + patch, of the library that runs. */
@@ -245,10 +242,10 @@ KEEL_API int kl_version(void) KEEL_NOEXCEPT;
 /* Receives a report piece by piece; `text` is terminated. Must not allocate from Keel. */
 typedef void kl_output(const char* text, void* argument);
 
-/* The report as a table for people, through `output`, to stderr if it is NULL: counts, and how long
- * each of the slow paths took (ns, by powers of two). Allocates nothing. Counts of other threads are
- * momentary. Also printed at the end of the process when KEEL_STATS=1
- * is in its environment. */
+/* The report as a table for people, through `output`, to stderr if it is NULL: counts, and how
+ * long each of the slow paths took (ns, by powers of two). Allocates nothing. Counts of other
+ * threads are momentary. Also printed at the end of the process when KEEL_STATS=1 is in its
+ * environment. */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
 /* The same as one JSON object, as snprintf would: writes at most size bytes with the terminator,

@@ -1,11 +1,10 @@
 /* What a program may tell Keel, and be told: options, limits, handlers, the machine.
  *
- * All functions may be called from any thread at any time, and cost O(1) unless said otherwise. Handlers are
- * called on the
- * thread that needs them; while one runs, its thread calls none. A handler and its argument are set for the
- * process, NULL
- * takes it away. Setting a handler while another thread is about to call the old one may still call that, with the
- * argument of either: set them before there are threads, or make both good for both.
+ * All functions may be called from any thread at any time, and cost O(1) unless said otherwise.
+ * Handlers are called on the thread that needs them; while one runs, its thread calls none. A
+ * handler and its argument are set for the process, NULL takes it away. Setting a handler while
+ * another thread is about to call the old one may still call that, with the argument of either:
+ * set them before there are threads, or make both good for both.
  */
 #ifndef KEEL_RUNTIME_H
 #define KEEL_RUNTIME_H
@@ -18,13 +17,12 @@ extern "C" {
 
 /* --- Options -------------------------------------------------------------------------------------
  *
- * A number each: by call, or before the program starts in the environment as KEEL_ and the name in capitals
- * (KEEL_SHOW_STATS=1), or under its mimalloc name, MIMALLOC_SHOW_STATS=1. A call goes before KEEL_, that before
- * MIMALLOC_.
- * Values: a number; with K, M, G or T for 2^10 .. 2^40; on, yes, true (1); off, no, false (0). Programs that are
- * set-user-id read no environment. The first 17 are those of mimalloc 1.6.3, in its order. "No effect": accepted
- * and kept,
- * because Keel has nothing that it could switch. */
+ * A number each: by call, or before the program starts in the environment as KEEL_ and the name in
+ * capitals (KEEL_SHOW_STATS=1), or under its mimalloc name, MIMALLOC_SHOW_STATS=1. A call goes
+ * before KEEL_, that before MIMALLOC_. Values: a number; with K, M, G or T for 2^10 .. 2^40; on,
+ * yes, true (1); off, no, false (0). Programs that are set-user-id read no environment. The first
+ * 17 are those of mimalloc 1.6.3, in its order. "No effect": accepted and kept, because Keel has
+ * nothing that it could switch. */
 typedef enum kl_option {
     kl_option_show_errors, /* 1: say on the output what fails (no memory, frees of foreign blocks). Default 0 */
     kl_option_show_stats, /* 1: the statistics at the end of the process. Also KEEL_STATS. Default 0 */
@@ -52,9 +50,8 @@ typedef enum kl_option {
 /* The value in force. 0 for a number that is no option. */
 KEEL_API long kl_option_get(kl_option_t option) KEEL_NOEXCEPT;
 
-/* Sets it. kl_option_set_default only where neither environment nor call has set it. Without effect for a number
- * that is
- * no option. */
+/* Sets it. kl_option_set_default only where neither environment nor call has set it. Without
+ * effect for a number that is no option. */
 KEEL_API void kl_option_set(kl_option_t option, long value) KEEL_NOEXCEPT;
 KEEL_API void kl_option_set_default(kl_option_t option, long value) KEEL_NOEXCEPT;
 
@@ -70,11 +67,10 @@ KEEL_API const char* kl_option_name(kl_option_t option) KEEL_NOEXCEPT;
 
 /* --- Limits ------------------------------------------------------------------------------------ */
 
-/* Keel holds at most so many bytes for pages and large blocks from now on (0: no limit); the limit before. What
- * would go
- * beyond fails with ENOMEM, after unused memory has been collected. Blocks in use stay. Kept to the page of 64 to
- * 512 KiB;
- * threads that ask at the same moment may go beyond it by one page or block each. */
+/* Keel holds at most so many bytes for pages and large blocks from now on (0: no limit); the limit
+ * before. What would go beyond fails with ENOMEM, after unused memory has been collected. Blocks
+ * in use stay. Kept to the page of 64 to 512 KiB; threads that ask at the same moment may go
+ * beyond it by one page or block each. */
 KEEL_API size_t kl_limit(size_t bytes) KEEL_NOEXCEPT;
 
 /* What the process may use of the machine. */
@@ -87,8 +83,8 @@ struct kl_machine {
         memory_limit_bytes; /* the smallest limit of its control groups and of RLIMIT_AS; 0: none */
 };
 
-/* Reads it anew: control groups version 2 and 1. Some dozens of system calls. Keel sets no limit from it by
- * itself. */
+/* Reads it anew: control groups version 2 and 1. Some dozens of system calls. Keel sets no limit
+ * from it by itself. */
 KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 
 /* --- Handlers ---------------------------------------------------------------------------------- */
@@ -96,25 +92,21 @@ KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 /* All text of Keel's goes to `output` instead of stderr. `output` must not allocate from Keel. */
 KEEL_API void kl_register_output(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
-/* Is told of errors: ENOMEM no memory, EOVERFLOW a size beyond all sense, EINVAL a foreign block or an address
- * inside a
- * block was freed, EAGAIN a free of what is not allocated, EFAULT corrupt data. After the last two, and a free
- * inside a
- * block, the process ends. */
+/* Is told of errors: ENOMEM no memory, EOVERFLOW a size beyond all sense, EINVAL a foreign block
+ * or an address inside a block was freed, EAGAIN a free of what is not allocated, EFAULT corrupt
+ * data. After the last two, and a free inside a block, the process ends. */
 typedef void kl_error_handler(int error, void* argument);
 KEEL_API void kl_register_error(kl_error_handler* handler, void* argument) KEEL_NOEXCEPT;
 
-/* Is called now and then by allocations that take the slow path, and by kl_collect: frees what the program has put
- * off
- * (a list of objects to release, a reference count to settle) in small steps, all of it with `force`. `heartbeat`
- * counts the
- * calls of this thread. May allocate and free. */
+/* Is called now and then by allocations that take the slow path, and by kl_collect: frees what the
+ * program has put off (a list of objects to release, a reference count to settle) in small steps,
+ * all of it with `force`. `heartbeat` counts the calls of this thread. May allocate and free. */
 typedef void kl_deferred_free(bool force, unsigned long long heartbeat, void* argument);
 KEEL_API void kl_register_deferred_free(kl_deferred_free* handler, void* argument) KEEL_NOEXCEPT;
 
-/* Is called when there is no memory for a block of `size` bytes. True: it has freed some, try again. False: the
- * call fails.
- * May free, and may leave by longjmp or an exception only if it never comes back to Keel on this thread. */
+/* Is called when there is no memory for a block of `size` bytes. True: it has freed some, try
+ * again. False: the call fails. May free, and may leave by longjmp or an exception only if it
+ * never comes back to Keel on this thread. */
 typedef bool kl_out_of_memory(size_t size, void* argument);
 KEEL_API void kl_register_out_of_memory(kl_out_of_memory* handler, void* argument) KEEL_NOEXCEPT;
 
