@@ -51,7 +51,8 @@ judge() { # judge NAME SECONDS
     failed=$((failed + 1))
 }
 
-if ! LD_PRELOAD=$library cat /proc/self/maps 2>/dev/null | grep -qF "$library"; then
+maps=$(LD_PRELOAD=$library cat /proc/self/maps 2>/dev/null)
+if [[ $maps != *"$library"* ]]; then
     echo "FAIL $library is not loaded by LD_PRELOAD"
     echo "0 passed, 1 failed, 0 skipped"
     exit 1

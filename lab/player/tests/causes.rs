@@ -56,8 +56,10 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
     }
     assert_eq!(acted, 4000);
     assert!(told * 100 >= acted * 99, "{told} of {acted}");
-    // A busy machine does preempt some; but never more often than the kernel counted.
-    assert!(falsely <= run.involuntary_switches, "{falsely} of {}", run.involuntary_switches);
+    // A busy machine does preempt some: as often as the kernel counted, and the flag is also cleared when a thread
+    // is moved to another core, which the kernel does not count as a switch. One in 10,000 calls is left to that.
+    let bound = run.involuntary_switches + causes.len() as u64 / 10_000;
+    assert!(falsely <= bound, "{falsely} of {bound}");
 }
 
 #[test]
