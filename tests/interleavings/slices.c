@@ -206,13 +206,35 @@ static const struct explore_scenario populates = {.name = "slices, populate whil
 static const struct explore_scenario extends = {.name = "slices, extension, discard and a taker",
                                                 .prepare = prepare_4,
                                                 THREADS_3(extend_into_last, discard, take_1),
-                                                .preemptions = EXPLORE_ALL,
-                                                .weak = 1};
+                                                .preemptions = EXPLORE_ALL};
+static const struct explore_scenario extends_beside_taker = {.name =
+                                                                 "slices, extension beside a taker",
+                                                             .prepare = prepare_4,
+                                                             THREADS_2(extend_into_last, take_1),
+                                                             .preemptions = EXPLORE_ALL,
+                                                             .weak = 3};
+static const struct explore_scenario extends_beside_discard = {
+    .name = "slices, extension beside discard",
+    .prepare = prepare_4,
+    THREADS_2(extend_into_last, discard),
+    .preemptions = EXPLORE_ALL,
+    .weak = 3};
+static const struct explore_scenario taker_beside_discard = {
+    .name = "slices, discard beside one who takes and gives",
+    .prepare = prepare_2,
+    THREADS_2(discard, take_1_give_1),
+    .preemptions = EXPLORE_ALL,
+    .weak = 3};
 static const struct explore_scenario all_three = {.name = "slices, discard, a taker and a giver",
                                                   .prepare = prepare_2,
-                                                  THREADS_3(discard, take_1_give_1, give_first),
+                                                  THREADS_3(discard, take_1, give_first),
                                                   .preemptions = EXPLORE_ALL,
                                                   .weak = 1};
+static const struct explore_scenario all_three_again = {
+    .name = "slices, discard, one who takes and gives, and a giver",
+    .prepare = prepare_2,
+    THREADS_3(discard, take_1_give_1, give_first),
+    .preemptions = 3};
 static const struct explore_scenario three_takers = {.name = "slices, three for the last two",
                                                      .prepare = prepare_2,
                                                      THREADS_3(take_1, take_1, give_first),
@@ -249,8 +271,20 @@ TEST(slices_populates) {
 TEST(slices_extends) {
     explore_holds(&extends);
 }
+TEST(slices_extends_beside_taker) {
+    explore_holds(&extends_beside_taker);
+}
+TEST(slices_extends_beside_discard) {
+    explore_holds(&extends_beside_discard);
+}
+TEST(slices_taker_beside_discard) {
+    explore_holds(&taker_beside_discard);
+}
 TEST(slices_all_three) {
     explore_holds(&all_three);
+}
+TEST(slices_all_three_again) {
+    explore_holds(&all_three_again);
 }
 TEST(slices_three_takers) {
     explore_holds(&three_takers);

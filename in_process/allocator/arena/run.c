@@ -74,33 +74,55 @@ static uint64_t eligible_slices(struct superblock* superblock, uint64_t free, en
     return wish == RUN_WARM ? free & touched : free & ~touched;
 }
 
-// Tries to take `slices` that are all as wished from this superblock; *tries is what is left of the
-// caller's compare-and-swaps.
-static struct run superblock_take(struct window* window, unsigned index, unsigned slices,
-                                  enum run_wish wish, unsigned* tries) {
+// One search for a run within one superblock. It looks at few superblocks of each set and tries few
+// compare-and-swaps; where that ended it early, what it did not find may be there all the same.
+struct search {
+    unsigned slices;
+    enum run_wish wish;
+    unsigned tries; // what is left of them
+    bool cut_short;
+};
+
+// Tries to take a run of this superblock whose slices are all as wished.
+static struct run superblock_take(struct window* window, unsigned index, enum run_wish wish,
+                                  struct search* search) {
     struct superblock* superblock = &window->superblocks[index];
     uint64_t free = atomic_get(&superblock->free);
-    while (*tries > 0) {
-        uint64_t starts = bit_runs(eligible_slices(superblock, free, wish), slices);
-        if (starts == 0) break;
+    while (search->tries > 0) {
+        uint64_t starts = bit_runs(eligible_slices(superblock, free, wish), search->slices);
+        if (starts == 0) return run_none;
         unsigned first = bit_lowest(starts);
-        uint64_t mask = bit_range(first, slices);
-        --*tries;
+        uint64_t mask = bit_range(first, search->slices);
+        search->tries--;
         if (atomic_try_bits(&superblock->free, &free, free & ~mask)) {
             return slices_take(superblock, mask, slice_address(window, index, first));
         }
     }
+    search->cut_short = true;
     return run_none;
 }
 
-// From superblocks that have slices free and touched.
-static struct run dirty_take(struct window* window, unsigned slices, unsigned* tries) {
+static bool superblock_is_dirty(struct superblock* superblock) {
+    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
+}
+
+// Takes a superblock that has no slice free and touched out of the set of those that have.
+static void dirty_correct(struct window* window, unsigned index) {
+    if (superblock_is_dirty(&window->superblocks[index])) return;
+    superblock_set_remove(&window->dirty, index);
+    if (superblock_is_dirty(&window->superblocks[index])) superblock_set_add(&window->dirty, index);
+}
+
+// From superblocks that have slices free and touched. Those that turn out to have none leave the set,
+// or all who come after would look there in vain, too.
+static struct run dirty_take(struct window* window, struct search* search) {
     unsigned index = 0;
-    for (unsigned probe = 0; probe<RUN_PROBES&& * tries> 0; probe++) {
+    for (unsigned probe = 0; probe < RUN_PROBES && search->tries > 0; probe++) {
         index = superblock_set_next(&window->dirty, index);
         if (index == WINDOW_SUPERBLOCKS) break;
-        struct run run = superblock_take(window, index, slices, RUN_WARM, tries);
+        struct run run = superblock_take(window, index, RUN_WARM, search);
         if (run.start != NULL) return run;
+        dirty_correct(window, index);
         index++;
     }
     return run_none;
@@ -108,46 +130,62 @@ static struct run dirty_take(struct window* window, unsigned slices, unsigned* t
 
 // Looks through the superblocks filed under `bucket`; those that turn out not to belong there are
 // unfiled.
-static struct run bucket_take(struct window* window, unsigned bucket, unsigned slices,
-                              enum run_wish wish, unsigned* tries) {
+static struct run bucket_take(struct window* window, unsigned bucket, enum run_wish wish,
+                              struct search* search) {
     unsigned index = 0;
-    for (unsigned probe = 0; probe<RUN_PROBES&& * tries> 0; probe++) {
+    for (unsigned probe = 0; search->tries > 0; probe++) {
         index = superblock_set_next(&window->by_run[bucket], index);
-        if (index == WINDOW_SUPERBLOCKS) break;
-        struct run run = superblock_take(window, index, slices, wish, tries);
+        if (index == WINDOW_SUPERBLOCKS) return run_none;
+        if (probe == RUN_PROBES) break;
+        struct run run = superblock_take(window, index, wish, search);
         if (run.start != NULL) return run;
         uint64_t free = atomic_get(&window->superblocks[index].free);
         if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
         index++;
     }
+    search->cut_short = true;
     return run_none;
 }
 
-static struct run window_take(struct window* window, unsigned slices, enum run_wish wish,
-                              unsigned* tries) {
+static struct run window_take(struct window* window, struct search* search) {
+    unsigned slices = search->slices;
     unsigned bucket =
         slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
-    struct run run = wish == RUN_COLD ? bucket_take(window, bucket, slices, RUN_COLD, tries)
-                                      : dirty_take(window, slices, tries);
-    if (run.start == NULL && *tries > 0 && !is_power_of_two(slices))
-        run = bucket_take(window, bucket - 1, slices, RUN_ANY, tries); // some runs there may be
-    if (run.start == NULL && *tries > 0) run = bucket_take(window, bucket, slices, RUN_ANY, tries);
-    if (run.start == NULL && *tries > 0 && bucket < RUN_BUCKETS - 1) {
-        run = bucket_take(window, RUN_BUCKETS - 1, slices, RUN_ANY, tries);
+    struct run run = search->wish == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
+                                              : dirty_take(window, search);
+    if (run.start == NULL && !is_power_of_two(slices))
+        run = bucket_take(window, bucket - 1, RUN_ANY, search); // some runs there may be
+    if (run.start == NULL) run = bucket_take(window, bucket, RUN_ANY, search);
+    if (run.start == NULL && bucket < RUN_BUCKETS - 1) {
+        run = bucket_take(window, RUN_BUCKETS - 1, RUN_ANY, search);
     }
     return run;
 }
 
-static struct run narrow_allocate(unsigned slices, enum run_wish wish) {
+static struct run narrow_allocate(struct search* search) {
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         if (window == NULL) continue;
-        unsigned tries = RUN_TRIES;
-        struct run run = window_take(window, slices, wish, &tries);
-        count_work(WORK_RUN_TRIES, RUN_TRIES - tries);
-        if (run.start != NULL) {
-            if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
-            return run;
+        search->tries = RUN_TRIES;
+        struct run run = window_take(window, search);
+        count_work(WORK_RUN_TRIES, RUN_TRIES - search->tries);
+        if (run.start != NULL) return run;
+    }
+    return run_none;
+}
+
+// Looks at every superblock that may have a slice free, however many: for when the system gives
+// nothing more and a search was cut short.
+static struct run narrow_allocate_wherever(struct search* search) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        for (unsigned index = 0;; index++) {
+            index = superblock_set_next(&window->by_run[0], index);
+            if (index == WINDOW_SUPERBLOCKS) break;
+            search->tries = RUN_TRIES;
+            struct run run = superblock_take(window, index, RUN_ANY, search);
+            if (run.start != NULL) return run;
         }
     }
     return run_none;
@@ -200,19 +238,34 @@ static struct run wide_allocate(unsigned slices) {
     return run_none;
 }
 
-static struct run allocate(unsigned slices, enum run_wish wish) {
-    unsigned superblocks = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
-    // Three rounds: the first without growing; a new window may in theory be emptied by others
-    // before we look.
+// Three rounds: the first without growing; a new window may in theory be emptied by others before we
+// look.
+static struct run narrow_or_grow(unsigned slices, enum run_wish wish) {
+    struct search search = {.slices = slices, .wish = wish};
     for (unsigned round = 0; round < 3; round++) {
-        struct run run = superblocks > 1 ? wide_allocate(slices) : narrow_allocate(slices, wish);
-        if (run.start != NULL) {
-            count_event(EVENT_RUN_ALLOCATED, 1);
-            return run;
-        }
-        if (!window_grow(superblocks)) break;
+        struct run run = narrow_allocate(&search);
+        if (run.start != NULL) return run;
+        if (!window_grow(1)) break;
+    }
+    return search.cut_short ? narrow_allocate_wherever(&search) : run_none;
+}
+
+static struct run wide_or_grow(unsigned slices) {
+    for (unsigned round = 0; round < 3; round++) {
+        struct run run = wide_allocate(slices);
+        if (run.start != NULL) return run;
+        if (!window_grow((slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES)) break;
     }
     return run_none;
+}
+
+static struct run allocate(unsigned slices, enum run_wish wish) {
+    struct run run =
+        slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, wish);
+    if (run.start == NULL) return run;
+    if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
+    count_event(EVENT_RUN_ALLOCATED, 1);
+    return run;
 }
 
 struct run run_allocate(unsigned slices) {
@@ -300,10 +353,6 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
     return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
 }
 
-static bool superblock_is_dirty(struct superblock* superblock) {
-    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
-}
-
 #define HUGE_MASK bit_range(0, HUGE_SLICES)
 
 static bool in_huge_zone(struct window* window, unsigned index) {
@@ -333,9 +382,7 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
                               : superblock_take_free(superblock, slices_max, true);
         if (mask != 0) return free_run_of(window, index, mask);
         end = index;
-        if (superblock_is_dirty(superblock)) continue;
-        superblock_set_remove(&window->dirty, index);
-        if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
+        dirty_correct(window, index);
     }
     return (struct free_run){NULL, 0};
 }
