@@ -68,8 +68,8 @@ fuzz: ## fuzz the importers for FUZZ_SECONDS each (default 30); findings go to f
 	@cargo build --release --locked -p keel-import -p keel-unify --examples
 	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-install: build ## install into PREFIX (default /usr/local)
-	@scripts/install.sh "$(DESTDIR)$(PREFIX)"
+install: build ## install into PREFIX (default /usr/local), under DESTDIR if it is given
+	@DESTDIR="$(DESTDIR)" scripts/install.sh "$(PREFIX)"
 
 docs: ## the Rust documentation of the lab, in target/doc
 	@cargo doc --no-deps --workspace

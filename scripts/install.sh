@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: copies what `make build` made to PREFIX/{bin,lib,include}.
+# install.sh PREFIX: installs what `make build` made into PREFIX/{bin,lib,include}. DESTDIR, if set, goes before it.
+# It is `cmake --install`, and sees to it that the lab's programs, which CMake does not build, are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-prefix=${1:?usage: install.sh PREFIX}
-install -d "$prefix/bin" "$prefix/lib/keel/peers" "$prefix/include/keel"
-install -m 755 build/bin/keel "$prefix/bin/"
-install -m 755 build/lib/libkeel.so build/lib/libkeel_recorder.so build/lib/libkeel_record.so "$prefix/lib/"
-install -m 644 build/lib/libkeel.a build/lib/libkeel_record.a "$prefix/lib/"
-install -m 755 build/lib/keel/keel-player build/lib/keel/keel-workload "$prefix/lib/keel/"
-install -m 755 build/lib/keel/peers/*.so "$prefix/lib/keel/peers/"
-install -m 644 build/include/keel/* "$prefix/include/keel/"
-echo "installed into $prefix" >&2
+prefix=${1:?usage: [DESTDIR=FOLDER] install.sh PREFIX}
+case $prefix in
+    /*) ;;
+    *) prefix=$PWD/$prefix ;;
+esac
+for program in build/bin/keel build/lib/keel/keel-player build/lib/keel/keel-workload; do
+    [ -x "$program" ] || { echo "install: $program is not built; run make build" >&2; exit 1; }
+done
+cmake --install build/cmake --prefix "$prefix" >build/install.log || { cat build/install.log >&2; exit 1; }
+echo "installed into ${DESTDIR:-}$prefix" >&2

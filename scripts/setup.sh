@@ -11,6 +11,8 @@ build cmake cmake
 build ninja ninja-build
 build git git
 test python3 python3
+test pkg-config pkg-config
+test make make
 test /usr/share/python-wheels|/usr/lib/python3/dist-packages/ensurepip|venv python3-venv
 test chromium chromium
 test valgrind valgrind

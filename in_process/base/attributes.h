@@ -14,10 +14,14 @@
 #define KEEL_ALIGNED(n) __attribute__((aligned(n)))
 #define KEEL_EXPORT __attribute__((visibility("default")))
 
-// One TLS word, at a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy
+// A few TLS words. At a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy
 // allocation inside malloc. Sound for LD_PRELOAD and static linking, and for dlopen as long as libc
-// has 8 spare bytes of static TLS.
-#define KEEL_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+// has so many spare bytes of static TLS. libkeel_api.so, which is made for dlopen and holds no
+// malloc, is built with another model.
+#ifndef KEEL_TLS_MODEL
+#define KEEL_TLS_MODEL "initial-exec"
+#endif
+#define KEEL_TLS _Thread_local __attribute__((tls_model(KEEL_TLS_MODEL)))
 
 // Keeps a value in one register: the compiler may not know what it is, so it does not form a second
 // address from the same symbol.

@@ -1,8 +1,9 @@
 /* Keel: a general-purpose memory allocator with bounded slow paths.
  *
  * Two ways to use it. As a drop-in: link or LD_PRELOAD libkeel, and malloc, free, new and delete
- * are Keel's. Or by name: the functions below, from libkeel or from libkeel_api.a, which replaces
+ * are Keel's. Or by name: the functions below, from libkeel or from libkeel_api, which replaces
  * nothing. Blocks of the two ways are the same: with libkeel, free() takes what kl_malloc gave.
+ * docs/guide/linking.md has every way to link either.
  *
  * Unless said otherwise, every function
  *   - may be called from any thread at any time, also before constructors and after destructors, but not from a

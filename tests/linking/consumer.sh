@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# consumer.sh WAY SAMPLES ROOT: builds the programs of samples/linking that link Keel in this WAY, from a copy in an empty
+# folder and with nothing of Keel but what install.sh has put into ROOT/prefix, and runs them. Each ends with 0 only if
+# its memory is Keel's.
+set -uo pipefail
+way=$1 samples=$2 root=$3
+prefix=$root/prefix
+work=$root/$way
+rm -rf "$work"
+cp -r "$samples" "$work"
+cd "$work" || exit 1
+unset CFLAGS CXXFLAGS LDFLAGS LD_LIBRARY_PATH LD_PRELOAD CMAKE_PREFIX_PATH
+passed=0 failed=0
+
+# runs COMMAND...: it ends with 0.
+runs() {
+    if "$@" >log 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $*"
+        cat log
+    fi
+}
+
+# uses PROGRAM LIBRARY: the program loads that shared library, by its soname, from the prefix. `none`: none of Keel's.
+uses() {
+    local found
+    found=$(ldd "$1" 2>/dev/null | awk '/keel/ { print $1, $3 }')
+    case $2 in
+        none) [ -z "$found" ] ;;
+        *) [ "$found" = "$2.0 $(realpath "$prefix")/lib/$2.0" ] || [ "${found#* }" -ef "$prefix/lib/$2.0" ] ;;
+    esac
+}
+
+case $way in
+    cmake)
+        runs cmake -S cmake -B build -DCMAKE_PREFIX_PATH="$prefix"
+        runs cmake --build build
+        for program in keel keel-static keel-object keel-api keel-api-static; do runs "build/$program"; done
+        runs uses build/keel libkeel.so
+        runs uses build/keel-api libkeel_api.so
+        for program in keel-static keel-object keel-api-static; do runs uses "build/$program" none; done
+        ;;
+    cmake-version) # the version file says no to what is newer, and to what an older one promised
+        printf 'cmake_minimum_required(VERSION 3.13)\nproject(v C)\nfind_package(keel ${WANTED} REQUIRED)\n' >CMakeLists.txt
+        runs cmake -S . -B now -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=0.1
+        for wanted in 0.2 1.0; do
+            runs eval "! cmake -S . -B not-$wanted -DCMAKE_PREFIX_PATH='$prefix' -DWANTED=$wanted"
+        done
+        ;;
+    pkg-config)
+        export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+        runs make -C pkg-config
+        for program in keel keel-static keel-api; do runs "pkg-config/$program"; done
+        runs uses pkg-config/keel libkeel.so
+        runs uses pkg-config/keel-static none
+        runs uses pkg-config/keel-api libkeel_api.so
+        ;;
+    compiler)
+        runs make -C compiler PREFIX="$prefix"
+        for program in object static all-static; do runs "compiler/$program"; done
+        runs compiler/late "$prefix/lib/libkeel_api.so"
+        runs compiler/late "$prefix/lib/libkeel.so"
+        runs env LD_PRELOAD="$prefix/lib/libkeel.so" compiler/late "$prefix/lib/libkeel_api.so"
+        runs env LD_PRELOAD="$prefix/lib/libkeel.so" compiler/preloaded
+        runs eval '! compiler/preloaded' # it can tell
+        ;;
+    *) echo "no way is called $way"; exit 2 ;;
+esac
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""What the libraries show is what the headers declare, and malloc's family where that is the purpose; nothing else.
+
+    symbols.py SOURCES LIBRARIES
+
+SOURCES is the project's root, LIBRARIES the folder of libkeel.so and its kin. Shared libraries are judged by their
+dynamic symbols, objects and archives by their global ones.
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+sources, libraries = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path.insert(0, str(sources / "scripts"))
+import headers  # noqa: E402
+
+FAMILY = set("""malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized aligned_alloc memalign
+    posix_memalign valloc pvalloc malloc_usable_size malloc_trim mallopt""".split())
+NEW = {"_Zn" + form + "m" + rest for form in "wa"
+       for rest in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")}
+DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
+          for rest in ("", "m", "RKSt9nothrow_t", "St11align_val_t", "mSt11align_val_t",
+                       "St11align_val_tRKSt9nothrow_t")}
+RECORD = set(headers.exported(headers.PUBLIC / "recorder.h"))
+API = {name for path in headers.PUBLIC.iterdir() for name in headers.exported(path)} - RECORD
+
+WHOLE = API | FAMILY | NEW | DELETE
+EXPECTED = {
+    "libkeel.so": WHOLE,
+    "keel.o": WHOLE,
+    "libkeel.a": WHOLE,
+    "libkeel_api.so": API,
+    "libkeel_api.a": API,
+    "libkeel_record.so": RECORD | {"kl_record_gate"},
+}
+
+
+def shown(path):
+    how = ["--dynamic"] if ".so" in path.name else ["--extern-only"]
+    lines = subprocess.run(["nm", *how, "--defined-only", "--format=posix", path], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    return {line.split()[0] for line in lines if len(line.split()) >= 2}
+
+
+passed = failed = 0
+for name, expected in EXPECTED.items():
+    found = shown(libraries / name)
+    extra, missing = sorted(found - expected), sorted(expected - found)
+    if extra or missing:
+        failed += 1
+        print(f"FAIL {name}: shows {extra or 'nothing'} beyond what is meant, and lacks {missing or 'nothing'}")
+    else:
+        passed += 1
+        print(f"{name}: {len(found)} names")
+assert len(API) > 90, "the headers were not read"
+print(f"{passed} passed, {failed} failed, 0 skipped")
+sys.exit(failed > 0)
