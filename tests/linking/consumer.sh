@@ -66,6 +66,15 @@ case $way in
         runs env LD_PRELOAD="$prefix/lib/libkeel.so" compiler/preloaded
         runs eval '! compiler/preloaded' # it can tell
         ;;
+    cxx)
+        runs cmake -S cxx -B build -DCMAKE_PREFIX_PATH="$prefix"
+        runs cmake --build build
+        for program in containers everything; do runs "build/$program"; done
+        ;;
+    override)
+        runs make -C override PREFIX="$prefix"
+        runs override/program
+        ;;
     *) echo "no way is called $way"; exit 2 ;;
 esac
 echo "$passed passed, $failed failed, 0 skipped"

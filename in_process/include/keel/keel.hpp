@@ -1,0 +1,186 @@
+/* Keel for C++17: allocators for containers, heaps that end with their owner, and memory resources.
+ *
+ *     std::vector<int, keel::allocator<int>> numbers;             // from kl_malloc, whatever malloc is
+ *
+ *     keel::heap level;                                           // a heap of one's own
+ *     std::list<Enemy, keel::heap_allocator<Enemy>> enemies(level.get());
+ *
+ *     std::pmr::vector<std::pmr::string> words(keel::resource());
+ *
+ * What fails throws std::bad_alloc after the new_handler has had its chances, as operator new does. Allocators and
+ * resources may be used and copied by any thread at any time; two threads in one heap wait for each other. */
+#ifndef KEEL_KEEL_HPP
+#define KEEL_KEEL_HPP
+
+#include "keel/heap.h"
+#include "keel/keel.h"
+#include "keel/new.hpp"
+#include <cstddef>
+#include <memory_resource>
+#include <type_traits>
+#include <utility>
+
+namespace keel {
+
+/* --- For containers ---------------------------------------------------------------------------- */
+
+/* A standard allocator without state over kl_malloc. Takes over-aligned types. */
+template <typename T> class allocator {
+  public:
+    using value_type = T;
+    using is_always_equal = std::true_type;
+    using propagate_on_container_move_assignment = std::true_type;
+
+    allocator() noexcept = default;
+    template <typename U> allocator(const allocator<U>&) noexcept {}
+
+    [[nodiscard]] T* allocate(std::size_t count) {
+        const std::size_t bytes = array_bytes(count, sizeof(T));
+        if constexpr (alignof(T) > detail::usual_alignment)
+            return static_cast<T*>(new_or_throw(bytes, alignof(T)));
+        else
+            return static_cast<T*>(new_or_throw(bytes));
+    }
+    void deallocate(T* block, std::size_t count) noexcept {
+        kl_free_sized(block, count * sizeof(T));
+    }
+};
+
+template <typename T, typename U>
+bool operator==(const allocator<T>&, const allocator<U>&) noexcept {
+    return true;
+}
+template <typename T, typename U>
+bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
+    return false;
+}
+
+/* --- Heaps ------------------------------------------------------------------------------------- */
+
+/* Owns a heap. Its end is kl_heap_delete: blocks in use live on, and are freed as ever. */
+class heap {
+  public:
+    heap() : heap_(static_cast<kl_heap_t*>(detail::or_throw([] { return kl_heap_new(); }))) {}
+    heap(heap&& other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
+    heap& operator=(heap&& other) noexcept {
+        std::swap(heap_, other.heap_);
+        return *this;
+    }
+    ~heap() {
+        if (heap_ != nullptr) kl_heap_delete(heap_);
+    }
+
+    /* For the functions of keel/heap.h, and the allocators below. nullptr after destroy() and a move. */
+    kl_heap_t* get() const noexcept { return heap_; }
+
+    /* kl_heap_destroy: the blocks end with the heap. No destructor is called, and containers in it must not be used or
+     * destroyed any more. */
+    void destroy() noexcept {
+        if (heap_ != nullptr) kl_heap_destroy(std::exchange(heap_, nullptr));
+    }
+
+  private:
+    kl_heap_t* heap_;
+};
+
+/* A standard allocator that takes from one heap, which must outlive what it is asked for, and gives back to any. Equal
+ * if the heaps are: so a container's blocks never come to one of another heap. The heap goes with a container that is
+ * moved or swapped; one that is assigned to keeps its own. */
+template <typename T> class heap_allocator {
+  public:
+    using value_type = T;
+    using is_always_equal = std::false_type;
+    using propagate_on_container_copy_assignment = std::false_type;
+    using propagate_on_container_move_assignment = std::true_type;
+    using propagate_on_container_swap = std::true_type;
+
+    heap_allocator(kl_heap_t* heap) noexcept : heap_(heap) {}
+    template <typename U>
+    heap_allocator(const heap_allocator<U>& other) noexcept : heap_(other.heap()) {}
+
+    [[nodiscard]] T* allocate(std::size_t count) {
+        return static_cast<T*>(new_or_throw(heap_, array_bytes(count, sizeof(T)), alignof(T)));
+    }
+    void deallocate(T* block, std::size_t count) noexcept {
+        kl_free_sized(block, count * sizeof(T));
+    }
+    kl_heap_t* heap() const noexcept { return heap_; }
+
+  private:
+    kl_heap_t* heap_;
+};
+
+template <typename T, typename U>
+bool operator==(const heap_allocator<T>& a, const heap_allocator<U>& b) noexcept {
+    return a.heap() == b.heap();
+}
+template <typename T, typename U>
+bool operator!=(const heap_allocator<T>& a, const heap_allocator<U>& b) noexcept {
+    return a.heap() != b.heap();
+}
+
+/* --- Memory resources -------------------------------------------------------------------------- */
+
+namespace detail {
+
+/* `other`, if it is of the kind of `self`; without run-time types only `self` is known to be. */
+template <typename Kind>
+const Kind* same_kind(const Kind* self, const std::pmr::memory_resource* other) noexcept {
+#if defined(__cpp_rtti)
+    (void)self;
+    return dynamic_cast<const Kind*>(other);
+#else
+    return self == other ? self : nullptr;
+#endif
+}
+
+} // namespace detail
+
+/* A std::pmr::memory_resource over one heap, which must outlive it. Equal to those of the same heap. */
+class heap_resource : public std::pmr::memory_resource {
+  public:
+    explicit heap_resource(kl_heap_t* heap) noexcept : heap_(heap) {}
+    kl_heap_t* heap() const noexcept { return heap_; }
+
+  private:
+    void* do_allocate(std::size_t size, std::size_t alignment) override {
+        return new_or_throw(heap_, size, alignment);
+    }
+    void do_deallocate(void* block, std::size_t size, std::size_t alignment) override {
+        kl_free_aligned_sized(block, alignment, size);
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+        const auto* same = detail::same_kind(this, &other);
+        return same != nullptr && same->heap_ == heap_;
+    }
+
+    kl_heap_t* heap_;
+};
+
+namespace detail {
+
+class plain_resource final : public std::pmr::memory_resource {
+    void* do_allocate(std::size_t size, std::size_t alignment) override {
+        return alignment > usual_alignment ? new_or_throw(size, alignment) : new_or_throw(size);
+    }
+    void do_deallocate(void* block, std::size_t size, std::size_t alignment) override {
+        kl_free_aligned_sized(block, alignment, size);
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+        return same_kind(this, &other) != nullptr;
+    }
+};
+
+} // namespace detail
+
+/* The std::pmr::memory_resource over kl_malloc; the same one in every call, to the end of the process. */
+inline std::pmr::memory_resource* resource() noexcept {
+    /* Never destroyed: containers with static lifetime may free after it would be. */
+    alignas(detail::plain_resource) static unsigned char room[sizeof(detail::plain_resource)];
+    static std::pmr::memory_resource* const made = new (room) detail::plain_resource;
+    return made;
+}
+
+} // namespace keel
+
+#endif
