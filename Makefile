@@ -71,10 +71,13 @@ fuzz: ## fuzz the importers for FUZZ_SECONDS each (default 30); findings go to f
 install: build ## install into PREFIX (default /usr/local), under DESTDIR if it is given
 	@DESTDIR="$(DESTDIR)" scripts/install.sh "$(PREFIX)"
 
+amalgamation: ## all of libkeel as two files: build/amalgamation/keel.c and keel.h
+	@python3 scripts/amalgamate.py $(BUILD)/amalgamation
+
 docs: ## the Rust documentation of the lab, in target/doc
 	@cargo doc --no-deps --workspace
 
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize fuzz install docs clean
+.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize fuzz install amalgamation docs clean

@@ -5,7 +5,7 @@
 #define KEEL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define KEEL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define KEEL_INLINE static inline __attribute__((always_inline))
+#define KEEL_INLINE static inline __attribute__((always_inline, unused))
 #define KEEL_PREFETCH(address) __builtin_prefetch(address)
 
 #define KEEL_NOINLINE __attribute__((noinline))

@@ -75,6 +75,16 @@ case $way in
         runs make -C override PREFIX="$prefix"
         runs override/program
         ;;
+    amalgamation) # the one way that needs no prefix: the two files are written into the empty folder
+        rm -rf compiler cmake
+        runs python3 "$(dirname "$samples")/../scripts/amalgamate.py" amalgamation
+        for cc in gcc clang; do
+            command -v "$cc" >/dev/null || continue
+            runs make -C amalgamation CC="$cc"
+            for program in beside everything; do runs "amalgamation/$program"; done
+            runs make -C amalgamation clean
+        done
+        ;;
     *) echo "no way is called $way"; exit 2 ;;
 esac
 echo "$passed passed, $failed failed, 0 skipped"
