@@ -28,8 +28,9 @@ PUBLIC = [path for path in sorted(headers.PUBLIC.glob("*.h"), key=lambda path: (
 LICENSE = (SOURCES.parent / "LICENSE").read_text()
 
 # Comments, strings and members whole, else single words.
-TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?:\.|->)\s*\w+|\w+""",
-                   re.S)
+TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*"""
+                   r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+                   r"""|(?:\.|->)\s*\w+|\w+""", re.S)
 
 INTRODUCTION = """/* All of Keel in one file: see keel.h for what it offers. Made by scripts/amalgamate.py from Keel {version}.
  *
