@@ -32,7 +32,8 @@ TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*"""
                    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
                    r"""|(?:\.|->)\s*\w+|\w+""", re.S)
 
-INTRODUCTION = """/* All of Keel in one file: see keel.h for what it offers. Made by scripts/amalgamate.py from Keel {version}.
+INTRODUCTION = """\
+/* All of Keel in one file: see keel.h for what it offers. Made by scripts/amalgamate.py from Keel {version}.
  *
  *     cc -O2 -c keel.c
  *
