@@ -20,14 +20,13 @@ const drawFolders = (all) => {
     ...names.map((text) => make("th", { scope: "col", text })));
   const rows = all.map((one, number) => {
     const found = names.map((name) => one.allocators.find((allocator) => allocator.name === name));
-    const medians = found.map((allocator) => (allocator && !allocator.floor ? value(allocator)?.[0] : undefined));
-    const lowest = found[medians.indexOf(Math.min(...medians.filter((median) => median !== undefined)))];
+    const leaders = one.leaders[folderFigure === "peak" ? "run" : "all"]?.[folderFigure] ?? [];
     const cells = found.map((allocator) => {
       const spread = allocator && value(allocator);
       if (!spread) return make("td", { class: "none", text: "–" });
-      // Bold: the lowest, and all whose runs overlap with its runs.
-      const best = lowest && !allocator.floor && spread[1] <= value(lowest)[2];
-      return make("td", { class: best ? "best" : null, text: format(spread[0]) });
+      // Bold: the lowest, and all that the runs cannot tell from it.
+      const best = leaders.includes(one.allocators.indexOf(allocator));
+      return make("td", { class: best ? "best" : null, text: format(spread[0]), title: spreadWords(spread, format) });
     });
     const name = number === chosenFolder ? make("b", { text: one.label })
       : make("button", { type: "button", class: "link", text: one.label, onclick: () => goToFolder(number) });

@@ -20,7 +20,7 @@ const callsNote = () => {
 const setUpNotes = () => {
   byId("calls-note").textContent = callsNote();
   byId("percentiles-note").textContent = "Each step to the right is ten times rarer, up to the worst call of all. " +
-    "Lines are medians over runs, shading their range. " +
+    "Lines are medians over runs, shading their range, upright lines the 95 % intervals. " +
     "The dashed grey line is the floor: the same replay with no allocator at all.";
   byId("memory-note").textContent = "Resident memory that each allocator held in its drawn run, and as a grey area " +
     "the bytes that the program had asked for and not yet freed.";
@@ -28,11 +28,11 @@ const setUpNotes = () => {
     "long they took (up).";
   byId("causes-note").textContent = "Calls above p99.9 of their operation in each allocator's drawn run, " +
     "by what was seen to happen during them.";
-  byId("table-note").textContent = "Median over runs, the range beneath. Bold: the lowest, and all whose " +
-    "runs overlap with its runs. A dash: fewer than ten calls lie above that percentile. A click on a heading sorts.";
+  byId("table-note").textContent = "Median over runs; beneath it the 95 % interval of the typical run, or in " +
+    "italics only the range of runs. Bold: the lowest, and all that cannot be told from it when compared round by " +
+    "round. A dash: fewer than ten calls lie above that percentile. A click on a heading sorts.";
 };
 
-const joined = (parts) => parts.filter(Boolean).join(" · ");
 const byName = (counts) => joined(Object.entries(counts).map(([name, calls]) => `${name} ${count(calls)}`));
 
 const clockWords = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }) => {

@@ -60,6 +60,20 @@ const curvePoints = (summary, which) => {
 const trace = (context, points) =>
   points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
 
+const AT_NINES = { p50: 0.30103, p90: 1, p99: 2, p999: 3, p9999: 4, p99999: 5 };
+
+/** The 95 % intervals of the table's percentiles, as upright lines: those of several allocators side by side. */
+const drawIntervals = (context, index, aside) => {
+  context.fillStyle = lookOf(index).colour;
+  context.globalAlpha = 0.6;
+  for (const [name, spread] of Object.entries(summaryOf(index).percentiles)) {
+    if (spread.length < 5) continue;
+    const [low, high] = [percentileY(spread[3]), percentileY(spread[4])];
+    context.fillRect(percentileX(AT_NINES[name]) + aside - 0.6, high, 1.2, low - high);
+  }
+  context.globalAlpha = 1;
+};
+
 const drawCurve = (context, index) => {
   const { colour, dash, width } = lookOf(index);
   const summary = summaryOf(index);
@@ -95,6 +109,7 @@ const drawPercentiles = () => {
   ninesAxis(context);
   const isKeel = (index) => facts.allocators[index].name === "keel";
   const keelLast = [...indices].sort((a, b) => isKeel(a) - isKeel(b));
+  indices.forEach((index, at) => drawIntervals(context, index, (at - (indices.length - 1) / 2) * 3));
   const labels = keelLast.map((index) => drawCurve(context, index));
   endLabels(context, plot, labels);
   if (percentilePlot.cursor !== undefined) {

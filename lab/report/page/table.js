@@ -1,4 +1,4 @@
-// The tables: figures as medians over runs with their range beneath; a click on a heading sorts.
+// The tables: figures as medians over runs with their 95 % interval beneath; a click on a heading sorts.
 
 const nameTag = (index) => {
   const swatch = make("span", { class: "swatch" });
@@ -7,17 +7,19 @@ const nameTag = (index) => {
 };
 const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
 
+// Heading, the figure's name in `facts.leaders`, the figure.
 const LATENCY_COLUMNS = [
-  ["calls", (summary) => summary.count], ["mean", (summary) => summary.mean],
-  ["p50", (summary) => summary.percentiles.p50], ["p90", (summary) => summary.percentiles.p90],
-  ["p99", (summary) => summary.percentiles.p99], ["p99.9", (summary) => summary.percentiles.p999],
-  ["p99.99", (summary) => summary.percentiles.p9999], ["p99.999", (summary) => summary.percentiles.p99999],
-  ["worst", (summary) => summary.worst], ["total", (summary) => summary.total],
+  ["calls", null, (summary) => summary.count], ["mean", "mean", (summary) => summary.mean],
+  ["p50", "p50", (summary) => summary.percentiles.p50], ["p90", "p90", (summary) => summary.percentiles.p90],
+  ["p99", "p99", (summary) => summary.percentiles.p99], ["p99.9", "p999", (summary) => summary.percentiles.p999],
+  ["p99.99", "p9999", (summary) => summary.percentiles.p9999],
+  ["p99.999", "p99999", (summary) => summary.percentiles.p99999],
+  ["worst", "worst", (summary) => summary.worst], ["total", "mean", (summary) => summary.total],
 ];
 const RUN_COLUMNS = [
-  ["peak memory", "peak", bytes], ["page faults", "minor_faults", count], ["major faults", "major_faults", count],
-  ["elapsed", "elapsed", duration], ["CPU", "cpu", duration], ["waiting for other threads", "waited", duration],
-  ["context switches", "involuntary_switches", count],
+  ["without a clock", "throughput", duration], ["peak memory", "peak", bytes], ["page faults", "minor_faults", count],
+  ["major faults", "major_faults", count], ["elapsed", "elapsed", duration], ["CPU", "cpu", duration],
+  ["waiting for other threads", "waited", duration], ["context switches", "involuntary_switches", count],
 ];
 
 /** A figure for sorting: a missing one comes last. */
@@ -28,25 +30,28 @@ const figureCell = (value, format, runs) => {
     return make("td", { class: "none", title: "too few calls for this percentile", text: "–" });
   }
   if (!Array.isArray(value)) return make("td", { text: value.toLocaleString("en-US") });
-  const cell = make("td", { text: format(value[0]), "data-value": value[0] });
-  const range = value[1] === value[2] ? "same in all" : `${format(value[1])} – ${format(value[2])}`;
-  if (runs > 1) cell.append(make("small", { text: range }));
+  const [median, least, most, low, high] = value;
+  const cell = make("td", { text: format(median), "data-value": median });
+  if (runs < 2) return cell;
+  const range = least === most ? `the same in all ${runs} runs` : `${runs} runs: ${format(least)} to ${format(most)}`;
+  const known = low !== undefined;
+  cell.title = known ? `95 %: ${format(low)} to ${format(high)}; ${range}` : range;
+  const under = known ? `${format(low)} – ${format(high)}` : least === most ? "same in all" :
+    `${format(least)} – ${format(most)}`;
+  cell.append(make("small", { text: under, class: known ? null : "range-only" }));
   return cell;
 };
 
-/** Those that may be lowest: ranges that meet the best's. Mirrors lab/report/src/statistics.rs. */
-const mayBeLowest = (rows, { value, format }) => {
-  const resolution = format === duration ? facts.clock.step_ns : 0;
+/** Those that may be lowest, unless that is all. */
+const mayBeLowest = (rows, { value, figure, operation }) => {
+  const leaders = (state.calm && operation !== "run" ? facts.calm_leaders : facts.leaders)[operation]?.[figure] ?? [];
   const real = rows.filter((row) => !facts.allocators[row.index].floor && Array.isArray(value(row)));
-  if (real.length < 2) return new Set();
-  const best = real.reduce((a, b) => (value(b)[0] < value(a)[0] ? b : a));
-  const tied = real.filter((row) => value(row)[1] <= value(best)[2] + resolution);
-  return new Set(tied.length < real.length ? tied.map((row) => row.index) : []);
+  return new Set(leaders.length < real.length ? leaders : []);
 };
 
 const sortable = (title, columns, rows) => {
   const table = make("table", {}, make("caption", { text: title }));
-  const best = columns.map((column) => (column.plain ? new Set() : mayBeLowest(rows, column)));
+  const best = columns.map((column) => (column.figure ? mayBeLowest(rows, column) : new Set()));
   let sorted = { column: -1, up: true };
   const body = make("tbody");
   const line = (row) => {
@@ -80,8 +85,8 @@ const latencyTable = (operation) => {
     const summary = figuresOf(one)[operation];
     return summary ? [{ index, summary }] : [];
   });
-  const columns = LATENCY_COLUMNS.map(([name, value]) =>
-    ({ name, value: (row) => value(row.summary), format: duration, plain: name === "calls" }))
+  const columns = LATENCY_COLUMNS.map(([name, figure, value]) =>
+    ({ name, figure, operation, value: (row) => value(row.summary), format: duration }))
     .filter((column) => rows.some((row) => column.value(row) !== undefined));
   return sortable(operation === "all" ? "all operations" : operation, columns, rows);
 };
@@ -91,8 +96,8 @@ const drawTables = () => {
   const main = facts.operations.filter((name) => name === "malloc" || name === "free");
   const others = facts.operations.filter((name) => !main.includes(name));
   const runs = facts.allocators.flatMap((one, index) => (one.runs ? [{ index }] : []));
-  const columns = RUN_COLUMNS.map(([name, key, format]) =>
-    ({ name, value: (row) => facts.allocators[row.index].figures[key], format, plain: key !== "peak" }))
+  const columns = RUN_COLUMNS.map(([name, figure, format]) =>
+    ({ name, figure, operation: "run", value: (row) => facts.allocators[row.index].figures[figure], format }))
     .filter((column) => runs.some((row) => column.value(row)?.[2] > 0));
   const tables = [...main, ...(main.length ? [] : others)].map(latencyTable);
   tables.push(sortable("whole run", columns, runs));

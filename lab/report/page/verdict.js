@@ -1,17 +1,36 @@
 // The opening: the criteria as strips of medians and ranges. The words were weighed in lab/report/src/verdict.rs.
 
-const criterionRow = (criterion, [index, [median, low, high]], scale) => {
+/** The range over runs and the interval, as far as they are known. */
+const spreadWords = ([, least, most, low, high], format) => joined([
+  least !== most && `runs from ${format(least)} to ${format(most)}`,
+  low !== undefined && `95 %: ${format(low)} to ${format(high)}`]);
+
+/** 1.34 times the best (1.29 to 1.40) */
+const ratioWords = (ratio, best) => {
+  const [value, low, high] = ratio.map((part) => part.toFixed(part < 10 ? 2 : 1));
+  return `${value} times ${facts.allocators[best].name}'s (95 %: ${low} to ${high})`;
+};
+
+const criterionRow = (criterion, at, scale) => {
+  const [index, spread] = criterion.rows[at];
+  const [median, least, most, low, high] = spread;
   const format = criterion.unit === "bytes" ? bytes : duration;
-  const range = make("span", { class: "range" });
-  range.style.left = `${scale(low)}%`;
-  range.style.width = `${Math.max(0, scale(high) - scale(low))}%`;
-  const dot = make("span", { class: "dot" });
-  dot.style.left = `${scale(median)}%`;
-  range.style.background = dot.style.background = lookOf(index).colour;
+  const place = (kind, from, to) => {
+    const bar = make("span", { class: kind });
+    bar.style.left = `${scale(from)}%`;
+    bar.style.width = `${Math.max(0, scale(to) - scale(from))}%`;
+    bar.style.background = lookOf(index).colour;
+    return bar;
+  };
+  const dot = place("dot", median, median);
+  dot.style.width = null;
   const best = criterion.best.includes(index) && criterion.best.length < criterion.rows.length;
-  return make("div", { class: best ? "strip best" : "strip", title: `${format(low)} to ${format(high)} over runs` },
+  const ratio = criterion.ratios[at];
+  return make("div", { class: best ? "strip best" : "strip",
+    title: joined([spreadWords(spread, format), ratio && ratioWords(ratio, criterion.best[0])]) },
     make("span", { class: "who", text: facts.allocators[index].name }),
-    make("span", { class: "track", "aria-hidden": "true" }, range, dot),
+    make("span", { class: "track", "aria-hidden": "true" },
+      low === undefined ? null : place("whisker", low, high), place("range", least, most), dot),
     make("span", { class: "value", text: format(median) }));
 };
 
@@ -22,9 +41,9 @@ const stripScale = (criterion) => {
   if (criterion.floor && criterion.unit === "ns") lows.push(criterion.floor[0]);
   const [low, high] = [Math.min(...lows), Math.max(...highs)];
   if (high / Math.max(low, 1e-9) > 8 && low > 0) {
-    return (value) => 3 + 94 * Math.log(clamp(value, low, high) / low) / Math.log(high / low);
+    return (value) => clamp(3 + 94 * Math.log(Math.max(value, 1e-9) / low) / Math.log(high / low), 0, 100);
   }
-  return (value) => 97 * value / Math.max(high, 1e-9);
+  return (value) => clamp(92 * value / Math.max(high, 1e-9), 0, 100);
 };
 
 const drawVerdict = () => {
@@ -35,9 +54,10 @@ const drawVerdict = () => {
       ? make("p", { class: "floor-note", text: `no allocator at all: ${format(criterion.floor[0])}` }) : null;
     return make("article", { class: "criterion" }, make("h3", { text: criterion.title }),
       make("p", { class: "meaning", text: criterion.meaning }),
-      ...criterion.rows.map((row) => criterionRow(criterion, row, scale)), floor,
+      ...criterion.rows.map((_, at) => criterionRow(criterion, at, scale)), floor,
       make("p", { class: "sentence", text: criterion.sentence }));
   }));
+  byId("overall").textContent = facts.verdict.overall;
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
 
@@ -56,7 +76,7 @@ const drawLede = () => {
   byId("lede").textContent = `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
     `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
-    "Dots are medians over runs, bars their whole range.";
+    `Dots are medians over runs${runs > 1 ? ", bars their whole range, whiskers where the typical run lies (95 %)" : ""}.`;
 };
 
 /** The worst hitch of all contenders, in a sentence, and the way to it. */

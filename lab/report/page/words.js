@@ -36,6 +36,9 @@ const percent = (share) => {
 const list = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 
+/** What there is, with dots between. */
+const joined = (parts) => parts.filter(Boolean).join(" · ");
+
 /** An element; attributes starting with "on" are listeners, `text` its text. */
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);

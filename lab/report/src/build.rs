@@ -1,5 +1,6 @@
 //! From a result folder to the page's facts and blocks.
 
+use crate::contest::all_leaders;
 use crate::encode::Block;
 use crate::model::{AllocatorFacts, ClockFacts, Facts};
 use crate::operations::{OPERATION_NAMES, Operations, WINDOW_NS, Wanted};
@@ -7,10 +8,11 @@ use crate::page::{self, Part};
 use crate::planes::{LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Lifetimes};
 use crate::rows::{CountedRun, count_run};
 use crate::statistics::{Spread, short};
-use crate::summary::{Calls, OperationSummary, clock_step_ticks, summarize};
+use crate::summary::{OperationSummary, summarize, undisturbed};
 use crate::tiles::{FINEST_COLUMNS, LATENCY_ROWS, LatencyScale, ROWS_PER_OCTAVE, Tiles};
 use crate::verdict::{Contender, FLOOR, judge};
-use crate::{ReportError, blocks};
+use crate::{ReportError, blocks, contest};
+use keel_measure::RUN;
 use keel_results::raw::OPERATIONS_FILE;
 use keel_results::{AllocatorResult, Comparison, MemorySample, RESULTS_FILE, Run};
 use std::collections::BTreeMap;
@@ -85,8 +87,9 @@ pub fn build(
 
 /// Reads a folder's summary and refuses what cannot be true.
 pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
-    let comparison = Comparison::load(folder)?;
+    let mut comparison = Comparison::load(folder)?;
     check(folder, &comparison)?;
+    contest::complete(&mut comparison, FLOOR);
     Ok(comparison)
 }
 
@@ -120,6 +123,8 @@ fn drawn_run(result: &AllocatorResult) -> Option<usize> {
 pub struct Counted<'a> {
     /// The comparison.
     pub comparison: &'a Comparison,
+    /// The same without interrupted calls, if they are known.
+    pub calm: Option<Comparison>,
     /// Which run of each allocator is drawn.
     pub drawn: Vec<Option<usize>>,
     /// It, counted; None without raw rows.
@@ -141,6 +146,7 @@ impl<'a> Counted<'a> {
     pub fn figures(comparison: &'a Comparison) -> Counted<'a> {
         Counted {
             comparison,
+            calm: undisturbed(comparison),
             drawn: comparison.allocators.iter().map(|_| None).collect(),
             runs: comparison.allocators.iter().map(|_| None).collect(),
             operations: None,
@@ -180,7 +186,8 @@ impl<'a> Counted<'a> {
         }
         let span_ns = operations.as_ref().map_or(comparison.journal.duration_ns, |rows| rows.span_ns).max(1);
         let columns = if operations.is_some() { columns_within(&runs, options.max_cells) } else { 0 };
-        Ok(Counted { comparison, drawn, runs, operations, probes, lifetimes, span_ns, columns })
+        let calm = undisturbed(comparison);
+        Ok(Counted { comparison, calm, drawn, runs, operations, probes, lifetimes, span_ns, columns })
     }
 }
 
@@ -315,7 +322,7 @@ impl Counted<'_> {
 
     /// An operation's figures under an allocator; None if it has none.
     pub fn summary(&self, result: &AllocatorResult, operation: &str) -> Option<OperationSummary> {
-        summarize(result, self.comparison.clock.ticks_per_ns, Calls::All).remove(operation)
+        summarize(result, self.comparison.clock.ticks_per_ns).remove(operation)
     }
 
     /// Resident bytes of an allocator over journal time.
@@ -339,9 +346,11 @@ impl Counted<'_> {
             failure: result.failure.clone(),
             runs: result.runs.len(),
             drawn_run: if counted.is_some() { self.drawn[index].map_or(0, |run| run + 1) } else { 0 },
-            operations: summarize(result, self.comparison.clock.ticks_per_ns, Calls::All),
-            undisturbed: summarize(result, self.comparison.clock.ticks_per_ns, Calls::Undisturbed),
-            figures: figures(&result.runs),
+            operations: summarize(result, self.comparison.clock.ticks_per_ns),
+            undisturbed: self.calm.as_ref().map_or_else(BTreeMap::new, |calm| {
+                summarize(&calm.allocators[index], self.comparison.clock.ticks_per_ns)
+            }),
+            figures: figures(result),
             memory: run.map_or(Vec::new(), |run| self.curve(run, counted, |sample| sample.resident)),
             tiles: BTreeMap::new(),
             planes: BTreeMap::new(),
@@ -387,7 +396,7 @@ impl Counted<'_> {
         let comparison = self.comparison;
         let operations = self.operations.as_ref();
         let contenders: Vec<Contender<'_>> = allocators.iter().map(contender).collect();
-        let verdict = judge(comparison, &contenders);
+        let verdict = judge(comparison, self.calm.as_ref(), &contenders);
         let mut journal = comparison.journal.clone();
         let frame_count = std::mem::take(&mut journal.frames).len();
         let occurs = |name: &&str| allocators.iter().any(|one| one.operations.contains_key(*name));
@@ -421,6 +430,8 @@ impl Counted<'_> {
             curve_points_per_nine: crate::summary::CURVE_POINTS_PER_NINE as u32,
             frame_count,
             live: self.live(),
+            leaders: all_leaders(comparison),
+            calm_leaders: self.calm.as_ref().map(all_leaders).unwrap_or_default(),
             allocators,
             verdict,
         }
@@ -442,12 +453,12 @@ fn contender(facts: &AllocatorFacts) -> Contender<'_> {
         name: &facts.name,
         operations: &facts.operations,
         undisturbed: &facts.undisturbed,
-        peak_bytes: facts.figures.get("peak").copied(),
+        figures: &facts.figures,
         runs: facts.runs,
     }
 }
 
-fn figures(runs: &[Run]) -> BTreeMap<&'static str, Spread> {
+fn figures(result: &AllocatorResult) -> BTreeMap<&'static str, Spread> {
     type Figure = (&'static str, fn(&Run) -> u64);
     let of: [Figure; 8] = [
         ("peak", |run| run.peak_rss_bytes),
@@ -459,15 +470,22 @@ fn figures(runs: &[Run]) -> BTreeMap<&'static str, Spread> {
         ("voluntary_switches", |run| run.voluntary_switches),
         ("involuntary_switches", |run| run.involuntary_switches),
     ];
-    of.into_iter()
-        .filter_map(|(name, value)| Some((name, Spread::of(runs.iter().map(|run| value(run) as f64))?)))
-        .collect()
+    let of_runs = |(name, value): Figure| {
+        Some((name, Spread::of(result.runs.iter().map(|run| value(run) as f64))?, result.runs.len()))
+    };
+    let each = result.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64);
+    let throughput = Spread::of(each).map(|spread| ("throughput", spread, result.throughput.len()));
+    let intervals = result.intervals.get(RUN);
+    let with = |(name, spread, runs): (&'static str, Spread, usize)| {
+        (name, spread.with(intervals.and_then(|found| found.get(name)), runs))
+    };
+    of.into_iter().filter_map(of_runs).chain(throughput).map(with).collect()
 }
 
 fn clock(comparison: &Comparison) -> ClockFacts {
     let (pair, ticks_per_ns) = (&comparison.clock.empty_pair.0, comparison.clock.ticks_per_ns);
     let at = |quantile: f64| short(pair.value_at_quantile(quantile) as f64 / ticks_per_ns);
     let empty_pair = if pair.is_empty() { Vec::new() } else { [0.5, 0.99, 0.999].map(at).to_vec() };
-    let step_ns = short(clock_step_ticks(comparison) as f64 / ticks_per_ns);
+    let step_ns = short(comparison.clock.step_ticks as f64 / ticks_per_ns);
     ClockFacts { name: comparison.clock.name.clone(), ticks_per_ns, step_ns, empty_pair }
 }

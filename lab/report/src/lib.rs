@@ -11,6 +11,7 @@
 
 mod blocks;
 mod build;
+mod contest;
 mod encode;
 mod model;
 mod operations;
@@ -26,8 +27,8 @@ mod verdict;
 mod words;
 
 pub use build::{Options, Report, build};
-pub use plot::{Hue, Picture, PlotOptions, View, plot};
-pub use text::{chart, markdown};
+pub use plot::{Budget, Hue, Picture, PlotOptions, View, plot};
+pub use text::{chart, markdown, verdict};
 
 use std::path::PathBuf;
 

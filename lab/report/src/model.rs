@@ -1,5 +1,6 @@
 //! The facts that the page's scripts read: JSON beside the binary blocks. Field by field what `page/*.js` names.
 
+use crate::contest::Leaders;
 use crate::operations::Lane;
 use crate::statistics::Spread;
 use crate::summary::OperationSummary;
@@ -69,6 +70,10 @@ pub struct Facts {
     pub allocators: Vec<AllocatorFacts>,
     /// Bytes asked for and live, `[time, bytes]`, in journal time.
     pub live: Vec<[f64; 2]>,
+    /// Who may be lowest in what.
+    pub leaders: Leaders,
+    /// The same without interrupted calls; empty if they are not known.
+    pub calm_leaders: Leaders,
     /// The opening.
     pub verdict: Verdict,
 }
@@ -105,8 +110,8 @@ pub struct AllocatorFacts {
     pub operations: BTreeMap<String, OperationSummary>,
     /// The same without the calls that the system interrupted; empty if that was not measured.
     pub undisturbed: BTreeMap<String, OperationSummary>,
-    /// Whole-run figures by name, over runs: `peak`, `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`,
-    /// `voluntary_switches`, `involuntary_switches`.
+    /// Whole-run figures by name, over runs: `peak`, `throughput` (ns an operation without a clock), `minor_faults`,
+    /// `major_faults`, `elapsed`, `cpu`, `waited`, `voluntary_switches`, `involuntary_switches`.
     pub figures: BTreeMap<&'static str, Spread>,
     /// Resident bytes of the drawn run, `[time, bytes]`, in journal time.
     pub memory: Vec<[f64; 2]>,

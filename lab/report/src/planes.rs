@@ -91,6 +91,12 @@ impl Lifetimes {
         self.released += 1;
     }
 
+    /// Size step, lifetime step and blocks of every cell.
+    pub fn each(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count != 0);
+        filled.map(|(at, count)| (at / LIFETIME_STEPS, at % LIFETIME_STEPS, u64::from(*count)))
+    }
+
     /// See [`encode_plane`]; a column is a size step, its rows are [`lifetime_step`]s.
     pub fn encode(&self) -> (Vec<u8>, usize) {
         encode_plane(&self.counts)

@@ -1,22 +1,22 @@
 //! From the histograms of runs to the figures of the table and the curves of the percentile plot.
 //!
-//! A percentile is taken in each run and then summed up over the runs; percentiles are never averaged.
+//! A percentile is taken in each run and then summed up over the runs; percentiles are never averaged. Intervals are
+//! those of the results.
 
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
-use keel_results::{AllocatorResult, Comparison, Run};
+use crate::verdict::FLOOR;
+use keel_results::{AllocatorResult, Comparison, Histogram, Interval, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 type Counts = hdrhistogram::Histogram<u64>;
 
-/// The percentiles of the table, by the name of their column.
+/// The percentiles of the table, by the name of their column; in results they have a point, see [`figure_name`].
 pub const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("p99999", 0.99999)];
 /// Name of all operations together.
 pub const ALL_OPERATIONS: &str = "all";
-/// Below this the histograms count each value by itself.
-const EXACT_TICKS: u64 = 2048;
 /// Points of a curve for each factor of ten in rarity.
 pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
 
@@ -37,44 +37,56 @@ pub struct OperationSummary {
     pub curve: [Vec<f64>; 3],
 }
 
-/// Which calls are summed up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Calls {
-    /// Every one.
-    All,
-    /// Those that the system did not interrupt.
-    Undisturbed,
+/// What results call a figure that the page names without a point.
+pub fn figure_name(name: &str) -> &str {
+    match name {
+        "p999" => "p99.9",
+        "p9999" => "p99.99",
+        "p99999" => "p99.999",
+        other => other,
+    }
 }
 
-/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out; all are if the
-/// undisturbed calls are asked for and no run tells which were interrupted.
-pub fn summarize(
-    result: &AllocatorResult,
-    ticks_per_ns: f64,
-    calls: Calls,
-) -> BTreeMap<String, OperationSummary> {
+/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out.
+pub fn summarize(result: &AllocatorResult, ticks_per_ns: f64) -> BTreeMap<String, OperationSummary> {
     let mut summaries = BTreeMap::new();
-    let undisturbed: Vec<Run>;
-    let runs = match calls {
-        Calls::All => &result.runs,
-        Calls::Undisturbed if result.runs.iter().all(|run| run.interrupted.is_empty()) => return summaries,
-        Calls::Undisturbed => {
-            undisturbed = result.runs.iter().map(without_interrupted).collect();
-            &undisturbed
-        }
-    };
     for name in OPERATION_NAMES.iter().copied().chain([ALL_OPERATIONS]) {
         let runs: Vec<(Counts, f64)> =
-            runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
-        if let Some(summary) = summarize_runs(&runs, ticks_per_ns) {
+            result.runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
+        let intervals = result.intervals.get(name);
+        if let Some(summary) = summarize_runs(&runs, ticks_per_ns, intervals) {
             summaries.insert(name.to_owned(), summary);
         }
     }
     summaries
 }
 
-/// A run's latencies less those of interrupted calls; the time inside them is then estimated from the rest.
-fn without_interrupted(run: &Run) -> Run {
+/// The comparison less all calls that the system interrupted: what allocators would be on a quiet machine. None where
+/// no run tells which were interrupted; an allocator whose runs do not has no runs in it.
+pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
+    let told = |result: &&AllocatorResult| result.runs.iter().any(|run| !run.interrupted.is_empty());
+    comparison.allocators.iter().find(told)?;
+    let ticks_per_ns = comparison.clock.ticks_per_ns;
+    let without = |result: &AllocatorResult| AllocatorResult {
+        name: result.name.clone(),
+        runs: match told(&result) {
+            true => result.runs.iter().map(|run| without_interrupted(run, ticks_per_ns)).collect(),
+            false => Vec::new(),
+        },
+        ..AllocatorResult::default()
+    };
+    let mut calm = Comparison {
+        journal: comparison.journal.clone(),
+        clock: comparison.clock.clone(),
+        allocators: comparison.allocators.iter().map(without).collect(),
+        ..Comparison::default()
+    };
+    keel_measure::conclude(&mut calm, FLOOR);
+    Some(calm)
+}
+
+/// A run's latencies less those of interrupted calls; the time inside the rest is then an estimate.
+fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
     let mut latency = run.latency.clone();
     for (name, interrupted) in &run.interrupted {
         if let Some(counts) = latency.get_mut(name) {
@@ -83,20 +95,9 @@ fn without_interrupted(run: &Run) -> Run {
             debug_assert!(subtracted.is_ok(), "{name}: more interrupted calls than calls");
         }
     }
-    Run { latency, ..Run::default() }
-}
-
-/// The smallest difference between two short latencies that the clock ever showed: what it cannot tell apart.
-pub fn clock_step_ticks(comparison: &Comparison) -> u64 {
-    let runs = comparison.allocators.iter().flat_map(|result| result.runs.first());
-    let counts = runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
-    let mut values: Vec<u64> = counts
-        .flat_map(|counts| counts.0.iter_recorded().map(|value| value.value_iterated_to()))
-        .filter(|value| *value < EXACT_TICKS)
-        .collect();
-    values.sort_unstable();
-    values.dedup();
-    values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
+    let estimate = |counts: &Histogram| counts.0.mean() * counts.0.len() as f64 / ticks_per_ns;
+    let inside_ns = latency.iter().map(|(name, counts)| (name.clone(), estimate(counts))).collect();
+    Run { round: run.round, latency, inside_ns, ..Run::default() }
 }
 
 /// One run's latencies of an operation, and the time inside its calls, ns.
@@ -124,7 +125,12 @@ fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> 
     Some((counts, inside))
 }
 
-fn summarize_runs(runs: &[(Counts, f64)], ticks_per_ns: f64) -> Option<OperationSummary> {
+fn summarize_runs(
+    runs: &[(Counts, f64)],
+    ticks_per_ns: f64,
+    intervals: Option<&BTreeMap<String, Interval>>,
+) -> Option<OperationSummary> {
+    let interval = |name: &str| intervals.and_then(|found| found.get(figure_name(name)));
     let count = runs.iter().map(|(counts, _)| counts.len()).min()?;
     let over_runs = |value: &dyn Fn(&Counts) -> u64| {
         Spread::of(runs.iter().map(|(counts, _)| value(counts) as f64 / ticks_per_ns))
@@ -132,7 +138,8 @@ fn summarize_runs(runs: &[(Counts, f64)], ticks_per_ns: f64) -> Option<Operation
     let mut percentiles = BTreeMap::new();
     for (name, quantile) in PERCENTILES {
         if count as f64 * (1.0 - quantile) >= 9.999 {
-            percentiles.insert(name, over_runs(&|counts| counts.value_at_quantile(quantile))?);
+            let spread = over_runs(&|counts| counts.value_at_quantile(quantile))?;
+            percentiles.insert(name, spread.with(interval(name), runs.len()));
         }
     }
     let points = ((count as f64).log10() * CURVE_POINTS_PER_NINE).floor() as usize + 1;
@@ -146,12 +153,18 @@ fn summarize_runs(runs: &[(Counts, f64)], ticks_per_ns: f64) -> Option<Operation
     }
     Some(OperationSummary {
         count,
-        total: Spread::of(runs.iter().map(|(_, inside)| *inside))?,
-        mean: Spread::of(runs.iter().map(|(counts, inside)| inside / counts.len() as f64))?,
+        total: Spread::of(runs.iter().map(|(_, inside)| *inside))?
+            .with(interval("mean").map(|mean| times(mean, count as f64)).as_ref(), runs.len()),
+        mean: Spread::of(runs.iter().map(|(counts, inside)| inside / counts.len() as f64))?
+            .with(interval("mean"), runs.len()),
         percentiles,
         worst: over_runs(&|counts| counts.max())?,
         curve,
     })
+}
+
+fn times(interval: &Interval, factor: f64) -> Interval {
+    Interval { value: interval.value * factor, low: interval.low * factor, high: interval.high * factor }
 }
 
 #[cfg(test)]
@@ -176,7 +189,7 @@ mod tests {
     #[test]
     fn percentiles_are_medians_over_runs_in_nanoseconds() {
         let result = AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 2.0, Calls::All);
+        let summaries = summarize(&result, 2.0);
         let malloc = &summaries["malloc"];
         assert_eq!(malloc.count, 10_000);
         let p50 = malloc.percentiles["p50"];
@@ -202,11 +215,7 @@ mod tests {
             runs: vec![serde_json::from_str(&text).unwrap()],
             ..AllocatorResult::default()
         };
-        assert_eq!(
-            summarize(&result, 1.0, Calls::All)["all"].count,
-            10_005,
-            "free's range is far below malloc's"
-        );
+        assert_eq!(summarize(&result, 1.0)["all"].count, 10_005, "free's range is far below malloc's");
     }
 
     #[test]
@@ -215,20 +224,19 @@ mod tests {
         let mut interrupted = Histogram::default();
         (9_001..=10_000u64).for_each(|value| interrupted.0.record(value).unwrap());
         only.interrupted = BTreeMap::from([("malloc".to_owned(), interrupted)]);
-        let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 1.0, Calls::Undisturbed);
+        let mut comparison = Comparison {
+            allocators: vec![AllocatorResult { runs: vec![only], ..AllocatorResult::default() }],
+            ..Comparison::default()
+        };
+        comparison.clock.ticks_per_ns = 1.0;
+        comparison.journal.operations.insert("malloc".to_owned(), 10_000);
+        let calm = undisturbed(&comparison).unwrap();
+        let summaries = summarize(&calm.allocators[0], 1.0);
         assert_eq!(summaries["malloc"].count, 9_000);
         assert!(close(summaries["malloc"].worst.median, 9_000.0), "{:?}", summaries["malloc"].worst);
-        let unknown = AllocatorResult { runs: vec![run(1)], ..AllocatorResult::default() };
-        assert!(summarize(&unknown, 1.0, Calls::Undisturbed).is_empty());
-    }
-
-    #[test]
-    fn the_clocks_step_is_found() {
-        let mut comparison = Comparison::default();
-        assert_eq!(clock_step_ticks(&comparison), 1);
-        [52, 78, 26, 130].into_iter().for_each(|ticks| comparison.clock.empty_pair.0.record(ticks).unwrap());
-        assert_eq!(clock_step_ticks(&comparison), 26);
+        assert!(close(summaries["malloc"].mean.median, 4_500.5), "{:?}", summaries["malloc"].mean);
+        comparison.allocators[0].runs[0].interrupted.clear();
+        assert!(undisturbed(&comparison).is_none(), "nothing is known of interruptions");
     }
 
     #[test]
@@ -236,7 +244,7 @@ mod tests {
         let mut only = run(1);
         only.inside_ns = BTreeMap::from([("malloc".to_owned(), 1e6), ("free".to_owned(), 5e3)]);
         let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 1.0, Calls::All);
+        let summaries = summarize(&result, 1.0);
         assert_eq!(summaries["malloc"].mean.median, 100.0);
         assert_eq!(summaries["all"].total.median, 1_005_000.0);
     }

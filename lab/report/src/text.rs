@@ -1,11 +1,13 @@
-//! The figures as text: a chart for the terminal, Markdown for a pull request.
+//! The figures as text: a chart and the verdict for the terminal, Markdown for a pull request.
 
 use crate::ReportError;
 use crate::build::{figures_of, load};
+use crate::contest::lowest;
 use crate::model::{AllocatorFacts, Facts};
-use crate::statistics::{Spread, lowest};
+use crate::statistics::Spread;
 use crate::summary::OperationSummary;
 use crate::words::{bytes, duration};
+use keel_measure::RUN;
 use keel_results::Comparison;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -83,14 +85,33 @@ impl Axis {
     }
 }
 
-/// A result folder's figures as Markdown: the verdict and a table an operation.
+/// What the runs bear, a line a criterion, behind a headline; for the terminal.
+pub fn verdict(comparison: &Comparison) -> String {
+    let verdict = figures_of(comparison).verdict;
+    let width = verdict.criteria.iter().map(|one| one.title.len()).max().unwrap_or(0);
+    let mut text = format!("{}\n", verdict.headline);
+    if !verdict.overall.is_empty() {
+        let _ = writeln!(text, "{}", verdict.overall);
+    }
+    for criterion in &verdict.criteria {
+        let _ = writeln!(text, "  {:width$}  {}", criterion.title.to_lowercase(), criterion.sentence);
+    }
+    text
+}
+
+/// A result folder's figures as Markdown: the verdict, what it rests on, and a table an operation.
 pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let comparison = load(folder)?;
     let facts = figures_of(&comparison);
     let settings = &facts.settings;
-    let mut text = format!("### malloc of `{}`\n\n{}\n\n", facts.journal.name, facts.verdict.headline);
+    let headline = [facts.verdict.headline.as_str(), facts.verdict.overall.as_str()].join(" ");
+    let mut text = format!("### malloc of `{}`\n\n{}\n\n", facts.journal.name, headline.trim_end());
+    for criterion in &facts.verdict.criteria {
+        let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
+    }
+    text.push('\n');
     for operation in facts.operations.iter().copied() {
-        operation_table(&mut text, &facts, operation);
+        operation_table(&mut text, &comparison, &facts, operation);
     }
     for caution in &facts.verdict.cautions {
         let _ = writeln!(text, "- {caution}");
@@ -98,51 +119,60 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let runs = if settings.runs == 1 { "one run".to_owned() } else { format!("{} runs", settings.runs) };
     let _ = writeln!(
         text,
-        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, with all whose runs overlap with its \
-         runs. keel {}</sub>\n",
+        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, with all that cannot be told from it (95 %, \
+         paired by round). keel {}</sub>\n",
         settings.pace, settings.touch, facts.machine.cpu, facts.keel_version
     );
     Ok(text)
 }
 
-fn operation_table(text: &mut String, facts: &Facts, operation: &str) {
-    type Figure<'a> = (&'a str, Box<dyn Fn(&AllocatorFacts) -> Option<Spread> + 'a>);
-    let percentile = |name: &'static str| {
-        move |one: &AllocatorFacts| one.operations.get(operation)?.percentiles.get(name).copied()
-    };
-    let columns: Vec<Figure<'_>> = vec![
-        ("mean", Box::new(|one| Some(one.operations.get(operation)?.mean))),
-        ("p50", Box::new(percentile("p50"))),
-        ("p99", Box::new(percentile("p99"))),
-        ("p99.9", Box::new(percentile("p999"))),
-        ("p99.99", Box::new(percentile("p9999"))),
-        ("worst", Box::new(|one| Some(one.operations.get(operation)?.worst))),
-        ("peak memory", Box::new(|one| one.figures.get("peak").copied().filter(|peak| peak.high > 0.0))),
-    ];
-    let _ = writeln!(
-        text,
-        "| {operation} | {} |",
-        columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" | ")
-    );
-    let _ = writeln!(text, "|---|{}", "---:|".repeat(columns.len()));
+/// Columns of a table: their titles, and the figures' names.
+const COLUMNS: [(&str, &str); 7] = [
+    ("mean", "mean"),
+    ("p50", "p50"),
+    ("p99", "p99"),
+    ("p99.9", "p999"),
+    ("p99.99", "p9999"),
+    ("worst", "worst"),
+    (PEAK, "peak"),
+];
+const PEAK: &str = "peak memory";
+
+fn spread_of(one: &AllocatorFacts, operation: &str, figure: &str) -> Option<Spread> {
+    let summary = one.operations.get(operation)?;
+    match figure {
+        "mean" => Some(summary.mean),
+        "worst" => Some(summary.worst),
+        "peak" => one.figures.get("peak").copied().filter(|peak| peak.high > 0.0),
+        percentile => summary.percentiles.get(percentile).copied(),
+    }
+}
+
+fn operation_table(text: &mut String, comparison: &Comparison, facts: &Facts, operation: &str) {
+    let titles = COLUMNS.map(|(title, _)| title);
+    let _ = writeln!(text, "| {operation} | {} | p99.9, 95 % |", titles.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(COLUMNS.len() + 1));
     let rows =
         || facts.allocators.iter().enumerate().filter(|(_, one)| one.operations.contains_key(operation));
     let mut lines: Vec<String> = rows().map(|(_, one)| format!("| {} |", escaped(&one.name))).collect();
-    for (name, figure) in &columns {
-        let found: Vec<(usize, Spread)> = rows()
-            .filter(|(_, one)| !one.floor)
-            .filter_map(|(index, one)| Some((index, figure(one)?)))
-            .collect();
-        let memory = *name == "peak memory";
-        let resolution = if memory { 0.0 } else { facts.clock.step_ns };
-        let best = lowest(&found, resolution);
+    for (title, figure) in COLUMNS {
+        let format = if title == PEAK { bytes } else { duration };
+        let best = lowest(comparison, if title == PEAK { RUN } else { operation }, figure);
+        let found = rows().filter(|(_, one)| !one.floor && spread_of(one, operation, figure).is_some());
+        let found = found.count();
         for ((index, one), line) in rows().zip(&mut lines) {
-            let cell = figure(one).map_or("–".to_owned(), |spread| {
-                if memory { bytes(spread.median) } else { duration(spread.median) }
-            });
-            let bold = if best.len() < found.len() && best.contains(&index) { "**" } else { "" };
+            let spread = spread_of(one, operation, figure);
+            let cell = spread.map_or("–".to_owned(), |spread| format(spread.median));
+            let bold = if best.len() < found && best.contains(&index) { "**" } else { "" };
             let _ = write!(line, " {bold}{cell}{bold} |");
         }
+    }
+    for ((_, one), line) in rows().zip(&mut lines) {
+        let spread = one.operations.get(operation).and_then(|found| found.percentiles.get("p999"));
+        let interval = spread.and_then(|spread| spread.interval);
+        let cell = interval
+            .map_or("–".to_owned(), |ends| format!("{} – {}", duration(ends.low), duration(ends.high)));
+        let _ = write!(line, " {cell} |");
     }
     let _ = writeln!(text, "{}\n", lines.join("\n"));
 }
@@ -160,22 +190,25 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn comparison() -> Comparison {
-        let run = |factor: u64| {
+        let run = |factor: u64, round: u64| {
             let mut malloc = Histogram::default();
-            (1..=20_000u64).for_each(|value| malloc.0.record(value * factor).unwrap());
+            malloc.0.auto(true);
+            (1..=20_000u64).for_each(|value| malloc.0.record(value * factor + round).unwrap());
             Run { latency: BTreeMap::from([("malloc".to_owned(), malloc)]), ..Run::default() }
         };
         let allocator = |name: &str, factor| AllocatorResult {
             name: name.into(),
-            runs: vec![run(factor), run(factor)],
+            runs: (0..4).map(|round| run(factor, round)).collect(),
             ..AllocatorResult::default()
         };
-        Comparison {
+        let mut comparison = Comparison {
             version: RESULTS_VERSION,
             clock: Clock { ticks_per_ns: 1.0, ..Clock::default() },
             allocators: vec![allocator("keel", 1), allocator("a|b", 4)],
             ..Comparison::default()
-        }
+        };
+        comparison.journal.operations.insert("malloc".into(), 20_000);
+        comparison
     }
 
     #[test]
@@ -198,8 +231,28 @@ mod tests {
         let text = markdown(folder.path()).unwrap();
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         assert!(line("| malloc |").contains("p99.9 | p99.99 | worst"), "{text}");
-        assert!(line("| keel |").contains("**10.0 µs**"), "{text}");
+        let keel = line("| keel |");
+        assert!(keel.contains("**10.0 µs**") && keel.contains("20.0 µs – 20.0 µs |"), "{text}");
         assert!(!line("| a\\|b |").contains("**"), "{text}");
         assert!(text.contains("Medians over"), "{text}");
+        assert!(
+            text.contains(
+                "- **Tail**: keel is below all others: 4.0 times less (95 %: 4.0 to 4.0) than a\\|b"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_terminal_gets_the_same_verdict() {
+        let mut comparison = comparison();
+        crate::contest::complete(&mut comparison, "null");
+        let text = verdict(&comparison);
+        assert!(
+            text.lines().next().unwrap().contains("keel has the least time in calls, the fastest typical"),
+            "{text}"
+        );
+        assert!(text.contains("\n  tail           keel is below all others"), "{text}");
+        assert!(!text.contains("peak memory"), "which was not measured: {text}");
     }
 }

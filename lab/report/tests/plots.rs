@@ -3,7 +3,7 @@
 
 mod common;
 
-use keel_report::{Hue, PlotOptions, View, plot};
+use keel_report::{Budget, Hue, PlotOptions, View, plot};
 use std::path::PathBuf;
 
 fn options(view: View) -> PlotOptions {
@@ -12,6 +12,7 @@ fn options(view: View) -> PlotOptions {
         operation: None,
         allocators: Vec::new(),
         hue: Hue::Size,
+        budget: None,
         dark: false,
         width: 900,
         scale: 1.0,
@@ -39,7 +40,9 @@ fn size_of(png: &[u8]) -> (u32, u32) {
 #[test]
 fn every_view_becomes_svg_and_png() {
     let (folder, _) = folder(30_000);
-    for (view, images) in [(View::Density, 3), (View::Sizes, 3), (View::Percentiles, 0), (View::Memory, 0)] {
+    let views =
+        [(View::Density, 3), (View::Sizes, 3), (View::Percentiles, 0), (View::Memory, 0), (View::Frames, 0)];
+    for (view, images) in views {
         let picture = plot(&paths(&[&folder]), &options(view)).unwrap();
         let svg = picture.svg().unwrap();
         assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{view:?}");
@@ -52,6 +55,65 @@ fn every_view_becomes_svg_and_png() {
         assert_eq!(size_of(&one).0, 900);
         assert_eq!(size_of(&two), (1800, size_of(&one).1 * 2), "{view:?}");
     }
+}
+
+#[test]
+fn a_budget_is_of_frames_or_of_audio_buffers() {
+    let (folder, _) = folder(30_000);
+    let svg = |budget| {
+        let options = PlotOptions { budget, ..options(View::Frames) };
+        plot(&paths(&[&folder]), &options).unwrap().svg().unwrap()
+    };
+    let usual = svg(None);
+    assert!(usual.contains("Frame budget at 60 Hz") && usual.contains("frames over 1 %"), "{usual}");
+    let faster = svg(Some(Budget::Hertz(240)));
+    assert!(faster.contains("Frame budget at 240 Hz"));
+    let shares = |svg: &str| {
+        svg.lines().filter(|line| line.contains(" %</text>")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_ne!(shares(&usual), shares(&faster), "a quarter of the time is sooner spent");
+    let buffers = svg(Some(Budget::Buffer(4_000_000)));
+    assert!(buffers.contains("audio buffers of 4 ms") && buffers.contains("worst buffer"));
+}
+
+#[test]
+fn lifetimes_are_the_programs_and_need_no_allocator() {
+    let (folder, _) = folder(30_000);
+    let svg = plot(&paths(&[&folder]), &options(View::Lifetimes)).unwrap().svg().unwrap();
+    assert_eq!(svg.matches("<image ").count(), 1, "one for all allocators");
+    assert!(svg.contains(" blocks released, ") && !svg.contains(">keel</text>"), "{svg}");
+}
+
+#[test]
+fn lateness_is_of_paces_with_a_schedule() {
+    let (folder, mut comparison) = folder(30_000);
+    let draw = || plot(&paths(&[&folder]), &options(View::Lateness));
+    let said = draw().err().unwrap().to_string();
+    assert!(said.contains("pace max") && said.contains("--pace 1x"), "{said}");
+    // So fast that no call of the synthetic run is in time.
+    comparison.settings.pace = "10000x".into();
+    comparison.save(folder.path()).unwrap();
+    let svg = draw().unwrap().svg().unwrap();
+    assert!(svg.contains("Lateness") && svg.contains(">keel</text>"), "{svg}");
+    assert_eq!(
+        svg.matches("<polyline ").count(),
+        6,
+        "a line and a lead to its name for each of three: {svg}"
+    );
+}
+
+#[test]
+fn percentiles_show_the_intervals_of_several_runs() {
+    let (folder, mut comparison) = folder(30_000);
+    let areas = || {
+        let svg = plot(&paths(&[&folder]), &options(View::Percentiles)).unwrap().svg().unwrap();
+        svg.matches("<polygon ").count()
+    };
+    let several = areas();
+    assert!(several >= 3 * 4, "{several}: a shaded range and p50, p90, p99 of three allocators");
+    comparison.allocators.iter_mut().for_each(|one| one.runs.truncate(1));
+    comparison.save(folder.path()).unwrap();
+    assert_eq!(areas(), 3, "of one run nothing is known but itself");
 }
 
 #[test]
@@ -82,6 +144,9 @@ fn several_folders_stand_side_by_side() {
     let svg = plot(&paths(&[&one, &other]), &options).unwrap().svg().unwrap();
     assert_eq!(svg.matches("<image ").count(), 2);
     assert_eq!(svg.matches(">keel · ").count(), 2, "each is called by its folder");
+    options.view = View::Percentiles;
+    let svg = plot(&paths(&[&one, &other]), &options).unwrap().svg().unwrap();
+    assert_eq!(svg.matches("stroke-dasharray").count(), 1, "the second folder's line is dashed");
 }
 
 #[test]

@@ -264,6 +264,7 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
     } else {
         format::output(&table::text(&outcome.comparison))?;
         format::output(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
+        format::output(&format!("\n{}", keel_report::verdict(&outcome.comparison)))?;
     }
     for note in &outcome.comparison.notes {
         eprintln!("note: {note}");

@@ -3,7 +3,7 @@
 use super::report::write_whole;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use keel_report::{Hue, PlotOptions, View};
+use keel_report::{Budget, Hue, PlotOptions, View};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel plot results -o density.png\n  \
                         keel plot results --view percentiles -o percentiles.svg\n  \
+                        keel plot results --view frames --budget 144Hz -o frames.png\n  \
                         keel plot max 1x -a system,keel -o paces.png")]
 pub struct PlotArguments {
     /// The folders that `keel compare` wrote
@@ -33,6 +34,9 @@ pub struct PlotArguments {
     /// What hue tells in the density
     #[arg(long, value_enum, default_value = "size")]
     colour: Hues,
+    /// Of frames: so many Hz, or audio buffers of so many ms (2, 4, 10) [default: 60Hz, or 2ms without frames]
+    #[arg(long, value_name = "60Hz|2ms", value_parser = budget)]
+    budget: Option<Budget>,
     /// Light on dark
     #[arg(long)]
     dark: bool,
@@ -54,6 +58,23 @@ enum Views {
     Memory,
     /// Every call over size and latency, an allocator a panel
     Sizes,
+    /// Blocks over size and lifetime, a folder a panel
+    Lifetimes,
+    /// The share of each frame, or of each audio buffer, that went into calls, over time
+    Frames,
+    /// How late calls began, over time; of paces other than max
+    Lateness,
+}
+
+/// `144Hz`, `4ms`, in capitals or not.
+fn budget(text: &str) -> Result<Budget, String> {
+    let text = text.to_ascii_lowercase();
+    let number = |end: &str| text.strip_suffix(end).and_then(|number| number.trim().parse::<u32>().ok());
+    match (number("hz"), number("ms")) {
+        (Some(hertz @ 1..=1000), _) => Ok(Budget::Hertz(hertz)),
+        (_, Some(ms @ 2..=1000)) if ms % 2 == 0 => Ok(Budget::Buffer(u64::from(ms) * 1_000_000)),
+        _ => Err("give frames as 1Hz to 1000Hz, or audio buffers as an even number of ms, as 2ms".to_owned()),
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -81,6 +102,9 @@ pub fn run(arguments: &PlotArguments) -> Result<ExitCode> {
             Views::Percentiles => View::Percentiles,
             Views::Memory => View::Memory,
             Views::Sizes => View::Sizes,
+            Views::Lifetimes => View::Lifetimes,
+            Views::Frames => View::Frames,
+            Views::Lateness => View::Lateness,
         },
         operation: arguments.operation.clone(),
         allocators: arguments.allocators.clone(),
@@ -89,6 +113,7 @@ pub fn run(arguments: &PlotArguments) -> Result<ExitCode> {
             Hues::Cause => Hue::Cause,
             Hues::Thread => Hue::Thread,
         },
+        budget: arguments.budget,
         dark: arguments.dark,
         width: arguments.width,
         scale: arguments.scale,

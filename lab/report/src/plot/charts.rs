@@ -1,12 +1,13 @@
 //! Curves: latency by rarity, memory over time.
 
 use super::axes::{self, Scale};
-use super::colour::{look, theme};
+use super::colour::{Colour, look, theme};
 use super::scene::{Anchor, Rect, Scene, Shape};
 use super::{Entry, PlotOptions};
 use crate::statistics::Spread;
-use crate::summary::{CURVE_POINTS_PER_NINE, OperationSummary};
+use crate::summary::{CURVE_POINTS_PER_NINE, OperationSummary, PERCENTILES};
 use crate::words::bytes;
+use keel_results::Interval;
 
 const NINES: [(f64, &str); 9] = [
     (0.0, "0"),
@@ -20,7 +21,8 @@ const NINES: [(f64, &str); 9] = [
     (7.0, "99.99999 %"),
 ];
 
-fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect) {
+/// A picture with a heading and the ground of one chart, which leaves room for names at its right end.
+pub fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect) {
     let (theme, width) = (theme(options.dark), options.width as f32);
     let plot =
         Rect { x: 62.0, y: 34.0, width: (width - 62.0 - 150.0).max(80.0), height: height - 34.0 - 34.0 };
@@ -36,7 +38,31 @@ fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect) {
     (Scene { width, height, ground: theme.paper, shapes, title }, plot)
 }
 
-/// How rare is how slow: medians over runs, their range shaded.
+/// An entry's line and its colour; of several folders each has its own dashes.
+pub fn line(
+    entry: &Entry<'_, '_>,
+    points: Vec<(f32, f32)>,
+    weight: f32,
+    options: &PlotOptions,
+) -> (Shape, Colour) {
+    const DASHES: [&[f32]; 3] = [&[7.0, 3.0], &[2.0, 2.5], &[10.0, 3.0, 2.0, 3.0]];
+    let (colour, dash) = look(entry.name(), entry.index, options.dark);
+    let dash = if entry.folder == 0 { dash } else { DASHES[(entry.folder - 1) % DASHES.len()] };
+    let width = weight * if entry.name() == "keel" { 2.4 } else { 1.5 };
+    (Shape::Line { points, colour, width, dash }, colour)
+}
+
+/// Where a percentile stands on the axis of nines, and its 95 % interval.
+fn intervals(summary: &OperationSummary) -> impl Iterator<Item = (f64, Interval)> + '_ {
+    let quantile = |name: &str| PERCENTILES.iter().find(|(known, _)| *known == name).map(|found| found.1);
+    summary
+        .percentiles
+        .iter()
+        .filter_map(move |(name, spread)| Some((-(1.0 - quantile(name)?).log10(), spread.interval?)))
+}
+
+/// How rare is how slow: medians over runs, their range shaded, 95 % intervals of percentiles as upright lines beside
+/// each other.
 pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOptions) -> Scene {
     let found: Vec<(&Entry<'_, '_>, OperationSummary)> = entries
         .iter()
@@ -67,20 +93,29 @@ pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOpt
         scene.shapes.push(axes::label(x_of(nines), y, text, theme.soft, Anchor::Middle));
     }
     let mut ends = Vec::new();
-    for (entry, summary) in &found {
-        let (colour, dash) = look(entry.name(), entry.index, options.dark);
+    for (place, (entry, summary)) in found.iter().enumerate() {
+        let (colour, _) = look(entry.name(), entry.index, options.dark);
+        let aside = (place as f32 - (found.len() - 1) as f32 / 2.0) * 3.0;
+        for (nines, interval) in intervals(summary) {
+            let (from, to) = (latency.pixel(interval.low), latency.pixel(interval.high));
+            let x = x_of(nines) + aside;
+            scene.shapes.push(Shape::Area {
+                points: vec![(x - 0.6, from), (x + 0.6, from), (x + 0.6, to), (x - 0.6, to)],
+                colour,
+                opacity: 0.6,
+            });
+        }
         let curve = |values: &[f64], worst: f64| -> Vec<(f32, f32)> {
             let along = values.iter().enumerate();
             let point =
                 |(at, ns): (usize, &f64)| (x_of(at as f64 / CURVE_POINTS_PER_NINE), latency.pixel(*ns));
             along.map(point).chain([(x_of(reach), latency.pixel(worst))]).collect()
         };
-        let Spread { median, low, high } = summary.worst;
+        let Spread { median, low, high, .. } = summary.worst;
         let mut area = curve(&summary.curve[1], low);
         area.extend(curve(&summary.curve[2], high).into_iter().rev());
         scene.shapes.push(Shape::Area { points: area, colour, opacity: 0.14 });
-        let width = if entry.name() == "keel" { 2.4 } else { 1.5 };
-        scene.shapes.push(Shape::Line { points: curve(&summary.curve[0], median), colour, width, dash });
+        scene.shapes.push(line(entry, curve(&summary.curve[0], median), 1.0, options).0);
         ends.push((latency.pixel(median), entry.label.clone(), colour));
     }
     axes::end_labels(&mut scene.shapes, plot, ends);
@@ -119,14 +154,14 @@ pub fn memory(entries: &[Entry<'_, '_>], options: &PlotOptions) -> Scene {
         points.push((point(span)(first).0, scale.pixel(0.0)));
         scene.shapes.push(Shape::Area { points, colour: theme.line, opacity: 1.0 });
     }
-    let mut ends: Vec<(f32, String, super::colour::Colour)> =
+    let mut ends: Vec<(f32, String, Colour)> =
         live.last().map(|last| (scale.pixel(last[1]), "live".to_owned(), theme.soft)).into_iter().collect();
     for (entry, curve) in entries.iter().zip(curves).filter(|(_, curve)| !curve.is_empty()) {
-        let (colour, dash) = look(entry.name(), entry.index, options.dark);
         let points: Vec<(f32, f32)> = curve.iter().map(point(entry.counted.span_ns)).collect();
-        let width = if entry.name() == "keel" { 2.4 } else { 1.5 };
-        ends.push((points.last().map_or(plot.y, |last| last.1), entry.label.clone(), colour));
-        scene.shapes.push(Shape::Line { points, colour, width, dash });
+        let end = points.last().map_or(plot.y, |last| last.1);
+        let (shape, colour) = line(entry, points, 1.0, options);
+        ends.push((end, entry.label.clone(), colour));
+        scene.shapes.push(shape);
     }
     axes::end_labels(&mut scene.shapes, plot, ends);
     scene

@@ -5,9 +5,12 @@ use super::colour::{SHADES, chroma, look, shade, theme};
 use super::scene::{Anchor, Image, Rect, Scene, Shape};
 use super::{Entry, Hue, PlotOptions};
 use crate::ReportError;
+use crate::build::Counted;
 use crate::operations::OPERATION_NAMES;
+use crate::planes::LIFETIME_STEPS_PER_OCTAVE;
 use crate::tiles::{LATENCY_ROWS, ROWS_PER_OCTAVE, TileCell, Tiles};
 use crate::words::duration;
+use std::path::PathBuf;
 
 const LEFT: f32 = 56.0;
 const RIGHT: f32 = 10.0;
@@ -16,6 +19,8 @@ const BOTTOM: f32 = 24.0;
 const ROW_PIXELS: f32 = 1.2;
 const SIZE_STEPS_SHOWN: usize = 97;
 const MOST_DOTS: usize = 300;
+/// Lifetimes begin at 32 ns: no program frees sooner.
+const SHORTEST_OCTAVE: usize = 5;
 
 /// Panels side by side and below each other.
 struct Grid {
@@ -248,6 +253,50 @@ pub fn sizes(
             let column = (step - 1).min(SIZE_STEPS_SHOWN - 1);
             let row = usize::from((row as u16).clamp(low, high) - low);
             painter.put(column, row, calls, step as f64, 0, 0);
+        }
+        scene.shapes.push(Shape::Picture(plot, painter.image));
+    }
+    Ok(scene)
+}
+
+/// Blocks by size and lifetime, a folder a panel: the program's trait, and no allocator's.
+pub fn lifetimes(
+    folders: &[PathBuf],
+    counted: &[Counted<'_>],
+    options: &PlotOptions,
+) -> Result<Scene, ReportError> {
+    let octave = LIFETIME_STEPS_PER_OCTAVE as usize;
+    let (low, longest) = (SHORTEST_OCTAVE * octave, counted.iter().map(|one| one.span_ns).max().unwrap_or(1));
+    let high = ((longest as f64).log2().ceil() as usize).max(SHORTEST_OCTAVE + 1) * octave;
+    // A step is three pixels tall, whatever the unit of its rows.
+    let tall = ((high - low) as f32 * 3.0 / ROW_PIXELS) as u16;
+    let grid = Grid::new((0, tall), folders.len(), options.width as f32);
+    let theme = theme(options.dark);
+    let mut scene = scene(&grid, folders.len(), options, "How long blocks live, by their size".into());
+    for (number, (folder, counted)) in folders.iter().zip(counted).enumerate() {
+        let Some(found) = &counted.lifetimes else {
+            let folder = folder.display();
+            return Err(ReportError::Plot(format!(
+                "{folder}: tells of no block's life: compare without --raw none"
+            )));
+        };
+        let plot = grid.plot(number);
+        scene.shapes.push(Shape::Rectangle(plot, theme.plot));
+        let ns = |step: usize| ((step as f64) / octave as f64).exp2();
+        let (at, length) = (plot.y + plot.height, -plot.height);
+        let scale = Scale { low: ns(low), high: ns(high), at, length, logarithmic: true };
+        axes::latency(&mut scene.shapes, plot, &scale, &theme);
+        axes::sizes(&mut scene.shapes, plot, SIZE_STEPS_SHOWN, &theme);
+        let name = axes::label(plot.x, plot.y - 6.0, crate::build::label(folder), theme.ink, Anchor::Start);
+        let text = format!("{} blocks released, {} kept to the end", found.released, found.kept);
+        let figures = axes::label(plot.x + plot.width, plot.y - 6.0, text, theme.soft, Anchor::End);
+        scene.shapes.extend([name, figures]);
+        let highest = found.each().map(|(_, _, blocks)| blocks).max().unwrap_or(1);
+        let by_size = PlotOptions { hue: Hue::Size, ..options.clone() };
+        let mut painter = painter(SIZE_STEPS_SHOWN, high - low, highest, &by_size);
+        for (step, lifetime, blocks) in found.each().filter(|(step, _, _)| *step > 0) {
+            let row = lifetime.clamp(low, high - 1) - low;
+            painter.put((step - 1).min(SIZE_STEPS_SHOWN - 1), row, blocks, step as f64, 0, 0);
         }
         scene.shapes.push(Shape::Picture(plot, painter.image));
     }

@@ -1,8 +1,8 @@
 //! The page's views as still pictures, SVG or PNG, without a browser: for papers, for CI, for pull requests.
 //!
 //! ```text
-//! result folders -> Counted (as for the page) -> density | percentiles | memory | sizes -> Scene -> SVG text
-//!                                                                                               \-> PNG bytes
+//! result folders -> Counted (as for the page) -> density, sizes, lifetimes | percentiles, memory | frames, lateness
+//!                                                -> Scene -> SVG text, PNG bytes
 //! ```
 
 mod axes;
@@ -11,6 +11,7 @@ mod colour;
 mod density;
 mod png;
 mod scene;
+mod strips;
 
 use crate::ReportError;
 use crate::build::{Counted, Options, load};
@@ -31,6 +32,21 @@ pub enum View {
     Memory,
     /// Every call over size and latency, an allocator a panel.
     Sizes,
+    /// Blocks over size and lifetime, a folder a panel.
+    Lifetimes,
+    /// Share of each frame's or audio buffer's time in calls, over time.
+    Frames,
+    /// How late calls began, over time.
+    Lateness,
+}
+
+/// The time that malloc may take a part of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// Frames, so many a second; at least 1.
+    Hertz(u32),
+    /// Audio buffers of so many ns, a multiple of 2 ms.
+    Buffer(u64),
 }
 
 /// What hue tells in the density.
@@ -55,6 +71,8 @@ pub struct PlotOptions {
     pub allocators: Vec<String>,
     /// What hue tells.
     pub hue: Hue,
+    /// Of [`View::Frames`]; None for frames of 60 Hz, or buffers of 2 ms where the journal has no frames.
+    pub budget: Option<Budget>,
     /// Light lines on a dark ground.
     pub dark: bool,
     /// Width in CSS pixels, 320 to 8192.
@@ -84,6 +102,8 @@ impl Picture {
 struct Entry<'a, 'b> {
     counted: &'a Counted<'b>,
     index: usize,
+    /// Which folder, from 0.
+    folder: usize,
     /// What it is called: with its folder where there are several.
     label: String,
 }
@@ -99,7 +119,7 @@ pub fn plot(folders: &[PathBuf], options: &PlotOptions) -> Result<Picture, Repor
     let comparisons = folders.iter().map(|folder| load(folder)).collect::<Result<Vec<_>, _>>()?;
     refuse_mixed(&comparisons, options.view)?;
     let build = Options { threads: options.threads, max_cells: usize::MAX };
-    let raw = matches!(options.view, View::Density | View::Sizes | View::Memory);
+    let raw = options.view != View::Percentiles;
     let counted = folders
         .iter()
         .zip(&comparisons)
@@ -115,6 +135,9 @@ pub fn plot(folders: &[PathBuf], options: &PlotOptions) -> Result<Picture, Repor
         View::Sizes => density::sizes(&entries, &operation, options)?,
         View::Percentiles => charts::percentiles(&entries, &operation, options),
         View::Memory => charts::memory(&entries, options),
+        View::Lifetimes => density::lifetimes(folders, &counted, options)?,
+        View::Frames => strips::frames(&entries, options)?,
+        View::Lateness => strips::lateness(&entries, options)?,
     }))
 }
 
@@ -137,7 +160,7 @@ fn entries<'a, 'b>(
     options: &PlotOptions,
 ) -> Result<Vec<Entry<'a, 'b>>, ReportError> {
     let mut entries = Vec::new();
-    for (folder, counted) in folders.iter().zip(counted) {
+    for (number, (folder, counted)) in folders.iter().zip(counted).enumerate() {
         let names: Vec<&str> = counted.comparison.allocators.iter().map(|one| one.name.as_str()).collect();
         let measured = |index: &usize| !counted.comparison.allocators[*index].runs.is_empty();
         let chosen: Vec<usize> = if options.allocators.is_empty() {
@@ -157,6 +180,7 @@ fn entries<'a, 'b>(
         entries.extend(chosen.into_iter().map(|index| Entry {
             counted,
             index,
+            folder: number,
             label: label(folder, names[index], folders.len() > 1),
         }));
     }

@@ -1,143 +1,218 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use super::*;
+use crate::build::figures_of;
+use crate::contest::complete;
+use keel_results::{AllocatorResult, Histogram, Outlier, Run, Throughput};
 
-fn spread(low: f64, median: f64, high: f64) -> Spread {
-    Spread { median, low, high }
+/// A million mallocs that take `p50` ticks, of them two in a thousand `tail` and one `worst`.
+fn run(p50: u64, tail: u64, worst: u64, peak: u64) -> Run {
+    let mut malloc = Histogram::default();
+    malloc.0.auto(true);
+    for (ticks, calls) in [(p50, 998_000), (tail, 1_999), (worst, 1)] {
+        malloc.0.record_n(ticks, calls).unwrap();
+    }
+    let inside_ns = [("malloc".to_owned(), malloc.0.mean() * 1e6 / 2.0)].into();
+    Run { latency: [("malloc".to_owned(), malloc)].into(), inside_ns, peak_rss_bytes: peak, ..Run::default() }
 }
 
-fn operations(p50: Spread, p999: Spread, worst: f64) -> BTreeMap<String, OperationSummary> {
-    let summary = OperationSummary {
-        count: 1_000_000,
-        total: spread(p50.low * 1e6, p50.median * 1e6, p50.high * 1e6),
-        mean: p50,
-        percentiles: BTreeMap::from([("p50", p50), ("p999", p999)]),
-        worst: spread(worst, worst, worst),
-        curve: [vec![], vec![], vec![]],
-    };
-    BTreeMap::from([(ALL_OPERATIONS.to_owned(), summary)])
+fn result(name: &str, runs: Vec<Run>) -> AllocatorResult {
+    AllocatorResult { name: name.into(), runs, ..AllocatorResult::default() }
 }
 
-fn comparison() -> Comparison {
-    let mut comparison = Comparison::default();
+fn comparison(allocators: Vec<AllocatorResult>) -> Comparison {
+    let mut comparison = Comparison { allocators, ..Comparison::default() };
     comparison.clock.ticks_per_ns = 2.0;
+    comparison.clock.step_ticks = 1;
+    comparison.journal.operations.insert("malloc".to_owned(), 1_000_000);
+    complete(&mut comparison, FLOOR);
     comparison
 }
 
-fn contenders<'a>(
-    field: &'a [(&'a str, BTreeMap<String, OperationSummary>, Spread)],
-    undisturbed: &'a BTreeMap<String, OperationSummary>,
-    runs: usize,
-) -> Vec<Contender<'a>> {
-    let one = |(name, operations, peak): &'a (&'a str, BTreeMap<String, OperationSummary>, Spread)| {
-        Contender { name, operations, undisturbed, peak_bytes: Some(*peak), runs }
-    };
-    field.iter().map(one).collect()
+fn verdict(allocators: Vec<AllocatorResult>) -> Verdict {
+    figures_of(&comparison(allocators)).verdict
 }
 
-fn verdict(field: &[(&str, BTreeMap<String, OperationSummary>, Spread)], runs: usize) -> Verdict {
-    let undisturbed = BTreeMap::new();
-    judge(&comparison(), &contenders(field, &undisturbed, runs))
+/// Two allocators, the second with half the latency and a quarter of the tail of the first, in nearly the same memory.
+fn two_apart(runs: usize) -> Vec<AllocatorResult> {
+    let wobble = [0, 3, 1, 4, 2];
+    let slow = (0..runs)
+        .map(|at| run(82 + wobble[at], 2000 + 40 * wobble[at], 2_000_000, 10_000_000 + wobble[at] * 500_000));
+    let keel = (0..runs)
+        .map(|at| run(42 + wobble[at], 500 + 9 * wobble[at], 1_800_000, 11_500_000 - wobble[at] * 700_000));
+    vec![result("slow", slow.collect()), result("keel", keel.collect())]
 }
 
-fn two_apart() -> Vec<(&'static str, BTreeMap<String, OperationSummary>, Spread)> {
-    vec![
-        (
-            "slow",
-            operations(spread(40.0, 41.0, 42.0), spread(900.0, 1000.0, 1100.0), 1e6),
-            spread(9e6, 1e7, 2e7),
-        ),
-        (
-            "keel",
-            operations(spread(20.0, 21.0, 22.0), spread(200.0, 250.0, 300.0), 9e5),
-            spread(9e6, 9.5e6, 1e7),
-        ),
-    ]
+fn criterion<'a>(verdict: &'a Verdict, id: &str) -> &'a Criterion {
+    verdict.criteria.iter().find(|criterion| criterion.id == id).unwrap()
 }
 
 #[test]
 fn a_clear_winner_is_named_with_its_lead() {
-    let verdict = verdict(&two_apart(), 5);
+    let verdict = verdict(two_apart(5));
     assert_eq!(
         verdict.headline,
-        "keel has the least time in calls, the fastest typical call and the shortest tail. \
-         No clear winner in peak memory."
+        "keel has the least time in calls, the fastest typical call, the shortest tail and the shortest far tail. \
+         No clear winner in peak memory (keel or slow)."
     );
-    let tail = verdict.criteria.iter().find(|criterion| criterion.id == "p999").unwrap();
+    assert_eq!(
+        verdict.overall,
+        "keel alone is among the best in all 4 criteria in which there is a difference."
+    );
+    let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
     assert_eq!(tail.rows[0].0, 1, "lowest first");
-    assert_eq!(tail.sentence, "All 5 runs of keel lie below those of all others; 4.0 times less than slow.");
-    assert!(verdict.criteria.iter().all(|criterion| criterion.id != "p9999"), "no figure, no criterion");
+    let said = &tail.sentence;
+    assert!(
+        said.starts_with("keel is below all others: 4.0 times less (95 %: 4.0 to 4.0) than slow"),
+        "{said}"
+    );
+    assert!(said.ends_with("the next, over 5 rounds."), "{said}");
+    assert_eq!(tail.ratios.len(), 2);
+    assert!(tail.ratios[0].is_none() && tail.ratios[1].is_some(), "itself is no contest");
+    assert!(verdict.criteria.iter().all(|criterion| criterion.id != "throughput"), "no figure, no criterion");
     assert!(verdict.cautions.is_empty(), "{:?}", verdict.cautions);
 }
 
 #[test]
-fn overlapping_runs_are_no_difference() {
-    let mut field = two_apart();
-    field[0].1 = operations(spread(21.5, 30.0, 42.0), spread(290.0, 1000.0, 1100.0), 1e6);
-    let verdict = verdict(&field, 5);
-    assert_eq!(
-        verdict.headline,
-        "No clear difference between the best allocators in anything that was measured."
+fn small_leads_are_told_in_percent_with_their_interval() {
+    let drift = [0, 60, 30, 90, 10];
+    let runs = |more: u64| drift.map(|by| run((200 + by) * more / 100, 2000, 5000, 1)).to_vec();
+    let verdict = verdict(vec![result("one", runs(100)), result("two", runs(110))]);
+    let said = &criterion(&verdict, "p50").sentence;
+    // Runs overlap by far; round by round one is 9 % below.
+    assert!(said.starts_with("one is below all others: 9 % less (95 %: 9 to 9 %)"), "{said}");
+}
+
+#[test]
+fn runs_that_scatter_bear_no_verdict() {
+    let scattered =
+        |ticks: [u64; 5]| ticks.map(|ticks| run(ticks, 10 * ticks, 100 * ticks, 1 << 20)).to_vec();
+    let field = vec![
+        result("a", scattered([100, 140, 90, 120, 95])),
+        result("b", scattered([120, 90, 130, 100, 118])),
+    ];
+    let verdict = verdict(field);
+    assert_eq!(verdict.headline, "No allocator alone is best in anything that was measured.");
+    assert_eq!(verdict.overall, "");
+    let said = &verdict.criteria[0].sentence;
+    assert_eq!(said, "No clear difference: their runs scatter more than they differ.");
+}
+
+#[test]
+fn several_that_cannot_be_told_apart_are_named() {
+    let mut field = two_apart(5);
+    field.push(result("twin", field[1].runs.iter().rev().cloned().collect()));
+    let verdict = verdict(field);
+    let said = &criterion(&verdict, "p999").sentence;
+    assert!(
+        said.starts_with("No clear difference between ") && said.contains("keel") && said.contains("twin"),
+        "{said}"
     );
-    assert_eq!(verdict.criteria[0].sentence, "No clear difference: the runs of all overlap.");
+    assert!(!said.contains("slow"), "{said}");
+    assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
+}
+
+#[test]
+fn a_certain_lead_of_next_to_nothing_is_no_victory() {
+    let field = ["thin", "thinner"].into_iter().zip([1_000_400, 1_000_000]);
+    let runs = |peak: u64| (0..5).map(|round| run(44, 900, 9000, peak + round)).collect();
+    let verdict = verdict(field.map(|(name, peak)| result(name, runs(peak))).collect());
+    let memory = criterion(&verdict, "memory");
+    assert_eq!(memory.best, [1, 0]);
+    assert_eq!(memory.sentence, "No clear difference: it is less than half a percent.");
+    assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
 }
 
 #[test]
 fn a_difference_below_the_clock_is_none() {
-    let mut field = two_apart();
-    field[0].1 = operations(spread(22.4, 22.4, 22.4), spread(900.0, 1000.0, 1100.0), 1e6);
-    let verdict = verdict(&field, 5);
-    let typical = verdict.criteria.iter().find(|criterion| criterion.id == "p50").unwrap();
-    assert_eq!(typical.best, [1, 0], "22 and 22.4 ns are less than a tick of 0.5 ns apart");
+    let mut comparison = comparison(vec![
+        result("one", vec![run(44, 900, 9000, 1); 5]),
+        result("two", vec![run(45, 2000, 9000, 1); 5]),
+    ]);
+    comparison.paired.clear();
+    comparison.allocators.iter_mut().for_each(|one| one.intervals.clear());
+    comparison.clock.step_ticks = 26;
+    complete(&mut comparison, FLOOR);
+    let verdict = figures_of(&comparison).verdict;
+    let typical = criterion(&verdict, "p50");
+    assert_eq!(typical.best.len(), 2, "22 and 22.5 ns are less than a step of 13 ns apart");
     assert_eq!(typical.sentence, "No clear difference: they are closer than the clock can tell.");
 }
 
 #[test]
 fn few_runs_are_hedged() {
-    let verdict = verdict(&two_apart(), 3);
+    let verdict = verdict(two_apart(3));
     assert!(verdict.headline.starts_with("keel seems to have"), "{}", verdict.headline);
-    assert!(verdict.criteria[0].sentence.contains("by chance"));
+    assert!(verdict.criteria[0].sentence.contains("in these few rounds"), "{}", verdict.criteria[0].sentence);
     assert!(verdict.cautions[0].contains("Only 3 runs"));
 }
 
 #[test]
-fn one_run_has_no_spread() {
-    let verdict = verdict(&two_apart(), 1);
+fn one_run_has_no_spread_and_no_winner() {
+    let verdict = verdict(two_apart(1));
+    assert!(verdict.headline.contains("too little for a verdict"), "{}", verdict.headline);
     assert!(verdict.criteria[0].sentence.contains("the only run"), "{}", verdict.criteria[0].sentence);
     assert!(verdict.cautions[0].contains("Only 1 run of each"));
+    assert!(verdict.criteria.iter().all(|one| one.best.is_empty()));
+}
+
+#[test]
+fn runs_without_a_clock_are_a_criterion() {
+    let mut field = two_apart(5);
+    for (place, one) in field.iter_mut().enumerate() {
+        let took = |round: u32| 1_000_000 * (40 - 20 * place as u64) + u64::from(round) * 9_000;
+        one.throughput = (0..5)
+            .map(|round| Throughput {
+                round,
+                elapsed_ns: took(round),
+                operations: 1_000_000,
+                ..Throughput::default()
+            })
+            .collect();
+    }
+    let verdict = verdict(field);
+    let found = criterion(&verdict, "throughput");
+    assert_eq!((found.best.as_slice(), found.rows[0].1.median.round()), ([1].as_slice(), 20.0));
+    assert!(verdict.headline.contains("the least time without a clock"), "{}", verdict.headline);
 }
 
 #[test]
 fn the_floor_competes_with_nobody_but_is_told() {
-    let mut field = two_apart();
-    let floor = operations(spread(18.0, 18.0, 18.0), spread(30.0, 30.0, 30.0), 2e6);
-    field.push((FLOOR, floor, spread(0.0, 0.0, 0.0)));
-    let verdict = verdict(&field, 5);
+    let mut field = two_apart(5);
+    field.push(result(FLOOR, vec![run(36, 60, 4_000_000, 0); 5]));
+    let verdict = verdict(field);
     assert!(verdict.headline.starts_with("keel has"));
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
     assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
     assert!(verdict.cautions[0].contains("typical call is already 18 ns"), "{:?}", verdict.cautions);
-    assert!(verdict.cautions[1].contains("up to 2 ms"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[1].contains("up to 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
 fn a_single_allocator_wins_nothing() {
-    let field = [two_apart().remove(1)];
-    let verdict = verdict(&field, 5);
+    let verdict = verdict(vec![two_apart(5).remove(1)]);
     assert!(verdict.headline.contains("nothing to compare"), "{}", verdict.headline);
 }
 
 #[test]
 fn interrupted_tails_are_told_and_weighed_without() {
-    let (field, undisturbed) =
-        (two_apart(), operations(spread(20.0, 21.0, 22.0), spread(90.0, 95.0, 99.0), 1e3));
-    let mut comparison = comparison();
-    let hit = |cause| keel_results::Outlier { cause, ..Default::default() };
-    let run = keel_results::Run { outliers: vec![hit(1), hit(1), hit(2), hit(0)], ..Default::default() };
-    comparison.allocators =
-        vec![keel_results::AllocatorResult { name: "keel".into(), runs: vec![run], ..Default::default() }];
-    let verdict = judge(&comparison, &contenders(&field, &undisturbed, 5));
-    assert!(verdict.cautions[0].starts_with("50 % of the calls above p99.9"), "{:?}", verdict.cautions);
-    let end = "Without them, p99.9: No clear difference: the runs of all overlap.";
-    assert!(verdict.cautions[0].ends_with(end), "{:?}", verdict.cautions);
+    let mut field = two_apart(5);
+    let hit = |cause| Outlier { cause, ..Outlier::default() };
+    for run in field.iter_mut().flat_map(|one| &mut one.runs) {
+        run.outliers = vec![hit(1), hit(1), hit(2), hit(0)];
+        // All of the tail was interrupted: without it the p99.9 is the typical call.
+        let mut tail = Histogram::default();
+        tail.0.auto(true);
+        let slow =
+            run.latency["malloc"].0.iter_recorded().find(|value| value.value_iterated_to() > 200).unwrap();
+        tail.0.record_n(slow.value_iterated_to(), 1_999).unwrap();
+        run.interrupted = [("malloc".to_owned(), tail)].into();
+    }
+    let verdict = verdict(field);
+    let said = &verdict.cautions[0];
+    assert!(said.starts_with("50 % of the calls above p99.9"), "{said}");
+    assert!(
+        said.contains("Without them, p99.9: keel is below all others: 4") || said.contains("1.9"),
+        "{said}"
+    );
 }

@@ -3,7 +3,7 @@
 use crate::format::{bytes, count};
 use crate::table::{aligned, duration};
 use keel_allocators::FLOOR;
-use keel_measure::{QUANTILES, RUN, Summary, summary};
+use keel_measure::{QUANTILES, Summary, summary};
 use keel_results::{AllocatorResult, CAUSE_WORDS, Comparison, Interval, Run};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -155,16 +155,9 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
 /// What the data bears, in words.
 fn verdicts(text: &mut String, comparison: &Comparison) {
     let mut lines = String::new();
-    for (operation, figure) in [
-        ("malloc", "p50"),
-        ("malloc", "p99.9"),
-        ("free", "p50"),
-        ("free", "p99.9"),
-        (RUN, "throughput"),
-        (RUN, "peak"),
-    ] {
+    for (operation, figure) in [("malloc", "p50"), ("malloc", "p99.9"), ("free", "p50"), ("free", "p99.9")] {
         let leaders = keel_measure::leaders(comparison, operation, figure);
-        let what = if operation == RUN { figure.to_owned() } else { format!("{operation} {figure}") };
+        let what = format!("{operation} {figure}");
         match leaders.as_slice() {
             [] => {}
             [one] => _ = writeln!(lines, "  {what:<12}  {one}"),
