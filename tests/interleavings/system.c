@@ -2,6 +2,7 @@
 // undone with the run, and an end that fails the run.
 #include "base/panic.h"
 #include "engine.h"
+#include "os/huge.h"
 #include "os/memory.h"
 #include "os/process.h"
 #include <linux/futex.h>
@@ -101,6 +102,13 @@ void os_forbid_huge_pages(void* start, size_t bytes) {
 void os_prefer_huge_pages(void* start, size_t bytes) {
     (void)start;
     (void)bytes;
+}
+
+unsigned os_numa_nodes(void) {
+    return 1;
+}
+unsigned os_numa_node(void) {
+    return 0;
 }
 
 void panic(enum fault fault, const void* about) {

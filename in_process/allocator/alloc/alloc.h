@@ -130,6 +130,10 @@ void alloc_quantum(void);
 // anything to do.
 bool reclaim_parked(void);
 
+// Takes home what this heap, which the caller holds, has in its inbox, and gives back its pages in
+// which nothing is used. Linear in both.
+void reclaim_heap(struct heap* heap);
+
 // Takes everything home that can be and gives all unused memory back to the system. Unbounded.
 void reclaim_all(void);
 

@@ -32,6 +32,14 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     return carved;
 }
 
+// There is no memory for this heap: what all have unused, or only itself if it may not have theirs.
+static void make_room(struct heap* heap) {
+    if (heap->region != NULL || heap->limit_bytes != 0)
+        reclaim_heap(heap);
+    else
+        reclaim_all();
+}
+
 // From memory that nobody uses. First sends home what we hold of others, who may be waiting for it
 // just as we are.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
@@ -41,7 +49,7 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     if (!stock_is_kept() && !heap_is_realtime(heap)) (void)reclaim_parked();
     struct page* page = heap_fresh_page(heap, size_class, &from_arena);
     if (page == NULL) {
-        reclaim_all();
+        make_room(heap);
         page = heap_fresh_page(heap, size_class, &from_arena);
         if (page == NULL) return NULL;
     }
@@ -89,6 +97,9 @@ static void* alloc_class(unsigned size_class) {
 }
 
 static struct large large_of(size_t size, size_t alignment, bool movable) {
+    const struct heap* heap = thread_heap;
+    if (!heap_admits(heap, size)) return (struct large){NULL, true};
+    if (heap->region != NULL) return large_allocate_in(heap->region, size, alignment);
     return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
 }
 
@@ -97,7 +108,7 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     alloc_quantum();
     struct large block = large_of(size, alignment, movable);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
-        reclaim_all();
+        make_room(thread_heap);
         block = large_of(size, alignment, movable);
     }
     stock_note();

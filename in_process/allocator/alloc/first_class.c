@@ -1,5 +1,6 @@
 #include "allocator/alloc/first_class.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/run.h"
 #include "allocator/heap/batch.h"
 #include "allocator/page/large.h"
@@ -75,6 +76,7 @@ static void note_page(struct shared* shared, void* block) {
     if (is_large(page)) {
         atomic_set(&page->owner, atomic_get(&page->owner) | (uintptr_t)&shared->heap);
         shared->large_count++;
+        heap_hold(&shared->heap, page->bytes);
     }
     pages_insert(shared, page);
 }
@@ -102,8 +104,24 @@ void* first_class_allocate(struct shared* shared, struct request request) {
 
 // --- Life ----------------------------------------------------------------------------------------
 
-struct shared* first_class_new(void) {
-    return shared_make(SHARED_HEAP);
+struct shared* first_class_new(struct region* region, size_t limit_bytes) {
+    if (region != NULL && !region_bind(region)) return NULL;
+    struct shared* shared = shared_make(SHARED_HEAP);
+    if (shared != NULL) {
+        shared->heap.region = region;
+        shared->heap.limit_bytes = limit_bytes;
+    } else if (region != NULL) {
+        region_unbind(region);
+    }
+    return shared;
+}
+
+size_t first_class_limit(struct shared* shared, size_t bytes) {
+    os_lock_acquire(&shared->lock);
+    size_t before = shared->heap.limit_bytes;
+    shared->heap.limit_bytes = bytes;
+    os_lock_release(&shared->lock);
+    return before;
 }
 
 // No page is current any more: each is let go, or waits in its queue, or is full.

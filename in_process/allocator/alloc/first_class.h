@@ -7,8 +7,12 @@
 #include "allocator/alloc/shared.h"
 #include "allocator/heap/pool.h"
 
-// NULL: no memory.
-struct shared* first_class_new(void);
+// All of its memory is from `region` unless that is NULL; it holds no more than limit_bytes unless that is 0.
+// NULL: no memory, or the region has been removed.
+struct shared* first_class_new(struct region* region, size_t limit_bytes);
+
+// Sets the limit; what it was before.
+size_t first_class_limit(struct shared* shared, size_t bytes);
 
 // The blocks stay; the heap ends with the last of them. Its free memory goes back now.
 void first_class_delete(struct shared* shared);

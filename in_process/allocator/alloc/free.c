@@ -1,7 +1,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/shared.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/stock.h"
-#include "allocator/arena/window.h"
 #include "allocator/heap/batch.h"
 #include "allocator/page/large.h"
 #include "base/counters.h"
@@ -29,7 +29,7 @@ void free_look(struct page* page) {
 // thing that harms nobody.
 static void free_unknown(void* address) {
     if (address == NULL) return;
-    if (window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (arena_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     count_event(EVENT_FOREIGN_FREE, 1);
     if (option_get(OPTION_FOREIGN_FREE) != 0) panic(FAULT_FREE_NOT_ALLOCATED, address);
     complain(FAULT_FREE_FOREIGN, address);

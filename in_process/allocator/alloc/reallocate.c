@@ -1,7 +1,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/shared.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/stock.h"
-#include "allocator/arena/window.h"
 #include "allocator/page/large.h"
 #include "base/checked.h"
 #include "base/panic.h"
@@ -50,7 +50,7 @@ bool reallocate_in_place(void* address, size_t size) {
 
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
-    if (page == NULL && window_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (page == NULL && arena_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL || size > KEEL_SIZE_MAX)
         return NULL; // a foreign block has no length that we could copy
     void* resized = resize_without_copy(page, address, size);

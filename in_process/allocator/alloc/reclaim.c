@@ -32,7 +32,7 @@ bool reclaim_parked(void) {
     return mail;
 }
 
-static void reclaim_heap(struct heap* heap) {
+void reclaim_heap(struct heap* heap) {
     // What is in the inbox now; what comes meanwhile is for next time.
     for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++)
         (void)heap_drain(heap);

@@ -1,4 +1,5 @@
 #include "allocator/alloc/shared.h"
+#include "allocator/arena/region.h"
 #include "base/bits.h"
 #include "base/panic.h"
 #include "os/memory.h"
@@ -61,6 +62,7 @@ struct shared* shared_make(enum shared_kind kind) {
 
 void shared_recycle(struct shared* shared) {
     os_lock_acquire(&shared->lock);
+    struct region* region = shared->heap.region;
     memset(&shared->heap, 0, sizeof shared->heap);
     if (shared->pages != NULL)
         memset(shared->pages, 0, shared->pages_capacity * sizeof *shared->pages);
@@ -69,6 +71,7 @@ void shared_recycle(struct shared* shared) {
     shared->inner = false;
     shared->kind = SHARED_FREE;
     os_lock_release(&shared->lock);
+    if (region != NULL) region_unbind(region);
     os_lock_acquire(&pool.lock);
     shared->next_free = pool.free;
     pool.free = shared;
@@ -105,6 +108,7 @@ enum shared_verdict shared_free(struct page* page, void* address) {
     if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         atomic_set(&page->owner, owner & PAGE_FLAGS);
         shared->large_count--;
+        heap_unhold(heap, page->bytes);
         verdict = SHARED_LARGE;
     } else if (small_free(heap, page, (char*)address - offset)) {
         verdict = SHARED_PAGE_ENDED;

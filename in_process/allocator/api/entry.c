@@ -18,7 +18,7 @@ static struct shared* offset_heap(void) {
     static atomic_word made;
     struct shared* heap = (struct shared*)atomic_get_acquire(&made);
     if (heap != NULL) return heap;
-    struct shared* fresh = first_class_new();
+    struct shared* fresh = first_class_new(NULL, 0);
     uintptr_t expected = 0;
     if (fresh == NULL || atomic_try_word(&made, &expected, (uintptr_t)fresh)) return fresh;
     first_class_delete(fresh); // another thread was faster

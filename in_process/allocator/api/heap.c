@@ -3,7 +3,6 @@
 #include "allocator/api/entry.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
-#include "allocator/keeper/keeper.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -19,11 +18,24 @@ static kl_heap_t* handle_of(struct shared* shared) {
     return shared == NULL ? &backing : (kl_heap_t*)shared;
 }
 
-kl_heap_t* kl_heap_new(void) {
+static kl_heap_t* heap_new(struct region* region, size_t limit_bytes) {
     process_enter();
-    struct shared* shared = first_class_new();
+    struct shared* shared = first_class_new(region, limit_bytes);
     if (shared == NULL) errno = ENOMEM;
     return (kl_heap_t*)shared;
+}
+
+kl_heap_t* kl_heap_new(void) {
+    return heap_new(NULL, 0);
+}
+kl_heap_t* kl_heap_new_with_limit(size_t bytes) {
+    return heap_new(NULL, bytes);
+}
+kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) {
+    return heap_new((struct region*)arena, 0);
+}
+size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) {
+    return heap == &backing ? 0 : first_class_limit(shared_from(heap), bytes);
 }
 void kl_heap_delete(kl_heap_t* heap) {
     if (heap != &backing) first_class_delete(shared_from(heap));

@@ -2,6 +2,7 @@
 #include "allocator/alloc/first_class.h"
 #include "allocator/api/message.h"
 #include "allocator/api/statistics.h"
+#include "allocator/arena/region.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/keeper/keeper.h"
@@ -40,8 +41,10 @@ static void before_fork(void) {
     shared_before_fork();
     relief_before_fork();
     heap_pool_before_fork();
+    region_before_fork();
 }
 static void after_fork(void) {
+    region_after_fork();
     heap_pool_after_fork();
     relief_after_fork();
     shared_after_fork();

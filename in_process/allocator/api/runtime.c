@@ -1,5 +1,6 @@
 // The functions of keel/runtime.h, where they are documented.
 #include "keel/runtime.h"
+#include "allocator/alloc/first_class.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "base/options.h"
@@ -44,6 +45,21 @@ void kl_option_set_enabled_default(kl_option_t option, bool enable) {
 }
 const char* kl_option_name(kl_option_t option) {
     return is_option(option) ? option_name((enum option)option) : NULL;
+}
+
+void kl_process_init(void) {
+    process_enter();
+}
+bool kl_thread_init(void) {
+    process_enter();
+    struct heap* before = first_class_own_enter();
+    bool has_heap = heap_acquire() != NULL;
+    first_class_own_leave(before);
+    return has_heap;
+}
+void kl_thread_done(void) {
+    (void)first_class_set_default(NULL);
+    heap_leave();
 }
 
 size_t kl_limit(size_t bytes) {

@@ -2,7 +2,7 @@
 #include "allocator/alloc/shared.h"
 #include "allocator/api/message.h"
 #include "allocator/api/tail_report.h"
-#include "allocator/arena/jumbo.h"
+#include "allocator/arena/limit.h"
 #include "allocator/arena/run.h"
 #include "allocator/heap/pool.h"
 #include "base/counters.h"
@@ -47,7 +47,7 @@ void statistics_process(struct kl_process* process) {
         .rss_peak_bytes = usage.rss_peak_bytes,
         .major_faults = usage.major_faults,
         .minor_faults = usage.minor_faults,
-        .held_bytes = run_live_slices() * SLICE_BYTES + jumbo_live_bytes(),
+        .held_bytes = limit_held_bytes(),
         .unused_bytes = run_dirty_slices() * SLICE_BYTES,
     };
 }

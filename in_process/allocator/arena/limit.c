@@ -1,10 +1,11 @@
 #include "allocator/arena/limit.h"
 #include "allocator/arena/jumbo.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/run.h"
 #include "base/options.h"
 
 size_t limit_held_bytes(void) {
-    return run_live_slices() * SLICE_BYTES + jumbo_live_bytes();
+    return (run_live_slices() + region_live_slices()) * SLICE_BYTES + jumbo_live_bytes();
 }
 
 bool limit_admits(size_t bytes) {

@@ -1,4 +1,5 @@
 #include "allocator/arena/run.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/window.h"
 #include "base/bits.h"
 #include "base/counters.h"
@@ -269,14 +270,21 @@ static struct run allocate(unsigned slices, enum run_wish wish) {
 }
 
 struct run run_allocate(unsigned slices) {
-    return allocate(slices, RUN_WARM);
+    struct run run = region_take_shared(slices, 1);
+    return run.start != NULL ? run : allocate(slices, RUN_WARM);
 }
 struct run run_allocate_narrow(unsigned slices, enum run_wish wish) {
-    return allocate(slices, wish);
+    struct run run = region_take_shared(slices, 1);
+    return run.start != NULL ? run : allocate(slices, wish);
 }
 
 // Gives slices back without accounting a run: parts of one, or the whole.
 static void slices_release(char* start, unsigned slices) {
+    struct region* region = region_of(start);
+    if (region != NULL) {
+        region_give(region, start, slices);
+        return;
+    }
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
     while (slices > 0) {

@@ -1,5 +1,6 @@
 #include "allocator/heap/heap.h"
 #include "allocator/arena/limit.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
 #include "base/counters.h"
@@ -111,6 +112,18 @@ static char* own_slice_take(struct heap* heap) {
     return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;
 }
 
+static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
+    size_t bytes = slices * SLICE_BYTES;
+    struct run run = {NULL, false, false};
+    if (!limit_admits(bytes) || !heap_admits(heap, bytes)) return run;
+    if (heap->region != NULL)
+        run = region_take(heap->region, slices, 1);
+    else
+        run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
+    if (run.start != NULL) heap_hold(heap, bytes);
+    return run;
+}
+
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
     unsigned slices = page_slices(size_class);
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
@@ -120,8 +133,7 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     unsigned fresh = 0;
     *from_arena = start == NULL;
     if (start == NULL) {
-        if (!limit_admits(slices * SLICE_BYTES)) return NULL;
-        struct run run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
+        struct run run = run_for(heap, slices, worth_warm);
         if (run.start == NULL) return NULL;
         if (!run.warm && worth_warm) count_event(EVENT_RESERVE_MISS, 1);
         fresh = (run.zero ? PAGE_ZERO : 0u) | (run.warm ? 0u : PAGE_COLD);
@@ -148,6 +160,7 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     atomic_bump(&heap->counts[HEAP_PAGE_ENDED], 1);
     if (slices == 1 && empty_put(heap, start)) return false;
     run_release(start, slices);
+    heap_unhold(heap, slices * SLICE_BYTES);
     return true;
 }
 
@@ -199,7 +212,9 @@ void heap_release_empty(struct heap* heap) {
     for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
         if (atomic_get(&heap->empty[i]) == 0) continue;
         char* start = (char*)atomic_swap(&heap->empty[i], 0);
-        if (start != NULL) run_release(start, 1);
+        if (start == NULL) continue;
+        run_release(start, 1);
+        heap_unhold(heap, SLICE_BYTES);
     }
 }
 

@@ -80,6 +80,9 @@ struct heap {
     uint64_t activity_seen;   // keeper's own
     uint64_t idle_us;         // keeper's own: for so long that has not changed
     uintptr_t mail_seen;      // keeper's own: the inbox's head when it was last relieved
+    struct region* region;    // first-class: all of its memory is from there; NULL: from anywhere
+    uint64_t held_bytes;      // first-class: of pages, kept slices and large blocks
+    uint64_t limit_bytes;     // first-class: held_bytes goes no further; 0: no limit
     bool freshly_parked;      // pool.c: nobody has looked through the current pages since
     struct heap* next_parked; // pool.c
     struct heap* next_all;    // pool.c; constant once set
@@ -94,6 +97,18 @@ _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an own
 
 KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
     return (struct heap*)(owner & ~(uintptr_t)PAGE_FLAGS);
+}
+
+// First-class heaps, whose lock the caller has, keep account of what they hold; those of threads do not.
+KEEL_INLINE void heap_hold(struct heap* heap, size_t bytes) {
+    if (((uintptr_t)heap & HEAP_SHARED) != 0) heap->held_bytes += bytes;
+}
+KEEL_INLINE void heap_unhold(struct heap* heap, size_t bytes) {
+    if (((uintptr_t)heap & HEAP_SHARED) != 0) heap->held_bytes -= bytes;
+}
+KEEL_INLINE bool heap_admits(const struct heap* heap, size_t bytes) {
+    uint64_t limit = heap->limit_bytes;
+    return limit == 0 || (heap->held_bytes <= limit && bytes <= limit - heap->held_bytes);
 }
 
 // The next page of this class that has a block to give, made current. NULL: the queue is empty.

@@ -1,17 +1,18 @@
 #include "allocator/page/large.h"
 #include "allocator/arena/jumbo.h"
 #include "allocator/arena/limit.h"
+#include "allocator/arena/region.h"
 #include "allocator/arena/run.h"
 #include "base/bits.h"
 #include "base/checked.h"
 
 #define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
-static unsigned slices_for(size_t bytes) {
-    return (unsigned)((bytes + SLICE_BYTES - 1) / SLICE_BYTES);
+static size_t slices_for(size_t bytes) {
+    return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
 
-static void large_begin(char* start, unsigned slices) {
+static void large_begin(char* start, size_t slices) {
     struct page* page = page_of(start);
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
@@ -20,27 +21,52 @@ static void large_begin(char* start, unsigned slices) {
     atomic_set_release(&page->owner, PAGE_LARGE);
 }
 
+static const struct large large_none = {NULL, true};
+
+static bool is_possible(size_t bytes, size_t alignment) {
+    return bytes <= KEEL_SIZE_MAX - WINDOW_BYTES && alignment <= WINDOW_BYTES * 64;
+}
+
+static size_t alignment_slices_of(size_t alignment) {
+    return alignment <= SLICE_BYTES ? 1 : alignment / SLICE_BYTES;
+}
+
+static struct large large_of_run(struct run run, size_t slices) {
+    if (run.start == NULL) return large_none;
+    large_begin(run.start, slices);
+    return (struct large){run.start, run.zero};
+}
+
+// A mapping must reach beyond its first slice, or two of them could begin in the same one.
+static struct large large_jumbo(size_t bytes, size_t alignment) {
+    size_t slices = slices_for(bytes);
+    struct run run = region_take_shared(slices, alignment_slices_of(alignment));
+    if (run.start != NULL) return large_of_run(run, slices);
+    bytes = bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES;
+    return (struct large){jumbo_allocate(bytes, alignment), true};
+}
+
 struct large large_allocate(size_t bytes, size_t alignment) {
-    struct large block = {NULL, true};
-    if (bytes > KEEL_SIZE_MAX - WINDOW_BYTES || alignment > WINDOW_BYTES * 64) return block;
+    if (!is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
-    if (!limit_admits(bytes)) return block;
-    unsigned alignment_slices = alignment <= SLICE_BYTES ? 1 : (unsigned)(alignment / SLICE_BYTES);
-    bool jumbo =
-        bytes > RUN_BYTES_MAX ||
-        (alignment_slices > 1 && slices_for(bytes) + alignment_slices - 1 > SUPERBLOCK_SLICES);
-    if (jumbo) {
-        // A mapping must reach beyond its first slice, or two of them could begin in the same one.
-        block.start = jumbo_allocate(bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES, alignment);
-        return block;
-    }
-    unsigned slices = slices_for(bytes);
-    struct run run = alignment_slices > 1 ? run_allocate_aligned(slices, alignment_slices)
-                                          : run_allocate(slices);
-    if (run.start != NULL) large_begin(run.start, slices);
-    block.start = run.start;
-    block.zero = run.zero;
-    return block;
+    if (!limit_admits(bytes)) return large_none;
+    size_t alignment_slices = alignment_slices_of(alignment);
+    size_t slices = slices_for(bytes);
+    bool jumbo = bytes > RUN_BYTES_MAX ||
+                 (alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES);
+    if (jumbo) return large_jumbo(bytes, alignment);
+    struct run run = alignment_slices > 1
+                         ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
+                         : run_allocate((unsigned)slices);
+    return large_of_run(run, slices);
+}
+
+struct large large_allocate_in(struct region* region, size_t bytes, size_t alignment) {
+    if (!is_possible(bytes, alignment)) return large_none;
+    if (bytes == 0) bytes = 1;
+    if (!limit_admits(bytes)) return large_none;
+    size_t slices = slices_for(bytes);
+    return large_of_run(region_take(region, slices, alignment_slices_of(alignment)), slices);
 }
 
 struct large large_allocate_movable(size_t bytes) {
@@ -67,7 +93,8 @@ void* large_resize(struct page* page, size_t bytes) {
         return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
     }
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    unsigned wanted = slices_for(bytes);
+    size_t needed = slices_for(bytes);
+    unsigned wanted = needed > RUN_SLICES_MAX ? RUN_SLICES_MAX + 1 : (unsigned)needed;
     if (bytes <= SLICE_BYTES || wanted > RUN_SLICES_MAX) return NULL;
     if (wanted > slices && !run_extend(page->start, slices, wanted)) return NULL;
     if (wanted < slices) run_release(page->start + wanted * SLICE_BYTES, slices - wanted);

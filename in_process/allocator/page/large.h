@@ -14,6 +14,10 @@ struct large {
 // Any size; alignment a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
 
+// From a region alone.
+struct region;
+struct large large_allocate_in(struct region* region, size_t bytes, size_t alignment);
+
 // For a block that has grown and may grow again: a mapping of its own from 16 MiB on, whose growth
 // moves page tables.
 #define LARGE_MOVABLE_BYTES ((size_t)16 << 20)

@@ -13,7 +13,7 @@
 #ifndef KEEL_HEAP_H
 #define KEEL_HEAP_H
 
-#include "keel/keel.h"
+#include "keel/arena.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +25,21 @@ typedef struct kl_heap kl_heap_t;
 
 /* A heap with nothing in it: about 8 KiB. NULL and ENOMEM without memory. */
 KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
+
+/* The same, and it holds at most so many bytes (0: no limit) for pages and large blocks. What would go
+ * beyond fails as if there were no memory: NULL, ENOMEM, and kl_register_out_of_memory's handler is
+ * asked before; the blocks in use stay. A page of small blocks takes 64 KiB or 256 KiB, so a limit
+ * below that admits nothing. What the heap needs for itself does not count. */
+KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
+
+/* A heap all of whose blocks are in this arena: when it is full, NULL and ENOMEM. Its small blocks take pages
+ * of 64 KiB or 256 KiB; taking one is linear in the size of an arena that is nearly full. NULL also
+ * if the arena has been released. */
+KEEL_API kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) KEEL_NOEXCEPT;
+
+/* Sets the limit of a heap; what it was before. No effect on kl_heap_backing(), and 0: its limit is
+ * kl_limit. */
+KEEL_API size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) KEEL_NOEXCEPT;
 
 /* Ends the heap, but not its blocks: they are freed as before, and what is left of the heap goes
  * with the last of them. The heap must not be used any more, and not be another thread's default;

@@ -28,19 +28,25 @@ typedef enum kl_option {
     kl_option_show_stats, /* 1: the statistics at the end of the process. Also KEEL_STATS. Default 0 */
     kl_option_verbose, /* 1: as show_errors, and at start version and options in force. Default 0 */
     kl_option_eager_commit, /* no effect: the system gives memory at the first touch, or the keeper before it */
-    kl_option_eager_region_commit,   /* no effect, likewise */
-    kl_option_reset_decommits,       /* no effect: what is given back is given back */
-    kl_option_large_os_pages,        /* no effect: the keeper uses pages of 2 MiB where they pay */
-    kl_option_reserve_huge_os_pages, /* no effect: no pages of 1 GiB are reserved */
-    kl_option_segment_cache,         /* no effect: unused memory is kept by time, see reset_delay */
-    kl_option_page_reset,            /* no effect */
+    kl_option_eager_region_commit, /* no effect, likewise */
+    kl_option_reset_decommits,     /* no effect: what is given back is given back */
+    /* 1: kl_reserve_os_memory always tries kl_memory_large_pages. Else no effect: the keeper uses
+     * pages of 2 MiB where they pay. Default 0 */
+    kl_option_large_os_pages,
+    /* so many pages of 1 GiB are reserved at start, as by kl_reserve_huge_os_pages_interleave, in at
+     * most half a second each. Environment only. Default 0 */
+    kl_option_reserve_huge_os_pages,
+    kl_option_segment_cache, /* no effect: unused memory is kept by time, see reset_delay */
+    kl_option_page_reset,    /* no effect */
     kl_option_abandoned_page_reset, /* no effect: heaps of ended threads are collected when they hold anything */
     kl_option_segment_reset,      /* no effect */
     kl_option_eager_commit_delay, /* no effect */
     kl_option_reset_delay, /* milliseconds that memory is unused before it is given back. KEEL_PURGE_DELAY_MS. 500 */
-    kl_option_use_numa_nodes, /* no effect: memory is where it is first touched */
-    kl_option_os_tag,         /* no effect: for macOS */
-    kl_option_max_errors,     /* so many errors are said at most; below 0: all. Default 16 */
+    /* nodes of memory that arenas are told apart by; 0: as many as the machine has. Other memory is
+     * where it is first touched. Default 0 */
+    kl_option_use_numa_nodes,
+    kl_option_os_tag,     /* no effect: for macOS */
+    kl_option_max_errors, /* so many errors are said at most; below 0: all. Default 16 */
     kl_option_keeper, /* the keeper thread: 0 off, 1 on, 2 auto (see kl_keeper_start). Before it starts. Default 2 */
     kl_option_foreign_free, /* 1 or "abort": a free of what is not Keel's ends the process. Default 0: it is ignored */
     kl_option_limit, /* bytes that may be held, see kl_limit; 0: no limit. Default 0 */
@@ -86,6 +92,16 @@ struct kl_machine {
 /* Reads it anew: control groups version 2 and 1. Some dozens of system calls. Keel sets no limit
  * from it by itself. */
 KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
+
+/* --- Beginnings and ends ------------------------------------------------------------------------- */
+
+/* Nobody needs to call these; they are for who wants it done at a known time. kl_process_init reads the
+ * environment, as the first allocation does. kl_thread_init gives the calling thread its heap, as
+ * its first allocation does (false: no memory). kl_thread_done lets the heap go, as the end of the
+ * thread does; the thread may still allocate, which gives it one again. */
+KEEL_API void kl_process_init(void) KEEL_NOEXCEPT;
+KEEL_API bool kl_thread_init(void) KEEL_NOEXCEPT;
+KEEL_API void kl_thread_done(void) KEEL_NOEXCEPT;
 
 /* --- Handlers ---------------------------------------------------------------------------------- */
 

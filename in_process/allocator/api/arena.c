@@ -1,0 +1,150 @@
+// The functions of keel/arena.h, where they are documented.
+#include "keel/arena.h"
+#include "allocator/api/process.h"
+#include "allocator/arena/region.h"
+#include "base/bits.h"
+#include "base/options.h"
+#include "os/huge.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include <errno.h>
+
+#define LARGE_BYTES ((size_t)1 << OS_LARGE_SHIFT)
+
+static int error_of(enum region_verdict verdict) {
+    return verdict == REGION_NOT_USABLE ? EINVAL : verdict == REGION_NO_PLACE ? ENOSPC : ENOMEM;
+}
+
+static kl_arena_t* arena_new(const struct region_memory* memory) {
+    struct region* region;
+    enum region_verdict verdict = region_add(memory, &region);
+    if (verdict == REGION_OK) return (kl_arena_t*)region;
+    if (memory->mapped) os_unmap(memory->start, memory->bytes);
+    errno = error_of(verdict);
+    return NULL;
+}
+
+kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int numa_node) {
+    process_enter();
+    struct region_memory memory = {
+        .start = start,
+        .bytes = bytes,
+        .node = numa_node < 0 ? REGION_ANY_NODE : numa_node,
+        .zero = (flags & kl_memory_zero) != 0,
+        .populated = (flags & kl_memory_populated) != 0,
+        .exclusive = (flags & kl_memory_exclusive) != 0,
+    };
+    return arena_new(&memory);
+}
+
+// In large pages, all or none.
+static bool map_large(struct region_memory* memory) {
+    size_t pages = memory->bytes >> OS_LARGE_SHIFT;
+    size_t mapped =
+        os_map_huge(pages, OS_LARGE_SHIFT, pages, REGION_ANY_NODE, UINT64_MAX, &memory->start);
+    memory->populated = mapped == pages;
+    return mapped == pages;
+}
+
+static bool map_ordinary(struct region_memory* memory) {
+    memory->start = os_map(memory->bytes, LARGE_BYTES);
+    if (memory->start == NULL) return false;
+    if (!memory->populated || os_populate(memory->start, memory->bytes)) return true;
+    os_unmap(memory->start, memory->bytes);
+    return false;
+}
+
+kl_arena_t* kl_reserve_os_memory(size_t bytes, unsigned flags) {
+    process_enter();
+    if (bytes == 0 || bytes > SIZE_MAX - LARGE_BYTES) {
+        errno = bytes == 0 ? EINVAL : ENOMEM;
+        return NULL;
+    }
+    struct region_memory memory = {
+        .bytes = round_up(bytes, LARGE_BYTES),
+        .node = REGION_ANY_NODE,
+        .zero = true,
+        .exclusive = (flags & kl_memory_exclusive) != 0,
+        .mapped = true,
+    };
+    bool large = (flags & kl_memory_large_pages) != 0 || option_get(OPTION_LARGE_OS_PAGES) != 0;
+    if (!large || !map_large(&memory)) {
+        memory.populated = (flags & kl_memory_populated) != 0;
+        if (!map_ordinary(&memory)) {
+            errno = ENOMEM;
+            return NULL;
+        }
+    }
+    return arena_new(&memory);
+}
+
+static uint64_t deadline_of(size_t timeout_ms) {
+    uint64_t now = os_clock_ms();
+    return timeout_ms == 0 || timeout_ms > UINT64_MAX - now ? UINT64_MAX : now + timeout_ms;
+}
+
+// 0, or the reason why there were fewer.
+static int reserve_huge(size_t pages, int node, uint64_t deadline_ms) {
+    struct region_memory memory = {.node = node, .zero = true, .populated = true, .mapped = true};
+    if (pages == 0) return 0;
+    size_t mapped = os_map_huge(pages, OS_HUGE_SHIFT, 1, node, deadline_ms, &memory.start);
+    memory.bytes = mapped << OS_HUGE_SHIFT;
+    int saved = errno;
+    int error = mapped > 0 && arena_new(&memory) == NULL ? errno : 0;
+    errno = saved;
+    if (error != 0 || mapped == pages) return error;
+    return mapped > 0 && os_clock_ms() >= deadline_ms ? ETIMEDOUT : ENOMEM;
+}
+
+int kl_reserve_huge_os_pages_at(size_t pages, int numa_node, size_t timeout_ms) {
+    process_enter();
+    if (numa_node >= (int)region_nodes()) return EINVAL;
+    return reserve_huge(pages, numa_node < 0 ? REGION_ANY_NODE : numa_node,
+                        deadline_of(timeout_ms));
+}
+
+int kl_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes, size_t timeout_ms) {
+    process_enter();
+    size_t nodes = numa_nodes == 0 ? region_nodes() : numa_nodes;
+    if (nodes > region_nodes()) return EINVAL;
+    uint64_t deadline_ms = deadline_of(timeout_ms);
+    int first_error = 0;
+    for (size_t node = 0; node < nodes; node++) {
+        size_t share = pages / nodes + (node < pages % nodes);
+        int error = reserve_huge(share, nodes == 1 ? REGION_ANY_NODE : (int)node, deadline_ms);
+        if (first_error == 0) first_error = error;
+        if (error == ETIMEDOUT) break;
+    }
+    return first_error;
+}
+
+size_t kl_numa_nodes(void) {
+    process_enter();
+    return region_nodes();
+}
+
+// What the option asks for, before the program begins.
+__attribute__((constructor)) static void reserve_at_start(void) {
+    process_enter();
+    int64_t pages = option_get(OPTION_RESERVE_HUGE_OS_PAGES);
+    if (pages > 0 && pages <= 1 << 16)
+        (void)kl_reserve_huge_os_pages_interleave((size_t)pages, 0, (size_t)pages * 500);
+}
+
+void kl_arena_info(kl_arena_t* arena, struct kl_arena_info* info) {
+    const struct region* region = (const struct region*)arena;
+    *info = (struct kl_arena_info){
+        .start = (void*)atomic_get(&region->start),
+        .bytes = atomic_get(&region->slices) * SLICE_BYTES,
+        .used_bytes = atomic_get(&region->live) * SLICE_BYTES,
+        .bound_heaps = atomic_get(&region->heaps),
+        .numa_node = region->node,
+        .exclusive = region->exclusive,
+    };
+}
+
+bool kl_arena_release(kl_arena_t* arena) {
+    if (region_remove((struct region*)arena)) return true;
+    errno = EBUSY;
+    return false;
+}
