@@ -8,18 +8,17 @@ Needs `make build`. Prints a table and keeps every run under bench/runs/<date>-<
 """
 
 import argparse
-import csv
-import datetime
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-KEEL = pathlib.Path(os.environ.get("KEEL_PREFIX", ROOT / "build")) / "bin" / "keel"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import archive
+
+KEEL = archive.PREFIX / "bin" / "keel"
 
 # Name and options of `keel record`; None: not recorded.
 WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "8"])]
@@ -31,16 +30,6 @@ CASES = [
     ("1 thread, flat out", 1, 0, 5000),
     ("2 threads, flat out", 2, 0, 2500),
 ]
-
-
-def machine():
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    model = re.search(r"model name\s*:\s*(.*)", text)
-    words = re.findall(r"[a-z0-9]+", model.group(1).lower()) if model else ["unknown"]
-    skipped = {"amd", "intel", "r", "tm", "cpu", "processor", "core"}
-    name = "-".join([word for word in words if word not in skipped][:2]) or "unknown"
-    virtual = "-vm" if " hypervisor" in text else ""
-    return f"{name}-{os.cpu_count()}core{virtual}"
 
 
 def measure(program, case, options, folder):
@@ -71,24 +60,9 @@ def main():
                         continue  # flat out, the stacks alone would take a minute
                     rows.append((case[0], run, way, *measure(program, case, options, folder)))
             print(f"record-overhead: run {run + 1} of {runs}", file=sys.stderr)
-    keep(rows)
+    columns = ["median_ns_an_operation", "p999_ns_an_operation", "mean_ns_an_operation"]
+    archive.keep("record-overhead", ["case", "run", "way", *columns], rows)
     table(rows)
-
-
-def keep(rows):
-    folder = ROOT / "bench" / "runs" / f"{datetime.date.today()}-{machine()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while (path := folder / f"record-overhead{'' if number == 1 else f'-{number}'}.csv").exists():
-        number += 1
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["# command", " ".join(["bench/record-overhead/run.py", *sys.argv[1:]])])
-        writer.writerow(["# kernel", os.uname().release, "load before", "%.1f %.1f %.1f" % os.getloadavg()])
-        columns = ["median_ns_an_operation", "p999_ns_an_operation", "mean_ns_an_operation"]
-        writer.writerow(["case", "run", "way", *columns])
-        writer.writerows(rows)
-    print(f"record-overhead: every run is in {path.relative_to(ROOT)}", file=sys.stderr)
 
 
 def table(rows):

@@ -14,6 +14,7 @@
 //! own ([`bump`]), the plan and the results are shared memory whose pages are all present, and threads wait parked
 //! before the allocator is loaded. What the allocator under test sees is the journal's calls and nothing else.
 
+mod account;
 pub mod bump;
 pub mod clock;
 pub mod examine;

@@ -57,7 +57,7 @@ impl Complaints<'_> {
     }
 
     #[cold]
-    fn refused(&self, row: u32) {
+    pub(crate) fn refused(&self, row: u32) {
         if self.0.refused.fetch_add(1, Relaxed) == 0 {
             self.0.first_refused.store(u64::from(row), Relaxed);
         }

@@ -99,6 +99,27 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
     assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("40 threads were alive at once")));
 }
 
+/// What a thread does between two announcements may lie far apart in the journal.
+#[test]
+fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
+    let mut story = Story::default();
+    for _ in 0..20 {
+        let early = story.malloc(0, 32);
+        let filler: Vec<u64> = (0..12_000).map(|_| story.malloc(1, 16)).collect();
+        let late = story.malloc(1, 32);
+        filler.into_iter().for_each(|object| story.free(1, object));
+        story.free(0, late);
+        let answer = story.malloc(0, 48);
+        story.free(1, early);
+        story.free(1, answer);
+    }
+    let mut bench = Bench::new();
+    bench.options.patience = Duration::from_secs(10);
+    let result = &bench.compare(&story, vec![system()]).unwrap().comparison.allocators[0];
+    assert_eq!(failure(result), "no failure");
+    assert_eq!(result.throughput[0].operations, story.rows());
+}
+
 #[test]
 fn threads_that_come_and_go_by_the_hundred_are_started_as_others_end() {
     let mut story = Story::default();
