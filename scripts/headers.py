@@ -110,7 +110,8 @@ def sections(path):
     """The header's sections; the first has no title and begins with the header's own comment."""
     found = [Section("", [])]
     entry = None
-    for kind, text in pieces(path.read_text()):
+    public = re.sub(r"namespace detail \{.*?\} // namespace detail\n", "", path.read_text(), flags=re.S)
+    for kind, text in pieces(public):
         if kind == "comment":
             comment = comment_text(text)
             if match := re.match(r"-+ (.*?)(?: -+)?$", comment.splitlines()[0]):
@@ -121,12 +122,13 @@ def sections(path):
         elif kind == "blank":
             entry = None
         elif kind == "directive":
-            match = re.match(r"\s*#\s*define (\w+)(\([^)]*\))?[ \\]", text)
-            if match and entry is not None and not match.group(1).endswith("_H"):
-                entry.declarations.append(Declaration("macro", match.group(1), text.strip()))
-            elif match and match.group(1).islower():
-                entry = Entry("", [Declaration("macro", match.group(1), text.strip())])
+            match = re.match(r"\s*#\s*define (\w+)", text)
+            if match is None or re.match(r"KEEL_API|KEEL_NOEXCEPT|\w+_H(PP)?$", match.group(1)):
+                continue
+            if entry is None:
+                entry = Entry("")
                 found[-1].entries.append(entry)
+            entry.declarations.append(Declaration("macro", match.group(1), text.strip()))
         elif kind == "code" and (declared := declaration(text)) is not None:
             if entry is None:
                 entry = Entry("")

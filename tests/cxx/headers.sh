@@ -22,11 +22,11 @@ cd "$(mktemp -d)" || exit 1
 for pair in gcc:g++ clang:clang++; do
     cc=${pair%:*} cxx=${pair#*:}
     command -v "$cxx" >/dev/null || continue
-    for path in "$include"/keel/*; do
-        header=${path##*/}
+    for path in "$include"/keel/*.h* "$include"/keel/mimalloc/*.h; do
+        header=${path#"$include"/keel/}
         case $header in
             keel.hpp) standards="17 20" only_cxx=1 ;;
-            *.hpp | keel-new-delete.h) standards="11 14 17 20" only_cxx=1 ;;
+            *.hpp | *new-delete.h) standards="11 14 17 20" only_cxx=1 ;;
             *) standards="11 17" only_cxx=0 ;;
         esac
         for standard in $standards; do

@@ -75,6 +75,11 @@ case $way in
         runs make -C override PREFIX="$prefix"
         runs override/program
         ;;
+    mimalloc)
+        runs make -C mimalloc PREFIX="$prefix"
+        runs mimalloc/c
+        runs mimalloc/cxx
+        ;;
     amalgamation) # the one way that needs no prefix: the two files are written into the empty folder
         rm -rf compiler cmake
         runs python3 "$(dirname "$samples")/../scripts/amalgamate.py" amalgamation

@@ -1,0 +1,525 @@
+/* Programs written for mimalloc, on Keel: every name of mimalloc 1.6.3 by what Keel has for it, in C11 and C++11.
+ *
+ *     cc -I PREFIX/include -I PREFIX/include/keel/mimalloc program.c ...      (finds this as <mimalloc.h>)
+ *
+ * Link libkeel or libkeel_api. docs/reference/mimalloc-names.md says for each name what it is here. What differs, and
+ * never to less than a correct program relies on:
+ *   - a heap may be used by every thread, not only by the one that made it;
+ *   - mi_heap_visit_blocks sees the heaps that mi_heap_new made, not the backing heap (false);
+ *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
+ *   - statistics are Keel's: other rows, for the whole process, and they are never reset;
+ *   - pages of 1 GiB cannot be reserved: ENOMEM, as on a machine that has none set aside.
+ *
+ * The functions are inline: a library that was compiled against mimalloc itself still needs that. Errors, threads and
+ * costs are those of the functions of keel/keel.h, keel/heap.h and keel/runtime.h. */
+#ifndef KEEL_MIMALLOC_H
+#define KEEL_MIMALLOC_H
+
+#include "keel/heap.h"
+#include "keel/keel.h"
+#include "keel/mimalloc-heaps.h"
+#include "keel/runtime.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#include "keel/new.hpp"
+#include <type_traits>
+#include <utility>
+#else
+#include <stdio.h>
+#endif
+
+/* The version whose names these are; of Keel's own see kl_version. */
+#define MI_MALLOC_VERSION 163
+
+/* --- What mimalloc's declarations are written with ---------------------------------------------- */
+
+#define mi_attr_noexcept KEEL_NOEXCEPT
+#define mi_cdecl
+#define mi_decl_export
+#define mi_decl_restrict
+#define mi_decl_nodiscard __attribute__((warn_unused_result))
+#define mi_attr_malloc __attribute__((malloc))
+#define mi_attr_alloc_size(argument) __attribute__((alloc_size(argument)))
+#define mi_attr_alloc_size2(first, second) __attribute__((alloc_size(first, second)))
+#define mi_attr_alloc_align(argument) __attribute__((alloc_align(argument)))
+
+/* --- Standard ------------------------------------------------------------------------------------ */
+
+static inline KEEL_API_ALLOCATES(1) void* mi_malloc(size_t size) KEEL_NOEXCEPT {
+    return kl_malloc(size);
+}
+static inline KEEL_API_ALLOCATES(1, 2) void* mi_calloc(size_t count, size_t size) KEEL_NOEXCEPT {
+    return kl_calloc(count, size);
+}
+static inline KEEL_API_RESIZES(2) void* mi_realloc(void* block, size_t size) KEEL_NOEXCEPT {
+    return kl_realloc(block, keel_mi_size(size));
+}
+static inline void* mi_expand(void* block, size_t size) KEEL_NOEXCEPT {
+    return kl_expand(block, size);
+}
+static inline void mi_free(void* block) KEEL_NOEXCEPT {
+    kl_free(block);
+}
+static inline char* mi_strdup(const char* string) KEEL_NOEXCEPT {
+    return kl_strdup(string);
+}
+static inline char* mi_strndup(const char* string, size_t length) KEEL_NOEXCEPT {
+    return kl_strndup(string, length);
+}
+static inline char* mi_realpath(const char* path, char* resolved) KEEL_NOEXCEPT {
+    return kl_realpath(path, resolved);
+}
+
+/* --- Extended ------------------------------------------------------------------------------------ */
+
+#define MI_SMALL_WSIZE_MAX (128)
+#define MI_SMALL_SIZE_MAX (MI_SMALL_WSIZE_MAX * sizeof(void*))
+
+static inline KEEL_API_ALLOCATES(1) void* mi_malloc_small(size_t size) KEEL_NOEXCEPT {
+    return kl_malloc(size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_zalloc_small(size_t size) KEEL_NOEXCEPT {
+    return kl_zalloc(size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_zalloc(size_t size) KEEL_NOEXCEPT {
+    return kl_zalloc(size);
+}
+static inline KEEL_API_ALLOCATES(1, 2) void* mi_mallocn(size_t count, size_t size) KEEL_NOEXCEPT {
+    return kl_mallocn(count, size);
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_reallocn(void* block, size_t count,
+                                                       size_t size) KEEL_NOEXCEPT {
+    return kl_realloc(block, keel_mi_product(count, size));
+}
+static inline KEEL_API_RESIZES(2) void* mi_reallocf(void* block, size_t size) KEEL_NOEXCEPT {
+    return kl_reallocf(block, keel_mi_size(size));
+}
+static inline size_t mi_usable_size(const void* block) KEEL_NOEXCEPT {
+    return kl_usable_size(block);
+}
+static inline size_t mi_good_size(size_t size) KEEL_NOEXCEPT {
+    return kl_good_size(size);
+}
+
+/* --- The allocator ------------------------------------------------------------------------------- */
+
+typedef kl_deferred_free mi_deferred_free_fun;
+typedef kl_output mi_output_fun;
+typedef kl_error_handler mi_error_fun;
+
+static inline void mi_register_deferred_free(mi_deferred_free_fun* handler,
+                                             void* argument) KEEL_NOEXCEPT {
+    kl_register_deferred_free(handler, argument);
+}
+static inline void mi_register_output(mi_output_fun* output, void* argument) KEEL_NOEXCEPT {
+    kl_register_output(output, argument);
+}
+static inline void mi_register_error(mi_error_fun* handler, void* argument) KEEL_NOEXCEPT {
+    kl_register_error(handler, argument);
+}
+static inline void mi_collect(bool force) KEEL_NOEXCEPT {
+    kl_collect(force);
+}
+
+/* What MI_MALLOC_VERSION says: programs compare the two. */
+static inline int mi_version(void) KEEL_NOEXCEPT {
+    return MI_MALLOC_VERSION;
+}
+
+/* Nobody needs to call these: a program's and a thread's first allocation begins them, their end ends them. */
+static inline void mi_process_init(void) KEEL_NOEXCEPT {
+    (void)kl_option_get(kl_option_show_errors);
+}
+static inline void mi_thread_init(void) KEEL_NOEXCEPT {
+    kl_free(kl_malloc(1));
+}
+static inline void mi_thread_done(void) KEEL_NOEXCEPT {}
+
+static inline bool mi_is_in_heap_region(const void* block) KEEL_NOEXCEPT {
+    return kl_contains(block);
+}
+
+/* Of Windows. */
+static inline bool mi_is_redirected(void) KEEL_NOEXCEPT {
+    return false;
+}
+
+/* --- Statistics ---------------------------------------------------------------------------------- */
+
+/* Counts go on. */
+static inline void mi_stats_reset(void) KEEL_NOEXCEPT {}
+
+/* Nothing to do: what threads count is read where it is counted. */
+static inline void mi_stats_merge(void) KEEL_NOEXCEPT {}
+
+static inline void mi_stats_print(void* unused) KEEL_NOEXCEPT {
+    (void)unused;
+    kl_stats_print(NULL, NULL);
+}
+
+static inline void mi_stats_print_out(mi_output_fun* output, void* argument) KEEL_NOEXCEPT {
+    kl_stats_print(output, argument);
+}
+static inline void mi_thread_stats_print_out(mi_output_fun* output, void* argument) KEEL_NOEXCEPT {
+    kl_stats_print(output, argument);
+}
+
+/* --- Aligned ------------------------------------------------------------------------------------- */
+
+static inline KEEL_API_ALLOCATES(1) void* mi_malloc_aligned(size_t size,
+                                                            size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_alloc(alignment, size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_malloc_aligned_at(size_t size, size_t alignment,
+                                                               size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_alloc_at(alignment, offset, size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_zalloc_aligned(size_t size,
+                                                            size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_calloc(alignment, 1, size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_zalloc_aligned_at(size_t size, size_t alignment,
+                                                               size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_calloc_at(alignment, offset, 1, size);
+}
+static inline KEEL_API_ALLOCATES(1, 2) void* mi_calloc_aligned(size_t count, size_t size,
+                                                               size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_calloc(alignment, count, size);
+}
+static inline KEEL_API_ALLOCATES(1, 2) void* mi_calloc_aligned_at(size_t count, size_t size,
+                                                                  size_t alignment,
+                                                                  size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_calloc_at(alignment, offset, count, size);
+}
+static inline KEEL_API_RESIZES(2) void* mi_realloc_aligned(void* block, size_t size,
+                                                           size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_realloc(block, alignment, keel_mi_size(size));
+}
+static inline KEEL_API_RESIZES(2) void* mi_realloc_aligned_at(void* block, size_t size,
+                                                              size_t alignment,
+                                                              size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_realloc_at(block, alignment, offset, keel_mi_size(size));
+}
+
+/* --- Resizing blocks that are zero behind what was written --------------------------------------- */
+
+static inline KEEL_API_RESIZES(2) void* mi_rezalloc(void* block, size_t size) KEEL_NOEXCEPT {
+    return kl_rezalloc(block, keel_mi_size(size));
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_recalloc(void* block, size_t count,
+                                                       size_t size) KEEL_NOEXCEPT {
+    return kl_rezalloc(block, keel_mi_product(count, size));
+}
+static inline KEEL_API_RESIZES(2) void* mi_rezalloc_aligned(void* block, size_t size,
+                                                            size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_rezalloc(block, alignment, keel_mi_size(size));
+}
+static inline KEEL_API_RESIZES(2) void* mi_rezalloc_aligned_at(void* block, size_t size,
+                                                               size_t alignment,
+                                                               size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_rezalloc_at(block, alignment, offset, keel_mi_size(size));
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_recalloc_aligned(void* block, size_t count,
+                                                               size_t size,
+                                                               size_t alignment) KEEL_NOEXCEPT {
+    return kl_aligned_rezalloc(block, alignment, keel_mi_product(count, size));
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_recalloc_aligned_at(void* block, size_t count,
+                                                                  size_t size, size_t alignment,
+                                                                  size_t offset) KEEL_NOEXCEPT {
+    return kl_aligned_rezalloc_at(block, alignment, offset, keel_mi_product(count, size));
+}
+
+/* --- Huge OS pages ------------------------------------------------------------------------------- */
+
+/* 0 pages are had at once, more never. */
+static inline int mi_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes,
+                                                      size_t timeout_msecs) KEEL_NOEXCEPT {
+    (void)numa_nodes, (void)timeout_msecs;
+    return pages == 0 ? 0 : ENOMEM;
+}
+static inline int mi_reserve_huge_os_pages_at(size_t pages, int numa_node,
+                                              size_t timeout_msecs) KEEL_NOEXCEPT {
+    (void)numa_node;
+    return mi_reserve_huge_os_pages_interleave(pages, 1, timeout_msecs);
+}
+
+/* The old form. */
+static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
+                                           size_t* pages_reserved) KEEL_NOEXCEPT {
+    (void)max_secs;
+    if (pages_reserved != NULL) *pages_reserved = 0;
+    return mi_reserve_huge_os_pages_interleave(pages, 0, 0);
+}
+
+/* --- By type ------------------------------------------------------------------------------------- */
+
+#define mi_malloc_tp(type) ((type*)mi_malloc(sizeof(type)))
+#define mi_zalloc_tp(type) ((type*)mi_zalloc(sizeof(type)))
+#define mi_calloc_tp(type, count) ((type*)mi_calloc(count, sizeof(type)))
+#define mi_mallocn_tp(type, count) ((type*)mi_mallocn(count, sizeof(type)))
+#define mi_reallocn_tp(block, type, count) ((type*)mi_reallocn(block, count, sizeof(type)))
+#define mi_recalloc_tp(block, type, count) ((type*)mi_recalloc(block, count, sizeof(type)))
+
+/* --- Options ------------------------------------------------------------------------------------- */
+
+typedef enum mi_option_e {
+    mi_option_show_errors = kl_option_show_errors,
+    mi_option_show_stats = kl_option_show_stats,
+    mi_option_verbose = kl_option_verbose,
+    mi_option_eager_commit = kl_option_eager_commit,
+    mi_option_eager_region_commit = kl_option_eager_region_commit,
+    mi_option_reset_decommits = kl_option_reset_decommits,
+    mi_option_large_os_pages = kl_option_large_os_pages,
+    mi_option_reserve_huge_os_pages = kl_option_reserve_huge_os_pages,
+    mi_option_segment_cache = kl_option_segment_cache,
+    mi_option_page_reset = kl_option_page_reset,
+    mi_option_abandoned_page_reset = kl_option_abandoned_page_reset,
+    mi_option_segment_reset = kl_option_segment_reset,
+    mi_option_eager_commit_delay = kl_option_eager_commit_delay,
+    mi_option_reset_delay = kl_option_reset_delay,
+    mi_option_use_numa_nodes = kl_option_use_numa_nodes,
+    mi_option_os_tag = kl_option_os_tag,
+    mi_option_max_errors = kl_option_max_errors,
+    _mi_option_last
+} mi_option_t;
+
+static inline bool mi_option_is_enabled(mi_option_t option) KEEL_NOEXCEPT {
+    return kl_option_is_enabled((kl_option_t)option);
+}
+static inline void mi_option_enable(mi_option_t option) KEEL_NOEXCEPT {
+    kl_option_enable((kl_option_t)option);
+}
+static inline void mi_option_disable(mi_option_t option) KEEL_NOEXCEPT {
+    kl_option_disable((kl_option_t)option);
+}
+static inline void mi_option_set_enabled(mi_option_t option, bool enable) KEEL_NOEXCEPT {
+    kl_option_set_enabled((kl_option_t)option, enable);
+}
+static inline void mi_option_set_enabled_default(mi_option_t option, bool enable) KEEL_NOEXCEPT {
+    kl_option_set_enabled_default((kl_option_t)option, enable);
+}
+static inline long mi_option_get(mi_option_t option) KEEL_NOEXCEPT {
+    return kl_option_get((kl_option_t)option);
+}
+static inline void mi_option_set(mi_option_t option, long value) KEEL_NOEXCEPT {
+    kl_option_set((kl_option_t)option, value);
+}
+static inline void mi_option_set_default(mi_option_t option, long value) KEEL_NOEXCEPT {
+    kl_option_set_default((kl_option_t)option, value);
+}
+
+/* --- Under the names of POSIX, BSD and Windows --------------------------------------------------- */
+
+/* Frees what is Keel's, and leaves alone what is not. */
+static inline void mi_cfree(void* block) KEEL_NOEXCEPT {
+    if (kl_contains(block)) kl_free(block);
+}
+
+static inline void* mi__expand(void* block, size_t size) KEEL_NOEXCEPT {
+    void* same = kl_expand(block, size);
+    if (same == NULL) errno = ENOMEM;
+    return same;
+}
+static inline size_t mi_malloc_size(const void* block) KEEL_NOEXCEPT {
+    return kl_usable_size(block);
+}
+static inline size_t mi_malloc_usable_size(const void* block) KEEL_NOEXCEPT {
+    return kl_usable_size(block);
+}
+static inline int mi_posix_memalign(void** block, size_t alignment, size_t size) KEEL_NOEXCEPT {
+    return block == NULL ? EINVAL : kl_posix_memalign(block, alignment, size);
+}
+static inline KEEL_API_ALLOCATES(2) void* mi_memalign(size_t alignment, size_t size) KEEL_NOEXCEPT {
+    return kl_memalign(alignment, size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_valloc(size_t size) KEEL_NOEXCEPT {
+    return kl_valloc(size);
+}
+static inline KEEL_API_ALLOCATES(1) void* mi_pvalloc(size_t size) KEEL_NOEXCEPT {
+    return kl_pvalloc(size);
+}
+static inline KEEL_API_ALLOCATES(2) void* mi_aligned_alloc(size_t alignment,
+                                                           size_t size) KEEL_NOEXCEPT {
+    return kl_aligned_alloc(alignment, size);
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_reallocarray(void* block, size_t count,
+                                                           size_t size) KEEL_NOEXCEPT {
+    return mi_reallocn(block, count, size);
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_aligned_recalloc(void* block, size_t count,
+                                                               size_t size,
+                                                               size_t alignment) KEEL_NOEXCEPT {
+    return mi_recalloc_aligned(block, count, size, alignment);
+}
+static inline KEEL_API_RESIZES(2, 3) void* mi_aligned_offset_recalloc(void* block, size_t count,
+                                                                      size_t size, size_t alignment,
+                                                                      size_t offset) KEEL_NOEXCEPT {
+    return mi_recalloc_aligned_at(block, count, size, alignment, offset);
+}
+
+/* Of strings of 16 bits. */
+static inline unsigned short* mi_wcsdup(const unsigned short* string) KEEL_NOEXCEPT {
+    if (string == NULL) return NULL;
+    size_t length = 0;
+    while (string[length] != 0) length++;
+    const size_t bytes = (length + 1) * sizeof *string;
+    unsigned short* copy = (unsigned short*)kl_malloc(bytes);
+    if (copy != NULL) memcpy(copy, string, bytes);
+    return copy;
+}
+
+static inline unsigned char* mi_mbsdup(const unsigned char* string) KEEL_NOEXCEPT {
+    return (unsigned char*)kl_strdup((const char*)string);
+}
+
+/* A copy of an environment variable, NULL if there is none. 0, EINVAL or ENOMEM. */
+static inline int mi_dupenv_s(char** copy, size_t* length, const char* name) KEEL_NOEXCEPT {
+    if (copy == NULL || name == NULL) return EINVAL;
+    if (length != NULL) *length = 0;
+    const char* value = getenv(name);
+    *copy = kl_strdup(value);
+    if (value != NULL && *copy == NULL) return ENOMEM;
+    if (value != NULL && length != NULL) *length = strlen(value);
+    return 0;
+}
+
+/* Of Windows: EINVAL, as mimalloc has it elsewhere. */
+static inline int mi_wdupenv_s(unsigned short** copy, size_t* length,
+                               const unsigned short* name) KEEL_NOEXCEPT {
+    (void)name;
+    if (copy != NULL) *copy = NULL;
+    if (length != NULL) *length = 0;
+    return EINVAL;
+}
+
+static inline void mi_free_size(void* block, size_t size) KEEL_NOEXCEPT {
+    kl_free_sized(block, size);
+}
+static inline void mi_free_size_aligned(void* block, size_t size, size_t alignment) KEEL_NOEXCEPT {
+    kl_free_aligned_sized(block, alignment, size);
+}
+static inline void mi_free_aligned(void* block, size_t alignment) KEEL_NOEXCEPT {
+    (void)alignment;
+    kl_free(block);
+}
+
+/* --- As operator new ----------------------------------------------------------------------------- */
+
+/* In C++ with the new_handler and std::bad_alloc; in C, which has neither, the end of the process. */
+#ifdef __cplusplus
+
+static inline void* mi_new(size_t size) {
+    return keel::new_or_throw(size);
+}
+static inline void* mi_new_aligned(size_t size, size_t alignment) {
+    return keel::new_or_throw(size, alignment);
+}
+static inline void* mi_new_nothrow(size_t size) KEEL_NOEXCEPT {
+    return keel::new_or_null(size);
+}
+static inline void* mi_new_aligned_nothrow(size_t size, size_t alignment) KEEL_NOEXCEPT {
+    return keel::new_or_null(size, alignment);
+}
+static inline void* mi_new_n(size_t count, size_t size) {
+    return keel::new_or_throw(keel::array_bytes(count, size));
+}
+static inline void* mi_new_realloc(void* block, size_t size) {
+    return keel::renew_or_throw(block, size);
+}
+static inline void* mi_new_reallocn(void* block, size_t count, size_t size) {
+    return keel::renew_or_throw(block, keel::array_bytes(count, size));
+}
+
+#else
+
+static inline void* keel_mi_or_end(void* block) {
+    if (block != NULL) return block;
+    fputs("keel: out of memory in mi_new\n", stderr);
+    abort();
+}
+static inline void* mi_new(size_t size) {
+    return keel_mi_or_end(kl_malloc(size));
+}
+static inline void* mi_new_aligned(size_t size, size_t alignment) {
+    return keel_mi_or_end(kl_aligned_alloc(alignment, size));
+}
+static inline void* mi_new_nothrow(size_t size) {
+    return kl_malloc(size);
+}
+static inline void* mi_new_aligned_nothrow(size_t size, size_t alignment) {
+    return kl_aligned_alloc(alignment, size);
+}
+static inline void* mi_new_n(size_t count, size_t size) {
+    return keel_mi_or_end(kl_mallocn(count, size));
+}
+static inline void* mi_new_realloc(void* block, size_t size) {
+    return keel_mi_or_end(mi_realloc(block, size));
+}
+static inline void* mi_new_reallocn(void* block, size_t count, size_t size) {
+    return keel_mi_or_end(mi_reallocn(block, count, size));
+}
+
+#endif
+
+/* --- For containers ------------------------------------------------------------------------------ */
+
+#ifdef __cplusplus
+
+/* A standard allocator without state. Element types of any alignment. */
+template <typename T> struct mi_stl_allocator {
+    typedef T value_type;
+    typedef std::size_t size_type;
+    typedef std::ptrdiff_t difference_type;
+    typedef T& reference;
+    typedef const T& const_reference;
+    typedef T* pointer;
+    typedef const T* const_pointer;
+    typedef std::true_type propagate_on_container_copy_assignment;
+    typedef std::true_type propagate_on_container_move_assignment;
+    typedef std::true_type propagate_on_container_swap;
+    typedef std::true_type is_always_equal;
+    template <typename U> struct rebind { typedef mi_stl_allocator<U> other; };
+
+    mi_stl_allocator() noexcept = default;
+    mi_stl_allocator(const mi_stl_allocator&) noexcept = default;
+    mi_stl_allocator& operator=(const mi_stl_allocator&) noexcept = default;
+    template <typename U> mi_stl_allocator(const mi_stl_allocator<U>&) noexcept {}
+    mi_stl_allocator select_on_container_copy_construction() const { return *this; }
+
+    T* allocate(size_type count, const void* = nullptr) {
+        const std::size_t bytes = keel::array_bytes(count, sizeof(T));
+        return static_cast<T*>(alignof(T) > keel::detail::usual_alignment
+                                   ? keel::new_or_throw(bytes, alignof(T))
+                                   : keel::new_or_throw(bytes));
+    }
+    void deallocate(T* block, size_type count) noexcept { kl_free_sized(block, count * sizeof(T)); }
+
+    template <typename U, typename... Arguments>
+    void construct(U* place, Arguments&&... arguments) {
+        ::new (static_cast<void*>(place)) U(std::forward<Arguments>(arguments)...);
+    }
+    template <typename U> void destroy(U* object) noexcept { object->~U(); }
+    size_type max_size() const noexcept { return static_cast<size_type>(PTRDIFF_MAX) / sizeof(T); }
+    pointer address(reference object) const { return &object; }
+    const_pointer address(const_reference object) const { return &object; }
+};
+
+template <typename T, typename U>
+bool operator==(const mi_stl_allocator<T>&, const mi_stl_allocator<U>&) noexcept {
+    return true;
+}
+template <typename T, typename U>
+bool operator!=(const mi_stl_allocator<T>&, const mi_stl_allocator<U>&) noexcept {
+    return false;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,2 @@
+/* For `#include <mimalloc.h>`: see keel/mimalloc.h. */
+#include "keel/mimalloc.h"
