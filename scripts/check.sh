@@ -26,5 +26,6 @@ step "rust lints" cargo clippy --release --workspace --all-targets --locked -- -
 step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --workspace --locked
 step "c format" c_format
 step "shell syntax" shell_syntax
+step "reference page" python3 scripts/reference.py --check
 cargo run --release --quiet --locked -p keel-tidy -- . build/cmake || failed=1
 exit $failed

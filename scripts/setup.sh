@@ -24,6 +24,7 @@ test zstd zstd
 test xz xz-utils
 check clang-format clang-format
 check clang clang
+check python3 python3
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "
 

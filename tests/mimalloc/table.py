@@ -22,9 +22,9 @@ TESTS = ["names.c", "heaps.c", "names.cpp"]
 
 INTRODUCTION = """# The names of mimalloc 1.6.3
 
-Every name of mimalloc 1.6.3's header, what it is in [keel/mimalloc.h](../../in_process/include/keel/mimalloc.h), and the
-test in [tests/mimalloc](../../tests/mimalloc) that uses it. [Linking](../guide/linking.md#programs-written-for-mimalloc)
-says how to build a program with it. This page is written and checked by `tests/mimalloc/table.py`.
+Every name of mimalloc 1.6.3's header, what it is in [keel/mimalloc.h](../../in_process/include/keel/mimalloc.h), and
+the test in [tests/mimalloc](../../tests/mimalloc) that uses it. How to build a program with it is in
+[linking](../guide/linking.md#programs-written-for-mimalloc). Written and checked by `tests/mimalloc/table.py`.
 
 | name | is | test |
 | --- | --- | --- |

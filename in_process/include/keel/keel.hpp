@@ -57,10 +57,18 @@ bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
 
 /* --- Heaps ------------------------------------------------------------------------------------- */
 
+namespace detail {
+
+inline kl_heap_t* new_heap() {
+    return static_cast<kl_heap_t*>(or_throw([] { return kl_heap_new(); }));
+}
+
+} // namespace detail
+
 /* Owns a heap. Its end is kl_heap_delete: blocks in use live on, and are freed as ever. */
 class heap {
   public:
-    heap() : heap_(static_cast<kl_heap_t*>(detail::or_throw([] { return kl_heap_new(); }))) {}
+    heap() : heap_(detail::new_heap()) {}
     heap(heap&& other) noexcept : heap_(std::exchange(other.heap_, nullptr)) {}
     heap& operator=(heap&& other) noexcept {
         std::swap(heap_, other.heap_);

@@ -7,14 +7,14 @@
  *   - a heap may be used by every thread, not only by the one that made it;
  *   - mi_heap_visit_blocks sees the heaps that mi_heap_new made, not the backing heap (false);
  *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
- *   - statistics are Keel's: other rows, for the whole process, and they are never reset;
- *   - pages of 1 GiB cannot be reserved: ENOMEM, as on a machine that has none set aside.
+ *   - statistics are Keel's: other rows, for the whole process, and they are never reset.
  *
  * The functions are inline: a library that was compiled against mimalloc itself still needs that. Errors, threads and
- * costs are those of the functions of keel/keel.h, keel/heap.h and keel/runtime.h. */
+ * costs are those of the functions of keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h. */
 #ifndef KEEL_MIMALLOC_H
 #define KEEL_MIMALLOC_H
 
+#include "keel/arena.h"
 #include "keel/heap.h"
 #include "keel/keel.h"
 #include "keel/mimalloc-heaps.h"
@@ -132,14 +132,15 @@ static inline int mi_version(void) KEEL_NOEXCEPT {
     return MI_MALLOC_VERSION;
 }
 
-/* Nobody needs to call these: a program's and a thread's first allocation begins them, their end ends them. */
 static inline void mi_process_init(void) KEEL_NOEXCEPT {
-    (void)kl_option_get(kl_option_show_errors);
+    kl_process_init();
 }
 static inline void mi_thread_init(void) KEEL_NOEXCEPT {
-    kl_free(kl_malloc(1));
+    (void)kl_thread_init();
 }
-static inline void mi_thread_done(void) KEEL_NOEXCEPT {}
+static inline void mi_thread_done(void) KEEL_NOEXCEPT {
+    kl_thread_done();
+}
 
 static inline bool mi_is_in_heap_region(const void* block) KEEL_NOEXCEPT {
     return kl_contains(block);
@@ -238,24 +239,21 @@ static inline KEEL_API_RESIZES(2, 3) void* mi_recalloc_aligned_at(void* block, s
 
 /* --- Huge OS pages ------------------------------------------------------------------------------- */
 
-/* 0 pages are had at once, more never. */
 static inline int mi_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes,
                                                       size_t timeout_msecs) KEEL_NOEXCEPT {
-    (void)numa_nodes, (void)timeout_msecs;
-    return pages == 0 ? 0 : ENOMEM;
+    return kl_reserve_huge_os_pages_interleave(pages, numa_nodes, timeout_msecs);
 }
 static inline int mi_reserve_huge_os_pages_at(size_t pages, int numa_node,
                                               size_t timeout_msecs) KEEL_NOEXCEPT {
-    (void)numa_node;
-    return mi_reserve_huge_os_pages_interleave(pages, 1, timeout_msecs);
+    return kl_reserve_huge_os_pages_at(pages, numa_node, timeout_msecs);
 }
 
-/* The old form. */
+/* The old form; tells of all pages or none. */
 static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
                                            size_t* pages_reserved) KEEL_NOEXCEPT {
-    (void)max_secs;
-    if (pages_reserved != NULL) *pages_reserved = 0;
-    return mi_reserve_huge_os_pages_interleave(pages, 0, 0);
+    int error = kl_reserve_huge_os_pages_interleave(pages, 0, (size_t)(max_secs * 1000.0));
+    if (pages_reserved != NULL) *pages_reserved = error == 0 ? pages : 0;
+    return error;
 }
 
 /* --- By type ------------------------------------------------------------------------------------- */
