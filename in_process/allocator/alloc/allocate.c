@@ -92,7 +92,7 @@ static void* alloc_class(unsigned size_class) {
         if (block == NULL) block = refill(heap, size_class);
         if (block == NULL) return NULL;
     }
-    heap->bin[size_class] = block->next;
+    bin_hand_out(heap, size_class, block);
     return block;
 }
 

@@ -1,5 +1,6 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/arena/ahead.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
 #include "allocator/arena/window.h"
@@ -14,6 +15,7 @@
 #define DISCARD_SLICES 16u // 1 MiB a call
 #define PARKED_MAX 16u     // heaps looked after in one tick
 #define TICK_FAST_US 100u  // while the stock is drawn on faster than one period foresees
+#define TICK_AHEAD_US 250u // while threads carve cold pages
 #define TICK_US 1000u
 #define TICK_PENDING_US 32000u // longest sleep while a surplus may ripen
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
@@ -169,10 +171,12 @@ static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
     busy |= populated > 0;
+    size_t ahead = ahead_populate();
     busy |= discard_surplus();
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
     if (populated > 0) return TICK_FAST_US; // it is being drawn on
+    if (ahead > 0) return TICK_AHEAD_US;
     if (busy) return TICK_US;
     uint32_t longest = run_dirty_slices() > stock_reserve() ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;

@@ -1,4 +1,6 @@
 #include "allocator/page/page.h"
+#include "allocator/arena/ahead.h"
+#include "allocator/arena/stock.h"
 #include "base/counters.h"
 #include "base/panic.h"
 
@@ -41,6 +43,15 @@ bool page_begins_system_page(const struct page* page) {
     return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
 }
 
+// A system page that may not be there has just been written to. Where blocks are larger than a system
+// page, the program's own first touches follow anyway.
+static void carve_cold(const struct page* page, const char* first) {
+    count_event(EVENT_INLINE_FAULTS, 1);
+    if (!stock_is_kept() || page->block_bytes > SYSTEM_PAGE) return;
+    unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
+    ahead_ask(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
+}
+
 struct block* page_carve(struct page* page) {
     struct page_use* use = page_use(page);
     unsigned left = (unsigned)(page->capacity - use->carved);
@@ -60,7 +71,7 @@ struct block* page_carve(struct page* page) {
     use->carved = (uint16_t)(use->carved + count);
     use->until_look += count;
     count_work(WORK_CARVE_LINKS, count);
-    if ((use->fresh & PAGE_COLD) != 0 && begins) count_event(EVENT_INLINE_FAULTS, 1);
+    if ((use->fresh & PAGE_COLD) != 0 && begins) carve_cold(page, first);
     return (struct block*)first;
 }
 

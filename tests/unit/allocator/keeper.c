@@ -8,6 +8,7 @@
 #endif
 #define KEEL_TEST_SANITIZED (__SANITIZE_ADDRESS__ + __SANITIZE_THREAD__)
 #include "allocator/keeper/keeper.h"
+#include "allocator/arena/ahead.h"
 #include "allocator/arena/run.h"
 #include "allocator/arena/stock.h"
 #include "allocator/heap/heap.h"
@@ -68,6 +69,29 @@ static void test_reserve(void) {
     CHECK(run_dirty_slices() >= KEEPER_RESERVE_MIN);
 }
 
+// A page that begins cold is populated ahead of the carving, so that a thread that leaves the keeper the
+// time for it takes few page faults in it.
+static void test_carving_ahead(void) {
+    enum { BYTES = 1536, PAGES = 16, COUNT = PAGES * 4096 / BYTES };
+    static void* block[COUNT];
+    long faults = 0;
+    kl_free(kl_malloc(64)); // the thread has a heap now
+    uint64_t before = event(EVENT_INLINE_FAULTS);
+    for (unsigned i = 0; i < COUNT; i++) {
+        uint64_t touched = event(EVENT_INLINE_FAULTS);
+        long taken = faults_of_this_thread();
+        block[i] = kl_malloc(BYTES);
+        faults += faults_of_this_thread() - taken;
+        CHECK(block[i] != NULL);
+        if (event(EVENT_INLINE_FAULTS) == touched) continue;
+        for (unsigned waited = 0; ahead_is_asked() && waited < 5000; waited++) sleep_ms(1);
+        sleep_ms(1); // taken out of the table, and now it is populated
+    }
+    CHECK(event(EVENT_INLINE_FAULTS) >= before + PAGES - 1); // so many it would have been
+    if (!KEEL_TEST_SANITIZED) CHECK(faults <= PAGES / 4);
+    for (unsigned i = 0; i < COUNT; i++) kl_free(block[i]);
+}
+
 // 128 MiB are used and freed; then this thread does nothing at all.
 static void test_memory_goes_back(void) {
     enum { COUNT = 2048 };
@@ -89,6 +113,7 @@ int main(void) {
         CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // so the environment says
         return 0;
     }
+    test_carving_ahead();
     test_warm();
     test_reserve();
     test_memory_goes_back();
