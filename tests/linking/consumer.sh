@@ -38,9 +38,10 @@ case $way in
         runs cmake -S cmake -B build -DCMAKE_PREFIX_PATH="$prefix"
         runs cmake --build build
         for program in keel keel-static keel-object keel-api keel-api-static; do runs "build/$program"; done
+        for program in keel-record keel-record-static; do runs "build/$program" "$program.spool"; done
         runs uses build/keel libkeel.so
         runs uses build/keel-api libkeel_api.so
-        for program in keel-static keel-object keel-api-static; do runs uses "build/$program" none; done
+        for program in keel-static keel-object keel-api-static keel-record-static; do runs uses "build/$program" none; done
         ;;
     cmake-version) # the version file says no to what is newer, and to what an older one promised
         printf 'cmake_minimum_required(VERSION 3.13)\nproject(v C)\nfind_package(keel ${WANTED} REQUIRED)\n' >CMakeLists.txt

@@ -32,6 +32,7 @@ EXPECTED = {
     "libkeel_api.so": API,
     "libkeel_api.a": API,
     "libkeel_record.so": RECORD | {"kl_record_gate"},
+    "libkeel_record.a": RECORD | {"kl_record_gate"},
 }
 
 
