@@ -1,21 +1,11 @@
 # `cmake --install`: the component `libraries` is what programs link and load, `lab` the tools that `make build` has put
 # beside them. Everything finds its parts relative to itself, so a prefix may be moved.
-if(KEEL_SANITIZE)
-  return()
-endif()
 set(CMAKE_INSTALL_LIBDIR lib CACHE STRING "the libraries' folder under the prefix (the lab looks for them in lib)")
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/keel)
 
-# keel::keel and its kin are the same names in this build, for those who take Keel as a subdirectory.
-set(linkable keel_shared keel_static keel_api_shared keel_api_archive keel_record keel_record_static)
-foreach(target ${linkable})
-  get_target_property(name ${target} EXPORT_NAME)
-  add_library(keel::${name} ALIAS ${target})
-endforeach()
-
-install(TARGETS ${linkable} EXPORT keel COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+install(TARGETS ${KEEL_LINKABLE} EXPORT keel COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS keel_recorder COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${KEEL_OUTPUT_DIR}/lib/keel${KEEL_FLAVOUR}.o COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -23,19 +13,19 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/in_process/include/keel COMPONENT librar
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 install(EXPORT keel NAMESPACE keel:: FILE keel-targets.cmake COMPONENT libraries DESTINATION ${package_dir})
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/keel-config.cmake.in ${CMAKE_BINARY_DIR}/keel-config.cmake
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/keel-config.cmake.in ${PROJECT_BINARY_DIR}/keel-config.cmake
   INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
 # Below 1.0 a new minor version may break what was built for the one before.
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/keel-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/keel-config.cmake ${CMAKE_BINARY_DIR}/keel-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/keel-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/keel-config.cmake ${PROJECT_BINARY_DIR}/keel-config-version.cmake
   COMPONENT libraries DESTINATION ${package_dir})
 
 # keel.pc finds its prefix from where it lies itself.
 file(RELATIVE_PATH KEEL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" KEEL_PC_PREFIX ${KEEL_PC_PREFIX})
 foreach(name keel keel-static keel-api)
-  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
 install(PROGRAMS ${KEEL_OUTPUT_DIR}/bin/keel COMPONENT lab DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)

@@ -76,6 +76,11 @@ case $way in
         runs make -C override PREFIX="$prefix"
         runs override/program
         ;;
+    subdirectory) # needs no prefix either, but Keel's sources
+        runs cmake -S subdirectory -B build -DKEEL_SOURCE="$(dirname "$samples")/.."
+        runs cmake --build build
+        for program in with-keel with-keel-static; do runs "build/$program"; done
+        ;;
     mimalloc)
         runs make -C mimalloc PREFIX="$prefix"
         runs mimalloc/c
