@@ -54,6 +54,12 @@ test-recorded: ## many real programs, recorded with their children: same output,
 	@scripts/build.sh
 	@tests/recorder/real.sh build/bin/keel
 
+test-programs: ## 40 real programs of Debian with and without Keel: same output; INSTALL=1 fetches them (as root, 3 GB)
+	@scripts/setup.sh build test $(if $(INSTALL),programs)
+	@scripts/build.sh
+	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
+	@tests/programs/run.sh build/lib/libkeel.so build/cmake/tests --large $(ONLY)
+
 stress: ## the long multi-threaded stress with verified contents
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -80,4 +86,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test check format bench bench-latency bench-throughput stress sanitize fuzz install amalgamation docs clean
+.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput stress sanitize fuzz install amalgamation docs clean

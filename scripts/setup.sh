@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Sees to it that the tools for the named purposes are there: setup.sh build|test|check ...
+# Sees to it that the tools for the named purposes are there: setup.sh build|test|check|programs ...
+# "programs" are those that `make test-programs` runs; their files say what they need.
 # Installs them where it may (apt, as root), else prints the one line that does. Quick when nothing is missing.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 # purpose tool package: a tool is a command, or a file.
 needs="
@@ -28,6 +30,17 @@ check python3 python3
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "
 
+programs() { # lines for all programs, each package for each of its program's commands
+    local file command package
+    for file in tests/programs/*.sh tests/programs/large/*.sh; do
+        for command in $(sed -n 's/^# \(needs\|optional\): //p' "$file"); do
+            for package in $(sed -n 's/^# debian: //p' "$file"); do echo "programs $command $package"; done
+        done
+    done
+}
+case " $* " in *" programs "*) needs+=$(programs) ;; esac
+export PATH=$PATH:/usr/sbin:/usr/games
+
 have() { # have TOOL: is the command there, or one of the files given with |
     local alternative
     for alternative in ${1//|/ }; do
@@ -44,7 +57,7 @@ have() { # have TOOL: is the command there, or one of the files given with |
 missing=()
 while read -r purpose tool package; do
     [ -n "$purpose" ] || continue
-    case " $* " in *" $purpose "*) have "$tool" || missing+=("$package") ;; esac
+    case " $* " in *" $purpose "*) have "$tool" || [[ " ${missing[*]} " == *" $package "* ]] || missing+=("$package") ;; esac
 done <<<"$needs"
 
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,6 +1,9 @@
 # needs: xz zstd gzip tar
+# debian: xz-utils zstd
 source "$SUPPORT"
 words 90000 21 >text
+# work:
+source "$SUPPORT"
 xz -T2 -4 --block-size=2MiB -k text
 xz -dc -T2 text.xz | sha256sum
 zstd -q -T2 -9 text -o text.zst

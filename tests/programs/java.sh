@@ -1,4 +1,5 @@
 # optional: java javac
+# debian: default-jdk-headless
 source "$SUPPORT"
 cat >Work.java <<'JAVA'
 import java.util.*;
@@ -36,5 +37,7 @@ public class Work {
     }
 }
 JAVA
+# work:
+source "$SUPPORT"
 javac Work.java
 java -Xmx256m Work

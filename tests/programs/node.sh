@@ -1,4 +1,5 @@
 # needs: node
+# debian: nodejs
 source "$SUPPORT"
 cat >work.js <<'JAVASCRIPT'
 const fs = require("fs"), zlib = require("zlib"), crypto = require("crypto");
@@ -26,8 +27,8 @@ function work(seed) {
 if (!isMainThread) {
   parentPort.postMessage(work(workerData));
 } else {
-  const keel = process.env.UNDER_KEEL;
-  if (keel && !fs.readFileSync("/proc/self/maps", "utf8").includes(keel)) throw new Error("not under Keel");
+  const keel = process.env.PRELOADED;
+  if (keel && !fs.readFileSync("/proc/self/maps", "utf8").includes(keel)) throw new Error("not under " + keel);
   const jobs = [1, 2, 3, 4].map((seed) => new Promise((resolve, reject) => {
     const worker = new Worker(__filename, { workerData: seed });
     worker.on("message", resolve);
@@ -43,4 +44,6 @@ if (!isMainThread) {
   });
 }
 JAVASCRIPT
+# work:
+source "$SUPPORT"
 node work.js

@@ -1,6 +1,9 @@
 # needs: perl
+# debian: perl
 source "$SUPPORT"
 words 60000 3 >text
+# work:
+source "$SUPPORT"
 perl -e '
     use strict; use warnings;
     my (%count, %by, @all);

@@ -1,10 +1,11 @@
 # needs: python3
+# debian: python3
 # The language's own pools are switched off: each object is a malloc.
 source "$SUPPORT"
 cat >work.py <<'PYTHON'
 import collections, hashlib, json, os, pickle, random, re, subprocess, sys, threading, zlib
 
-assert not os.environ.get("UNDER_KEEL") or os.environ["UNDER_KEEL"] in open("/proc/self/maps").read()
+assert not os.environ.get("PRELOADED") or os.environ["PRELOADED"] in open("/proc/self/maps").read()
 random.seed(7)
 
 def document(depth):
@@ -42,6 +43,8 @@ out = [subprocess.run([sys.executable, "-c", f"print(sum(range({n})))"], capture
 print("subprocess", "".join(out).split())
 print("sum", sum(int(hashlib.md5(str(i).encode()).hexdigest()[:4], 16) for i in range(50000)))
 PYTHON
+# work:
+source "$SUPPORT"
 PYTHONMALLOC=malloc PYTHONHASHSEED=1 python3 work.py
 # The interpreter's own tests where they are installed; their chatter differs, their verdict must not.
 if python3 -c 'import test.test_json, test.test_thread' 2>/dev/null; then

@@ -1,4 +1,5 @@
 # needs: redis-server redis-cli redis-benchmark
+# debian: redis-server redis-tools
 source "$SUPPORT"
 socket=$PWD/redis.sock
 redis-server --port 0 --unixsocket "$socket" --save '' --appendonly no --enable-debug-command yes --dir "$PWD" \
@@ -6,7 +7,7 @@ redis-server --port 0 --unixsocket "$socket" --save '' --appendonly no --enable-
 server=$!
 trap 'kill $server 2>/dev/null || true' EXIT
 for _ in $(seq 100); do [ -S "$socket" ] && break; sleep 0.1; done
-under_keel $server
+preloaded $server
 cli() { redis-cli -s "$socket" "$@"; }
 # A load whose result does not depend on timing: the data set's digest is compared.
 {

@@ -1,48 +1,60 @@
 #!/usr/bin/env bash
-# Real programs do real work twice: as they are, and with Keel preloaded. Output and exit status must be the same.
+# Real programs do real work twice: as they are, and with Keel preloaded. Output and exit status must be the same, and no
+# process may be left behind.
 #
-#     tests/programs/run.sh LIBKEEL.SO STRESS_PROGRAM [NAME ...]
+#     tests/programs/run.sh LIBKEEL.SO TOOLS [--large] [NAME ...]
 #
+# TOOLS is the folder of the built test programs. Those in this folder are run; with --large also those in large/.
 # One file a program, NAME.sh, run by bash in an empty folder of its own. Its first lines say what it wants:
 #     # needs: COMMAND ...      missing: skipped loudly, and a failure when CI is set
-#     # optional: COMMAND ...   missing: left out
-# What it prints on stdout is compared; what it starts can be held to `under_keel PID` of support.bash.
+#     # optional: COMMAND ...   missing: left out; with --large skipped like the others
+#     # debian: PACKAGE ...     what has these commands
+# What it prints on stdout is compared; what it starts can be held to `preloaded PID` of support.bash. See once.sh.
 set -uo pipefail
 folder=$(cd "$(dirname "$0")" && pwd)
 source "$folder/../support/needs.bash"
-[ $# -ge 2 ] && [ -f "$1" ] && [ -x "$2" ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-library=$(realpath "$1") stress=$(realpath "$2")
-shift 2
+[ $# -ge 2 ] && [ -f "$1" ] && [ -x "$2/stress" ] && [ -x "$2/overseer" ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+tools=$(realpath "$2")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+chmod 755 "$scratch" # servers that are not root's must get at the library and their folder
+library=$scratch/$(basename "$1")
+cp "$1" "$library"
+chmod 755 "$library"
+shift 2
+large=
+[ "${1:-}" != --large ] || { large=yes; shift; }
+export PATH=$PATH:/usr/sbin:/usr/games
 passed=0 failed=0 skipped=0
+wanted=()
 
-# work NAME VARIANT [VARIABLE=VALUE ...]: runs the program in its folder; leaves out, err and status beside it.
-work() {
-    local name=$1 at=$scratch/$1.$2
-    shift 2
-    mkdir -p "$at/work"
-    (cd "$at/work" && exec env -u CI HOME="$at/work" LC_ALL=C.UTF-8 TZ=UTC STRESS="$stress" SUPPORT="$folder/support.bash" "$@" \
-        timeout 600 bash -euo pipefail "$folder/$name.sh") >"$at/out" 2>"$at/err"
-    echo $? >"$at/status"
+file_of() { # file_of NAME
+    local at
+    for at in "$folder" "$folder/large"; do
+        [ ! -f "$at/$1.sh" ] || { echo "$at/$1.sh"; return; }
+    done
 }
 
+report() { sed -n "s/.*\"$2\": \(\[[^]]*\]\|[^,}]*\).*/\1/p" "$1/report.json"; } # report AT FIELD
+
 judge() { # judge NAME SECONDS
-    local plain=$scratch/$1.plain keel=$scratch/$1.keel
-    if [ "$(cat "$plain/status")" != 0 ]; then
-        printf 'FAIL %s does not work without Keel either (status %s)\n' "$1" "$(cat "$plain/status")"
+    local plain=$scratch/$1/plain keel=$scratch/$1/keel
+    if [ "$(report "$plain" status)" != 0 ]; then
+        printf 'FAIL %s does not work without Keel either (status %s)\n' "$1" "$(report "$plain" status)"
         tail -n 20 "$plain/err"
     elif grep -q 'cannot be preloaded' "$keel/err"; then
         printf 'FAIL %s: the library could not be preloaded\n' "$1"
         grep -m 1 'cannot be preloaded' "$keel/err"
-    elif [ "$(cat "$keel/status")" != 0 ]; then
-        printf 'FAIL %s ended with status %s under Keel\n' "$1" "$(cat "$keel/status")"
+    elif [ "$(report "$keel" status)" != 0 ]; then
+        printf 'FAIL %s ended with status %s under Keel\n' "$1" "$(report "$keel" status)"
         tail -n 20 "$keel/err"
     elif ! cmp -s "$plain/out" "$keel/out"; then
         printf 'FAIL %s printed something else under Keel:\n' "$1"
         diff "$plain/out" "$keel/out" | head -n 20
     elif [ ! -s "$plain/out" ]; then
         printf 'FAIL %s printed nothing that could be compared\n' "$1"
+    elif [ "$(report "$keel" left)" != '[]' ] || [ "$(report "$plain" left)" != '[]' ]; then
+        printf 'FAIL %s left processes behind: %s under Keel, %s without\n' "$1" "$(report "$keel" left)" "$(report "$plain" left)"
     else
         printf 'ok   %s (%s s, %s lines alike)\n' "$1" "$2" "$(wc -l <"$plain/out")"
         passed=$((passed + 1))
@@ -59,24 +71,35 @@ if [[ $maps != *"$library"* ]]; then
 fi
 
 names=("$@")
-[ ${#names[@]} -gt 0 ] || for file in "$folder"/*.sh; do
-    [ "$file" = "$folder/run.sh" ] || names+=("$(basename "$file" .sh)")
+[ ${#names[@]} -gt 0 ] || for file in "$folder"/*.sh ${large:+"$folder"/large/*.sh}; do
+    case $(basename "$file") in run.sh | once.sh) ;; *) names+=("$(basename "$file" .sh)") ;; esac
 done
 for name in "${names[@]}"; do
-    [ -f "$folder/$name.sh" ] || { echo "FAIL there is no program $name"; failed=$((failed + 1)); continue; }
-    command=$(missing needs "$folder/$name.sh")
+    file=$(file_of "$name")
+    [ -n "$file" ] || { echo "FAIL there is no program $name"; failed=$((failed + 1)); continue; }
+    command=$(missing needs "$file")
+    [ -n "$command" ] || [ -z "$large" ] || command=$(missing optional "$file")
     if [ -n "$command" ]; then
         printf 'SKIP %s: the command %s is not installed\n' "$name" "$command"
+        wanted+=($(sed -n 's/^# debian: //p' "$file"))
         if [ -n "${CI:-}" ]; then failed=$((failed + 1)); else skipped=$((skipped + 1)); fi
         continue
     fi
-    [ -z "$(missing optional "$folder/$name.sh")" ] || continue
+    [ -z "$(missing optional "$file")" ] || continue
     start=$SECONDS
-    work "$name" plain &
-    work "$name" keel LD_PRELOAD="$library" UNDER_KEEL="$library"
+    mkdir "$scratch/$name"
+    if ! "$folder/once.sh" prepare "$tools" "$file" "$scratch/$name" >"$scratch/log" 2>&1; then
+        printf 'FAIL %s: its input could not be made\n' "$name"
+        tail -n 20 "$scratch/log"
+        failed=$((failed + 1))
+        continue
+    fi
+    "$folder/once.sh" run "$tools" "$file" "$scratch/$name" plain &
+    "$folder/once.sh" run "$tools" "$file" "$scratch/$name" keel LD_PRELOAD="$library" PRELOADED="$library"
     wait
     judge "$name" $((SECONDS - start))
-    rm -rf "$scratch/$name".*
+    rm -rf "${scratch:?}/$name"
 done
+[ ${#wanted[@]} -eq 0 ] || echo "to run those that were skipped: apt-get install --no-install-recommends ${wanted[*]}"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

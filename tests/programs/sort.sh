@@ -1,6 +1,9 @@
 # needs: sort awk
+# debian: mawk
 source "$SUPPORT"
 words 700000 9 >text
+# work:
+source "$SUPPORT"
 sort --parallel=4 -S 40M text | sha256sum
 sort --parallel=2 -S 8M -k2,2 -k1,1nr text | sha256sum
 sort -n -u text | wc -l

@@ -1,4 +1,5 @@
 # needs: sqlite3
+# debian: sqlite3
 source "$SUPPORT"
 cat >work.sql <<'SQL'
 PRAGMA journal_mode = WAL;
@@ -19,5 +20,7 @@ SELECT count(DISTINCT substr(name, -4)) FROM item;
 VACUUM;
 PRAGMA integrity_check;
 SQL
+# work:
+source "$SUPPORT"
 sqlite3 work.db <work.sql
 sqlite3 work.db .dump | sha256sum

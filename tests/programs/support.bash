@@ -1,9 +1,9 @@
-# Sourced by the programs: `source "$SUPPORT"`.
+# Sourced by the programs: `source "$SUPPORT"`. PRELOADED is the library that the program should run with, if any.
 
-# under_keel PID: ends the script when it should run with Keel preloaded and that process has not loaded it.
-under_keel() {
-    if [ -n "${UNDER_KEEL:-}" ] && ! grep -qF "$UNDER_KEEL" "/proc/$1/maps"; then
-        echo "process $1 has not loaded $UNDER_KEEL" >&2
+# preloaded PID: ends the script when that process should have loaded the library and has not.
+preloaded() {
+    if [ -n "${PRELOADED:-}" ] && ! grep -qF "$PRELOADED" "/proc/$1/maps"; then
+        echo "process $1 has not loaded $PRELOADED" >&2
         exit 1
     fi
 }
@@ -19,4 +19,49 @@ words() {
     }'
 }
 
-under_keel $$
+# templates COUNT: a C++ program of that many classes over the standard library.
+templates() {
+    local i
+    printf '#include <algorithm>\n#include <iostream>\n#include <map>\n#include <memory>\n#include <regex>\n#include <string>\n#include <vector>\n'
+    printf 'template <int N> struct Chain { static long sum(long x) { return Chain<N - 1>::sum(x * 31 + N); } };\n'
+    printf 'template <> struct Chain<0> { static long sum(long x) { return x; } };\n'
+    for i in $(seq 1 "$1"); do
+        printf 'struct T%d { std::map<std::string, std::vector<long>> m; long v = %d;\n' "$i" "$i"
+        printf '  long run() { for (int i = 0; i < 50; i++) m["k" + std::to_string(i %% %d)].push_back(i * v);\n' $((i % 13 + 2))
+        printf '    long s = 0; for (auto& [k, l] : m) { std::sort(l.rbegin(), l.rend()); s += l.front() + (long)k.size(); }\n'
+        printf '    return s + Chain<%d>::sum(s); } };\n' $((i + 20))
+    done
+    printf 'int main() { long total = 0;\n'
+    for i in $(seq 1 "$1"); do printf '  total += std::make_unique<T%d>()->run();\n' "$i"; done
+    printf '  std::cout << total << " " << std::regex_replace(std::string("a1b22c333"), std::regex("[0-9]+"), "#") << "\\n"; }\n'
+}
+
+# plain_functions COUNT: a C program of that many small functions.
+plain_functions() {
+    local i
+    for i in $(seq 1 "$1"); do
+        printf 'static int f%d(int x) { switch (x %% 7) { case 0: return x * %d; case 1: return x ^ %d; default: return x + %d; } }\n' \
+            "$i" "$i" $((i * 7)) $((i * 3))
+    done
+    printf '#include <stdio.h>\nint main(void) { unsigned s = 0;\n'
+    for i in $(seq 1 "$1"); do printf 's += (unsigned)f%d((int)(s & 255));\n' "$i"; done
+    printf 'printf("%%u\\n", s); return 0; }\n'
+}
+
+# For servers that refuse to run as root: there they run as nobody, who is given what they write to.
+unprivileged() {
+    if [ "$(id -u)" = 0 ]; then setpriv --reuid=nobody --regid="$(id -gn nobody)" --clear-groups "$@"; else "$@"; fi
+}
+give() { if [ "$(id -u)" = 0 ]; then chown -R nobody "$@"; fi; }
+
+# free_port: a port of 127.0.0.1 that nobody listens on.
+free_port() {
+    local port
+    for port in $(shuf -i 20000-32000 -n 50); do
+        if ! { true <>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null; then echo "$port"; return; fi
+    done
+    echo "no free port was found" >&2
+    return 1
+}
+
+preloaded $$

@@ -1,0 +1,26 @@
+# needs: freeciv-server
+# debian: freeciv-server
+# A game's server with five computer players and no person.
+source "$SUPPORT"
+cat >game.serv <<'SERV'
+set mapseed 42
+set gameseed 43
+set size 2
+set aifill 5
+set timeout -1
+set endturn 40
+set autotoggle enabled
+set minplayers 0
+set threaded_save disabled
+set saveturns 20
+set compresstype plain
+set scorelog enabled
+hard
+start
+SERV
+# work:
+source "$SUPPORT"
+give .
+unprivileged freeciv-server -p "$(free_port)" -q 1 -e -r game.serv --Announce none </dev/null >log 2>&1 || { echo "ended with $?"; tail -n 5 log >&2; }
+# When each message was sent, and how long the turns took, is left out.
+for save in *.sav; do echo "$save $(sed -E '/_time=/d; s/^([0-9]+,[0-9]+),[0-9]{10},/\1,/' "$save" | sha256sum)"; done

@@ -1,0 +1,144 @@
+// Runs a command to its end, with all that it starts, and tells what that took and what it left behind.
+//
+//     overseer REPORT SECONDS COMMAND...
+//
+// It is made the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so no process that the command starts gets
+// out of its sight, whatever session or group it joins. When the command has ended, the others get GRACE_MS to end too;
+// what still runs then is left behind, and is killed. After SECONDS everything is killed, and the status is 124.
+//
+// REPORT gets one line of JSON: status (128 + N of signal N), wall_s (until the command ended), user_s and sys_s (of
+// all processes together), peak_bytes (of the largest), left (the names of those left behind). Exits with status.
+//
+// It is small on purpose: what a process had resident before exec counts as its peak, so the launcher is the least that
+// can be measured.
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRACE_MS = 5000, STATUS_LATE = 124, STATUS_NO_COMMAND = 127, NAMES_BYTES = 1024 };
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+// Kills the processes whose parent this one is and writes their names to `names`, as the entries of a JSON array; their
+// children come to this one when they are reaped. Returns how many there were.
+static int kill_children(char* names) {
+    int count = 0;
+    DIR* processes = opendir("/proc");
+    if (!processes) return 0;
+    for (struct dirent* entry; (entry = readdir(processes));) {
+        char path[64], line[512];
+        if (!isdigit((unsigned char)entry->d_name[0])) continue;
+        snprintf(path, sizeof(path), "/proc/%.20s/stat", entry->d_name);
+        FILE* file = fopen(path, "r");
+        if (!file) continue;
+        bool read = fgets(line, sizeof(line), file) != NULL;
+        fclose(file);
+        char *open = read ? strchr(line, '(') : NULL, *close = read ? strrchr(line, ')') : NULL;
+        char state;
+        int parent;
+        if (!open || !close || sscanf(close + 1, " %c %d", &state, &parent) != 2) continue;
+        if (parent != getpid() || state == 'Z') continue;
+        *close = 0;
+        for (char* at = open; *at; at++)
+            if (*at == '"' || *at == '\\' || iscntrl((unsigned char)*at)) *at = '?';
+        size_t used = strlen(names);
+        snprintf(names + used, NAMES_BYTES - used, "%s\"%s\"", used ? "," : "", open + 1);
+        kill(atoi(entry->d_name), SIGKILL);
+        count++;
+    }
+    closedir(processes);
+    return count;
+}
+
+// Waits for one child of any kind for at most `until`: the process, 0 when time is up, -1 when there is none.
+static pid_t reap(double until, int* status) {
+    for (;;) {
+        pid_t process = waitpid(-1, status, WNOHANG);
+        if (process > 0 || (process < 0 && errno == ECHILD)) return process;
+        double left = until - now();
+        if (left <= 0) return 0;
+        sigset_t child; // blocked by main, so that none is missed between the two calls
+        sigemptyset(&child);
+        sigaddset(&child, SIGCHLD);
+        time_t seconds = (time_t)left;
+        sigtimedwait(&child, NULL,
+                     &(struct timespec){.tv_sec = seconds,
+                                        .tv_nsec = (long)((left - (double)seconds) * 1e9)});
+    }
+}
+
+// Waits for the rest of the family; what does not end by itself is killed and named in `names`.
+static void end_family(char* names, double until) {
+    for (int status; reap(until, &status) >= 0;)
+        if (now() >= until) {
+            kill_children(names);
+            until = now() +
+                    GRACE_MS * 1e-3; // to those killed; what they leave comes to this process then
+        }
+}
+
+static int report(const char* path, int status, double wall, const char* names) {
+    struct rusage all;
+    getrusage(RUSAGE_CHILDREN, &all);
+    FILE* file = fopen(path, "w");
+    if (!file) return -1;
+    fprintf(file,
+            "{\"status\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, \"sys_s\": %.6f, \"peak_bytes\": "
+            "%ld, \"left\": [%s]}\n",
+            status, wall, (double)all.ru_utime.tv_sec + (double)all.ru_utime.tv_usec * 1e-6,
+            (double)all.ru_stime.tv_sec + (double)all.ru_stime.tv_usec * 1e-6,
+            all.ru_maxrss * 1024L, names);
+    return fclose(file);
+}
+
+int main(int count, char** words) {
+    if (count < 4 || atof(words[2]) <= 0) {
+        fprintf(stderr, "usage: overseer REPORT SECONDS COMMAND...\n");
+        return 2;
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    sigset_t child, before;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &before);
+    double begin = now(), until = begin + atof(words[2]);
+    pid_t command = fork();
+    if (command == 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        execvp(words[3], words + 3);
+        fprintf(stderr, "overseer: %s cannot be run: %s\n", words[3], strerror(errno));
+        _exit(STATUS_NO_COMMAND);
+    }
+    if (command < 0) {
+        perror("overseer: fork");
+        return STATUS_NO_COMMAND;
+    }
+    int raw = 0, status = STATUS_LATE;
+    char names[NAMES_BYTES] = "";
+    for (pid_t ended; (ended = reap(until, &raw)) > 0;) {
+        if (ended != command) continue;
+        status = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+        break;
+    }
+    double wall = now() - begin;
+    end_family(names, status == STATUS_LATE ? 0 : now() + GRACE_MS * 1e-3);
+    if (report(words[1], status, wall, names) != 0) {
+        fprintf(stderr, "overseer: %s cannot be written: %s\n", words[1], strerror(errno));
+        return 2;
+    }
+    return status;
+}

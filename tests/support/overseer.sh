@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The overseer sees what it says it sees: overseer.sh OVERSEER
+set -uo pipefail
+overseer=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+passed=0 failed=0
+
+# expect NAME STATUS PATTERN SECONDS COMMAND: the status, and the report as an extended regular expression.
+expect() {
+    local status
+    "$overseer" "$folder/report" "$4" bash -c "$5" >/dev/null 2>&1
+    status=$?
+    if [ "$status" = "$2" ] && grep -qE "\"status\": $2,.*$3" "$folder/report"; then
+        passed=$((passed + 1))
+    else
+        echo "FAIL $1: status $status, $(cat "$folder/report")"
+        failed=$((failed + 1))
+    fi
+}
+
+expect "a command that ends" 3 '"left": \[\]' 60 'exit 3'
+expect "a command ended by a signal" 143 '"left": \[\]' 60 'kill -TERM $$'
+expect "an orphan that ends by itself" 0 '"left": \[\]' 60 '(setsid bash -c "sleep 0.3; sleep 0.3" &)'
+expect "a process left behind, in a session of its own" 0 '"left": \["sleep"\]' 60 'setsid sleep 100 & exit 0'
+expect "the child of one left behind" 0 '"left": \["bash","sleep"\]' 60 'setsid bash -c "sleep 100; exit" & sleep 0.3; exit 0'
+expect "a command that takes too long" 124 '"left": \["sleep"\]' 0.5 'exec sleep 100'
+expect "CPU time of a grandchild" 0 '"user_s": 0\.[1-9]' 60 '(bash -c "for ((i = 0; i < 200000; i++)); do :; done")'
+expect "the peak of a grandchild" 0 '"peak_bytes": [4-9][0-9]{7}' 60 '(bash -c "printf -v a %30000000s; :")'
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" -eq 0 ]
