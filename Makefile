@@ -60,6 +60,12 @@ test-programs: ## 40 real programs of Debian with and without Keel: same output;
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@tests/programs/run.sh build/lib/libkeel.so build/cmake/tests --large $(ONLY)
 
+bench-programs: ## their time and memory on glibc, Keel and others; RUNS=3, ONLY="z3 ruby", BESIDE="mimalloc3=/path/lib.so"
+	@scripts/setup.sh build test $(if $(INSTALL),programs)
+	@scripts/build.sh
+	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
+	@bench/programs/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
+
 stress: ## the long multi-threaded stress with verified contents
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -86,4 +92,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput stress sanitize fuzz install amalgamation docs clean
+.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs stress sanitize fuzz install amalgamation docs clean
