@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 5000, STATUS_LATE = 124, STATUS_NO_COMMAND = 127, NAMES_BYTES = 1024 };
+enum { GRACE_MS = 2000, STATUS_LATE = 124, STATUS_NO_COMMAND = 127, NAMES_BYTES = 1024 };
 
 static double now(void) {
     struct timespec time;
