@@ -124,7 +124,7 @@ impl Witness {
             cause |= if faults > 0 { CAUSE_SLEPT } else { CAUSE_SLEPT | CAUSE_SYSCALL };
         }
         match evidence.flag {
-            // Neither switch: it was a signal.
+            // Neither switch: it was a signal, or work that the kernel does on the way back from a timer tick.
             Seen::Interrupted if preempted || !slept => cause | CAUSE_INTERRUPTED,
             Seen::Unknown if preempted => cause | CAUSE_INTERRUPTED,
             // Faults touch the wire themselves, so beside them it says nothing.

@@ -56,9 +56,9 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
     }
     assert_eq!(acted, 4000);
     assert!(told * 100 >= acted * 99, "{told} of {acted}");
-    // A busy machine does preempt some: as often as the kernel counted, and the flag is also cleared when a thread
-    // is moved to another core, which the kernel does not count as a switch. One in 10,000 calls is left to that.
-    let bound = run.involuntary_switches + causes.len() as u64 / 10_000;
+    // A busy machine does preempt some: as often as the kernel counted. Besides, Linux (6.4 and later) looks through
+    // each process's processor ids at a timer tick every 100 ms, which clears the flag and is counted as no switch.
+    let bound = run.involuntary_switches + run.elapsed_ns / 100_000_000 + 1;
     assert!(falsely <= bound, "{falsely} of {bound}");
 }
 

@@ -17,8 +17,8 @@ use std::ffi::{c_char, c_void};
 use std::process::Command;
 use support::Story;
 
-/// Pairs of a malloc and a free, and what an operation may cost on average. On x86-64 it was 23.4 in the only thread and
-/// 26.1 among others when this was written; the loop before, which announced every step, had 66.5.
+/// Pairs of a malloc and a free, and what an operation may cost on average. On x86-64 it was 23.4 in the only thread
+/// and 26.1 among others when this was written; the loop before, which announced every step, had 66.5.
 const PAIRS: u64 = 20_000;
 const BOUND_ALONE: f64 = 26.0;
 const BOUND_AMONG_OTHERS: f64 = 29.0;
