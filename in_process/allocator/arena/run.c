@@ -6,6 +6,8 @@
 
 #define RUN_TRIES 8u
 #define RUN_PROBES 8u
+#define WIDE_LOOKS 64u  // places compared for a run of several superblocks
+#define WIDE_TRIES 128u // each that fails has taken a superblock out of a set
 
 static atomic_signed live_slices;
 static atomic_signed dirty_slices;
@@ -213,27 +215,47 @@ static bool superblocks_take(struct window* window, unsigned first, unsigned cou
     return true;
 }
 
-// Runs of more than a superblock: whole superblocks side by side (within one word of the set), the
-// rest of the last one given back.
+static unsigned slices_warm(struct window* window, unsigned first, unsigned count) {
+    unsigned warm = 0;
+    for (unsigned i = 0; i < count; i++)
+        warm += bit_count(atomic_get(&window->superblocks[first + i].touched));
+    return warm;
+}
+
+// Of the places in the window where so many superblocks side by side are wholly free (within one word of the
+// set), the one with the most warm slices; a wholly warm one ends the search. False: there is none.
+static bool wide_place(struct window* window, unsigned count, unsigned* place) {
+    unsigned looks = 0;
+    unsigned most = 0;
+    for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
+        uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
+        uint64_t starts = bit_runs(whole, count);
+        for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1) {
+            unsigned first = word * 64 + bit_lowest(starts);
+            unsigned warm = slices_warm(window, first, count);
+            if (looks++ == 0 || warm > most) {
+                most = warm;
+                *place = first;
+            }
+            if (warm == count * SUPERBLOCK_SLICES) return true;
+        }
+    }
+    return looks > 0;
+}
+
+// Runs of more than a superblock: whole superblocks, the rest of the last one given back.
 static struct run wide_allocate(unsigned slices) {
     unsigned count = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
-        if (window == NULL) continue;
-        for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
-            uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
-            uint64_t starts = bit_runs(whole, count);
-            struct run run;
-            for (unsigned tries = 0; starts != 0 && tries < RUN_TRIES; tries++) {
-                unsigned first = word * 64 + bit_lowest(starts);
-                starts &= starts - 1;
-                if (!superblocks_take(window, first, count, &run)) continue;
-                unsigned rest = count * SUPERBLOCK_SLICES - slices;
-                if (rest > 0) {
-                    slices_give(window, first + count - 1, bit_range(64 - rest, rest));
-                }
-                return run;
-            }
+        unsigned first = 0;
+        struct run run;
+        for (unsigned tries = 0; window != NULL && tries < WIDE_TRIES; tries++) {
+            if (!wide_place(window, count, &first)) break;
+            if (!superblocks_take(window, first, count, &run)) continue;
+            unsigned rest = count * SUPERBLOCK_SLICES - slices;
+            if (rest > 0) slices_give(window, first + count - 1, bit_range(64 - rest, rest));
+            return run;
         }
     }
     return run_none;

@@ -111,7 +111,7 @@ static bool above_limit(void) {
     return run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
 }
 static bool above_large_limit(void) {
-    return run_dirty_slices() > run_live_slices() / 4 + stock_reserve() + LARGE_SLACK_SLICES;
+    return run_dirty_slices() > run_live_slices() * 3 / 4 + stock_reserve() + LARGE_SLACK_SLICES;
 }
 
 void stock_step_large(size_t slices) {

@@ -15,7 +15,7 @@
 // that of working-set estimation; jemalloc's decay comes to the same by a curve.) Without a keeper
 // the stock besides may not exceed half of what is live + 32 MiB: above that each release works off
 // a quantum at once. The release of a block beyond the contract's limit gives back as much as it
-// released if the stock is above a quarter of what is live + 4 MiB.
+// released if the stock is above three quarters of what is live + 4 MiB.
 //
 // Bound: one call of stock_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with a
 // keeper it does nothing.
