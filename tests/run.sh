@@ -4,9 +4,9 @@
 #
 #     tests/run.sh [-B BUILD_DIRECTORY] [-L LABELS] [--reference]
 #
-# -L takes a regular expression over: contract stress toys programs interleavings unit ... (`ctest --print-labels`). --reference adds
-# the run of the contract against the C library. A program counts by its closing line `N passed, N failed, N skipped`, or
-# else as one test.
+# -L takes a regular expression over: contract stress toys programs interleavings cxx mimalloc linking ...
+# (`ctest --print-labels`). --reference adds the run of the contract against the C library. A program counts by its
+# closing line `N passed, N failed, N skipped`, or else as one test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=build/cmake
