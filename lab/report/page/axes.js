@@ -14,9 +14,15 @@ const forgetInk = () => { inkCache = null; };
 
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 
+/** Pixels of the screen, or of paper, to a CSS pixel. */
+const pixelRatio = () => {
+  const screen = window.devicePixelRatio || 1;
+  return document.documentElement.hasAttribute("data-paper") ? Math.max(2, screen) : screen;
+};
+
 /** Fits a canvas to its box in device pixels; its context then measures in CSS pixels. */
 const fit = (canvas) => {
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = pixelRatio();
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) { canvas.width = across; canvas.height = down; }

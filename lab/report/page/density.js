@@ -39,7 +39,7 @@ const latencyAt = (plot, y) => latencyOfRow(ROWS[0] + (1 - (y - plot.y) / plot.h
 /** The level of a panel's tiles that has about a column to a pixel. */
 const levelOf = (tiles, plot) => {
   const share = (state.view.to - state.view.from) / facts.span_ns;
-  return tiles.level(share, Math.max(64, plot.width * (window.devicePixelRatio || 1)));
+  return tiles.level(share, Math.max(64, plot.width * pixelRatio()));
 };
 
 /** Chooses what a panel shows of its sheet; the most calls of a cell in view. */
@@ -48,7 +48,7 @@ const measurePanel = (panel) => {
   panel.sheet = panel.level = null;
   if (!panel.tiles) return 0;
   panel.level = levelOf(panel.tiles, panel.plot);
-  const groups = Math.max(1, Math.ceil(rowCount / (panel.plot.height * (window.devicePixelRatio || 1))));
+  const groups = Math.max(1, Math.ceil(rowCount / (panel.plot.height * pixelRatio())));
   const columns = columnsInView(panel.level, state.view);
   panel.sheet = panel.sheets.at(panel.level.columns, columns, groups);
   return panel.sheet.highest(...columns);

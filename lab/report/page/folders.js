@@ -33,7 +33,8 @@ const drawFolders = (all) => {
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "words", text: one.settings.pace }),
       make("td", { class: "words", text: one.settings.touch }), ...cells);
   });
-  byId("folders-table").replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+  byId("folders-table").replaceChildren(make("table", { "aria-label": "Comparisons side by side" },
+    make("thead", {}, head), make("tbody", {}, ...rows)));
 };
 
 const setUpFolders = () => {

@@ -111,7 +111,8 @@ const budgetTable = (cut, rows) => {
   const body = rows.map((row) => make("tr", {}, nameCell(row.index), make("td", { text: duration(row.mean) }),
     ...row.over.map((share) => make("td", { text: percent(share) })),
     make("td", {}, goButton(cut, row.worst, `${duration(row.most)}, ${cut.name(row.worst)}`))));
-  return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
+  return make("table", { "aria-label": `Time in calls of each ${what}, by allocator` }, make("thead", {}, head),
+    make("tbody", {}, ...body));
 };
 
 /** The pieces in which some shown allocator took longest: who that was, and who took least. */

@@ -135,6 +135,22 @@ const watchAll = () => {
   watch(["theme"], drawVerdict);
 };
 
+/** Paper is narrow, light and fine: everything is drawn anew for it, and back again afterwards. */
+const setUpPaper = () => {
+  let theme = "light";
+  const draw = (paper) => {
+    document.documentElement.toggleAttribute("data-paper", paper);
+    setTheme(paper ? "light" : theme, false);
+    touch(["size"]);
+    flush();
+  };
+  window.addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme;
+    draw(true);
+  });
+  window.addEventListener("afterprint", () => draw(false));
+};
+
 const start = async () => {
   painter = choosePainter();
   setUpTheme();
@@ -159,7 +175,7 @@ const start = async () => {
     width = window.innerWidth;
     touch(["size"]);
   });
-  window.addEventListener("beforeprint", () => { setTheme("light", false); flush(); });
+  setUpPaper();
   if (!facts.columns) document.documentElement.dataset.ready = "true";
 };
 start();

@@ -61,7 +61,8 @@ const slowestTable = (loaded) => {
     make("td", { class: "words", text: callCause(outliers, at) })));
   const head = columns.map((name) =>
     make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null }));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+  return make("table", { "aria-label": "The slowest calls" }, make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...body));
 };
 
 /** Goes to a call: its operation, a hundredth of the recording around it, its mark ringed. */

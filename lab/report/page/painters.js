@@ -113,7 +113,7 @@ class GlPainter {
   paint(context, box, sheet, from, to, scale, colour) {
     const { gl, canvas } = this;
     if (sheet.width > this.widest) { canvasPainter.paint(context, box, sheet, from, to, scale, colour); return; }
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = pixelRatio();
     const [width, height] = [Math.max(1, Math.round(box.width * ratio)), Math.max(1, Math.round(box.height * ratio))];
     if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
     gl.viewport(0, 0, width, height);

@@ -76,23 +76,32 @@ const drawLede = () => {
   byId("lede").textContent = `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
     `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
-    `Dots are medians over runs${runs > 1 ? ", bars their whole range, whiskers where the typical run lies (95 %)" : ""}.`;
+    `Dots are medians over runs${runs > 1 ? ", bars their range, whiskers where the typical run lies (95 %)" : ""}.`;
 };
 
-/** The worst hitch of all contenders, in a sentence, and the way to it. */
+/** A slow call in words, and the way to it. */
+const hitchWords = (title, { index, outliers, at }) => {
+  const frame = frameOf(outliers.time[at]);
+  return [make("b", { text: `${title}: ` }), `${duration(outliers.latency[at])} in one ` +
+    `${OPERATION_NAMES[outliers.kind[at]]}${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ` +
+    `${facts.allocators[index].name}, at ${moment(outliers.time[at], 1e8)}` +
+    `${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, on thread ${outliers.thread[at]}: ` +
+    `${callCause(outliers, at)}. `,
+  make("button", { type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at) })];
+};
+
+/** The worst hitch of all contenders; if the machine interrupted it, also the worst that it did not. */
 const drawHitch = async () => {
   const loaded = await Promise.all(contenders.map(async (index) => [index, await loadOutliers(index)]));
-  const slowest = ([index, outliers]) => (outliers ? [{ index, outliers, at: outliers.slowestFirst[0] }] : []);
-  const worst = loaded.flatMap(slowest)
-    .sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at])[0];
+  const slowest = (fits) => loaded.flatMap(([index, outliers]) => {
+    const at = outliers?.slowestFirst.find((call) => fits(outliers.cause[call]));
+    return at === undefined ? [] : [{ index, outliers, at }];
+  }).sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at])[0];
+  const interrupted = (cause) => causeIndex(cause) === 2;
+  const [worst, own] = [slowest(() => true), slowest((cause) => !interrupted(cause))];
   byId("hitch").hidden = !worst;
   if (!worst) return;
-  const { index, outliers, at } = worst;
-  const frame = frameOf(outliers.time[at]);
-  byId("hitch").replaceChildren(make("b", { text: "The worst hitch: " }),
-    `${duration(outliers.latency[at])} in one ${OPERATION_NAMES[outliers.kind[at]]}` +
-    `${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ${facts.allocators[index].name}, at ` +
-    `${moment(outliers.time[at], 1e8)}${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, ` +
-    `on thread ${outliers.thread[at]}: ${callCause(outliers, at)}. `,
-    make("button", { type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at) }));
+  const both = own && interrupted(worst.outliers.cause[worst.at]);
+  byId("hitch").replaceChildren(make("p", {}, ...hitchWords("The worst hitch", worst)),
+    ...(both ? [make("p", {}, ...hitchWords("The worst that nothing interrupted", own))] : []));
 };

@@ -166,7 +166,13 @@ impl<'a> Counted<'a> {
     ) -> Result<Counted<'a>, ReportError> {
         let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(drawn_run).collect();
         let probes = probes(comparison, &drawn);
-        let operations = read_operations(folder, comparison, &drawn)?;
+        // What the results tell and what the rows tell are found beside each other.
+        let (calm, operations) = std::thread::scope(|scope| {
+            let calm = scope.spawn(|| undisturbed(comparison));
+            let operations = read_operations(folder, comparison, &drawn);
+            (calm.join().unwrap_or_default(), operations)
+        });
+        let operations = operations?;
         let (mut runs, mut lifetimes) = (comparison.allocators.iter().map(|_| None).collect(), None);
         if let Some(operations) = &operations {
             // The lifetimes are one more job beside the runs.
@@ -186,7 +192,6 @@ impl<'a> Counted<'a> {
         }
         let span_ns = operations.as_ref().map_or(comparison.journal.duration_ns, |rows| rows.span_ns).max(1);
         let columns = if operations.is_some() { columns_within(&runs, options.max_cells) } else { 0 };
-        let calm = undisturbed(comparison);
         Ok(Counted { comparison, calm, drawn, runs, operations, probes, lifetimes, span_ns, columns })
     }
 }
@@ -289,13 +294,11 @@ fn in_parallel<T: Send>(
 
 /// The finest number of columns at which all tiles together stay within `max_cells`.
 fn columns_within(counted: &[Option<CountedRun>], max_cells: usize) -> usize {
-    let mut tiles: Vec<Tiles> = counted.iter().flatten().flat_map(|run| run.tiles.iter().cloned()).collect();
-    let mut columns = FINEST_COLUMNS;
-    while columns > FEWEST_COLUMNS && tiles.iter().map(Tiles::cells).sum::<usize>() > max_cells {
-        tiles = tiles.iter().map(Tiles::halve).collect();
-        columns /= 2;
-    }
-    columns
+    let tiles = || counted.iter().flatten().flat_map(|run| &run.tiles);
+    let fits = |halvings: u32| tiles().map(|one| one.cells_after(halvings)).sum::<usize>() <= max_cells;
+    let most = (FINEST_COLUMNS / FEWEST_COLUMNS).ilog2();
+    let halvings = (0..most).find(|halvings| fits(*halvings)).unwrap_or(most);
+    FINEST_COLUMNS >> halvings
 }
 
 /// What the latency axis must span: the contenders' rows, or the floor's where nothing else is drawn.

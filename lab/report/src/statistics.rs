@@ -3,8 +3,8 @@
 use keel_results::Interval;
 use serde::{Serialize, Serializer};
 
-/// A figure over the runs of one allocator. Written as `[median, low, high]`, with the interval's ends behind them where
-/// it is known.
+/// A figure over the runs of one allocator. Written as `[median, low, high]`, with the interval's ends behind them
+/// where it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Median over runs; of an even number the mean of the middle two.

@@ -119,8 +119,8 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let runs = if settings.runs == 1 { "one run".to_owned() } else { format!("{} runs", settings.runs) };
     let _ = writeln!(
         text,
-        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, with all that cannot be told from it (95 %, \
-         paired by round). keel {}</sub>\n",
+        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, with all that cannot be told from it \
+         (95 %, paired by round). keel {}</sub>\n",
         settings.pace, settings.touch, facts.machine.cpu, facts.keel_version
     );
     Ok(text)

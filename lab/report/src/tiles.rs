@@ -14,6 +14,7 @@
 
 use crate::encode::Stream;
 use keel_results::{CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_SLEPT, CAUSE_SYSCALL};
+use std::sync::LazyLock;
 
 /// Latency rows in a doubling of latency; a row is 5.9 % wide.
 pub const ROWS_PER_OCTAVE: u32 = 12;
@@ -56,6 +57,11 @@ fn row_of(ns: f64) -> u16 {
 /// The logarithm of a size in quarter octaves plus one; 0 stands for an unknown size (0 bytes).
 #[inline]
 pub fn size_step(size: u64) -> u8 {
+    static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| (0..1 << 13).map(step_of).collect());
+    SMALL.get(size as usize).copied().unwrap_or_else(|| step_of(size))
+}
+
+fn step_of(size: u64) -> u8 {
     if size == 0 {
         return 0;
     }
@@ -179,6 +185,21 @@ impl Tiles {
     /// Number of non-empty cells: what drawing and file size cost.
     pub fn cells(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Number of non-empty cells once columns have been halved so many times, without halving them.
+    pub fn cells_after(&self, halvings: u32) -> usize {
+        let mut cells = 0;
+        let mut rest = self.rows.as_slice();
+        for group in self.cells_in_column.chunks(1 << halvings) {
+            let length = group.iter().map(|cells| usize::from(*cells)).sum();
+            let (of_group, after) = rest.split_at(length);
+            let mut filled = [0u64; LATENCY_ROWS.div_ceil(64)];
+            of_group.iter().for_each(|row| filled[usize::from(row / 64)] |= 1 << (row % 64));
+            cells += filled.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+            rest = after;
+        }
+        cells
     }
 
     /// Number of calls: the same at every level.
@@ -331,9 +352,13 @@ mod tests {
         let finest = totals(&tiles);
         assert_eq!(finest[0], calls);
         assert_eq!(finest[2], calls / 2, "bit 0 of a cause that counts up");
+        let mut halvings = 0;
+        let first = tiles.clone();
         while tiles.columns() > 1 {
             let cells = tiles.cells();
             tiles = tiles.halve();
+            halvings += 1;
+            assert_eq!(first.cells_after(halvings), tiles.cells(), "told without halving");
             assert_eq!(totals(&tiles), finest);
             assert!(tiles.cells() <= cells);
         }

@@ -1,9 +1,9 @@
 //! What the figures bear, in plain words.
 //!
-//! An allocator is called lowest only where the comparison of each two allocators, round by round, sets it below every
-//! other at 95 % confidence, corrected for the number of allocators (`docs/decisions/0052-statistics.md`). What cannot be told
-//! apart is said to be so. With fewer than [`FEW_RUNS`] rounds nobody can see whether the runs are of the kind that the
-//! statistics suppose, so the words are hedged.
+//! An allocator is called lowest only where the comparison of each two allocators, round by round, sets it below
+//! every other at 95 % confidence, corrected for the number of allocators (`docs/decisions/0052-statistics.md`). What
+//! cannot be told apart is said to be so. With fewer than [`FEW_RUNS`] rounds nobody can see whether the runs are of
+//! the kind that the statistics suppose, so the words are hedged.
 
 use crate::contest::{Ratio, lowest, ratio};
 use crate::statistics::Spread;
@@ -26,7 +26,7 @@ const SLIGHT: f64 = 1.005;
 pub struct Verdict {
     /// One sentence or two.
     pub headline: String,
-    /// Who is oftenest among those that may be lowest, a sentence; empty if that is nobody alone or the headline's.
+    /// Who is oftenest among those that may be lowest, a sentence; empty if that would be many.
     pub overall: String,
     /// What was compared, each with its own sentence.
     pub criteria: Vec<Criterion>,
@@ -177,7 +177,8 @@ fn sentence(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize, st
         let first = name(&criterion.rows[0].0);
         return format!("{first} is lowest in the only run; how far runs scatter is not known.");
     }
-    let names: Vec<&str> = criterion.best.iter().map(name).collect();
+    let placed = criterion.rows.iter().filter(|row| criterion.best.contains(&row.0));
+    let names: Vec<&str> = placed.map(|row| name(&row.0)).collect();
     let [only] = criterion.best.as_slice() else {
         let medians =
             || criterion.rows.iter().filter(|row| criterion.best.contains(&row.0)).map(|row| row.1.median);
@@ -285,24 +286,26 @@ fn undecided(criterion: &Criterion, tied: &[usize], contenders: &[Contender<'_>]
     }
 }
 
-/// Who is oftenest among those that may be lowest. A count is no weighing: the sentence says what was counted.
+/// Who is oftenest among those that may be lowest, up to three. A count is no weighing: the sentence says what was
+/// counted.
 fn overall(criteria: &[Criterion], contenders: &[Contender<'_>]) -> String {
     let weighed: Vec<&Criterion> =
         criteria.iter().filter(|one| !one.best.is_empty() && one.best.len() < one.rows.len()).collect();
     let times = |index: usize| weighed.iter().filter(|one| one.best.contains(&index)).count();
     let most = (0..contenders.len()).map(times).max().unwrap_or(0);
     let first: Vec<usize> = (0..contenders.len()).filter(|index| times(*index) == most).collect();
-    let ([only], true) = (first.as_slice(), most > 0 && weighed.len() > 1) else { return String::new() };
-    let name = contenders[*only].name;
-    let all = weighed.len();
-    if most == all {
-        return format!(
-            "{name} alone is among the best in all {all} criteria in which there is a difference."
-        );
+    if most == 0 || weighed.len() < 2 || first.len() > 3 {
+        return String::new();
     }
-    format!(
-        "{name} is among the best most often: in {most} of the {all} criteria in which there is a difference."
-    )
+    let names: Vec<&str> = first.iter().map(|index| contenders[*index].name).collect();
+    let are = if names.len() == 1 { "alone is" } else { "are" };
+    let (names, all) = (words::list(&names), weighed.len());
+    let often = match (most, all) {
+        (2, 2) => "in both".to_owned(),
+        _ if most == all => format!("in all {all}"),
+        _ => format!("most often, in {most} of the {all}"),
+    };
+    format!("{names} {are} among the best {often} criteria in which there is a difference.")
 }
 
 fn prize(id: &str) -> &'static str {

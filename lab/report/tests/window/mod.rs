@@ -8,9 +8,9 @@
 
 use base64::Engine as _;
 use headless_chrome::browser::tab::Tab;
-use headless_chrome::protocol::cdp::{Emulation, Page};
+use headless_chrome::protocol::cdp::{Emulation, Page, types::Method};
 use headless_chrome::{Browser, LaunchOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,28 @@ const WATCH_ERRORS: &str = "window.problems = [];\
       const plain = console[level];\
       console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, words); };\
     }";
+
+/// A command of the browser's protocol, its parameters as JSON.
+macro_rules! command {
+    ($name:ident, $method:literal) => {
+        #[derive(Debug, serde::Serialize)]
+        #[serde(transparent)]
+        struct $name(Value);
+
+        impl Method for $name {
+            const NAME: &'static str = $method;
+            type ReturnObject = Value;
+        }
+    };
+}
+command!(TouchEvent, "Input.dispatchTouchEvent");
+command!(MouseEvent, "Input.dispatchMouseEvent");
+command!(TouchDevice, "Emulation.setTouchEmulationEnabled");
+command!(AccessibilityTree, "Accessibility.getFullAXTree");
+command!(Pdf, "Page.printToPDF");
+command!(EmulatedMedia, "Emulation.setEmulatedMedia");
+command!(EnableMetrics, "Performance.enable");
+command!(Metrics, "Performance.getMetrics");
 
 /// Where the tests leave pictures to look at.
 pub fn screenshots() -> PathBuf {
@@ -126,6 +148,97 @@ impl Window {
 
     pub fn no_problems(&self) {
         assert_eq!(self.eval("window.problems"), serde_json::json!([]));
+    }
+
+    /// Makes the browser one with a touch screen.
+    pub fn with_touch(&self) {
+        let device = json!({ "enabled": true, "maxTouchPoints": 5 });
+        self.tab.call_method(TouchDevice(device)).unwrap();
+    }
+
+    /// `touchStart`, `touchMove` or `touchEnd`, with all fingers that are on the screen then.
+    pub fn touch(&self, kind: &str, fingers: &[(f64, f64)]) {
+        let points = fingers.iter().enumerate().map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id }));
+        let event = json!({ "type": kind, "touchPoints": points.collect::<Vec<_>>() });
+        self.tab.call_method(TouchEvent(event)).unwrap();
+    }
+
+    /// Moves fingers from one place to another in ten steps, and lifts them.
+    pub fn swipe(&self, from: &[(f64, f64)], to: &[(f64, f64)]) {
+        self.touch("touchStart", from);
+        for step in 1..=10 {
+            let part = f64::from(step) / 10.0;
+            let between =
+                |(a, b): (&(f64, f64), &(f64, f64))| (a.0 + (b.0 - a.0) * part, a.1 + (b.1 - a.1) * part);
+            let fingers: Vec<(f64, f64)> = from.iter().zip(to).map(between).collect();
+            self.touch("touchMove", &fingers);
+        }
+        self.touch("touchEnd", &[]);
+        self.settle();
+    }
+
+    /// Drags with the mouse's left button, as a hand does.
+    pub fn drag(&self, from: (f64, f64), to: (f64, f64)) {
+        let event = |kind: &str, (x, y): (f64, f64), buttons: u32| {
+            let button = if kind == "mouseMoved" { "none" } else { "left" };
+            let event = json!({ "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1 });
+            self.tab.call_method(MouseEvent(event)).unwrap();
+        };
+        event("mouseMoved", from, 0);
+        event("mousePressed", from, 1);
+        for step in 1..=10 {
+            let part = f64::from(step) / 10.0;
+            event("mouseMoved", (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part), 1);
+        }
+        event("mouseReleased", to, 0);
+        self.settle();
+    }
+
+    /// Turns the wheel; `modifiers`: 2 is Ctrl, 8 is Shift.
+    pub fn wheel(&self, (x, y): (f64, f64), (across, down): (f64, f64), modifiers: u32) {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": across, "deltaY": down,
+            "modifiers": modifiers });
+        self.tab.call_method(MouseEvent(event)).unwrap();
+    }
+
+    /// Role and name of everything that a screen reader meets.
+    pub fn accessible(&self) -> Vec<(String, String)> {
+        let tree = self.tab.call_method(AccessibilityTree(json!({}))).unwrap();
+        let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
+        let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+        nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
+    }
+
+    /// The page on paper, kept beside the screenshots: its bytes.
+    pub fn print(&self, name: &str) -> Vec<u8> {
+        let options = json!({ "printBackground": true, "paperWidth": 8.27, "paperHeight": 11.69 });
+        let pdf = self.tab.call_method(Pdf(options)).unwrap();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(pdf["data"].as_str().unwrap()).unwrap();
+        std::fs::create_dir_all(&self.screenshots).unwrap();
+        std::fs::write(self.screenshots.join(name), &bytes).unwrap();
+        bytes
+    }
+
+    /// `print` for the styles of paper on the screen, an empty text for those of the screen.
+    pub fn with_media(&self, media: &str) {
+        self.tab.call_method(EmulatedMedia(json!({ "media": media }))).unwrap();
+    }
+
+    /// Seconds that the page's thread has worked since it began, by the browser's own account.
+    pub fn worked(&self) -> f64 {
+        self.tab.call_method(EnableMetrics(json!({}))).unwrap();
+        let found = self.tab.call_method(Metrics(json!({}))).unwrap();
+        let metrics = found["metrics"].as_array().unwrap();
+        metrics.iter().find(|one| one["name"] == "TaskDuration").unwrap()["value"].as_f64().unwrap()
+    }
+
+    /// Left, top, width and height of an element in the window.
+    pub fn place_of(&self, selector: &str) -> [f64; 4] {
+        let script = format!(
+            "(() => {{ const b = document.querySelector({selector:?}).getBoundingClientRect(); \
+             return [b.left, b.top, b.width, b.height]; }})()"
+        );
+        serde_json::from_value(self.eval(&script)).unwrap()
     }
 
     /// The visible part, or the whole page.

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Every journal on every allocator, a page of each, and one table of all of them.
+
+bench/journals/run.py [--runs N] [--pace PACE] JOURNAL-OR-FOLDER...
+
+A folder stands for the journals in it: *.journal.parquet, and the text forms that `keel import` reads (*.journal,
+*.journal.zst, *.journal.txt), with frame marks beside them as NAME.frames or NAME.frames.zst. For each journal:
+`keel compare` at pace `gapless`, `keel report`, its Markdown, and how long the page takes to build and to open in a
+headless browser. Nothing else should run on the machine meanwhile.
+
+It may be stopped and called again at any time: what is finished with the same settings is not done again. Work lies
+in build/journals (--work). At the end, and after each journal, the figures of all that is finished are in
+bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journal, and table.csv and table.md. What
+another start of this has put there is never overwritten.
+
+Needs `make build` and `cargo build --release -p keel-report -p keel-unify --example opening`.
+"""
+import argparse
+import csv
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEEL = ROOT / "build/bin/keel"
+OPENING = ROOT / "target/release/examples/opening"
+ENDINGS = (".journal.parquet", ".journal.zst", ".journal.txt", ".journal")
+FRAMES = (".frames", ".frames.zst")
+COLUMNS = ["journal", "operations", "threads", "frames", "allocators", "runs", "pace", "compare_s", "page_bytes",
+           "build_s", "build_s_most", "open_ms", "open_ms_most", "keel_p999_ns", "lowest_p999_ns", "verdict"]
+
+
+def machine():
+    """As bench/record-overhead/run.py calls it: two words of the processor's name, its processors, whether virtual."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"model name\s*:\s*(.*)", text)
+    words = re.findall(r"[a-z0-9]+", model.group(1).lower()) if model else ["unknown"]
+    skipped = {"amd", "intel", "r", "tm", "cpu", "processor", "core"}
+    name = "-".join([word for word in words if word not in skipped][:2]) or "unknown"
+    return f"{name}-{os.cpu_count()}core{'-vm' if ' hypervisor' in text else ''}"
+
+
+def stem(path):
+    """A journal's name without its ending; None for what is no journal."""
+    return next((path.name[:-len(end)] for end in ENDINGS if path.name.endswith(end)), None)
+
+
+def journals(given):
+    """Name and path of each journal, the small ones first, so that what is wrong shows soon."""
+    found = {}
+    for path in given:
+        for one in sorted(path.iterdir()) if path.is_dir() else [path]:
+            name = stem(one)
+            if name is None and not path.is_dir():
+                sys.exit(f"{path}: a journal ends in one of {', '.join(ENDINGS)}")
+            # Of a journal in two forms the Parquet one is ready.
+            if name is not None and (name not in found or one.name.endswith(".parquet")):
+                found[name] = one
+    if not found:
+        sys.exit(f"no journal in {', '.join(map(str, given))}: they end in {', '.join(ENDINGS)}")
+    return sorted(found.items(), key=lambda item: item[1].stat().st_size)
+
+
+def say(text):
+    print(f"{datetime.datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def keel(*arguments, **options):
+    return subprocess.run([KEEL, *map(str, arguments)], check=True, text=True, **options)
+
+
+def imported(name, path, work):
+    """The journal as Parquet."""
+    if path.name.endswith(".parquet"):
+        return path
+    ready = work / "journals" / f"{name}.journal.parquet"
+    if not ready.exists():
+        ready.parent.mkdir(parents=True, exist_ok=True)
+        partial = ready.with_name(f"{name}.importing.parquet")
+        beside = [path.parent / f"{name}{end}" for end in FRAMES]
+        frames = next((["--frames", one] for one in beside if one.exists()), [])
+        keel("import", path, *frames, "--program", name, "-o", partial, stderr=subprocess.DEVNULL)
+        partial.rename(ready)
+    return ready
+
+
+def compared(journal, folder, settings):
+    """Compares unless that is done with the same settings; seconds that it took."""
+    done = folder / "done.json"
+    if done.exists():
+        kept = json.loads(done.read_text())
+        if kept["settings"] == settings:
+            return kept["seconds"], False
+    shutil.rmtree(folder, ignore_errors=True)
+    begin = time.perf_counter()
+    names = ["--allocators", settings["allocators"]] if settings["allocators"] else []
+    figures = keel("compare", journal, "--pace", settings["pace"], "--runs", settings["runs"], *names, "--json",
+                   "-o", folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    (folder / "figures.json").write_text(figures)
+    seconds = time.perf_counter() - begin
+    done.write_text(json.dumps({"settings": settings, "seconds": round(seconds, 1)}))
+    return seconds, True
+
+
+def built(folder, page, times):
+    """Seconds of each building of the page."""
+    took = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        keel("report", folder, "-o", page, stderr=subprocess.DEVNULL)
+        took.append(time.perf_counter() - begin)
+    return took
+
+
+def opened(page, times):
+    """Milliseconds of each opening; none without the tool or a browser."""
+    if not OPENING.exists():
+        return []
+    run = subprocess.run([OPENING, str(times), page], capture_output=True, text=True)
+    return [float(word) for word in run.stdout.split()[1:]] if run.returncode == 0 else []
+
+
+def facts_of(page):
+    """What the page's scripts read."""
+    text = page.read_text()
+    return json.loads(re.search(r'id="facts">(.*?)</script>', text, re.DOTALL).group(1))
+
+
+def row_of(name, folder, page, seconds, times):
+    builds = built(folder, page, times)
+    opens = opened(page, times)
+    facts = facts_of(page)
+    tails = {one["name"]: one["operations"]["all"]["percentiles"]["p999"][0] for one in facts["allocators"]
+             if not one["floor"] and "p999" in one["operations"].get("all", {}).get("percentiles", {})}
+    lowest = min(tails, key=tails.get) if tails else ""
+    verdict = " ".join([facts["verdict"]["headline"], facts["verdict"]["overall"]]).strip()
+    return {
+        "journal": name, "operations": sum(facts["journal"]["operations"].values()),
+        "threads": facts["journal"]["threads"], "frames": facts["frame_count"],
+        "allocators": sum(bool(one["runs"]) and not one["floor"] for one in facts["allocators"]),
+        "runs": facts["settings"]["runs"], "pace": facts["settings"]["pace"], "compare_s": f"{seconds:.0f}",
+        "page_bytes": page.stat().st_size, "build_s": f"{statistics.median(builds):.2f}",
+        "build_s_most": f"{max(builds):.2f}", "open_ms": f"{statistics.median(opens):.0f}" if opens else "",
+        "open_ms_most": f"{max(opens):.0f}" if opens else "",
+        "keel_p999_ns": tails.get("keel", ""), "lowest_p999_ns": f"{lowest} {tails[lowest]}" if lowest else "",
+        "verdict": verdict,
+    }
+
+
+def archive(pace, work):
+    """The folder for this start's figures; of one that was stopped, or failed in part, the one that it had begun."""
+    mark = work / f"archive-{pace}"
+    day = ROOT / "bench/runs" / f"{datetime.date.today().isoformat()}-{machine()}"
+    if mark.exists() and pathlib.Path(mark.read_text()).is_dir():
+        return pathlib.Path(mark.read_text())
+    names = (day / (f"journals-{pace}" + (f"-{number}" if number > 1 else "")) for number in range(1, 1000))
+    folder = next(one for one in names if not one.exists())
+    folder.mkdir(parents=True)
+    mark.write_text(str(folder))
+    return folder
+
+
+def write_table(rows, folder, settings):
+    with (folder / "table.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    lines = ["# Every journal on every allocator", "",
+             f"`bench/journals/run.py --runs {settings['runs']} --pace {settings['pace']}`, "
+             f"commit {commit.stdout.strip() or 'unknown'}, {machine()}. Pages hold every call of one run of each "
+             "allocator and of the floor. Building and opening: medians. Verdicts are of all operations together.", "",
+             "| journal | operations | page | built | opened | verdict |", "|---|---:|---:|---:|---:|---|"]
+    for row in rows:
+        opened_in = f"{row['open_ms']} ms" if row["open_ms"] else "–"
+        lines.append(f"| {row['journal']} | {row['operations']:,} | {row['page_bytes'] / 1e6:.1f} MB | "
+                     f"{row['build_s']} s | {opened_in} | {row['verdict']} |")
+    (folder / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="runs of each allocator (default 5)")
+    parser.add_argument("--pace", default="gapless", help="as keel compare takes it (default gapless)")
+    parser.add_argument("--allocators", default="", help="names with commas (default: all)")
+    parser.add_argument("--times", type=int, default=3, help="buildings and openings of each page (default 3)")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/journals", help="where results and pages go")
+    parser.add_argument("given", nargs="+", type=pathlib.Path, metavar="JOURNAL-OR-FOLDER")
+    arguments = parser.parse_args()
+    if not KEEL.is_file():
+        sys.exit(f"{KEEL} is missing: run `make build` first")
+    settings = {"pace": arguments.pace, "runs": arguments.runs, "allocators": arguments.allocators}
+    (arguments.work / "pages").mkdir(parents=True, exist_ok=True)
+    todo, rows, failed = journals(arguments.given), [], []
+    target = archive(arguments.pace, arguments.work)
+    begun = time.perf_counter()
+    for number, (name, path) in enumerate(todo, 1):
+        place = f"[{number}/{len(todo)}] {name}:"
+        try:
+            journal = imported(name, path, arguments.work)
+            say(f"{place} comparing, {settings['runs']} runs of each at pace {settings['pace']}")
+            folder = arguments.work / f"results-{arguments.pace}" / name
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            seconds, fresh = compared(journal, folder, settings)
+            say(f"{place} {'compared in' if fresh else 'was compared before, in'} {seconds:.0f} s; drawing")
+            page = arguments.work / "pages" / f"{name}-{arguments.pace}.html"
+            rows.append(row_of(name, folder, page, seconds, arguments.times))
+            (target / f"{name}.md").write_text(keel("report", folder, "--markdown", stdout=subprocess.PIPE).stdout)
+            figures = json.loads((folder / "figures.json").read_text())
+            (target / f"{name}.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n")
+            write_table(rows, target, settings)
+            row = rows[-1]
+            say(f"{place} page {row['page_bytes'] / 1e6:.1f} MB, built in {row['build_s']} s, opened in "
+                f"{row['open_ms'] or '?'} ms: {row['verdict']}")
+        except (subprocess.CalledProcessError, OSError) as error:
+            failed.append(name)
+            say(f"{place} FAILED: {error}")
+    minutes = (time.perf_counter() - begun) / 60
+    say(f"{len(rows)} of {len(todo)} journals in {minutes:.0f} minutes; figures in {target}, "
+        f"pages in {arguments.work / 'pages'}")
+    if not failed:
+        (arguments.work / f"archive-{arguments.pace}").unlink()
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; the same command again does only what is missing")
+
+
+if __name__ == "__main__":
+    main()

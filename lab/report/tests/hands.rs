@@ -1,0 +1,202 @@
+//! Fingers, mouse, keys and paper, as a browser passes them on: nothing here calls the page's own functions.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test may panic, and a skipped one must say so"
+)]
+
+mod common;
+mod window;
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use window::{Window, screenshots};
+
+const FIRST: &str = "#panels .panel canvas.density";
+/// Of the plot within its canvas (`PANEL` in `page/density.js`).
+const PLOT: (f64, f64) = (50.0, 58.0);
+
+fn make_page(folder: &Path, rows: usize) -> PathBuf {
+    common::write(folder, rows, 2, 3);
+    let report =
+        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    page
+}
+
+/// What the first panel shows, seconds: from its label.
+fn view(window: &Window) -> (f64, f64) {
+    let label = window.eval(&format!("document.querySelector({FIRST:?}).getAttribute('aria-label')"));
+    let label = label.as_str().unwrap().replace('\u{a0}', " ");
+    let times = label.split("Time ").nth(1).unwrap().trim_end_matches('.');
+    let (from, to) = times.split_once(" to ").unwrap();
+    let seconds = |text: &str| text.trim_end_matches(" s").parse::<f64>().unwrap();
+    (seconds(from), seconds(to))
+}
+
+/// Points of the first panel's plot, scrolled into sight, by their share of its width; half way up.
+fn points(window: &Window, shares: &[f64]) -> Vec<(f64, f64)> {
+    window.eval(&format!(
+        "document.querySelector({FIRST:?}).scrollIntoView({{ behavior: 'instant', block: 'center' }})"
+    ));
+    window.settle();
+    let [left, top, width, height] = window.place_of(FIRST);
+    shares.iter().map(|share| (left + PLOT.0 + (width - PLOT.1) * share, top + height / 2.0)).collect()
+}
+
+#[test]
+fn two_fingers_zoom_one_pans_and_scrolls() {
+    let Some(window) = Window::open(390, 844, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.with_touch();
+    window.show(&make_page(folder.path(), 60_000));
+    window.settle();
+    let at = points(&window, &[0.4, 0.6, 0.1, 0.9]);
+    let whole = view(&window);
+    window.swipe(&at[..2], &at[2..]);
+    let zoomed = view(&window);
+    let factor = (whole.1 - whole.0) / (zoomed.1 - zoomed.0);
+    assert!((3.2..4.8).contains(&factor), "fingers four times as far apart: {whole:?} to {zoomed:?}");
+    let middle = |(from, to): (f64, f64)| f64::midpoint(from, to);
+    assert!((middle(whole) - middle(zoomed)).abs() < (zoomed.1 - zoomed.0) * 0.1, "about the same moment");
+
+    window.swipe(&[at[3]], &[at[0]]);
+    let panned = view(&window);
+    let moved = (panned.0 - zoomed.0) / (zoomed.1 - zoomed.0);
+    assert!((0.4..0.6).contains(&moved), "half a width to the left: {zoomed:?} to {panned:?}");
+    assert!(((panned.1 - panned.0) / (zoomed.1 - zoomed.0) - 1.0).abs() < 0.02, "a pan does not zoom");
+
+    let before = window.number("scrollY");
+    window.swipe(&[at[1]], &[(at[1].0, at[1].1 - 250.0)]);
+    assert!(window.number("scrollY") > before + 100.0, "upward it scrolls the page");
+    assert_eq!(view(&window), panned, "and leaves the view");
+
+    let at = points(&window, &[0.1, 0.9, 0.4, 0.6]);
+    window.swipe(&at[..2], &at[2..]);
+    window.swipe(&at[..2], &at[2..]);
+    assert_eq!(view(&window), whole, "and back to all of it");
+    window.no_problems();
+}
+
+#[test]
+fn a_tap_on_a_slow_call_keeps_its_details() {
+    let Some(window) = Window::open(390, 844, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.with_touch();
+    window.show(&make_page(folder.path(), 40_000));
+    window.settle();
+    points(&window, &[0.5]);
+    // The key shows where a mark is: its tip stands beside it. The mark itself is found by trying around.
+    window.tab.find_element(FIRST).unwrap().focus().unwrap();
+    let ring = format!(
+        "(() => {{ const c = document.querySelector({FIRST:?}).parentElement.querySelector('.over'); \
+         const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let [x, y, n] = [0, 0, 0]; \
+         for (let i = 3; i < p.length; i += 4) if (p[i] > 99) {{ \
+           x += (i >> 2) % c.width; y += Math.floor((i >> 2) / c.width); n += 1; }} \
+         return n ? [x / n, y / n] : null; }})()"
+    );
+    window.tab.press_key("n").unwrap();
+    window.settle();
+    let [x, y]: [f64; 2] = serde_json::from_value(window.eval(&ring)).unwrap();
+    let [left, top, _, _] = window.place_of(FIRST);
+    window.tab.press_key("Tab").unwrap();
+    assert_eq!(window.eval("document.getElementById('detail').hidden"), Value::Bool(true));
+    let [_, scrolled, _, _] = window.place_of(FIRST);
+    assert!((scrolled - top).abs() < 400.0);
+    points(&window, &[0.5]);
+    let [_, top, _, _] = window.place_of(FIRST);
+    window.touch("touchStart", &[(left + x, top + y)]);
+    window.touch("touchEnd", &[]);
+    window.settle();
+    let detail = window.eval("document.querySelector('#detail h3')?.textContent ?? ''");
+    assert!(detail.as_str().unwrap().contains(" in malloc, keel"), "{detail}");
+    window.no_problems();
+}
+
+#[test]
+fn the_mouse_brushes_and_its_wheel_zooms_and_pans() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.show(&make_page(folder.path(), 60_000));
+    window.settle();
+    let at = points(&window, &[0.2, 0.7, 0.5]);
+    let whole = view(&window);
+    window.drag(at[0], at[1]);
+    let brushed = view(&window);
+    let part = (brushed.1 - brushed.0) / (whole.1 - whole.0);
+    assert!((0.48..0.52).contains(&part), "half was brushed: {brushed:?} of {whole:?}");
+    window.wheel(at[2], (0.0, -120.0), 2);
+    window.settle();
+    let zoomed = view(&window);
+    assert!(zoomed.1 - zoomed.0 < (brushed.1 - brushed.0) * 0.6, "Ctrl and wheel zoom: {zoomed:?}");
+    window.wheel(at[2], (0.0, 100.0), 8);
+    window.settle();
+    assert!(view(&window).0 > zoomed.0, "Shift and wheel pan");
+    window.drag(at[0], (at[0].0 + 2.0, at[0].1));
+    assert!(view(&window).1 - view(&window).0 > (zoomed.1 - zoomed.0) * 0.98, "a click is no brush");
+    window.no_problems();
+}
+
+#[test]
+fn keys_reach_everything_and_everything_has_a_name() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.show(&make_page(folder.path(), 40_000));
+    window.settle();
+    let nameless = window.accessible().into_iter().filter(|(role, name)| {
+        let needs =
+            ["button", "image", "img", "link", "combobox", "table", "columnheader", "region", "toolbar"];
+        needs.contains(&role.as_str()) && name.trim().is_empty()
+    });
+    let nameless: Vec<_> = nameless.collect();
+    assert!(nameless.is_empty(), "without a name: {nameless:?}");
+    let reachable = "[...document.querySelectorAll('button:not(:disabled), select, [tabindex=\"0\"], \
+        a[href], summary')].filter((e) => e.getClientRects().length \
+          && !e.closest('details:not([open]) > :not(summary)'))";
+    let wanted = window.number(&format!("{reachable}.length")) as usize;
+    window.eval("window.met = new Set()");
+    for _ in 0..wanted + 2 {
+        window.tab.press_key("Tab").unwrap();
+        window.eval("met.add(document.activeElement) && null");
+    }
+    let missed =
+        window.eval(&format!("{reachable}.filter((e) => !met.has(e)).map((e) => e.outerHTML.slice(0, 80))"));
+    assert_eq!(missed, json!([]), "Tab does not reach");
+    // A focus that nobody sees is none.
+    let outline = "getComputedStyle(document.activeElement).outlineStyle";
+    assert_ne!(window.eval(outline), "none");
+    window.no_problems();
+}
+
+#[test]
+fn on_paper_nothing_is_cut_off_and_switches_are_gone() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    window.show(&make_page(folder.path(), 40_000));
+    window.settle();
+    window.eval("document.getElementById('theme').click()");
+    window.settle();
+    let pdf = window.print("report.pdf");
+    assert!(pdf.starts_with(b"%PDF") && pdf.len() > 100_000, "{} bytes", pdf.len());
+    window.settle();
+    let theme = || window.eval("document.documentElement.dataset.theme");
+    assert_eq!(theme(), "dark", "paper was light, the screen is dark again");
+
+    window.with_media("print");
+    window.eval("dispatchEvent(new Event('beforeprint')) && null");
+    assert_eq!(theme(), "light");
+    let wide = window.eval(
+        "[...document.querySelectorAll('main > section, figcaption, .scroll')].filter((e) => e.getClientRects().length \
+           && (e.getBoundingClientRect().right > 700.5 + document.querySelector('main').getBoundingClientRect().left \
+             || (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'DIV'))).map((e) => e.id || e.textContent)",
+    );
+    assert_eq!(wide, json!([]), "wider than paper");
+    for gone in ["#toolbar", "#overview", "#theme", "#panels .over", "#hitch button"] {
+        let seen = window.eval(&format!("document.querySelector({gone:?}).getClientRects().length > 0"));
+        assert_eq!(seen, Value::Bool(false), "{gone} is of no use on paper, or in the way");
+    }
+    window.eval("dispatchEvent(new Event('afterprint')) && null");
+    window.with_media("");
+    window.no_problems();
+}
