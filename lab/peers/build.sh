@@ -4,6 +4,8 @@
 # others go on. Exits with failure only if no peer at all could be built.
 #
 #   lab/peers/build.sh [FOLDER] [NAME...]
+#
+# Without names those are left out whose Cargo.toml says `optional = true`, if they are not there already.
 set -uo pipefail
 peers=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$peers/../.." && pwd)
@@ -11,10 +13,18 @@ output=${1:-$root/build/lib/keel/peers}
 shift || true
 target=${KEEL_PEERS_TARGET:-$root/build/peers}
 names=("$@")
-if [ ${#names[@]} -eq 0 ]; then
-    for manifest in "$peers"/*/Cargo.toml; do names+=("$(basename "$(dirname "$manifest")")"); done
-fi
 mkdir -p "$output" "$target" || exit 1
+if [ ${#names[@]} -eq 0 ]; then
+    for manifest in "$peers"/*/Cargo.toml; do
+        name=$(basename "$(dirname "$manifest")")
+        if ! grep -q '^optional = true' "$manifest" || [ -e "$output/$name.so" ]; then
+            names+=("$name")
+        else
+            printf 'it takes minutes to build: lab/peers/build.sh %s %s\n' "$output" "$name" \
+                >"$output/$name.unavailable"
+        fi
+    done
+fi
 
 built=0
 for index in "${!names[@]}"; do

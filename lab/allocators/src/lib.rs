@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Names in the order of tables. Every one is known; not every one need have been built.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "keel",
     "system",
     "mimalloc",
@@ -19,6 +19,7 @@ pub const NAMES: [&str; 10] = [
     "jemalloc",
     "snmalloc",
     "rpmalloc",
+    "tcmalloc",
     "tlsf",
     "dlmalloc",
     "null",

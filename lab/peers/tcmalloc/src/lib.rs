@@ -1,0 +1,43 @@
+//! Google's TCMalloc, as a peer. Its crate carries all of it, but declares little: the C functions are declared here.
+
+#[allow(dead_code, reason = "the player's side of the file")]
+#[path = "../../../allocators/src/table.rs"]
+mod table;
+
+// Only named so that the library is linked.
+use libtcmalloc_sys as _;
+use std::ffi::{c_char, c_void};
+
+#[allow(non_snake_case, reason = "the library's names")]
+unsafe extern "C" {
+    fn TCMallocInternalMalloc(size: usize) -> *mut c_void;
+    fn TCMallocInternalFree(block: *mut c_void);
+    fn TCMallocInternalCalloc(count: usize, size: usize) -> *mut c_void;
+    fn TCMallocInternalRealloc(block: *mut c_void, size: usize) -> *mut c_void;
+    fn TCMallocInternalMemalign(alignment: usize, size: usize) -> *mut c_void;
+    fn TCMallocInternalMallocSize(block: *mut c_void) -> usize;
+}
+
+unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
+    // TCMalloc lives at head and has no versions.
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
+}
+
+/// See `table.rs`.
+#[unsafe(no_mangle)]
+pub static keel_peer: table::Table = table::Table {
+    abi: table::ABI,
+    reserved: 0,
+    version,
+    malloc: TCMallocInternalMalloc,
+    free: TCMallocInternalFree,
+    calloc: TCMallocInternalCalloc,
+    realloc: TCMallocInternalRealloc,
+    aligned: TCMallocInternalMemalign,
+    usable_size: Some(TCMallocInternalMallocSize),
+    init: None,
+    thread_init: None,
+    thread_exit: None,
+    teardown: None,
+};
