@@ -52,7 +52,8 @@ bench-throughput: ## what all calls together cost on every allocator, and Keel a
 test-recorded: ## many real programs, recorded with their children: same output, and every journal keeps every rule
 	@scripts/setup.sh build test
 	@scripts/build.sh
-	@tests/recorder/real.sh build/bin/keel
+	@cmake --build build/cmake --target overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
+	@tests/recorder/real.sh build/bin/keel build/cmake/tests $(ONLY)
 
 test-programs: ## 40 real programs of Debian with and without Keel: same output; INSTALL=1 fetches them (as root, 3 GB)
 	@scripts/setup.sh build test $(if $(INSTALL),programs)

@@ -34,7 +34,8 @@ python_environment() { # these read journals independently of our own code
 
 python_environment || echo "the Python environment could not be made: the tests of the reference reader and of the guide's examples will be skipped"
 suite "C: allocator and recorder" tests/run.sh
-suite "programs, recorded" tests/recorder/real.sh build/bin/keel sort perl sqlite node redis
+suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests sort perl sqlite node redis
+suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
 suite "Rust" cargo test --release --workspace --locked --no-fail-fast
 
 echo

@@ -7,7 +7,8 @@ Takes part: glibc's malloc, Keel, Keel with KEEL_KEEPER=on, and each LIBRARY, lo
 all of them in each round, in an order that is drawn anew. Figures are of all processes of the program together, the
 peak of the largest. What a program prints must be what it prints on glibc's malloc; a run that differs, fails or leaves
 a process behind is told and counts for nothing. Needs `make build` and the built tests. Programs that are not installed
-are left out and named. Ctrl-C keeps what was measured. Without --archive the folder is bench/runs/<date>-<machine>/.
+are left out and named. Ctrl-C (or SIGTERM) keeps what was measured. Without --archive the folder is
+bench/runs/<date>-<machine>/.
 """
 import argparse
 import datetime
@@ -18,6 +19,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -82,7 +84,7 @@ def contestants(options, place):
 
 def once(tools, path, place, variant, settings):
     """One run: its figures, what it printed, and what was wrong with it (None: nothing)."""
-    subprocess.run([ONCE, "run", tools, path, place, variant, *settings], check=False)
+    subprocess.run([ONCE, "run", tools, path, place, variant, "env", *settings], check=False)
     at = place / variant
     report = json.loads((at / "report.json").read_text())
     report["cpu_s"] = round(report["user_s"] + report["sys_s"], 6)
@@ -177,6 +179,20 @@ def page(result):
     return "\n".join(lines) + "\n"
 
 
+def joined(pieces):
+    """One result of several that measured different programs on the same allocators; what differs, all are told."""
+    measured = [{sample["program"] for sample in piece["samples"]} for piece in pieces]
+    if any(one & other for number, one in enumerate(measured) for other in measured[:number]):
+        sys.exit("programs: --from: two files have a program in common")
+    if any(piece["allocators"] != pieces[0]["allocators"] for piece in pieces):
+        sys.exit("programs: --from: the files are not of the same allocators")
+    result = dict(pieces[0])
+    for field in ("commit", "load_before", "rounds"):
+        result[field] = ", ".join(dict.fromkeys(str(piece[field]) for piece in pieces))
+    result["samples"] = [sample for piece in pieces for sample in piece["samples"]]
+    return result
+
+
 def keep(result, archive):
     archive.mkdir(parents=True, exist_ok=True)
     number = 1
@@ -195,11 +211,16 @@ def main():
     parser.add_argument("--tools", default=ROOT / "build/cmake/tests", type=pathlib.Path, help="the tests, built")
     parser.add_argument("--archive", type=pathlib.Path, help="the folder to keep the results in")
     parser.add_argument("--note", default="", help="a sentence to keep with the results")
-    parser.add_argument("--from", dest="kept", type=pathlib.Path, help="shows kept results (JSON), measures nothing")
+    parser.add_argument("--from", dest="kept", nargs="+", type=pathlib.Path, metavar="FILE",
+                        help="measures nothing: shows kept results (JSON), and joins pieces of one bench; "
+                        "with --archive, keeps them as one")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     options = parser.parse_args()
     if options.kept:
-        print(page(json.loads(options.kept.read_text())), end="")
+        result = joined([json.loads(path.read_text()) for path in options.kept])
+        print(page(result), end="")
+        if options.archive:
+            keep({**result, "note": options.note or result["note"]}, options.archive)
         return
     for needed in (options.library, options.tools / "overseer", options.tools / "stress"):
         if not needed.exists():
@@ -229,6 +250,7 @@ def main():
         result["allocators"] = {
             name: [setting.replace(f"{folder}/", "") for setting in settings if not setting.startswith("PRELOADED")]
             for name, settings in entrants.items()}
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
         try:
             for number, (name, path) in enumerate(chosen.items(), 1):
                 print(f"programs: {name}, {number} of {len(chosen)}", file=sys.stderr)

@@ -2,12 +2,13 @@
 # Runs one program of tests/programs once, in an empty folder, and oversees it.
 #
 #     once.sh prepare TOOLS FILE PLACE                                  makes PLACE/input
-#     once.sh run TOOLS FILE PLACE VARIANT [VARIABLE=VALUE ...]         leaves PLACE/VARIANT/{out,err,report.json,work}
+#     once.sh run TOOLS FILE PLACE VARIANT [COMMAND ...]                leaves PLACE/VARIANT/{out,err,report.json,work}
 #
 # FILE is the program's; what stands above its line `# work:` prepares the input, without a library preloaded and outside
-# of what is measured; with no such line there is nothing to prepare. TOOLS is the folder of the built test programs.
+# of what is measured; with no such line there is nothing to prepare. The rest is run by COMMAND, such as `env
+# LD_PRELOAD=...` or `keel record ... --`. TOOLS is the folder of the built test programs.
 set -euo pipefail
-[ $# -ge 4 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 4 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 way=$1 tools=$(realpath "$2") file=$(realpath "$3") place=$4
 shift 4
 seconds=600
@@ -45,6 +46,6 @@ else
     rm -rf "$at"
     mkdir "$at"
     cp -a "$place/input" "$at/work"
-    in_folder "$at/work" "$tools/overseer" "$at/report.json" "$seconds" env "$@" bash -euo pipefail "$place/run.sh" \
+    in_folder "$at/work" "$tools/overseer" "$at/report.json" "$seconds" "$@" bash -euo pipefail "$place/run.sh" \
         >"$at/out" 2>"$at/err" </dev/null
 fi

@@ -95,7 +95,7 @@ for name in "${names[@]}"; do
         continue
     fi
     "$folder/once.sh" run "$tools" "$file" "$scratch/$name" plain &
-    "$folder/once.sh" run "$tools" "$file" "$scratch/$name" keel LD_PRELOAD="$library" PRELOADED="$library"
+    "$folder/once.sh" run "$tools" "$file" "$scratch/$name" keel env LD_PRELOAD="$library" PRELOADED="$library"
     wait
     judge "$name" $((SECONDS - start))
     rm -rf "${scratch:?}/$name"

@@ -22,6 +22,6 @@ object { M pigment { granite } }
 POV
 # work:
 source "$SUPPORT"
-povray +Iscene.pov +Oimage.ppm +FP +W160 +H120 +WT2 +A0.3 -D -GA >log 2>&1 || { tail -n 20 log >&2; exit 1; }
+povray +Iscene.pov +Oimage.ppm +FP +W160 +H120 +WT1 +A0.3 -D -GA >log 2>&1 || { tail -n 20 log >&2; exit 1; }
 wc -c <image.ppm
 sha256sum <image.ppm

@@ -1,5 +1,6 @@
 # needs: /usr/bin/python3 /usr/lib/python3.11/test/test_threading.py
 # debian: libpython3.11-testsuite
+# measured: no
 # The interpreter's own tests, as Debian ships them: the verdict of each, whatever it is without Keel, must not change.
 source "$SUPPORT"
 for module in threading thread threading_local capi ctypes json list dict set zlib gc weakref bytes memoryview array \
