@@ -4,7 +4,7 @@ use crate::{Header, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"keelruns");
+const MAGIC: u64 = u64::from_le_bytes(*b"keelrun2");
 /// How many empty pairs of clock readings are kept.
 pub const EMPTY_PAIRS: usize = 1 << 15;
 
@@ -104,6 +104,8 @@ pub struct Control {
     pub live_at_peak: [AtomicU64; 2],
     /// Under `account`: bytes asked for and usable of every block there was.
     pub total: [AtomicU64; 2],
+    /// Places where the allocator's own code makes system calls, which are not noted.
+    pub own_calls: AtomicU64,
     message: [AtomicU8; 1024],
 }
 
@@ -188,7 +190,7 @@ unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 18 * 8 + 1024);
+const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + 1024);
 
 /// The thread was preempted, migrated or signalled during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;

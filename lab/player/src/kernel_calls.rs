@@ -10,9 +10,10 @@
 //!   malloc (whose ever) ──▶ C library's mmap:  jmp ──▶ mmap here:  note · syscall · errno ──▶ back to malloc
 //! ```
 //!
-//! Not seen: a `syscall` instruction inside the allocator itself, and the slow path of `pthread_mutex_lock` and of
-//! condition variables (a thread that sleeps there is told by its context switch). Where the jumps cannot be written
-//! (another machine or C library, a system that forbids it), [`install`] says so and nothing is claimed.
+//! Not seen: a `syscall` instruction inside the allocator itself (searched for by [`crate::own_calls`]), and the slow
+//! path of `pthread_mutex_lock` and of condition variables (a thread that sleeps there is told by its context switch).
+//! Where the jumps cannot be written (another machine or C library, a system that forbids it), [`install`] says so and
+//! nothing is claimed.
 
 use std::cell::Cell;
 

@@ -22,6 +22,7 @@ pub mod interruption;
 pub mod kernel_calls;
 pub mod null;
 pub mod own;
+pub mod own_calls;
 pub mod perform;
 pub mod self_test;
 pub mod target;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use keel_allocators::Kind;
+use keel_allocators::{Allocator, Kind};
 use keel_replay::{ClockChoice, Keep, Options, Touch};
 use keel_results::raw::RunReader;
 use keel_results::{
@@ -92,6 +92,19 @@ fn the_self_test_is_a_part_of_the_result() {
     if comparison.instrument.interruptions {
         assert_eq!((test("sleep").told, test("signal").told), (20, 20));
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn an_allocator_that_makes_system_calls_past_the_c_library_is_told_of() {
+    let bench = Bench::new();
+    let library = library(bench.folder.path(), "syscaller");
+    let own = Allocator { symbols: "own_".to_owned(), ..allocator("own", Kind::Prefixed, Some(library)) };
+    let comparison = bench.compare(&mallocs(100, 64), vec![own, system(), floor()]).unwrap().comparison;
+    assert_eq!(failure(&comparison.allocators[0]), "no failure");
+    let told: Vec<&String> = comparison.notes.iter().filter(|note| note.contains("of its own")).collect();
+    assert_eq!(told.len(), usize::from(comparison.instrument.system_calls), "{told:?}");
+    assert!(told.iter().all(|note| note.starts_with("own makes system calls")), "{told:?}");
 }
 
 #[test]

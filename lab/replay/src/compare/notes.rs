@@ -38,6 +38,15 @@ impl Session<'_> {
                 ));
             }
         }
+        for (allocator, places) in comparison.allocators.iter().zip(&self.own_calls) {
+            if *places > 0 && comparison.instrument.system_calls {
+                notes.push(format!(
+                    "{} makes system calls by instructions of its own (places in its code: {places}): those are not \
+                     noted, and what they take counts as its own work unless the thread slept.",
+                    allocator.name
+                ));
+            }
+        }
         if verify {
             notes.push(
                 "Contents were verified, so fresh blocks were not touched inside the calls.".to_owned(),

@@ -26,6 +26,8 @@ pub struct Session<'a> {
     instrument: InstrumentLog,
     /// For each allocator, the most calls of a run that returned no memory, and the row of the first.
     pub(super) refused: Vec<(u64, u64)>,
+    /// For each allocator, the places where its own code makes system calls.
+    pub(super) own_calls: Vec<u64>,
 }
 
 impl<'a> Session<'a> {
@@ -43,6 +45,7 @@ impl<'a> Session<'a> {
             player: Player { executable: request.player.clone(), patience },
             instrument: InstrumentLog::new(),
             refused: vec![(0, 0); request.allocators.len()],
+            own_calls: vec![0; request.allocators.len()],
         })
     }
 
@@ -118,6 +121,7 @@ impl<'a> Session<'a> {
         let control = self.results.control();
         let refused = (control.refused.load(Relaxed), control.first_refused.load(Relaxed));
         self.refused[index] = self.refused[index].max(refused);
+        self.own_calls[index] = control.own_calls.load(Relaxed);
         let raw = (self.request.options.keep != Keep::None)
             .then(|| format!("run-{}-{}.parquet", file_part(&result.name), result.runs.len()));
         let path = raw.as_ref().map(|name| self.folder.join(name));
