@@ -14,6 +14,10 @@ KEEL_TLS bool os_thread_is_own;
 static pthread_key_t exit_key;
 static bool exit_key_made;
 
+uint32_t os_thread_id(void) {
+    return (uint32_t)gettid();
+}
+
 bool os_thread_exit_register(void (*on_exit)(void* value)) {
     exit_key_made = pthread_key_create(&exit_key, on_exit) == 0;
     return exit_key_made;

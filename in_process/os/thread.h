@@ -5,6 +5,9 @@
 #include "base/atomic.h"
 #include <stdbool.h>
 
+// The system's number of the calling thread. A system call.
+uint32_t os_thread_id(void);
+
 // `on_exit` will run in every thread that has called os_thread_exit_arm, with the armed value, when
 // that thread ends. Called once, at process start. False when the system has no key left.
 bool os_thread_exit_register(void (*on_exit)(void* value));

@@ -66,11 +66,13 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     if (page == NULL) return NULL;
     const struct page_use* use = page_use(page);
     if (use->local_free == NULL) return NULL;
-    if (use->carved - use->until_look < REFILL_SHORT && use->carved < page->capacity) return NULL;
+    uint32_t length = use->carved - use->until_look;
+    if (length < REFILL_SHORT && use->carved < page->capacity) return NULL;
     struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
     bin_hand_out(heap, size_class, block);
     atomic_bump(&heap->counts[HEAP_REFILL], 1);
+    atomic_bump(&heap->given[size_class], length);
     return block;
 }
 

@@ -10,9 +10,9 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) stock_step();
 }
 
-// What the current page can still give: its free list, or newly carved blocks; both where the list is
+// What the page can still give: its free list, or newly carved blocks; both where the list is
 // short and more can be had without a page fault, which makes for fewer refills.
-static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
+static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
     if (use->local_free == NULL) {
@@ -30,6 +30,15 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     while (last->next != NULL) last = last->next;
     last->next = list;
     return carved;
+}
+
+// For the bin, which is empty.
+static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
+    const struct page_use* use = page_use(page);
+    uint32_t before = use->until_look;
+    struct block* list = page_take_some(heap, size_class, page);
+    atomic_bump(&heap->given[size_class], use->until_look - before);
+    return list;
 }
 
 // There is no memory for this heap: what all have unused, or only itself if it may not have theirs.

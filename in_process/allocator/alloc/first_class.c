@@ -76,6 +76,7 @@ static void note_page(struct shared* shared, void* block) {
     if (is_large(page)) {
         atomic_set(&page->owner, atomic_get(&page->owner) | (uintptr_t)&shared->heap);
         shared->large_count++;
+        shared->large_given[large_row(page->bytes) - CLASS_COUNT]++;
         heap_hold(&shared->heap, page->bytes);
     }
     pages_insert(shared, page);
@@ -182,6 +183,7 @@ static void page_destroy(struct page* page) {
 void first_class_destroy(struct shared* shared) {
     drop_default(shared);
     os_lock_acquire(&shared->lock);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)heap_flush_bin(&shared->heap, c, UINT32_MAX);
     for (size_t i = 0; i < shared->pages_capacity; i++) {
         if (is_page_of(shared, shared->pages[i])) page_destroy(shared->pages[i]);
     }

@@ -60,14 +60,28 @@ struct shared* shared_make(enum shared_kind kind) {
     return shared;
 }
 
+atomic_bits shared_given_before[CLASS_COUNT];
+atomic_bits shared_counts_before[HEAP_COUNTS];
+
+static void keep_counts(const struct heap* heap) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        uint64_t given = atomic_get(&heap->given[c]);
+        if (given != 0) (void)atomic_add(&shared_given_before[c], given);
+    }
+    for (unsigned i = 0; i < HEAP_COUNTS; i++)
+        (void)atomic_add(&shared_counts_before[i], atomic_get(&heap->counts[i]));
+}
+
 void shared_recycle(struct shared* shared) {
     os_lock_acquire(&shared->lock);
+    keep_counts(&shared->heap);
     struct region* region = shared->heap.region;
     memset(&shared->heap, 0, sizeof shared->heap);
     if (shared->pages != NULL)
         memset(shared->pages, 0, shared->pages_capacity * sizeof *shared->pages);
     shared->pages_count = 0;
     shared->large_count = 0;
+    memset(shared->large_given, 0, sizeof shared->large_given);
     shared->inner = false;
     shared->kind = SHARED_FREE;
     os_lock_release(&shared->lock);

@@ -15,6 +15,7 @@
 #define KEEL_ALLOCATOR_ALLOC_SHARED_H
 
 #include "allocator/heap/heap.h"
+#include "allocator/page/class_count.h"
 #include "os/lock.h"
 
 enum shared_kind {
@@ -30,6 +31,7 @@ struct shared {
     bool inner;                                     // blocks may be handed out from a place inside
     uint32_t kind;                                  // enum shared_kind
     size_t large_count;                             // large blocks in use
+    uint64_t large_given[LARGE_ROWS];               // so many so far, by size
     // Set of the pages that are or were this heap's; which still are, their owner word tells. Open
     // addressing by hash.
     struct page** pages;
@@ -65,6 +67,10 @@ struct shared* shared_first(void);
 
 // A struct of this kind with nothing in it, and the lock free. NULL: no memory.
 struct shared* shared_make(enum shared_kind kind);
+
+// What heaps that have ended had given and counted.
+extern atomic_bits shared_given_before[CLASS_COUNT];
+extern atomic_bits shared_counts_before[HEAP_COUNTS];
 
 // The struct goes back. It owns nothing and nobody uses it. The table of pages stays with it.
 void shared_recycle(struct shared* shared);

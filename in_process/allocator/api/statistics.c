@@ -1,6 +1,7 @@
 #include "allocator/api/statistics.h"
-#include "allocator/alloc/shared.h"
+#include "allocator/alloc/census.h"
 #include "allocator/api/message.h"
+#include "allocator/api/tables.h"
 #include "allocator/api/tail_report.h"
 #include "allocator/arena/limit.h"
 #include "allocator/arena/run.h"
@@ -25,8 +26,19 @@ static const char* heap_count_name(enum heap_count count) {
     return names[count];
 }
 
+// As far as the process had come when it was reset.
+static struct {
+    atomic_bits counts[HEAP_COUNTS];
+    atomic_bits events[EVENT_COUNT];
+} baseline;
+
+static uint64_t since(uint64_t value, const atomic_bits* base) {
+    uint64_t before = atomic_get(base);
+    return value > before ? value - before : 0;
+}
+
 static uint64_t heap_count_total(enum heap_count count) {
-    uint64_t total = 0;
+    uint64_t total = atomic_get(&shared_counts_before[count]);
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
         total += atomic_get(&heap->counts[count]);
     }
@@ -34,6 +46,15 @@ static uint64_t heap_count_total(enum heap_count count) {
         total += atomic_get(&shared->heap.counts[count]);
     }
     return total;
+}
+
+void statistics_reset(void) {
+    for (unsigned i = 0; i < HEAP_COUNTS; i++)
+        atomic_set(&baseline.counts[i], heap_count_total((enum heap_count)i));
+    for (unsigned i = 0; i < EVENT_COUNT; i++)
+        atomic_set(&baseline.events[i], atomic_get(&counters.events[i]));
+    tail_report_reset();
+    census_reset();
 }
 
 void statistics_process(struct kl_process* process) {
@@ -68,11 +89,13 @@ static void figures_visit(figure_visitor* visit, void* context) {
     visit(context, "held_bytes", process.held_bytes, true);
     visit(context, "unused_bytes", process.unused_bytes, true);
     for (unsigned i = 0; i < HEAP_COUNTS; i++) {
-        visit(context, heap_count_name((enum heap_count)i), heap_count_total((enum heap_count)i),
+        uint64_t total = heap_count_total((enum heap_count)i);
+        visit(context, heap_count_name((enum heap_count)i), since(total, &baseline.counts[i]),
               false);
     }
     for (unsigned i = 0; i < EVENT_COUNT; i++) {
-        visit(context, event_name((enum event)i), atomic_get(&counters.events[i]), false);
+        uint64_t count = since(atomic_get(&counters.events[i]), &baseline.events[i]);
+        visit(context, event_name((enum event)i), count, false);
     }
     for (unsigned i = 0; KEEL_COUNT && i < WORK_COUNT; i++) {
         visit(context, work_name((enum work)i), atomic_get(&counters.worst[i]), false);
@@ -109,6 +132,11 @@ void statistics_print(kl_output* output, void* argument) {
     struct table table = {output != NULL ? output : output_message, argument};
     table.output("keel statistics\n", argument);
     figures_visit(table_row, &table);
+    struct census census;
+    census_of_process(&census);
+    tables_sizes(&census, table.output, argument);
+    tables_threads(table.output, argument);
+    tables_heaps(table.output, argument);
     tail_report_print(table.output, argument);
 }
 
@@ -131,8 +159,112 @@ size_t statistics_json(char* buffer, size_t size) {
     struct object object = {.begun = false};
     text_begin(&object.text, buffer, size);
     figures_visit(object_member, &object);
+    struct census census;
+    census_of_process(&census);
+    text_string(&object.text, ",");
+    tables_sizes_json(&census, &object.text);
+    text_string(&object.text, ",");
+    tables_threads_json(&object.text);
+    text_string(&object.text, ",");
+    tables_heaps_json(&object.text);
     text_string(&object.text, ",");
     tail_report_json(&object.text);
     text_string(&object.text, "}");
     return object.text.length;
+}
+
+// --- Of a thread and of a heap -------------------------------------------------------------------
+
+static void part_print(const struct census* census, const char* title, kl_output* output,
+                       void* argument) {
+    if (output == NULL) output = output_message;
+    output(title, argument);
+    tables_sizes(census, output, argument);
+}
+
+static size_t part_json(const struct census* census, char* buffer, size_t size) {
+    struct text text;
+    text_begin(&text, buffer, size);
+    text_string(&text, "{");
+    tables_sizes_json(census, &text);
+    text_string(&text, "}");
+    return text.length;
+}
+
+static bool part_visit(const struct census* census, kl_size_visitor* visitor, void* argument) {
+    for (unsigned i = 0; i < COUNT_ROWS; i++) {
+        const struct census_row* row = &census->rows[i];
+        if (row->pages == 0 && row->allocated == 0 && row->freed == 0) continue;
+        struct kl_size_stats size = {
+            .block_bytes = row_bytes(i),
+            .allocated = row->allocated,
+            .freed = row->freed,
+            .used = row->used,
+            .used_bytes = row->used_bytes,
+            .pages = row->pages,
+            .reserved_bytes = row->reserved_bytes,
+        };
+        if (!visitor(&size, argument)) return false;
+    }
+    return true;
+}
+
+bool kl_stats_visit(kl_size_visitor* visitor, void* argument) {
+    struct census census;
+    census_of_process(&census);
+    return part_visit(&census, visitor, argument);
+}
+bool kl_thread_stats_visit(kl_size_visitor* visitor, void* argument) {
+    struct census census;
+    census_of_thread(&census);
+    return part_visit(&census, visitor, argument);
+}
+void kl_thread_stats_print(kl_output* output, void* argument) {
+    struct census census;
+    census_of_thread(&census);
+    part_print(&census, "keel statistics of this thread\n", output, argument);
+}
+size_t kl_thread_stats_json(char* buffer, size_t size) {
+    struct census census;
+    census_of_thread(&census);
+    return part_json(&census, buffer, size);
+}
+
+static void census_of(kl_heap_t* heap, struct census* census) {
+    if (heap == kl_heap_backing())
+        census_of_thread(census);
+    else
+        census_of_heap((struct shared*)heap, census);
+}
+bool kl_heap_stats_visit(kl_heap_t* heap, kl_size_visitor* visitor, void* argument) {
+    struct census census;
+    census_of(heap, &census);
+    return part_visit(&census, visitor, argument);
+}
+void kl_heap_stats_print(kl_heap_t* heap, kl_output* output, void* argument) {
+    struct census census;
+    census_of(heap, &census);
+    part_print(&census, "keel statistics of a heap\n", output, argument);
+}
+size_t kl_heap_stats_json(kl_heap_t* heap, char* buffer, size_t size) {
+    struct census census;
+    census_of(heap, &census);
+    return part_json(&census, buffer, size);
+}
+
+void kl_stats_reset(void) {
+    statistics_reset();
+}
+
+void kl_thread_info(struct kl_thread* thread) {
+    *thread = (struct kl_thread){0};
+    const struct heap* heap = census_own_heap();
+    if (heap == NULL) return;
+    thread->thread_id = atomic_get(&heap->thread_id);
+    thread->allocated = census_given(heap);
+    thread->pages = census_pages(heap);
+    thread->refills = atomic_get(&heap->counts[HEAP_REFILL]);
+    thread->pages_begun = atomic_get(&heap->counts[HEAP_PAGE_BEGUN]);
+    thread->blocks_sent = atomic_get(&heap->counts[HEAP_BLOCKS_SENT]);
+    thread->batches_taken = atomic_get(&heap->counts[HEAP_BATCH_TAKEN]);
 }

@@ -18,14 +18,29 @@ struct histogram {
     uint64_t calls;
 };
 
+static atomic_bits baseline[TAIL_PATHS][TAIL_BUCKETS];
+
+static uint64_t bucket_total(unsigned path, unsigned bucket) {
+    uint64_t total = 0;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
+        total += atomic_get(&heap->tail.counts[path][bucket]);
+    return total;
+}
+
+void tail_report_reset(void) {
+    for (unsigned path = 0; path < TAIL_PATHS; path++) {
+        for (unsigned i = 0; i < TAIL_BUCKETS; i++)
+            atomic_set(&baseline[path][i], bucket_total(path, i));
+    }
+}
+
 static struct histogram histogram_of(enum tail_path path) {
     struct histogram sum = {.calls = 0};
-    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
-        for (unsigned i = 0; i < TAIL_BUCKETS; i++) {
-            uint64_t count = atomic_get(&heap->tail.counts[path][i]);
-            sum.counts[i] += count;
-            sum.calls += count;
-        }
+    for (unsigned i = 0; i < TAIL_BUCKETS; i++) {
+        uint64_t total = bucket_total(path, i);
+        uint64_t before = atomic_get(&baseline[path][i]);
+        sum.counts[i] = total > before ? total - before : 0;
+        sum.calls += sum.counts[i];
     }
     return sum;
 }

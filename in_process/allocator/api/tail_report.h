@@ -5,6 +5,9 @@
 #include "base/format.h"
 #include "keel/keel.h"
 
+// The durations so far are left out from now on.
+void tail_report_reset(void);
+
 void tail_report_print(kl_output* output, void* argument);
 
 // A member `"slow_paths":{..}` of an object.

@@ -204,6 +204,7 @@ bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
         if (++count > limit) return false;
     }
     heap->bin[size_class] = NULL;
+    atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
     (void)page_push_list(heap->current[size_class], head, tail, count);
     return true;
 }

@@ -74,6 +74,10 @@ struct heap {
     struct batch batch[HEAP_BATCHES];
     struct outbox outbox[HEAP_OUTBOXES];
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
+    // Blocks put into the bin so far, less those put back from it. Owner writes, anyone reads.
+    atomic_bits given[CLASS_COUNT];
+    atomic_bits relieved_pages; // of those begun, ended by the keeper (relief.c). Anyone reads
+    atomic_state thread_id;     // the system's number of the thread that has it; 0: none
     struct tail tail;
     uint32_t draws;           // times that the arena was asked for memory
     uint32_t considered;      // draws when the keeper was last thought of

@@ -85,6 +85,7 @@ struct heap* heap_acquire(void) {
     if (heap == NULL) heap = heap_make();
     if (heap == NULL) return NULL;
     thread_heap = heap;
+    atomic_set(&heap->thread_id, os_thread_id());
     os_thread_exit_arm(heap); // may call malloc: by now it finds the heap
     return heap;
 }
@@ -100,6 +101,7 @@ void heap_leave(void) {
         (void)heap_fill_spare(heap);
     }
     heap->freshly_parked = true;
+    atomic_set(&heap->thread_id, 0);
     heap_park(heap);
     count_event(EVENT_HEAP_PARKED, 1);
 }

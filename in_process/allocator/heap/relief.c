@@ -40,12 +40,14 @@ static unsigned place_clear(struct heap* heap, struct batch* place, struct mail*
     struct page* page = place->page;
     if (page == NULL) return 0;
     unsigned released = wholly_home(heap, place);
-    if (released)
+    if (released) {
         let_go(page);
-    else if (page->block_bytes < 16)
+        atomic_bump(&heap->relieved_pages, 1);
+    } else if (page->block_bytes < 16) {
         singles_back(back, place);
-    else
+    } else {
         mail_add(back, place->list, page->block_bytes);
+    }
     place->page = NULL;
     return released;
 }

@@ -8,6 +8,12 @@
 
 #define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
+atomic_bits large_given[LARGE_ROWS];
+
+static void count_given(size_t bytes) {
+    (void)atomic_add(&large_given[large_row(bytes) - CLASS_COUNT], 1);
+}
+
 static size_t slices_for(size_t bytes) {
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
@@ -34,7 +40,14 @@ static size_t alignment_slices_of(size_t alignment) {
 static struct large large_of_run(struct run run, size_t slices) {
     if (run.start == NULL) return large_none;
     large_begin(run.start, slices);
+    count_given(slices * SLICE_BYTES);
     return (struct large){run.start, run.zero};
+}
+
+static struct large large_of_mapping(size_t bytes, size_t alignment) {
+    void* start = jumbo_allocate(bytes, alignment);
+    if (start != NULL) count_given(page_of(start)->bytes);
+    return (struct large){start, true};
 }
 
 // A mapping must reach beyond its first slice, or two of them could begin in the same one.
@@ -43,7 +56,7 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
     struct run run = region_take_shared(slices, alignment_slices_of(alignment));
     if (run.start != NULL) return large_of_run(run, slices);
     bytes = bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES;
-    return (struct large){jumbo_allocate(bytes, alignment), true};
+    return large_of_mapping(bytes, alignment);
 }
 
 struct large large_allocate(size_t bytes, size_t alignment) {
@@ -73,7 +86,7 @@ struct large large_allocate_movable(size_t bytes) {
     if (bytes < LARGE_MOVABLE_BYTES || bytes > KEEL_SIZE_MAX - WINDOW_BYTES)
         return large_allocate(bytes, 1);
     if (!limit_admits(bytes)) return (struct large){NULL, true};
-    return (struct large){jumbo_allocate(bytes, 1), true};
+    return large_of_mapping(bytes, 1);
 }
 
 void large_release(struct page* page) {
@@ -87,7 +100,7 @@ void large_release(struct page* page) {
     run_release(start, slices);
 }
 
-void* large_resize(struct page* page, size_t bytes) {
+static void* resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     if (atomic_get(&page->owner) == PAGE_JUMBO) {
         return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
@@ -100,4 +113,13 @@ void* large_resize(struct page* page, size_t bytes) {
     if (wanted < slices) run_release(page->start + wanted * SLICE_BYTES, slices - wanted);
     page->bytes = wanted * SLICE_BYTES;
     return page->start;
+}
+
+void* large_resize(struct page* page, size_t bytes) {
+    unsigned row = large_row(page->bytes);
+    void* resized = resize(page, bytes);
+    if (resized == NULL) return NULL;
+    size_t now = page_of(resized)->bytes;
+    if (large_row(now) != row) count_given(now);
+    return resized;
 }

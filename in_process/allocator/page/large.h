@@ -4,7 +4,11 @@
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
 #include "allocator/arena/page_map.h"
+#include "allocator/page/class_count.h"
 #include <stdbool.h>
+
+// Blocks given so far, by size; one that is resized without a copy ends and begins anew. Process-wide.
+extern atomic_bits large_given[LARGE_ROWS];
 
 struct large {
     void* start; // NULL: no memory

@@ -156,7 +156,7 @@ static uint64_t figure(const char* json, const char* name) {
     return strtoull(at + strlen(name), NULL, 10);
 }
 
-static char json[16384];
+static char json[65536];
 
 static void test_report(void) {
     enum { COUNT = 37 };

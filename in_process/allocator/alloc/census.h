@@ -1,0 +1,56 @@
+// Who has how many blocks: counted when it is asked for, from what pages know of themselves.
+//
+// malloc and free count nothing. A refill counts the blocks that it puts into the bin (heap->given),
+// and each page knows how many of its blocks are in use. So for every size
+//
+//   given == with the program + ready in bins + on their way home + freed
+//            '------------------- page_used --------------------'
+//
+// and what is told, of bins that may be looked into (the caller's own heap, or a heap whose lock it has):
+//
+//   used == page_used - ready,   allocated == given - ready,   freed == allocated - used
+//
+// While nothing else runs, these are exact but for blocks on their way home, which count as used. Of
+// other threads that run just now they are momentary, and what is ready in their bins counts as
+// used; a figure that would come out below 0 for that reason is told as 0.
+#ifndef KEEL_ALLOCATOR_ALLOC_CENSUS_H
+#define KEEL_ALLOCATOR_ALLOC_CENSUS_H
+
+#include "allocator/alloc/first_class.h"
+#include "allocator/page/class_count.h"
+
+struct census_row {
+    uint64_t pages;          // or large blocks
+    uint64_t reserved_bytes; // of them
+    uint64_t used;           // blocks
+    uint64_t used_bytes;     // the sizes of these blocks
+    uint64_t allocated;      // so far, or since the reset
+    uint64_t freed;          // likewise
+};
+
+struct census {
+    struct census_row rows[COUNT_ROWS];
+};
+
+// The calling thread's own heap, whatever its default is. NULL: it has none.
+struct heap* census_own_heap(void);
+
+struct census_row census_total(const struct census* census);
+
+// Small blocks that its bins got so far, and pages that it has now. Of any heap; momentary.
+uint64_t census_given(const struct heap* heap);
+uint64_t census_pages(const struct heap* heap);
+
+// Of the process. Linear in the address space that Keel's memory is spread over: about 1 ms for 4 GiB.
+void census_of_process(struct census* census);
+
+// Of the calling thread's own heap. Large blocks belong to no thread and are not in it. Linear likewise.
+void census_of_thread(struct census* census);
+
+// Of a first-class heap, exactly. Linear in its pages.
+void census_of_heap(struct shared* shared, struct census* census);
+
+// What is told of the process as allocated and freed counts from here on.
+void census_reset(void);
+
+#endif
