@@ -21,7 +21,9 @@ step() { # step NAME COMMAND...: runs it, says how it went
 c_format() { git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
 shell_syntax() { local f; for f in $(git ls-files '*.sh' .ci/run); do bash -n "$f" || return 1; done; }
 
-step "rust format" cargo fmt --all --check
+crates_format() { cargo fmt --all --check && cargo fmt --check --manifest-path tests/rust_consumer/Cargo.toml &&
+    cargo fmt --check --manifest-path bindings/rust/Cargo.toml; }
+step "rust format" crates_format
 step "rust lints" cargo clippy --release --workspace --all-targets --locked -- -D warnings
 step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --workspace --locked
 step "c format" c_format

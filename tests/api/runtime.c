@@ -117,6 +117,23 @@ TEST(options_are_set_by_the_environment) {
     EXPECT("limit", 0, "KEEL_LIMIT=99999999999999999999");
 }
 
+TEST(each_option_of_mimalloc_has_both_names_in_the_environment) {
+    static const char* const prefixes[] = {"KEEL_", "MIMALLOC_"};
+    for (int i = 0; i <= (int)kl_option_max_errors; i++) {
+        const char* name = kl_option_name((kl_option_t)i);
+        for (int k = 0; k < 2; k++) {
+            char entry[80];
+            // Not many pages of 1 GiB, where the machine has some.
+            int value = i == kl_option_reserve_huge_os_pages ? 0 : 1 + k;
+            snprintf(entry, sizeof entry, "%s%s=%d", prefixes[k], name, value);
+            for (char* at = entry; *at != '='; at++) {
+                if (*at >= 'a' && *at <= 'z') *at = (char)(*at - 'a' + 'A');
+            }
+            EXPECT(name, value, entry);
+        }
+    }
+}
+
 TEST(the_limit_holds_and_can_be_lifted) {
     enum { COUNT = 100000 };
     static void* blocks[COUNT];

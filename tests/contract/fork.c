@@ -219,6 +219,20 @@ TEST(other_programs_can_be_started_from_a_busy_process) {
     stop_workers();
 }
 
+TEST(a_busy_process_can_become_another_program) {
+    char* arguments[] = {(char*)"true", NULL};
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            start_workers();
+            sleep_ms((unsigned)i);
+            execvp("true", arguments);
+            _exit(126);
+        }
+        CHECK_CHILD(child);
+    }
+}
+
 TEST(the_parents_memory_is_untouched_by_its_child) {
     fill_blocks();
     pid_t child = fork();

@@ -7,7 +7,7 @@
  *   - a heap may be used by every thread, not only by the one that made it;
  *   - mi_heap_visit_blocks sees the heaps that mi_heap_new made, not the backing heap (false);
  *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
- *   - statistics are Keel's: other rows, for the whole process, and they are never reset.
+ *   - statistics are Keel's: other rows, in other words.
  *
  * The functions are inline: a library that was compiled against mimalloc itself still needs that. Errors, threads and
  * costs are those of the functions of keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h. */
@@ -19,6 +19,7 @@
 #include "keel/keel.h"
 #include "keel/mimalloc-heaps.h"
 #include "keel/runtime.h"
+#include "keel/statistics.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,8 +154,9 @@ static inline bool mi_is_redirected(void) KEEL_NOEXCEPT {
 
 /* --- Statistics ---------------------------------------------------------------------------------- */
 
-/* Counts go on. */
-static inline void mi_stats_reset(void) KEEL_NOEXCEPT {}
+static inline void mi_stats_reset(void) KEEL_NOEXCEPT {
+    kl_stats_reset();
+}
 
 /* Nothing to do: what threads count is read where it is counted. */
 static inline void mi_stats_merge(void) KEEL_NOEXCEPT {}
@@ -168,7 +170,7 @@ static inline void mi_stats_print_out(mi_output_fun* output, void* argument) KEE
     kl_stats_print(output, argument);
 }
 static inline void mi_thread_stats_print_out(mi_output_fun* output, void* argument) KEEL_NOEXCEPT {
-    kl_stats_print(output, argument);
+    kl_thread_stats_print(output, argument);
 }
 
 /* --- Aligned ------------------------------------------------------------------------------------- */

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds the consumer of the crate `keel` with Cargo and runs its tests: with Keel compiled from its sources, replacing
+# malloc too, and with the library that is installed.
+#
+#     run.sh LIBRARY_FOLDER TARGET_FOLDER
+set -euo pipefail
+libraries=$(cd "$1" && pwd)
+export CARGO_TARGET_DIR=$2
+cd "$(dirname "$0")"
+
+consumer() { # consumer FEATURES: the tests, and the program itself
+    echo "-- features: ${1:-none}"
+    cargo test --release --locked --quiet --features "$1"
+    cargo run --release --locked --quiet --features "$1"
+}
+
+consumer ""
+consumer override
+export KEEL_LIB_DIR=$libraries LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+consumer system
+consumer system,override
