@@ -41,10 +41,10 @@ void next_resolve(void) {
     NEXT_LOOK_UP(malloc_usable_size);
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
-    /* A dlsym that fails allocates its message. It goes now, unrecorded as it came: the second call
-     * frees what the first returned. */
-    dlerror();
-    dlerror();
+    /* A dlsym that fails allocates its message; one that does not frees it, so it goes now, unrecorded
+     * as it came. Not by dlerror: that translates the message, under the lock of the locale, which the
+     * malloc that we are in may have been called with (newlocale does). */
+    NEXT_LOOK_UP(malloc);
 }
 
 void* next_find(const char* name, const char* const* libraries) {

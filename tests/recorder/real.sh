@@ -16,7 +16,7 @@ keel=$(realpath "$1") tools=$(realpath "$2") programs=$(realpath "$here/../progr
 export PATH=$PATH:/usr/sbin:/usr/games
 shift 2
 usual=(compressors compiler git java node perl python redis sort sqlite)
-usual_large=(chromium openttd)
+usual_large=(chromium freeciv openttd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
