@@ -99,19 +99,24 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
     assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("40 threads were alive at once")));
 }
 
-/// What a thread does between two announcements may lie far apart in the journal.
+/// A thread announces its row once a stretch, and its stretch may reach further than the others may run ahead of that
+/// row. Here the second thread fills up its lead while the first touches 64 MiB, so the stretch from row 21,000 takes in
+/// the free, of a block that the second thread may only make once it sees that the first stands at row 49,000.
 #[test]
 fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
     let mut story = Story::default();
-    for _ in 0..20 {
-        let early = story.malloc(0, 32);
-        let filler: Vec<u64> = (0..12_000).map(|_| story.malloc(1, 16)).collect();
-        let late = story.malloc(1, 32);
-        filler.into_iter().for_each(|object| story.free(1, object));
-        story.free(0, late);
-        let answer = story.malloc(0, 48);
-        story.free(1, early);
-        story.free(1, answer);
+    let mut late = 0;
+    for row in 0..50_000 {
+        match row {
+            0 => late = story.malloc(0, 32),
+            // Until here the second thread waits, so that it has no lead yet when the first comes to row 17,000.
+            1 => story.free(1, late),
+            21_000 => _ = story.malloc(0, 32),
+            17_000 => _ = story.malloc(0, 64 << 20),
+            45_000 => late = story.malloc(1, 16),
+            49_000 => story.free(0, late),
+            _ => _ = story.malloc(1, 16),
+        }
     }
     let mut bench = Bench::new();
     bench.options.patience = Duration::from_secs(10);
