@@ -224,7 +224,9 @@ TEST(a_busy_process_can_become_another_program) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            start_workers();
+            // None that starts threads: while the process is being replaced, the system refuses more.
+            for (uintptr_t k = 1; k < WORKERS; k++)
+                CHECK(pthread_create(&workers[k], NULL, work, (void*)(k + 1)) == 0);
             sleep_ms((unsigned)i);
             execvp("true", arguments);
             _exit(126);
