@@ -35,10 +35,9 @@ in_folder() {
 
 mkdir -p "$place"
 place=$(realpath "$place")
-script "$file" prepare >"$place/prepare.sh"
-script "$file" run >"$place/run.sh"
 if [ "$way" = prepare ]; then
     mkdir "$place/input"
+    script "$file" prepare >"$place/prepare.sh"
     in_folder "$place/input" timeout "$seconds" bash -euo pipefail "$place/prepare.sh"
 else
     at=$place/$1
@@ -46,6 +45,7 @@ else
     rm -rf "$at"
     mkdir "$at"
     cp -a "$place/input" "$at/work"
-    in_folder "$at/work" "$tools/overseer" "$at/report.json" "$seconds" "$@" bash -euo pipefail "$place/run.sh" \
+    script "$file" run >"$at/run.sh" # its own: another variant may be running
+    in_folder "$at/work" "$tools/overseer" "$at/report.json" "$seconds" "$@" bash -euo pipefail "$at/run.sh" \
         >"$at/out" 2>"$at/err" </dev/null
 fi
