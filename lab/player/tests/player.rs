@@ -100,8 +100,8 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
 }
 
 /// A thread announces its row once a stretch, and its stretch may reach further than the others may run ahead of that
-/// row. Here the second thread fills up its lead while the first touches 64 MiB, so the stretch from row 21,000 takes in
-/// the free, of a block that the second thread may only make once it sees that the first stands at row 49,000.
+/// row. Here the second thread fills up its lead while the first touches 64 MiB, so the stretch from row 21,000 takes
+/// in the free, of a block that the second thread may only make once it sees that the first stands at row 49,000.
 #[test]
 fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
     let mut story = Story::default();
