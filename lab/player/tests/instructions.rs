@@ -106,27 +106,19 @@ fn perform_first(threads: u32) {
     });
 }
 
-/// Not tests of their own: what is run under callgrind.
-#[test]
-#[ignore = "run by the test below"]
-fn alone() {
-    perform_first(1);
-}
-
-#[test]
-#[ignore = "run by the test below"]
-fn among_others() {
-    perform_first(2);
-}
+/// Set in the process that runs under callgrind: how many threads its plan has.
+const THREADS: &str = "KEEL_TEST_COUNTED_THREADS";
+const NAME: &str = "an_operation_without_a_clock_costs_few_instructions";
 
 /// Instructions an operation.
-fn counted(test: &str) -> f64 {
+fn counted(threads: u32) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--toggle-collect=keel_test_counted"])
         .arg(format!("--callgrind-out-file={}", folder.path().join("out").display()))
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--ignored", "--test-threads=1"])
+        .args(["--exact", NAME, "--test-threads=1"])
+        .env(THREADS, threads.to_string())
         .output()
         .expect("valgrind is there; `make setup` installs it");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -139,7 +131,10 @@ fn counted(test: &str) -> f64 {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn an_operation_without_a_clock_costs_few_instructions() {
-    let (alone, among_others) = (counted("alone"), counted("among_others"));
+    if let Ok(threads) = std::env::var(THREADS) {
+        return perform_first(threads.parse().unwrap());
+    }
+    let (alone, among_others) = (counted(1), counted(2));
     assert!(alone > 5.0 && alone <= BOUND_ALONE, "{alone} instructions an operation");
     assert!(
         among_others > alone && among_others <= BOUND_AMONG_OTHERS,
