@@ -19,7 +19,6 @@ import argparse
 import csv
 import datetime
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -28,6 +27,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from archive import machine
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEL = ROOT / "build/bin/keel"
 OPENING = ROOT / "target/release/examples/opening"
@@ -35,16 +37,6 @@ ENDINGS = (".journal.parquet", ".journal.zst", ".journal.txt", ".journal")
 FRAMES = (".frames", ".frames.zst")
 COLUMNS = ["journal", "operations", "threads", "frames", "allocators", "runs", "pace", "compare_s", "page_bytes",
            "build_s", "build_s_most", "open_ms", "open_ms_most", "keel_p999_ns", "lowest_p999_ns", "verdict"]
-
-
-def machine():
-    """As bench/record-overhead/run.py calls it: two words of the processor's name, its processors, whether virtual."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    model = re.search(r"model name\s*:\s*(.*)", text)
-    words = re.findall(r"[a-z0-9]+", model.group(1).lower()) if model else ["unknown"]
-    skipped = {"amd", "intel", "r", "tm", "cpu", "processor", "core"}
-    name = "-".join([word for word in words if word not in skipped][:2]) or "unknown"
-    return f"{name}-{os.cpu_count()}core{'-vm' if ' hypervisor' in text else ''}"
 
 
 def stem(path):

@@ -25,6 +25,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from archive import machine
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 ONCE = PROGRAMS / "once.sh"
@@ -51,16 +54,6 @@ def missing(path):
     search = os.environ["PATH"] + ":/usr/sbin:/usr/games"
     return [command for line in wanted for command in line.split()
             if not shutil.which(command, path=search) and not os.path.isfile(command)]
-
-
-def machine():
-    """Two words of the processor's name, its processors, and whether it is virtual."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    model = re.search(r"model name\s*:\s*(.*)", text)
-    words = re.findall(r"[a-z0-9]+", model.group(1).lower()) if model else ["unknown"]
-    skipped = {"amd", "intel", "r", "tm", "cpu", "processor", "core"}
-    name = "-".join([word for word in words if word not in skipped][:2]) or "unknown"
-    return f"{name}-{os.cpu_count()}core{'-vm' if ' hypervisor' in text else ''}"
 
 
 def contestants(options, place):
