@@ -5,7 +5,8 @@
 #     run.sh LIBRARY_FOLDER TARGET_FOLDER
 set -euo pipefail
 libraries=$(cd "$1" && pwd)
-export CARGO_TARGET_DIR=$2
+CARGO_TARGET_DIR=$(mkdir -p "$2" && cd "$2" && pwd)
+export CARGO_TARGET_DIR
 cd "$(dirname "$0")"
 
 consumer() { # consumer FEATURES: the tests, and the program itself

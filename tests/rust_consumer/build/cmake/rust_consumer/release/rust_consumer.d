@@ -1,1 +1,0 @@
-/work/wt/api/tests/rust_consumer/build/cmake/rust_consumer/release/rust_consumer: /work/wt/api/bindings/rust/build.rs /work/wt/api/bindings/rust/src/lib.rs /work/wt/api/bindings/rust/src/sys.rs /work/wt/api/tests/rust_consumer/src/main.rs
