@@ -322,6 +322,53 @@ static const struct explore_scenario relief_and_drain = {
     .preemptions = 2,
 };
 
+// As a visit of the thread's own heap begins (alloc/backing.c): the mail that was there is home then, and the keeper
+// has none of it in its hands.
+static void visit(bool waits) {
+    if (waits) relief_pause();
+    bool entered = inbox_enter(&heap->inbox);
+    if (waits) relief_resume();
+    if (entered) (void)heap_drain_entered(heap);
+    EXPLORE_CHECK(page_list(page) == PAGE_QUEUED && page_used(page) == 2);
+    if (entered) inbox_leave(&heap->inbox);
+}
+static void owner_visits(void) {
+    visit(true);
+}
+static void owner_visits_at_once(void) {
+    visit(false);
+}
+static void check_half(void) {
+    EXPLORE_CHECK(page_used(page) == 2 && run_live_slices() == slices_before);
+    EXPLORE_CHECK(!inbox_has_mail(&heap->inbox) && heap_check(heap) && run_check());
+}
+
+static const struct explore_scenario relief_and_visit = {
+    .name = "heaps, the keeper relieves while the owner visits",
+    .prepare = prepare_loan,
+    .threads = 2,
+    .called = {"keeper", "owner"},
+    .run = {relieve, owner_visits},
+    .check = check_half,
+    .preemptions = EXPLORE_ALL,
+};
+static const struct explore_scenario relief_and_hasty_visit = {
+    .name = "heaps, the keeper relieves while the owner visits without waiting",
+    .prepare = prepare_loan,
+    .threads = 2,
+    .called = {"keeper", "owner"},
+    .run = {relieve, owner_visits_at_once},
+    .check = check_half,
+    .preemptions = EXPLORE_ALL,
+};
+
+TEST(heaps_relief_and_visit) {
+    explore_holds(&relief_and_visit);
+}
+// Seeded: a visit that does not wait misses what the keeper is just sorting.
+TEST(heaps_find_a_visit_that_does_not_wait) {
+    explore_finds(&relief_and_hasty_visit, "");
+}
 TEST(heaps_relief_and_sender) {
     explore_holds(&relief_and_sender);
 }

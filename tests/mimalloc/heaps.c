@@ -164,3 +164,21 @@ TEST(visits_of_heaps) {
     CHECK_EQUAL(few.blocks, 10);
     mi_heap_destroy(heap);
 }
+
+static bool count_all(const mi_heap_t* heap, const mi_heap_area_t* area, void* block,
+                      size_t block_size, void* argument) {
+    struct seen* seen = argument;
+    CHECK(heap == seen->heap && block_size == area->block_size);
+    if (block != NULL) seen->blocks++;
+    return true;
+}
+
+TEST(visits_of_the_backing_heap) {
+    mi_heap_t* heap = mi_heap_get_backing();
+    struct seen before = {heap, 0, 0, 0}, after = before;
+    CHECK(mi_heap_visit_blocks(heap, true, count_all, &before));
+    for (size_t i = 0; i < 1000; i++) CHECK(mi_malloc(i * 100) != NULL);
+    CHECK(mi_heap_visit_blocks(heap, true, count_all, &after));
+    CHECK_EQUAL(after.blocks, before.blocks + 1000);
+    CHECK(!mi_heap_visit_blocks(NULL, true, count_all, &after));
+}

@@ -1,4 +1,5 @@
 #include "allocator/alloc/alloc.h"
+#include "allocator/alloc/shared.h"
 #include "allocator/arena/stock.h"
 #include "allocator/heap/batch.h"
 #include "allocator/page/large.h"
@@ -112,8 +113,15 @@ static struct large large_of(size_t size, size_t alignment, bool movable) {
     return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
 }
 
+// The block is one of this heap's, until somebody frees it.
+static void large_join(struct heap* heap, struct page* page) {
+    atomic_set_release(&page->owner, atomic_get(&page->owner) | (uintptr_t)heap);
+    shared_count_large(heap, large_row(page->bytes));
+}
+
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
+    if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
     alloc_quantum();
     struct large block = large_of(size, alignment, movable);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
@@ -124,7 +132,10 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         heap->draws++;
+        if (block.start != NULL) large_join(heap, page_of(block.start));
         tail_note(&heap->tail, TAIL_LARGE_MALLOC, begun);
+    } else if (block.start != NULL) {
+        shared_count_large(NULL, large_row(page_of(block.start)->bytes));
     }
     return block;
 }

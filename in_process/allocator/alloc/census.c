@@ -71,9 +71,8 @@ static void count_window(struct census* census, const struct page* pages, const 
 
 static void count_pages(struct census* census, const struct heap* heap) {
     for (size_t i = 0; i < WINDOW_COUNT; i++) {
-        uintptr_t offset = atomic_get_acquire(&page_map.offset[i]);
-        if (offset == 0) continue;
-        count_window(census, (const struct page*)((const char*)page_map.dummy + offset), heap);
+        const struct page* pages = page_map_window(i);
+        if (pages != NULL) count_window(census, pages, heap);
     }
 }
 
@@ -95,6 +94,8 @@ static void leave_out_bins(struct census* census, const struct heap* heap) {
 static void add_given(struct census* census, const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         census->rows[c].allocated += atomic_get(&heap->given[c]);
+    for (unsigned i = 0; i < LARGE_ROWS; i++)
+        census->rows[CLASS_COUNT + i].allocated += atomic_get(&heap->large_given[i]);
 }
 
 static void settle_rows(struct census* census) {
@@ -106,13 +107,6 @@ static void settle_rows(struct census* census) {
     }
 }
 
-struct heap* census_own_heap(void) {
-    struct heap* before = first_class_own_enter();
-    struct heap* own = heap_is_real(thread_heap) ? thread_heap : NULL;
-    first_class_own_leave(before);
-    return own;
-}
-
 static void count_process(struct census* census) {
     memset(census, 0, sizeof *census);
     // First what is used, then what was given: what is allocated meanwhile adds to the second only.
@@ -120,12 +114,12 @@ static void count_process(struct census* census) {
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         census->rows[c].allocated = atomic_get(&shared_given_before[c]);
     for (unsigned i = 0; i < LARGE_ROWS; i++)
-        census->rows[CLASS_COUNT + i].allocated = atomic_get(&large_given[i]);
+        census->rows[CLASS_COUNT + i].allocated = atomic_get(&shared_large_before[i]);
     for (const struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
         add_given(census, heap);
     for (const struct shared* shared = shared_first(); shared != NULL; shared = shared->next_all)
         add_given(census, &shared->heap);
-    const struct heap* own = census_own_heap();
+    const struct heap* own = first_class_own();
     if (own != NULL) leave_out_bins(census, own);
     settle_rows(census);
 }
@@ -150,7 +144,7 @@ void census_reset(void) {
 
 void census_of_thread(struct census* census) {
     memset(census, 0, sizeof *census);
-    const struct heap* own = census_own_heap();
+    const struct heap* own = first_class_own();
     if (own == NULL) return;
     count_pages(census, own);
     add_given(census, own);
@@ -176,8 +170,6 @@ void census_of_heap(struct shared* shared, struct census* census) {
     (void)first_class_visit(shared, false, count_area, census);
     os_lock_acquire(&shared->lock);
     add_given(census, &shared->heap);
-    for (unsigned i = 0; i < LARGE_ROWS; i++)
-        census->rows[CLASS_COUNT + i].allocated = shared->large_given[i];
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         census->rows[c].allocated = above(census->rows[c].allocated, bin_length(&shared->heap, c));
     os_lock_release(&shared->lock);

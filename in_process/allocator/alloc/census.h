@@ -32,9 +32,6 @@ struct census {
     struct census_row rows[COUNT_ROWS];
 };
 
-// The calling thread's own heap, whatever its default is. NULL: it has none.
-struct heap* census_own_heap(void);
-
 struct census_row census_total(const struct census* census);
 
 // Small blocks that its bins got so far, and pages that it has now. Of any heap; momentary.
@@ -44,7 +41,7 @@ uint64_t census_pages(const struct heap* heap);
 // Of the process. Linear in the address space that Keel's memory is spread over: about 1 ms for 4 GiB.
 void census_of_process(struct census* census);
 
-// Of the calling thread's own heap. Large blocks belong to no thread and are not in it. Linear likewise.
+// Of the calling thread's own heap, the large blocks that were allocated from it among them. Linear likewise.
 void census_of_thread(struct census* census);
 
 // Of a first-class heap, exactly. Linear in its pages.

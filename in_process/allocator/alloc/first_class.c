@@ -6,9 +6,9 @@
 #include "allocator/page/large.h"
 #include "base/bits.h"
 #include "base/checked.h"
+#include "os/memory.h"
 
-#define PAGES_FIRST 32u
-#define BLOCKS_IN_PAGE_MAX (SLICE_BYTES / 8)
+#define PAGES_MAPPED 512u // entries of the smallest table that is a mapping
 
 // --- The set of pages ----------------------------------------------------------------------------
 
@@ -16,10 +16,6 @@ static bool is_page_of(struct shared* shared, const struct page* page) {
     if (page == NULL) return false;
     uintptr_t owner = atomic_get(&page->owner);
     return page_heap(owner) == &shared->heap && (owner & PAGE_INTERIOR) == 0;
-}
-
-static bool is_large(const struct page* page) {
-    return (atomic_get(&page->owner) & (PAGE_LARGE | PAGE_JUMBO)) != 0;
 }
 
 static void pages_insert(struct shared* shared, struct page* page) {
@@ -32,6 +28,10 @@ static void pages_insert(struct shared* shared, struct page* page) {
     shared->pages_count++;
 }
 
+static size_t table_bytes(size_t capacity) {
+    return round_up(capacity * sizeof(struct page*), os_page_bytes());
+}
+
 // Room for one page more. What has ceased to be a page of the heap is left behind when the table grows.
 static bool pages_reserve(struct shared* shared) {
     if ((shared->pages_count + 1) * 4 <= shared->pages_capacity * 3) return true;
@@ -39,22 +39,20 @@ static bool pages_reserve(struct shared* shared) {
     size_t old_capacity = shared->pages_capacity;
     size_t live = 0;
     for (size_t i = 0; i < old_capacity; i++) live += is_page_of(shared, old[i]);
-    size_t capacity = PAGES_FIRST;
+    size_t capacity = old == NULL ? SHARED_PAGES_FIRST : PAGES_MAPPED;
     while (capacity < live * 3) capacity *= 2;
 
-    struct heap* before = first_class_own_enter();
-    struct page** pages = alloc_zeroed(capacity * sizeof *pages);
-    if (pages != NULL) {
-        shared->pages = pages;
-        shared->pages_capacity = capacity;
-        shared->pages_count = 0;
-        for (size_t i = 0; i < old_capacity; i++) {
-            if (is_page_of(shared, old[i])) pages_insert(shared, old[i]);
-        }
-        if (old != NULL) free_block(old);
+    struct page** pages =
+        old == NULL ? shared->first_pages : os_map(table_bytes(capacity), os_page_bytes());
+    if (pages == NULL) return false;
+    shared->pages = pages;
+    shared->pages_capacity = capacity;
+    shared->pages_count = 0;
+    for (size_t i = 0; i < old_capacity; i++) {
+        if (is_page_of(shared, old[i])) pages_insert(shared, old[i]);
     }
-    first_class_own_leave(before);
-    return pages != NULL;
+    if (old != NULL && old != shared->first_pages) os_unmap(old, table_bytes(old_capacity));
+    return true;
 }
 
 // --- Allocation ----------------------------------------------------------------------------------
@@ -73,10 +71,8 @@ static void* take_inner(struct request request) {
 
 static void note_page(struct shared* shared, void* block) {
     struct page* page = page_around(block);
-    if (is_large(page)) {
-        atomic_set(&page->owner, atomic_get(&page->owner) | (uintptr_t)&shared->heap);
+    if (page_is_large(page)) {
         shared->large_count++;
-        shared->large_given[large_row(page->bytes) - CLASS_COUNT]++;
         heap_hold(&shared->heap, page->bytes);
     }
     pages_insert(shared, page);
@@ -92,7 +88,6 @@ void* first_class_allocate(struct shared* shared, struct request request) {
     thread_heap = before;
     if (block == NULL && pages_reserve(shared)) {
         shared->inner = shared->inner || inner;
-        before = thread_heap; // the table may have given the thread its first heap
         thread_heap = &shared->heap;
         block = inner ? take_inner(request)
                       : alloc_plain(request.size, request.alignment, request.zero);
@@ -169,7 +164,7 @@ void first_class_delete(struct shared* shared) {
 }
 
 static void page_destroy(struct page* page) {
-    if (is_large(page)) {
+    if (page_is_large(page)) {
         atomic_set(&page->owner, atomic_get(&page->owner) & PAGE_FLAGS);
         large_release(page);
         return;
@@ -204,58 +199,25 @@ bool first_class_owns(struct shared* shared, const void* address) {
     struct page* page = page_around(address);
     os_lock_acquire(&shared->lock);
     bool owns = is_page_of(shared, page);
-    if (owns && !is_large(page))
+    if (owns && !page_is_large(page))
         owns = (size_t)((const char*)address - page->start) <
                (size_t)page_use(page)->carved * page->block_bytes;
     os_lock_release(&shared->lock);
     return owns;
 }
 
-static void mark(const struct page* page, const struct block* list, uint64_t* bits) {
-    for (; list != NULL; list = list->next) {
-        size_t index = (size_t)((const char*)list - page->start) / page->block_bytes;
-        bits[index / 64] |= UINT64_C(1) << (index % 64);
-    }
-}
-
-static bool visit_small(struct shared* shared, struct page* page, const struct area* area,
-                        area_visitor* visit, void* context) {
-    uint64_t idle[BLOCKS_IN_PAGE_MAX / 64] = {0};
-    mark(page, page_use(page)->local_free, idle);
-    if (page_list(page) == PAGE_CURRENT) mark(page, shared->heap.bin[page->size_class], idle);
-    for (size_t i = 0; i < page_use(page)->carved; i++) {
-        if ((idle[i / 64] >> (i % 64) & 1) != 0) continue;
-        if (!visit(context, area, page->start + i * page->block_bytes)) return false;
-    }
-    return true;
-}
-
-static struct area area_of(struct shared* shared, const struct page* page) {
-    struct area area = {.blocks = page->start, .reserved_bytes = page->bytes};
-    bool large = is_large(page);
-    area.block_bytes = large ? page->bytes : page->block_bytes;
-    area.carved_bytes = large ? page->bytes : (size_t)page_use(page)->carved * page->block_bytes;
-    size_t used = large ? 1 : page_used(page);
-    if (!large && page_list(page) == PAGE_CURRENT) {
-        for (struct block* b = shared->heap.bin[page->size_class]; b != NULL; b = b->next) used--;
-    }
-    area.used_bytes = used * area.block_bytes;
-    return area;
-}
-
 bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, void* context) {
     bool more = true;
+    struct heap* before =
+        first_class_own_enter(); // what the visitor allocates is not from this heap
     os_lock_acquire(&shared->lock);
     for (size_t i = 0; more && i < shared->pages_capacity; i++) {
         struct page* page = shared->pages[i];
         if (!is_page_of(shared, page)) continue;
-        struct area area = area_of(shared, page);
-        more = visit(context, &area, NULL);
-        if (!more || !blocks) continue;
-        more = is_large(page) ? visit(context, &area, page->start)
-                              : visit_small(shared, page, &area, visit, context);
+        more = area_visit(&shared->heap, page, blocks, visit, context);
     }
     os_lock_release(&shared->lock);
+    first_class_own_leave(before);
     return more;
 }
 
@@ -263,6 +225,11 @@ bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, 
 
 struct shared* first_class_default(void) {
     return first_class_diverts() ? shared_of(thread_heap)->target : NULL;
+}
+
+struct heap* first_class_own(void) {
+    struct heap* own = first_class_diverts() ? shared_of(thread_heap)->own : thread_heap;
+    return heap_is_real(own) ? own : NULL;
 }
 
 struct heap* first_class_own_enter(void) {

@@ -4,6 +4,7 @@
 #ifndef KEEL_ALLOCATOR_ALLOC_FIRST_CLASS_H
 #define KEEL_ALLOCATOR_ALLOC_FIRST_CLASS_H
 
+#include "allocator/alloc/area.h"
 #include "allocator/alloc/shared.h"
 #include "allocator/heap/pool.h"
 
@@ -38,16 +39,7 @@ struct shared* block_first_class(const void* block);
 // True if the address is in a page of the heap, in a carved block.
 bool first_class_owns(struct shared* shared, const void* address);
 
-struct area {
-    void* blocks;
-    size_t reserved_bytes; // of the page, or of the large block
-    size_t carved_bytes;   // of it that have been blocks so far
-    size_t used_bytes;
-    size_t block_bytes;
-};
-// Once for each page with block NULL, then, where wanted, once for each block in use. False: the
-// visitor wanted no more.
-typedef bool area_visitor(void* context, const struct area* area, void* block);
+// As area_visit for all its pages; the heap is locked meanwhile.
 bool first_class_visit(struct shared* shared, bool blocks, area_visitor* visit, void* context);
 
 // The heap that the calling thread's malloc takes from, NULL for its own. False: no memory.
@@ -59,6 +51,9 @@ bool first_class_set_default(struct shared* shared);
 KEEL_INLINE bool first_class_diverts(void) {
     return ((uintptr_t)thread_heap & HEAP_SHARED) != 0;
 }
+
+// The calling thread's own heap, whatever its default is. NULL: it has none.
+struct heap* first_class_own(void);
 
 // The calling thread's own heap in its place for a while, whatever its default is; `own_leave` gets what
 // `own_enter` gave.

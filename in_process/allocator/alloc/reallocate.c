@@ -33,14 +33,24 @@ static bool fits_well(size_t size, size_t usable) {
     return size <= usable && size >= usable / 2;
 }
 
+// In place, or by moving page tables: the block stays its heap's.
+static void* resize_large(struct page* page, size_t size) {
+    struct heap* heap = page_heap(atomic_get(&page->owner));
+    unsigned row = large_row(page->bytes);
+    void* resized = large_resize(page, size);
+    if (resized == NULL) return NULL;
+    unsigned now = large_row(page_of(resized)->bytes);
+    if (now != row) shared_count_large(heap, now);
+    alloc_quantum();
+    return resized;
+}
+
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
     size_t usable = usable_at(page, address);
     bool large = page->block_bytes == 0;
     if (!large || page_is_shared(page)) return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
-    void* resized = large_resize(page, size);
-    if (resized != NULL) alloc_quantum();
-    return resized;
+    return resize_large(page, size);
 }
 
 bool reallocate_in_place(void* address, size_t size) {

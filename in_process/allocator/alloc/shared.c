@@ -62,11 +62,16 @@ struct shared* shared_make(enum shared_kind kind) {
 
 atomic_bits shared_given_before[CLASS_COUNT];
 atomic_bits shared_counts_before[HEAP_COUNTS];
+atomic_bits shared_large_before[LARGE_ROWS];
 
 static void keep_counts(const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t given = atomic_get(&heap->given[c]);
         if (given != 0) (void)atomic_add(&shared_given_before[c], given);
+    }
+    for (unsigned i = 0; i < LARGE_ROWS; i++) {
+        uint64_t given = atomic_get(&heap->large_given[i]);
+        if (given != 0) (void)atomic_add(&shared_large_before[i], given);
     }
     for (unsigned i = 0; i < HEAP_COUNTS; i++)
         (void)atomic_add(&shared_counts_before[i], atomic_get(&heap->counts[i]));
@@ -81,7 +86,6 @@ void shared_recycle(struct shared* shared) {
         memset(shared->pages, 0, shared->pages_capacity * sizeof *shared->pages);
     shared->pages_count = 0;
     shared->large_count = 0;
-    memset(shared->large_given, 0, sizeof shared->large_given);
     shared->inner = false;
     shared->kind = SHARED_FREE;
     os_lock_release(&shared->lock);

@@ -25,18 +25,20 @@ enum shared_kind {
     SHARED_REDIRECT, // stands in for a thread's heap while its default is another; owns no page
 };
 
+#define SHARED_PAGES_FIRST 32u // entries of the table that a struct has in itself
+
 struct shared {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct heap heap; // at an odd multiple of 64
     struct os_lock lock;                            // all below, and the heap
     bool inner;                                     // blocks may be handed out from a place inside
     uint32_t kind;                                  // enum shared_kind
     size_t large_count;                             // large blocks in use
-    uint64_t large_given[LARGE_ROWS];               // so many so far, by size
     // Set of the pages that are or were this heap's; which still are, their owner word tells. Open
-    // addressing by hash.
-    struct page** pages;
+    // addressing by hash. It is no block of any heap's: whoever looks at a heap's blocks finds the program's alone.
+    struct page** pages;   // first_pages, or a mapping
     size_t pages_count;    // entries in use
     size_t pages_capacity; // a power of two, or 0
+    struct page* first_pages[SHARED_PAGES_FIRST];
     struct shared* target; // SHARED_REDIRECT: whose blocks the thread's malloc gives
     struct heap* own;      // SHARED_REDIRECT: the thread's own heap
     struct shared* next_free;
@@ -71,6 +73,13 @@ struct shared* shared_make(enum shared_kind kind);
 // What heaps that have ended had given and counted.
 extern atomic_bits shared_given_before[CLASS_COUNT];
 extern atomic_bits shared_counts_before[HEAP_COUNTS];
+extern atomic_bits shared_large_before[LARGE_ROWS]; // and what threads got that have no heap
+
+// A large block was allocated from this heap (NULL: by a thread that has none), or resized in place into this row.
+KEEL_INLINE void shared_count_large(struct heap* heap, unsigned row) {
+    atomic_bits* given = heap != NULL ? heap->large_given : shared_large_before;
+    (void)atomic_add(&given[row - CLASS_COUNT], 1);
+}
 
 // The struct goes back. It owns nothing and nobody uses it. The table of pages stays with it.
 void shared_recycle(struct shared* shared);

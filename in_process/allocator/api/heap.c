@@ -1,5 +1,6 @@
 // The functions of keel/heap.h, where they are documented.
 #include "keel/heap.h"
+#include "allocator/alloc/backing.h"
 #include "allocator/api/entry.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
@@ -169,11 +170,12 @@ void* kl_heap_aligned_recalloc_at(kl_heap_t* heap, void* block, size_t alignment
 }
 
 bool kl_heap_contains(kl_heap_t* heap, const void* block) {
+    if (heap == &backing) return backing_owns(block);
     return block_is_ours(block) && block_first_class(block) == shared_from(heap);
 }
 
 bool kl_heap_owns(kl_heap_t* heap, const void* address) {
-    if (heap == &backing) return block_is_ours(address) && block_first_class(address) == NULL;
+    if (heap == &backing) return backing_owns(address);
     return first_class_owns(shared_from(heap), address);
 }
 
@@ -191,7 +193,6 @@ static bool visit_one(void* context, const struct area* area, void* block) {
 
 bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor, void* argument) {
     struct visit visit = {visitor, argument};
-    if (heap != &backing) return first_class_visit(shared_from(heap), blocks, visit_one, &visit);
-    errno = ENOTSUP;
-    return false;
+    if (heap == &backing) return backing_visit(blocks, visit_one, &visit);
+    return first_class_visit(shared_from(heap), blocks, visit_one, &visit);
 }

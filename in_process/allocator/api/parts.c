@@ -93,7 +93,7 @@ void kl_stats_reset(void) {
 
 void kl_thread_info(struct kl_thread* thread) {
     *thread = (struct kl_thread){0};
-    const struct heap* heap = census_own_heap();
+    const struct heap* heap = first_class_own();
     if (heap == NULL) return;
     thread->thread_id = atomic_get(&heap->thread_id);
     thread->allocated = census_given(heap);

@@ -39,14 +39,14 @@ void process_start(void) {
 
 static void before_fork(void) {
     shared_before_fork();
-    relief_before_fork();
+    relief_pause();
     heap_pool_before_fork();
     region_before_fork();
 }
 static void after_fork(void) {
     region_after_fork();
     heap_pool_after_fork();
-    relief_after_fork();
+    relief_resume();
     shared_after_fork();
 }
 static void after_fork_in_child(void) {

@@ -190,7 +190,8 @@ static bool row_of_heap(struct shared* shared, struct heap_row* row) {
         .held_bytes = shared->heap.held_bytes,
         .limit_bytes = shared->heap.limit_bytes,
     };
-    for (unsigned i = 0; i < LARGE_ROWS; i++) row->allocated += shared->large_given[i];
+    for (unsigned i = 0; i < LARGE_ROWS; i++)
+        row->allocated += atomic_get(&shared->heap.large_given[i]);
     os_lock_release(&shared->lock);
     return is_heap;
 }

@@ -14,13 +14,13 @@ size_t jumbo_live_bytes(void) {
 
 // The range may have been another thread's a moment ago. The system has handed it over, which orders
 // everything; the load of what jumbo_leave has released says the same in the language's own terms.
-static void jumbo_enter(struct page* page, char* start, size_t bytes) {
+static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
     page->start = start;
     page->bytes = bytes;
     page->block_bytes = 0;
     (void)atomic_add(&live_bytes, (int64_t)bytes);
-    atomic_set_release(&page->owner, PAGE_JUMBO);
+    atomic_set_release(&page->owner, owner);
 }
 
 static void jumbo_leave(struct page* page) {
@@ -38,7 +38,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment) {
         os_unmap(start, bytes);
         return NULL;
     }
-    jumbo_enter(page_of(start), start, bytes);
+    jumbo_enter(page_of(start), PAGE_JUMBO, start, bytes);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }
@@ -52,13 +52,14 @@ void jumbo_release(struct page* page) {
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {
+    uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == old_bytes) return old_start;
     jumbo_leave(page); // before the range, or its tail, may become another's
     if (os_remap(old_start, old_bytes, bytes)) {
-        jumbo_enter(page, old_start, bytes);
+        jumbo_enter(page, owner, old_start, bytes);
         return old_start;
     }
     // Elsewhere: first a place that is described, then the move, which replaces it; so every
@@ -66,10 +67,10 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     char* start = os_map(bytes, os_page_bytes());
     if (start != NULL && window_for(start) != NULL &&
         os_remap_to(old_start, old_bytes, start, bytes)) {
-        jumbo_enter(page_of(start), start, bytes);
+        jumbo_enter(page_of(start), owner, start, bytes);
         return start;
     }
     if (start != NULL) os_unmap(start, bytes);
-    jumbo_enter(page, old_start, old_bytes);
+    jumbo_enter(page, owner, old_start, old_bytes);
     return NULL;
 }

@@ -42,7 +42,9 @@ struct block {
 // one comparison covers them all.
 enum {
     PAGE_INTERIOR = 2, // not the first slice of its page: `distance` slices back is the page
-    PAGE_LARGE = 4, // a run of slices that is one block; no heap owns it, any thread may release it
+    // A run of slices that is one block. The heap beside the flag is the one that it was allocated from; any
+    // thread may release it. 0: a thread without a heap has it made.
+    PAGE_LARGE = 4,
     PAGE_JUMBO = 8, // a mapping of its own that is one block; likewise
     PAGE_FLAGS = 63
 };
@@ -113,6 +115,11 @@ KEEL_INLINE size_t page_usable_bytes(const struct page* page) {
     return page->block_bytes != 0 ? page->block_bytes : page->bytes;
 }
 
+// True if it is one block.
+KEEL_INLINE bool page_is_large(const struct page* page) {
+    return (atomic_get(&page->owner) & (PAGE_LARGE | PAGE_JUMBO)) != 0;
+}
+
 // The page of a small block that is somebody's: the metadata of its first slice.
 KEEL_INLINE struct page* page_of_block(const void* block) {
     struct page* page = page_of(block);
@@ -123,6 +130,12 @@ KEEL_INLINE struct page* page_of_block(const void* block) {
 KEEL_INLINE struct page* page_around(const void* address) {
     struct page* page = page_of(address);
     return (atomic_get(&page->owner) & PAGE_INTERIOR) != 0 ? page - page->distance : page;
+}
+
+// The metadata of a window, slice by slice; NULL where nothing of ours lies.
+KEEL_INLINE struct page* page_map_window(size_t window) {
+    uintptr_t offset = atomic_get_acquire(&page_map.offset[window]);
+    return offset == 0 ? NULL : (struct page*)((char*)page_map.dummy + offset);
 }
 
 #endif

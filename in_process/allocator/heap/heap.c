@@ -180,19 +180,24 @@ static bool take_home(struct heap* heap, struct batch_list batch) {
     return empty && heap_page_emptied(heap, page);
 }
 
-bool heap_drain(struct heap* heap) {
+bool heap_drain_entered(struct heap* heap) {
     struct batch_list batch;
     unsigned taken = 0;
     unsigned released = 0;
-    if (!inbox_enter(&heap->inbox)) return false;
     while (taken + 3 * released < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
         released += take_home(heap, batch);
         taken++;
     }
-    inbox_leave(&heap->inbox);
     atomic_bump(&heap->counts[HEAP_BATCH_TAKEN], taken);
     count_work(WORK_DRAIN_BATCHES, taken);
     return released > 0;
+}
+
+bool heap_drain(struct heap* heap) {
+    if (!inbox_enter(&heap->inbox)) return false;
+    bool released = heap_drain_entered(heap);
+    inbox_leave(&heap->inbox);
+    return released;
 }
 
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {

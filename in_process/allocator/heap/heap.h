@@ -15,6 +15,7 @@
 #define KEEL_ALLOCATOR_HEAP_HEAP_H
 
 #include "allocator/heap/tail.h"
+#include "allocator/page/class_count.h"
 #include "allocator/page/inbox.h"
 #include "allocator/page/page.h"
 #include "base/atomic.h"
@@ -76,6 +77,8 @@ struct heap {
     atomic_bits counts[HEAP_COUNTS]; // owner adds, anyone reads
     // Blocks put into the bin so far, less those put back from it. Owner writes, anyone reads.
     atomic_bits given[CLASS_COUNT];
+    // Large blocks allocated from it so far, by size. Who resizes one in place into another size counts that too.
+    atomic_bits large_given[LARGE_ROWS];
     atomic_bits relieved_pages; // of those begun, ended by the keeper (relief.c). Anyone reads
     atomic_state thread_id;     // the system's number of the thread that has it; 0: none
     struct tail tail;
@@ -136,6 +139,9 @@ bool heap_page_emptied(struct heap* heap, struct page* page);
 // Takes home at most INBOX_DRAIN_MAX batches, fewer if pages become empty by it. Nothing if somebody
 // else is at the inbox just now. True: pages went to the arena.
 bool heap_drain(struct heap* heap);
+
+// The same by who has become the inbox's consumer.
+bool heap_drain_entered(struct heap* heap);
 
 // The thread of this heap wants no housekeeping done in its calls.
 KEEL_INLINE bool heap_is_realtime(struct heap* heap) {

@@ -87,9 +87,9 @@ bool heap_relieve(struct heap* heap) {
     return released > 0 || taken == RELIEF_BATCHES_MAX;
 }
 
-void relief_before_fork(void) {
+void relief_pause(void) {
     os_lock_acquire(&relief.lock);
 }
-void relief_after_fork(void) {
+void relief_resume(void) {
     os_lock_release(&relief.lock);
 }

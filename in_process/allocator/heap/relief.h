@@ -21,8 +21,9 @@
 // time. True: it was worth it, there may be more.
 bool heap_relieve(struct heap* heap);
 
-// Fork: batches in the middle of being sorted would be lost to the child.
-void relief_before_fork(void);
-void relief_after_fork(void);
+// Waits until it is done, and keeps it from being done again: for fork, whose child would lose the batches in
+// the middle of being sorted, and for who must find all mail in its inbox. May sleep.
+void relief_pause(void);
+void relief_resume(void);
 
 #endif

@@ -8,12 +8,6 @@
 
 #define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
-atomic_bits large_given[LARGE_ROWS];
-
-static void count_given(size_t bytes) {
-    (void)atomic_add(&large_given[large_row(bytes) - CLASS_COUNT], 1);
-}
-
 static size_t slices_for(size_t bytes) {
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
@@ -40,13 +34,11 @@ static size_t alignment_slices_of(size_t alignment) {
 static struct large large_of_run(struct run run, size_t slices) {
     if (run.start == NULL) return large_none;
     large_begin(run.start, slices);
-    count_given(slices * SLICE_BYTES);
     return (struct large){run.start, run.zero};
 }
 
 static struct large large_of_mapping(size_t bytes, size_t alignment) {
     void* start = jumbo_allocate(bytes, alignment);
-    if (start != NULL) count_given(page_of(start)->bytes);
     return (struct large){start, true};
 }
 
@@ -100,9 +92,9 @@ void large_release(struct page* page) {
     run_release(start, slices);
 }
 
-static void* resize(struct page* page, size_t bytes) {
+void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
-    if (atomic_get(&page->owner) == PAGE_JUMBO) {
+    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
         return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
     }
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
@@ -113,13 +105,4 @@ static void* resize(struct page* page, size_t bytes) {
     if (wanted < slices) run_release(page->start + wanted * SLICE_BYTES, slices - wanted);
     page->bytes = wanted * SLICE_BYTES;
     return page->start;
-}
-
-void* large_resize(struct page* page, size_t bytes) {
-    unsigned row = large_row(page->bytes);
-    void* resized = resize(page, bytes);
-    if (resized == NULL) return NULL;
-    size_t now = page_of(resized)->bytes;
-    if (large_row(now) != row) count_given(now);
-    return resized;
 }

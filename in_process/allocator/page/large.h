@@ -1,14 +1,11 @@
-// Blocks of more than 64 KiB: a run of slices each, above 64 MiB a mapping each. No heap owns them:
-// any thread gives one back directly, with one atomic operation on its superblock.
+// Blocks of more than 64 KiB: a run of slices each, above 64 MiB a mapping each. Any thread gives one
+// back directly, with one atomic operation on its superblock; the heap that it was allocated from is
+// noted (alloc/allocate.c), but has no part in that.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
 #include "allocator/arena/page_map.h"
-#include "allocator/page/class_count.h"
 #include <stdbool.h>
-
-// Blocks given so far, by size; one that is resized without a copy ends and begins anew. Process-wide.
-extern atomic_bits large_given[LARGE_ROWS];
 
 struct large {
     void* start; // NULL: no memory

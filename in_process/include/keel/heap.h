@@ -132,13 +132,11 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
 
 /* --- Looking at a heap ------------------------------------------------------------------------- */
 
-/* True if `block` is a block of this heap. Of kl_heap_backing(): a block of any thread's own heap.
- * `block` is NULL, foreign, or a block in use. O(1). */
+/* True if `block` is a block of this heap. `block` is NULL, foreign, or a block in use. O(1). */
 KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
 
 /* True if the address is in memory that holds, or has held, blocks of this heap; any address is
- * allowed. O(1), under the heap's lock. Of kl_heap_backing(): in memory that holds blocks of any
- * thread's own heap. */
+ * allowed. Above 64 KiB only the block's start is recognised. O(1), under the heap's lock. */
 KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
 
 /* A run of memory that holds blocks of one size. All in bytes. */
@@ -152,12 +150,24 @@ struct kl_heap_area {
 
 /* Is called for each area with block NULL, and then, if blocks are wanted, for each block in use
  * with the place where it begins (which for one that is aligned at an offset is before the address
- * that the program has). Must not call any function for this heap, nor free its blocks. False: no
- * more. */
+ * that the program has). False: no more.
+ *
+ * It may call malloc and free; but of a heap that kl_heap_new and the like have made no function, and
+ * it must not free that heap's blocks. Of kl_heap_backing() it may do both: what it allocates may be seen or
+ * not, what it frees before it was called for it may still be. It must return: no longjmp, no end of the
+ * thread. */
 typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
 
-/* Visits all areas. True: to the end. Not for kl_heap_backing(): false and ENOTSUP, since no list
- * of its pages is kept. Linear; the heap is locked meanwhile. */
+/* Visits all areas, which for a large block is the block itself. True: to the end. Linear; the heap is
+ * locked meanwhile.
+ *
+ * Of kl_heap_backing(): the blocks of the calling thread's own heap, which are those that it has
+ * allocated, and those that an ended thread has left whose heap it goes on with. What other threads have
+ * freed of them is taken home first; blocks that one of them has freed but still holds back (until it sends
+ * them by kl_thread_idle, or ends) count as in use. With that they are exact while no other thread
+ * frees any; who frees large ones meanwhile may have them seen or not. Areas come in the order of their addresses.
+ * Linear in the address space that Keel's memory is spread over (about 1 ms for 4 GiB), and in the blocks
+ * of the heap's pages; no lock is held. */
 KEEL_API bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor,
                             void* argument) KEEL_NOEXCEPT;
 

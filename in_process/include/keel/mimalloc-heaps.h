@@ -212,6 +212,7 @@ static inline bool keel_mi_visit_one(const struct kl_heap_area* area, void* bloc
 
 static inline bool mi_heap_visit_blocks(const mi_heap_t* heap, bool blocks,
                                         mi_block_visit_fun* visitor, void* argument) {
+    if (heap == NULL) return false;
     struct keel_mi_visit visit = {heap, visitor, argument};
     return kl_heap_visit(keel_mi_heap(heap), blocks, keel_mi_visit_one, &visit);
 }

@@ -5,7 +5,6 @@
  * Link libkeel or libkeel_api. docs/reference/mimalloc-names.md says for each name what it is here. What differs, and
  * never to less than a correct program relies on:
  *   - a heap may be used by every thread, not only by the one that made it;
- *   - mi_heap_visit_blocks sees the heaps that mi_heap_new made, not the backing heap (false);
  *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
  *   - statistics are Keel's: other rows, in other words.
  *

@@ -39,8 +39,8 @@ struct kl_size_stats {
  * allocate from Keel. */
 typedef bool kl_size_visitor(const struct kl_size_stats* size, void* argument);
 
-/* Of the process; of the calling thread's own heap (small blocks only: large ones belong to no thread);
- * of a heap, where kl_heap_backing() is the calling thread's. True: to the end. */
+/* Of the process; of the calling thread's own heap, with the large blocks that were allocated from it; of a
+ * heap, where kl_heap_backing() is the calling thread's. True: to the end. */
 KEEL_API bool kl_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_heap_stats_visit(kl_heap_t* heap, kl_size_visitor* visitor,
