@@ -87,10 +87,14 @@ install: build ## install into PREFIX (default /usr/local), under DESTDIR if it 
 amalgamation: ## all of libkeel as two files: build/amalgamation/keel.c and keel.h
 	@python3 scripts/amalgamate.py $(BUILD)/amalgamation
 
+crate: ## the Rust crate keel as a package that needs nothing of this folder: build/crate/keel-VERSION.crate
+	@scripts/setup.sh build
+	@scripts/crate.sh $(BUILD)/crate
+
 docs: ## the Rust documentation of the lab, in target/doc
 	@cargo doc --no-deps --workspace
 
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs stress sanitize fuzz install amalgamation docs clean
+.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs stress sanitize fuzz install amalgamation crate docs clean

@@ -21,12 +21,28 @@ const OVERRIDING: [&str; 2] = ["override.c", "new_delete.c"];
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=KEEL_LIB_DIR");
-    let overrides = env::var_os("CARGO_FEATURE_OVERRIDE").is_some();
-    if env::var_os("CARGO_FEATURE_SYSTEM").is_some() {
+    let overrides = has_feature("OVERRIDE");
+    for flavour in ["SECURE", "DEBUG"].into_iter().filter(|flavour| has_feature(flavour)) {
+        fail(&format!(
+            "the feature `{}` is a name kept for a flavour of Keel that does not exist yet; build without it",
+            flavour.to_lowercase()
+        ));
+    }
+    if has_feature("SYSTEM") {
         link_installed(overrides);
     } else {
         compile(overrides);
     }
+}
+
+fn has_feature(name: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{name}")).is_some()
+}
+
+/// Ends the build; Cargo shows the text.
+fn fail(text: &str) -> ! {
+    println!("cargo::error=keel: {text}");
+    std::process::exit(1);
 }
 
 fn link_installed(overrides: bool) {
@@ -36,24 +52,38 @@ fn link_installed(overrides: bool) {
     println!("cargo::rustc-link-lib=dylib={}", if overrides { "keel" } else { "keel_api" });
 }
 
-/// The C files of Keel, with the folder that their includes start from.
-fn sources(manifest: &Path, overrides: bool) -> (PathBuf, Vec<PathBuf>) {
-    let root = manifest.join("../../in_process");
+/// What to compile, and where its includes start.
+struct Sources {
+    files: Vec<PathBuf>,
+    includes: Vec<PathBuf>,
+}
+
+/// In the package of this crate all of Keel is one file.
+fn packaged(folder: &Path) -> Sources {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    Sources { files: vec![folder.join("keel.c")], includes: vec![folder.to_owned()] }
+}
+
+/// In Keel's repository it is its folders.
+fn of_repository(root: &Path, overrides: bool) -> Sources {
     let mut files = Vec::new();
     for layer in LAYERS {
         let folder = root.join(layer);
         println!("cargo::rerun-if-changed={}", folder.display());
         let entries = folder.read_dir().unwrap_or_else(|error| {
-            panic!(
-                "{}: {error}; this crate is built inside of Keel's repository, or with the feature `system`",
+            fail(&format!(
+                "{}: {error}; this crate has Keel's C in its package (scripts/crate.sh writes it) or beside it in the \
+                 repository, or links an installed one with the feature `system`",
                 folder.display()
-            )
+            ))
         });
-        let all = entries.map(|entry| entry.expect("a folder that can be read").path());
+        let all = entries.flatten().map(|entry| entry.path());
         files.extend(all.filter(|file| is_wanted(file, overrides)));
     }
     files.sort();
-    (root, files)
+    let include = root.join("include");
+    println!("cargo::rerun-if-changed={}", include.display());
+    Sources { files, includes: vec![root.to_owned(), include] }
 }
 
 fn is_wanted(file: &Path, overrides: bool) -> bool {
@@ -62,15 +92,22 @@ fn is_wanted(file: &Path, overrides: bool) -> bool {
     file.extension().is_some_and(|extension| extension == "c") && (overrides || !overriding)
 }
 
-fn compile(overrides: bool) {
+fn sources(overrides: bool) -> Sources {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it"));
-    let (root, files) = sources(&manifest, overrides);
-    println!("cargo::rerun-if-changed={}", root.join("include").display());
+    let single = manifest.join("c");
+    if single.join("keel.c").is_file() {
+        packaged(&single)
+    } else {
+        of_repository(&manifest.join("../../in_process"), overrides)
+    }
+}
+
+fn compile(overrides: bool) {
+    let Sources { files, includes } = sources(overrides);
     let mut build = cc::Build::new();
     build
         .files(files)
-        .include(&root)
-        .include(root.join("include"))
+        .includes(includes)
         .std("c17")
         .opt_level(3)
         .pic(true)
@@ -80,6 +117,7 @@ fn compile(overrides: bool) {
         build.define(switch, "0");
     }
     if overrides {
+        build.define("KEEL_OVERRIDE", "1");
         // An exception of a new_handler passes through operator new; and no compiler may take
         // malloc and memset for calloc there.
         build.flag("-fexceptions");

@@ -20,6 +20,7 @@
 //! - `override`: the `malloc` family and the C++ operators of all that is linked into the program are Keel's too.
 //! - `system`: links an installed `libkeel_api` (with `override`: `libkeel`) instead of compiling Keel; from
 //!   `KEEL_LIB_DIR` if that is set when the crate is built.
+//! - `secure`, `debug`: names kept for flavours of Keel that do not exist yet; the build ends and says so.
 //!
 //! # Platforms
 //!

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Writes the crate `keel` as a package that stands alone, with all of Keel's C in it as two files.
+#
+#     crate.sh FOLDER        FOLDER/keel-VERSION.crate, and its contents in FOLDER/keel
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+staged=$folder/keel
+
+rm -rf "$staged" "$folder"/keel-*.crate
+mkdir -p "$staged"
+cp -r "$root"/bindings/rust/{Cargo.toml,build.rs,README.md,src} "$root/LICENSE" "$staged"
+# The versions that the consumer is tested with; Cargo leaves out what is not the crate's.
+cp "$root/tests/rust_consumer/Cargo.lock" "$staged"
+python3 "$root/scripts/amalgamate.py" "$staged/c"
+# Not verified: that would build it in place. tests/rust_consumer/packaged.sh builds what was packed, elsewhere.
+cargo package --quiet --no-verify --allow-dirty --manifest-path "$staged/Cargo.toml" --target-dir "$folder/target"
+mv "$folder"/target/package/keel-*.crate "$folder"
+rm -rf "$folder/target"
+ls "$folder"/keel-*.crate
