@@ -1,4 +1,5 @@
 // keel/keel.hpp: allocators, heaps, memory resources, and keel/new.hpp below them.
+#include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
 
@@ -20,21 +21,6 @@ struct alignas(256) Wide {
 };
 
 using String = std::basic_string<char, std::char_traits<char>, keel::allocator<char>>;
-
-template <typename Call> bool throws_bad_alloc(Call call) {
-    try {
-        call();
-    } catch (const std::bad_alloc&) {
-        return true;
-    }
-    return false;
-}
-
-int handler_calls;
-void count_and_leave() {
-    handler_calls++;
-    std::set_new_handler(nullptr);
-}
 
 } // namespace
 

@@ -1,4 +1,5 @@
 // The names of mimalloc 1.6.3 that are of C++.
+#include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
 
@@ -13,21 +14,6 @@
 namespace {
 
 constexpr size_t too_much = SIZE_MAX / 2;
-
-template <typename Call> bool throws_bad_alloc(Call call) {
-    try {
-        call();
-    } catch (const std::bad_alloc&) {
-        return true;
-    }
-    return false;
-}
-
-int handler_calls;
-void count_and_leave() {
-    handler_calls++;
-    std::set_new_handler(nullptr);
-}
 
 struct alignas(256) Wide {
     char bytes[256];

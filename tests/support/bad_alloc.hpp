@@ -1,0 +1,23 @@
+// bad_alloc.hpp: what operator new and the allocators do without memory.
+#ifndef KEEL_TESTS_BAD_ALLOC_HPP
+#define KEEL_TESTS_BAD_ALLOC_HPP
+
+#include <new>
+
+template <typename Call> bool throws_bad_alloc(Call call) {
+    try {
+        call();
+    } catch (const std::bad_alloc&) {
+        return true;
+    }
+    return false;
+}
+
+// A new_handler that gives up when it is called: so often it was.
+inline int handler_calls;
+inline void count_and_leave() {
+    handler_calls++;
+    std::set_new_handler(nullptr);
+}
+
+#endif
