@@ -26,7 +26,7 @@ static bool is_within(const void* block, const char* start, size_t bytes) {
 }
 
 static size_t used_of(kl_arena_t* arena) {
-    struct kl_arena_info info;
+    struct kl_arena_state info;
     kl_arena_info(arena, &info);
     CHECK(info.used_bytes <= info.bytes);
     return info.used_bytes;
@@ -93,7 +93,7 @@ TEST(odd_ranges_are_used_by_the_slice_and_calloc_trusts_only_what_is_zero) {
     memset(memory, 0xaa, BYTES);
     kl_arena_t* arena =
         kl_manage_os_memory(memory + 100, BYTES - 200, kl_memory_exclusive, KL_ANY_NUMA_NODE);
-    struct kl_arena_info info;
+    struct kl_arena_state info;
     kl_arena_info(arena, &info);
     CHECK(is_aligned(info.start, SLICE) && info.bytes % SLICE == 0 &&
           info.bytes >= BYTES - 3 * SLICE);
@@ -144,7 +144,7 @@ TEST(sixty_four_arenas_and_no_more) {
 
 TEST(an_arena_for_everybody_is_used_first_and_the_system_when_it_is_full) {
     kl_arena_t* arena = kl_reserve_os_memory(8u * MIB, 0);
-    struct kl_arena_info info;
+    struct kl_arena_state info;
     kl_arena_info(arena, &info);
     CHECK_EQUAL(info.bytes, 8u * MIB);
     char* large = kl_malloc(3u * MIB);
@@ -172,7 +172,7 @@ TEST(an_arena_for_everybody_is_used_first_and_the_system_when_it_is_full) {
 
 TEST(a_block_above_64_mebibytes_can_be_in_an_arena) {
     kl_arena_t* arena = kl_reserve_os_memory(256u * MIB, 0);
-    struct kl_arena_info info;
+    struct kl_arena_state info;
     kl_arena_info(arena, &info);
     char* block = kl_malloc(100u * MIB);
     CHECK(is_within(block, info.start, info.bytes));

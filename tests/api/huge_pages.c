@@ -75,7 +75,7 @@ TEST(reserving_ends_after_its_time) {
 TEST(large_pages_are_taken_when_there_are_enough) {
     pool[0] = 10;
     kl_arena_t* arena = kl_reserve_os_memory(5u * MIB, kl_memory_large_pages | kl_memory_exclusive);
-    struct kl_arena_info info;
+    struct kl_arena_state info;
     kl_arena_info(arena, &info);
     CHECK(pool[0] == 7 && info.bytes == 6u * MIB && is_aligned(info.start, 2u * MIB));
     kl_heap_t* heap = kl_heap_new_in_arena(arena);

@@ -5,11 +5,19 @@ set -uo pipefail
 include=$1
 passed=0 failed=0
 
-compiles() { # compiles HEADER COMPILER FLAG...
-    local header=$1
+# What a demanding program turns on.
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align -Wcast-qual)
+
+compiles() { # compiles HEADER COMPILER FLAG...: with a use of its macros where it has such
+    local header=$1 use=""
     shift
-    if printf '#include <keel/%s>\n' "$header" |
-        "$@" -I "$include" -Wall -Wextra -Wpedantic -Werror -fsyntax-only - 2>log; then
+    case $header in
+        keel.h) use="int* use(void); int* use(void) { return kl_recalloc_of(kl_calloc_of(int, 3), int, 9); }" ;;
+        heap.h) use="int* use(void); int* use(void) { return kl_heap_calloc_of(kl_heap_new(), int, 3); }" ;;
+        mimalloc.h) use="int* use(void); int* use(void) { return mi_heap_zalloc_tp(mi_heap_new(), int); }" ;;
+    esac
+    if printf '#include <keel/%s>\n%s\n' "$header" "$use" |
+        "$@" -I "$include" "${warnings[@]}" -Werror -fsyntax-only - 2>log; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -25,16 +33,18 @@ for pair in gcc:g++ clang:clang++; do
     for path in "$include"/keel/*.h* "$include"/keel/mimalloc/*.h; do
         header=${path#"$include"/keel/}
         case $header in
-            keel.hpp) standards="17 20" only_cxx=1 ;;
-            *.hpp | *new-delete.h) standards="11 14 17 20" only_cxx=1 ;;
-            *) standards="11 17" only_cxx=0 ;;
+            keel.hpp) standards="17 20 2b" only_cxx=1 ;;
+            *.hpp | *new-delete.h) standards="11 14 17 20 2b" only_cxx=1 ;;
+            *) standards="11 14 17 20 2b" only_cxx=0 ;;
         esac
         for standard in $standards; do
-            compiles "$header" "$cxx" -x c++ "-std=c++$standard"
-            compiles "$header" "$cxx" -x c++ "-std=c++$standard" -fno-exceptions -fno-rtti
+            compiles "$header" "$cxx" -x c++ "-std=c++$standard" -Wold-style-cast -Woverloaded-virtual
         done
+        compiles "$header" "$cxx" -x c++ -std=c++17 -fno-exceptions -fno-rtti
         [ $only_cxx = 0 ] || continue
-        for standard in c11 c17 gnu17; do compiles "$header" "$cc" -x c "-std=$standard"; done
+        for standard in c11 c17 gnu17 c2x; do
+            compiles "$header" "$cc" -x c "-std=$standard" -Wstrict-prototypes -Wmissing-prototypes
+        done
     done
 done
 rm -rf "$PWD"

@@ -131,9 +131,9 @@ __attribute__((constructor)) static void reserve_at_start(void) {
         (void)kl_reserve_huge_os_pages_interleave((size_t)pages, 0, (size_t)pages * 500);
 }
 
-void kl_arena_info(kl_arena_t* arena, struct kl_arena_info* info) {
+void kl_arena_info(kl_arena_t* arena, struct kl_arena_state* info) {
     const struct region* region = (const struct region*)arena;
-    *info = (struct kl_arena_info){
+    *info = (struct kl_arena_state){
         .start = (void*)atomic_get(&region->start),
         .bytes = atomic_get(&region->slices) * SLICE_BYTES,
         .used_bytes = atomic_get(&region->live) * SLICE_BYTES,

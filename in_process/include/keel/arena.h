@@ -61,7 +61,7 @@ KEEL_API int kl_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes
 KEEL_API size_t kl_numa_nodes(void) KEEL_NOEXCEPT;
 
 /* In bytes. */
-struct kl_arena_info {
+struct kl_arena_state {
     void* start;        /* of what is used */
     size_t bytes;       /* its length */
     size_t used_bytes;  /* in pages and large blocks */
@@ -69,7 +69,7 @@ struct kl_arena_info {
     int numa_node;      /* or KL_ANY_NUMA_NODE */
     bool exclusive;
 };
-KEEL_API void kl_arena_info(kl_arena_t* arena, struct kl_arena_info* info) KEEL_NOEXCEPT;
+KEEL_API void kl_arena_info(kl_arena_t* arena, struct kl_arena_state* info) KEEL_NOEXCEPT;
 
 /* Ends the arena: its memory is the program's again, or the system's if it was reserved. False and
  * EBUSY: something of it is in use, or a heap is bound to it, and nothing changed. Of an arena that is

@@ -120,15 +120,16 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
                                                                   size_t count,
                                                                   size_t size) KEEL_NOEXCEPT;
 
-#define kl_heap_malloc_of(heap, type) ((type*)kl_heap_malloc((heap), sizeof(type)))
-#define kl_heap_zalloc_of(heap, type) ((type*)kl_heap_zalloc((heap), sizeof(type)))
+#define kl_heap_malloc_of(heap, type) KEEL_API_AS(type, kl_heap_malloc((heap), sizeof(type)))
+#define kl_heap_zalloc_of(heap, type) KEEL_API_AS(type, kl_heap_zalloc((heap), sizeof(type)))
 #define kl_heap_mallocn_of(heap, type, count)                                                      \
-    ((type*)kl_heap_mallocn((heap), (count), sizeof(type)))
-#define kl_heap_calloc_of(heap, type, count) ((type*)kl_heap_calloc((heap), (count), sizeof(type)))
+    KEEL_API_AS(type, kl_heap_mallocn((heap), (count), sizeof(type)))
+#define kl_heap_calloc_of(heap, type, count)                                                       \
+    KEEL_API_AS(type, kl_heap_calloc((heap), (count), sizeof(type)))
 #define kl_heap_reallocn_of(heap, block, type, count)                                              \
-    ((type*)kl_heap_reallocn((heap), (block), (count), sizeof(type)))
+    KEEL_API_AS(type, kl_heap_reallocn((heap), (block), (count), sizeof(type)))
 #define kl_heap_recalloc_of(heap, block, type, count)                                              \
-    ((type*)kl_heap_recalloc((heap), (block), (count), sizeof(type)))
+    KEEL_API_AS(type, kl_heap_recalloc((heap), (block), (count), sizeof(type)))
 
 /* --- Looking at a heap ------------------------------------------------------------------------- */
 

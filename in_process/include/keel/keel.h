@@ -43,8 +43,10 @@
 #ifdef __cplusplus
 extern "C" {
 #define KEEL_NOEXCEPT noexcept
+#define KEEL_API_AS(type, block) static_cast<type*>(block)
 #else
 #define KEEL_NOEXCEPT
+#define KEEL_API_AS(type, block) ((type*)(block))
 #endif
 
 /* --- Allocating and freeing -------------------------------------------------------------------- */
@@ -159,12 +161,14 @@ KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) 
 
 /* --- By type: kl_malloc_of(struct node) is a struct node*, kl_mallocn_of(int, 10) an int* for ten ---- */
 
-#define kl_malloc_of(type) ((type*)kl_malloc(sizeof(type)))
-#define kl_zalloc_of(type) ((type*)kl_zalloc(sizeof(type)))
-#define kl_mallocn_of(type, count) ((type*)kl_mallocn((count), sizeof(type)))
-#define kl_calloc_of(type, count) ((type*)kl_calloc((count), sizeof(type)))
-#define kl_reallocn_of(block, type, count) ((type*)kl_reallocn((block), (count), sizeof(type)))
-#define kl_recalloc_of(block, type, count) ((type*)kl_recalloc((block), (count), sizeof(type)))
+#define kl_malloc_of(type) KEEL_API_AS(type, kl_malloc(sizeof(type)))
+#define kl_zalloc_of(type) KEEL_API_AS(type, kl_zalloc(sizeof(type)))
+#define kl_mallocn_of(type, count) KEEL_API_AS(type, kl_mallocn((count), sizeof(type)))
+#define kl_calloc_of(type, count) KEEL_API_AS(type, kl_calloc((count), sizeof(type)))
+#define kl_reallocn_of(block, type, count)                                                         \
+    KEEL_API_AS(type, kl_reallocn((block), (count), sizeof(type)))
+#define kl_recalloc_of(block, type, count)                                                         \
+    KEEL_API_AS(type, kl_recalloc((block), (count), sizeof(type)))
 
 /* --- Under their POSIX and BSD names ----------------------------------------------------------- */
 

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#endif
+
 /* Resizing to nothing gives a block here, and frees it in Keel. */
 static inline size_t keel_mi_size(size_t size) KEEL_NOEXCEPT {
     return size == 0 ? 1 : size;
@@ -219,13 +224,19 @@ static inline bool mi_heap_visit_blocks(const mi_heap_t* heap, bool blocks,
 
 /* --- Heaps' blocks by type ----------------------------------------------------------------------- */
 
-#define mi_heap_malloc_tp(heap, type) ((type*)mi_heap_malloc(heap, sizeof(type)))
-#define mi_heap_zalloc_tp(heap, type) ((type*)mi_heap_zalloc(heap, sizeof(type)))
-#define mi_heap_calloc_tp(heap, type, count) ((type*)mi_heap_calloc(heap, count, sizeof(type)))
-#define mi_heap_mallocn_tp(heap, type, count) ((type*)mi_heap_mallocn(heap, count, sizeof(type)))
+#define mi_heap_malloc_tp(heap, type) KEEL_API_AS(type, mi_heap_malloc(heap, sizeof(type)))
+#define mi_heap_zalloc_tp(heap, type) KEEL_API_AS(type, mi_heap_zalloc(heap, sizeof(type)))
+#define mi_heap_calloc_tp(heap, type, count)                                                       \
+    KEEL_API_AS(type, mi_heap_calloc(heap, count, sizeof(type)))
+#define mi_heap_mallocn_tp(heap, type, count)                                                      \
+    KEEL_API_AS(type, mi_heap_mallocn(heap, count, sizeof(type)))
 #define mi_heap_reallocn_tp(heap, block, type, count)                                              \
-    ((type*)mi_heap_reallocn(heap, block, count, sizeof(type)))
+    KEEL_API_AS(type, mi_heap_reallocn(heap, block, count, sizeof(type)))
 #define mi_heap_recalloc_tp(heap, block, type, count)                                              \
-    ((type*)mi_heap_recalloc(heap, block, count, sizeof(type)))
+    KEEL_API_AS(type, mi_heap_recalloc(heap, block, count, sizeof(type)))
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif

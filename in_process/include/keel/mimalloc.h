@@ -37,6 +37,11 @@
 /* The version whose names these are; of Keel's own see kl_version. */
 #define MI_MALLOC_VERSION 163
 
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#endif
+
 /* --- What mimalloc's declarations are written with ---------------------------------------------- */
 
 #define mi_attr_noexcept KEEL_NOEXCEPT
@@ -259,12 +264,14 @@ static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
 
 /* --- By type ------------------------------------------------------------------------------------- */
 
-#define mi_malloc_tp(type) ((type*)mi_malloc(sizeof(type)))
-#define mi_zalloc_tp(type) ((type*)mi_zalloc(sizeof(type)))
-#define mi_calloc_tp(type, count) ((type*)mi_calloc(count, sizeof(type)))
-#define mi_mallocn_tp(type, count) ((type*)mi_mallocn(count, sizeof(type)))
-#define mi_reallocn_tp(block, type, count) ((type*)mi_reallocn(block, count, sizeof(type)))
-#define mi_recalloc_tp(block, type, count) ((type*)mi_recalloc(block, count, sizeof(type)))
+#define mi_malloc_tp(type) KEEL_API_AS(type, mi_malloc(sizeof(type)))
+#define mi_zalloc_tp(type) KEEL_API_AS(type, mi_zalloc(sizeof(type)))
+#define mi_calloc_tp(type, count) KEEL_API_AS(type, mi_calloc(count, sizeof(type)))
+#define mi_mallocn_tp(type, count) KEEL_API_AS(type, mi_mallocn(count, sizeof(type)))
+#define mi_reallocn_tp(block, type, count)                                                         \
+    KEEL_API_AS(type, mi_reallocn(block, count, sizeof(type)))
+#define mi_recalloc_tp(block, type, count)                                                         \
+    KEEL_API_AS(type, mi_recalloc(block, count, sizeof(type)))
 
 /* --- Options ------------------------------------------------------------------------------------- */
 
@@ -519,6 +526,10 @@ bool operator!=(const mi_stl_allocator<T>&, const mi_stl_allocator<U>&) noexcept
     return false;
 }
 
+#endif
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif
