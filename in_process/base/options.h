@@ -34,7 +34,7 @@ enum option {
 
 enum keeper_choice {
     KEEPER_NEVER,
-    KEEPER_ALWAYS, // from the first allocation after the constructors
+    KEEPER_ALWAYS, // also once the process has grown
     KEEPER_AUTO,   // once a second thread allocates
 };
 

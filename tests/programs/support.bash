@@ -48,13 +48,11 @@ plain_functions() {
     printf 'printf("%%u\\n", s); return 0; }\n'
 }
 
-# For servers that refuse to run as root: there they run as nobody, who is given what they write to. What changes the
-# user runs without the library: it keeps its capabilities on its one thread only (PR_SET_KEEPCAPS), and so glibc ends
-# it when it has another, such as a keeper that KEEL_KEEPER=on started.
+# For servers that refuse to run as root: there they run as nobody, who is given what they write to. setpriv is a test
+# too: it keeps its capabilities on its one thread only (PR_SET_KEEPCAPS), and glibc ends it if it has a second.
 unprivileged() {
     [ "$(id -u)" = 0 ] || { "$@"; return; }
-    env -u LD_PRELOAD setpriv --reuid=nobody --regid="$(id -gn nobody)" --clear-groups \
-        env ${LD_PRELOAD:+LD_PRELOAD="$LD_PRELOAD"} "$@"
+    setpriv --reuid=nobody --regid="$(id -gn nobody)" --clear-groups "$@"
 }
 give() { if [ "$(id -u)" = 0 ]; then chown -R nobody "$@"; fi; }
 

@@ -22,6 +22,8 @@
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least so long
 #define REFILLS_BEFORE_START 32u
+#define GROWTH_BEFORE_START                                                                        \
+    32u // slices, 2 MiB: programs that soon change what they may do hold 1.1 to 1.8
 #define HEAPS_PERIOD_US 4000u  // heaps are looked at no more often
 #define IDLE_US 128000u        // a heap is idle when its thread has asked for nothing for so long
 #define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a reserve of 2 MiB units costs little
@@ -35,6 +37,7 @@ static atomic_state allowed;
 static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
+static atomic_bits live_at_fork;  // slices, 0 if there was no fork
 
 static struct {
     uint64_t demand[DEMAND_TICKS];
@@ -242,21 +245,29 @@ bool keeper_start(void) {
     return true;
 }
 
+// Not for threads that hardly allocate, and not from a thread's first calls: they may come at its very end.
+static bool has_second_thread(void) {
+    return atomic_get(&thread_heap->counts[HEAP_REFILL]) >= REFILLS_BEFORE_START &&
+           heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
+}
+
+// A process of one thread gets one more only when it is worth it: a small one gains little, and may be about to do
+// what the system allows to one thread alone, as to change its user with what it has set for that thread.
+static bool is_called_for(void) {
+    int64_t option = option_get(OPTION_KEEPER);
+    if (option == KEEPER_NEVER) return false;
+    if (has_second_thread()) return true;
+    return option != KEEPER_AUTO &&
+           run_live_slices() >= atomic_get(&live_at_fork) + GROWTH_BEFORE_START;
+}
+
 void keeper_consider(void) {
     uint32_t now = atomic_get(&state);
     if (now == STATE_RUNNING && atomic_get(&sleep_word) == SLEEP_LONG &&
         !heap_is_realtime(thread_heap))
         wake();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
-    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
-    if (option_get(OPTION_KEEPER) == KEEPER_AUTO) {
-        // Not for threads that hardly allocate, and not from a thread's first calls: they may come
-        // at its very end.
-        struct heap* heap = thread_heap;
-        if (atomic_get(&heap->counts[HEAP_REFILL]) < REFILLS_BEFORE_START) return;
-        if (heaps_taken() < atomic_get(&heaps_at_fork) + 2) return;
-    }
-    (void)keeper_start();
+    if (is_called_for()) (void)keeper_start();
 }
 
 bool keeper_thread_set_realtime(size_t spare_bytes) {
@@ -272,5 +283,6 @@ void keeper_forget(void) {
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
+    atomic_set(&live_at_fork, run_live_slices());
     stock_set_kept(false);
 }

@@ -13,7 +13,7 @@
 // call and never allocates. Nothing depends on it: without it (off, forked child) each slow path
 // works off a quantum itself.
 //
-//   OFF --second heap, or keeper_start--> RUNNING;  in a forked child: OFF again
+//   OFF --second heap, 2 MiB with KEEL_KEEPER=on, or keeper_start--> RUNNING;  in a forked child: OFF again
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 
@@ -34,7 +34,7 @@ bool keeper_runs(void);
 // From now on the keeper may start by itself: the process's constructors are done.
 void keeper_allow(void);
 
-// Starts the keeper once the options and the number of threads call for it;
+// Starts the keeper once the options, the number of threads and what they hold call for it;
 // ends a long sleep of the keeper if the stock is below the reserve (one system call then).
 void keeper_consider(void);
 

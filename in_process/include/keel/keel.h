@@ -216,9 +216,10 @@ KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 /* Starts the keeper: a thread that asks the system for memory before the program needs it, and
  * gives back what the program has not needed for a while, so that calls on the program's threads
  * do neither. It starts by itself once a second thread allocates (environment KEEL_KEEPER=auto,
- * the default), at the first allocation (on), or never (off). True: it runs. Not from a
- * constructor, and not before a program that will call unshare(CLONE_NEWUSER) or setns has done
- * so. A child of fork has no keeper until it starts one. */
+ * the default), also once the process holds 2 MiB more than at its start or fork (on), or never
+ * (off). True: it runs. Not from a constructor, and not before a program that will call
+ * unshare(CLONE_NEWUSER) or setns, or change its user or capabilities, has done so. A child of fork
+ * has no keeper until it starts one. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Has at least `bytes` of memory ready for blocks of up to 64 KiB, now and from now on (0: as the

@@ -1,0 +1,80 @@
+// KEEL_KEEPER=on: when a process gets the keeper's thread, and when it stays of one thread.
+#include "check.h"
+#include "memory.h"
+
+#include <dirent.h>
+#include <keel/keel.h>
+#include <keel/runtime.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static size_t threads(void) {
+    size_t count = 0;
+    DIR* tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks))
+        count += task->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void hold(size_t bytes) {
+    for (size_t held = 0; held < bytes; held += 1024) CHECK(kl_malloc(1024) != NULL);
+}
+
+// Of every size a little, as the start of a program has it.
+static void begin(void) {
+    CHECK_EQUAL(kl_option_get(kl_option_keeper), 1);
+    for (size_t size = 1; size < 300; size += 7) kl_free(kl_malloc(size));
+    hold(500u * KIB);
+}
+
+TEST(a_small_program_stays_of_one_thread) {
+    begin();
+    CHECK_EQUAL(threads(), 1);
+}
+
+TEST(a_program_that_holds_more_has_a_keeper) {
+    begin();
+    hold(3u * MIB);
+    CHECK_EQUAL(threads(), 2);
+}
+
+TEST(large_blocks_count_too) {
+    CHECK(kl_malloc(1u * MIB) != NULL && kl_malloc(100000) != NULL);
+    CHECK_EQUAL(threads(), 1);
+    CHECK(kl_malloc(1u * MIB) != NULL && kl_malloc(100000) != NULL);
+    CHECK_EQUAL(threads(), 2);
+}
+
+static void* allocates_little(void* count) {
+    for (size_t i = 0; i < 2000; i++) CHECK(kl_malloc(100) != NULL);
+    *(size_t*)count = threads();
+    return NULL;
+}
+
+TEST(a_second_thread_that_allocates_brings_it) {
+    begin();
+    pthread_t thread;
+    size_t count = 0;
+    CHECK(pthread_create(&thread, NULL, allocates_little, &count) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQUAL(count, 3);
+    CHECK_EQUAL(threads(), 2);
+}
+
+TEST(a_child_has_none_until_it_has_grown_itself) {
+    hold(20u * MIB);
+    CHECK_EQUAL(threads(), 2);
+    pid_t child = fork();
+    if (child == 0) {
+        begin();
+        CHECK_EQUAL(threads(), 1);
+        hold(3u * MIB);
+        CHECK_EQUAL(threads(), 2);
+        _exit(0);
+    }
+    CHECK_CHILD(child);
+}
