@@ -45,6 +45,10 @@ SWITCHES = """#ifndef _GNU_SOURCE
 #endif
 """ + "".join(f"#ifndef {name}\n#define {name} 0\n#endif\n"
               for name in ("KEEL_OVERRIDE", "KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT"))
+SWITCHES += """#if KEEL_SECURE || KEEL_DEBUG
+#error "KEEL_SECURE and KEEL_DEBUG are names kept for flavours of Keel that do not exist yet: compile without them"
+#endif
+"""
 
 
 def commented(text):

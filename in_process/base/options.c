@@ -119,26 +119,36 @@ void option_set_default(enum option option, int64_t value) {
     set_by(option, value, BY_DEFAULT);
 }
 
-static void parse_entry(const char* name, enum source source) {
+// False: the value is none.
+static bool parse_as(enum option option, const char* text, enum source source) {
     int64_t value;
+    if (!parse_value(text, &value)) return false;
+    set_by(option, value, source);
+    return true;
+}
+
+static bool parse_entry(const char* name, enum source source) {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const char* text = value_of(name, names[i]);
-        if (text != NULL && parse_value(text, &value)) set_by((enum option)i, value, source);
+        if (text != NULL) return parse_as((enum option)i, text, source);
     }
     for (unsigned i = 0; source == BY_NAME && i < sizeof other_names / sizeof *other_names; i++) {
         const char* text = value_of(name, other_names[i].name);
-        if (text != NULL && parse_value(text, &value)) set_by(other_names[i].option, value, source);
+        if (text != NULL) return parse_as(other_names[i].option, text, source);
     }
+    return true;
 }
 
-void options_parse(char* const* environment) {
+void options_parse(char* const* environment, options_refuser* refused) {
     for (; environment != NULL && *environment != NULL; environment++) {
         const char* entry = *environment;
         const char* name;
+        bool well = true;
         if (entry[0] != 'K' && entry[0] != 'M') continue;
         if ((name = after(entry, "keel_")) != NULL)
-            parse_entry(name, BY_NAME);
+            well = parse_entry(name, BY_NAME);
         else if ((name = after(entry, "mimalloc_")) != NULL)
-            parse_entry(name, BY_OTHERS_NAME);
+            well = parse_entry(name, BY_OTHERS_NAME);
+        if (!well) refused(entry);
     }
 }

@@ -52,8 +52,9 @@ void option_set_default(enum option option, int64_t value);
 // In lower case, as it stands in the environment after KEEL_ or MIMALLOC_.
 const char* option_name(enum option option);
 
-// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* goes before MIMALLOC_*. Unknown or malformed
-// values leave what was.
-void options_parse(char* const* environment);
+// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* goes before MIMALLOC_*. Unknown names are
+// nobody's business here; an entry with a malformed value is given to `refused` and leaves what was.
+typedef void options_refuser(const char* entry);
+void options_parse(char* const* environment, options_refuser* refused);
 
 #endif

@@ -83,6 +83,17 @@ static void groups_read(struct os_machine* machine, const char* mount, const cha
     }
 }
 
+// True if `word` is one of `list`, which has commas between them: "cpu" is not in "cpuset".
+static bool is_among(const char* list, const char* word) {
+    size_t length = strlen(word);
+    for (; list != NULL; list = strchr(list, ',')) {
+        if (*list == ',') list++;
+        if (strncmp(list, word, length) == 0 && (list[length] == ',' || list[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 // Lines of /proc/self/cgroup: `0::/path` (version 2), `7:memory:/path` (version 1).
 static void control_groups(struct os_machine* machine) {
     char content[4096];
@@ -96,10 +107,9 @@ static void control_groups(struct os_machine* machine) {
             *group++ = '\0';
             controllers++;
             if (*controllers == '\0') groups_read(machine, "/sys/fs/cgroup", group);
-            if (strstr(controllers, "memory") != NULL)
+            if (is_among(controllers, "memory"))
                 groups_read(machine, "/sys/fs/cgroup/memory", group);
-            if (strncmp(controllers, "cpu", 3) == 0)
-                groups_read(machine, "/sys/fs/cgroup/cpu", group);
+            if (is_among(controllers, "cpu")) groups_read(machine, "/sys/fs/cgroup/cpu", group);
         }
         line = end != NULL ? end + 1 : NULL;
     }

@@ -117,6 +117,48 @@ TEST(options_are_set_by_the_environment) {
     EXPECT("limit", 0, "KEEL_LIMIT=99999999999999999999");
 }
 
+// What the program writes to stderr with this entry in its environment.
+static const char* said_with(const char* entry) {
+    static char text[4096];
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        putenv((char*)entry);
+        execl("/proc/self/exe", "runtime", "is_what_the_environment_says", (char*)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got = 1; got > 0 && length < sizeof text - 1; length += (size_t)got) {
+        got = read(ends[0], text + length, sizeof text - 1 - length);
+        CHECK(got >= 0);
+    }
+    text[length] = '\0';
+    close(ends[0]);
+    CHECK_CHILD(child);
+    return text;
+}
+
+TEST(a_value_that_is_none_is_told) {
+    static const char* const bad[] = {"KEEL_RESET_DELAY=many", "KEEL_LIMIT=3X",
+                                      "KEEL_KEEPER=perhaps", "KEEL_PURGE_DELAY_MS=0x1",
+                                      "MIMALLOC_VERBOSE=very"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char* said = said_with(bad[i]);
+        CHECK_WITH(strncmp(said, "keel: not a value", 17) == 0 && strstr(said, bad[i]) != NULL,
+                   "%s: %s", bad[i], said);
+    }
+    static const char* const good[] = {"KEEL_LIMIT=30G", "KEEL_NOTHING=many",
+                                       "KEEL_STATISTICS=many", "KEEL=many",
+                                       "MIMALLOC_PAGE_RESET=no"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK_WITH(*said_with(good[i]) == '\0', "%s: %s", good[i], said_with(good[i]));
+}
+
 TEST(each_option_of_mimalloc_has_both_names_in_the_environment) {
     static const char* const prefixes[] = {"KEEL_", "MIMALLOC_"};
     for (int i = 0; i <= (int)kl_option_max_errors; i++) {

@@ -1,5 +1,6 @@
 // The functions of keel/arena.h, where they are documented.
 #include "keel/arena.h"
+#include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "allocator/arena/region.h"
 #include "base/bits.h"
@@ -127,8 +128,12 @@ size_t kl_numa_nodes(void) {
 __attribute__((constructor)) static void reserve_at_start(void) {
     process_enter();
     int64_t pages = option_get(OPTION_RESERVE_HUGE_OS_PAGES);
-    if (pages > 0 && pages <= 1 << 16)
-        (void)kl_reserve_huge_os_pages_interleave((size_t)pages, 0, (size_t)pages * 500);
+    if (pages <= 0 || pages > 1 << 16) return;
+    int error = kl_reserve_huge_os_pages_interleave((size_t)pages, 0, (size_t)pages * 500);
+    if (error != 0)
+        message_error(error, "keel: KEEL_RESERVE_HUGE_OS_PAGES: not all pages of 1 GiB were had; "
+                             "the system has so many as "
+                             "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages says\n");
 }
 
 void kl_arena_info(kl_arena_t* arena, struct kl_arena_state* info) {

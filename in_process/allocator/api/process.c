@@ -22,6 +22,17 @@ static void on_thread_exit(void* heap) {
     heap_leave();
 }
 
+static void say_refused(const char* entry) {
+    char line[192];
+    struct text text;
+    text_begin(&text, line, sizeof line);
+    text_string(&text, "keel: not a value, so the default stands (give a number, also with K, M, "
+                       "G, or on, off): ");
+    text_string(&text, entry);
+    message_write(line);
+    message_write("\n");
+}
+
 // Once, at the first allocation that reaches a slow path: normally long before a second thread
 // exists. Should two threads come at once, the one that comes second goes on with the defaults
 // until the first is through; the heap works without any of this.
@@ -30,7 +41,7 @@ void process_start(void) {
     if (!atomic_try_state(&process_started, &expected, 1)) return;
     panic_set_output(message_panic);
     complain_set_output(message_complaint);
-    options_parse(os_environment());
+    options_parse(os_environment(), say_refused);
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);

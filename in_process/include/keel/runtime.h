@@ -20,9 +20,9 @@ extern "C" {
  * A number each: by call, or before the program starts in the environment as KEEL_ and the name in
  * capitals (KEEL_SHOW_STATS=1), or under its mimalloc name, MIMALLOC_SHOW_STATS=1. A call goes
  * before KEEL_, that before MIMALLOC_. Values: a number; with K, M, G or T for 2^10 .. 2^40; on,
- * yes, true (1); off, no, false (0). Programs that are set-user-id read no environment. The first
- * 17 are those of mimalloc 1.6.3, in its order. "No effect": accepted and kept, because Keel has
- * nothing that it could switch. */
+ * yes, true (1); off, no, false (0); what is none is told on stderr. Programs that are set-user-id
+ * read no environment. The first 17 are those of mimalloc 1.6.3, in its order. "No effect":
+ * accepted and kept, because Keel has nothing that it could switch. */
 typedef enum kl_option {
     kl_option_show_errors, /* 1: say on the output what fails (no memory, frees of foreign blocks). Default 0 */
     kl_option_show_stats, /* 1: the statistics at the end of the process. Also KEEL_STATS. Default 0 */
@@ -34,7 +34,7 @@ typedef enum kl_option {
      * pages of 2 MiB where they pay. Default 0 */
     kl_option_large_os_pages,
     /* so many pages of 1 GiB are reserved at start, as by kl_reserve_huge_os_pages_interleave, in at
-     * most half a second each. Environment only. Default 0 */
+     * most half a second each; fewer are an error (show_errors). Environment only. Default 0 */
     kl_option_reserve_huge_os_pages,
     kl_option_segment_cache, /* no effect: unused memory is kept by time, see reset_delay */
     kl_option_page_reset,    /* no effect */
