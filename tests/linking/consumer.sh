@@ -76,6 +76,19 @@ case $way in
         runs make -C override PREFIX="$prefix"
         runs override/program
         ;;
+    sanitizers) # the program is watched, Keel is not in the way
+        for sanitizer in address,undefined thread; do
+            for library in libkeel_api.a libkeel_api.so libkeel.so; do
+                runs "${CC:-cc}" -g -fsanitize=$sanitizer -I "$prefix/include" beside.c "$prefix/lib/$library" \
+                    -pthread -Wl,-rpath,"$(realpath "$prefix")/lib" -o "beside-$library"
+                runs "./beside-$library"
+            done
+        done
+        if command -v valgrind >/dev/null; then
+            runs "${CC:-cc}" -g -I "$prefix/include" beside.c "$prefix/lib/libkeel_api.a" -pthread -o beside
+            runs valgrind -q --error-exitcode=9 ./beside
+        fi
+        ;;
     subdirectory) # needs no prefix either, but Keel's sources
         runs cmake -S subdirectory -B build -DKEEL_SOURCE="$(dirname "$samples")/.."
         runs cmake --build build
