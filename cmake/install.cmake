@@ -5,6 +5,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/keel)
 
+target_include_directories(keel_mimalloc INTERFACE
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/keel/mimalloc>) # finds <mimalloc.h>
 install(TARGETS ${KEEL_LINKABLE} EXPORT keel COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS keel_recorder COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -19,6 +21,13 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/keel-config.cmake.in ${P
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/keel-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/keel-config.cmake ${PROJECT_BINARY_DIR}/keel-config-version.cmake
   COMPONENT libraries DESTINATION ${package_dir})
+
+# A folder that stands for an installation of mimalloc, where nobody finds it who does not name it.
+set(mimalloc_dir ${package_dir}/mimalloc)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/mimalloc-config.cmake.in
+  ${PROJECT_BINARY_DIR}/mimalloc-config.cmake INSTALL_DESTINATION ${mimalloc_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
+install(FILES ${PROJECT_BINARY_DIR}/mimalloc-config.cmake ${CMAKE_CURRENT_LIST_DIR}/mimalloc-config-version.cmake
+  COMPONENT libraries DESTINATION ${mimalloc_dir})
 
 # keel.pc finds its prefix from where it lies itself.
 file(RELATIVE_PATH KEEL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)

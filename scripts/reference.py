@@ -15,7 +15,8 @@ PAGE = headers.PUBLIC.parents[2] / "docs" / "reference" / "api.md"
 FIRST = ["keel.h", "heap.h", "arena.h", "runtime.h", "keel.hpp", "new.hpp", "keel-new-delete.h", "keel-override.h",
          "recorder.h", "mimalloc.h"]
 # Of these the head says it all: the rest are names that others have documented.
-ONLY_HEAD = {"keel-new-delete.h", "keel-override.h", "mimalloc.h", "mimalloc-heaps.h"}
+ONLY_HEAD = {"keel-new-delete.h", "keel-override.h", "mimalloc.h", "mimalloc-heaps.h", "mimalloc-later.h",
+             "mimalloc-options.h"}
 
 INTRODUCTION = """# Reference of the headers
 

@@ -96,8 +96,21 @@ case $way in
         ;;
     mimalloc)
         runs make -C mimalloc PREFIX="$prefix"
-        runs mimalloc/c
-        runs mimalloc/cxx
+        for program in c cxx symbols symbols-shared; do runs "mimalloc/$program"; done
+        runs uses mimalloc/symbols none
+        runs uses mimalloc/symbols-shared libkeel.so
+        ;;
+    mimalloc-package) # find_package(mimalloc), and only where it is named
+        for wanted in "" 1.6 2.0 3; do
+            runs cmake -S mimalloc -B "build$wanted" -Dmimalloc_DIR="$prefix/lib/cmake/keel/mimalloc" -DWANTED="$wanted"
+        done
+        runs eval "! cmake -S mimalloc -B newer -Dmimalloc_DIR='$prefix/lib/cmake/keel/mimalloc' -DWANTED=4"
+        runs eval "! cmake -S mimalloc -B unnamed -DCMAKE_PREFIX_PATH='$prefix' -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF \
+            -DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF"
+        runs cmake --build build
+        for program in mimalloc mimalloc-static; do for source in c cxx symbols; do runs "build/$program-$source"; done; done
+        runs uses build/mimalloc-symbols libkeel.so
+        runs uses build/mimalloc-static-symbols none
         ;;
     amalgamation) # the one way that needs no prefix: the two files are written into the empty folder
         rm -rf compiler cmake

@@ -23,6 +23,10 @@ DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
                        "St11align_val_tRKSt9nothrow_t")}
 RECORD = set(headers.exported(headers.PUBLIC / "recorder.h"))
 API = {name for path in headers.PUBLIC.glob("*.h") for name in headers.exported(path)} - RECORD
+# Every function of mimalloc that keel/mimalloc.h has in C, and no helper of the header's.
+MIMALLOC = {name for listed in ("names-1.6.3.txt", "names-later.txt")
+            for name in (sources / "tests/mimalloc" / listed).read_text().split()
+            for part in headers.PUBLIC.glob("mimalloc*.h") if name in headers.declared(part, "function")}
 
 WHOLE = API | FAMILY | NEW | DELETE
 EXPECTED = {
@@ -31,6 +35,7 @@ EXPECTED = {
     "libkeel.a": WHOLE,
     "libkeel_api.so": API,
     "libkeel_api.a": API,
+    "libkeel_mimalloc.a": MIMALLOC,
     "libkeel_record.so": RECORD | {"kl_record_gate"},
     "libkeel_record.a": RECORD | {"kl_record_gate"},
 }
@@ -53,6 +58,6 @@ for name, expected in EXPECTED.items():
     else:
         passed += 1
         print(f"{name}: {len(found)} names")
-assert len(API) > 90, "the headers were not read"
+assert len(API) > 90 and len(MIMALLOC) > 110, "the headers were not read"
 print(f"{passed} passed, {failed} failed, 0 skipped")
 sys.exit(failed > 0)

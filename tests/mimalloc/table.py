@@ -4,7 +4,8 @@
     table.py SOURCES           checks docs/reference/mimalloc-names.md, and that no name is missing anywhere
     table.py SOURCES --write   writes it
 
-The names are those of mimalloc 1.6.3's header (names-1.6.3.txt). What each is comes from keel/mimalloc.h itself.
+The names are those of mimalloc 1.6.3's header (names-1.6.3.txt), and those of later ones that Keel has
+(names-later.txt). What each is comes from keel/mimalloc.h itself.
 """
 import re
 import sys
@@ -17,8 +18,9 @@ import headers  # noqa: E402
 HERE = Path(__file__).resolve().parent
 PAGE = sources / "docs" / "reference" / "mimalloc-names.md"
 NAMES = (HERE / "names-1.6.3.txt").read_text().split()
-HEADERS = [headers.PUBLIC / "mimalloc.h", headers.PUBLIC / "mimalloc-heaps.h"]
-TESTS = ["names.c", "heaps.c", "names.cpp"]
+LATER = (HERE / "names-later.txt").read_text().split()
+HEADERS = [headers.PUBLIC / f"mimalloc{part}.h" for part in ("", "-heaps", "-options", "-later")]
+TESTS = ["names.c", "heaps.c", "names.cpp", "later.c", "later.cpp"]
 
 INTRODUCTION = """# The names of mimalloc 1.6.3
 
@@ -26,7 +28,17 @@ Every name of mimalloc 1.6.3's header, what it is in [keel/mimalloc.h](../../in_
 the test in [tests/mimalloc](../../tests/mimalloc) that uses it. How to build a program with it is in
 [linking](../guide/linking.md#programs-written-for-mimalloc). Written and checked by `tests/mimalloc/table.py`.
 
-| name | is | test |
+"""
+
+OF_LATER = """
+## Names that mimalloc 2 and 3 have added
+
+Those of which Keel has the thing; their options under names that were changed, too. There are none of sub-processes, of
+mimalloc 3's theaps and of its sampled guards.
+
+"""
+
+HEAD = """| name | is | test |
 | --- | --- | --- |
 """
 
@@ -77,23 +89,27 @@ def uses():
 
 
 def main():
-    declared, used, missing, rows = declarations(), uses(), [], []
-    for name in NAMES:
+    declared, used, missing = declarations(), uses(), []
+
+    def row(name):
         means, remark = declared.get(name, ("", ""))
         if name not in declared:
             missing.append(f"{name} is not in keel/mimalloc.h")
         if name not in used:
             missing.append(f"{name} is in no test")
         told = ". ".join(part.rstrip(".") for part in (means, remark) if part)
-        rows.append(f"| `{name}` | {told} | {used.get(name, '')} |\n")
-    page = INTRODUCTION + "".join(rows)
+        return f"| `{name}` | {told} | {used.get(name, '')} |\n"
+
+    later = [d.name for s in headers.sections(HEADERS[-1]) for e in s.entries for d in e.declarations]
+    missing += [f"{name} is not in names-later.txt" for name in later if name.startswith("mi_") and name not in LATER]
+    page = INTRODUCTION + HEAD + "".join(map(row, NAMES)) + OF_LATER + HEAD + "".join(map(row, LATER))
     if "--write" in sys.argv:
         PAGE.write_text(page)
     elif not PAGE.exists() or PAGE.read_text() != page:
         missing.append(f"{PAGE.name} is out of date: tests/mimalloc/table.py . --write")
     for line in missing:
         print("FAIL", line)
-    print(f"{2 * len(NAMES) + 1 - len(missing)} passed, {len(missing)} failed, 0 skipped")
+    print(f"{2 * len(NAMES + LATER) + 1 - len(missing)} passed, {len(missing)} failed, 0 skipped")
     sys.exit(bool(missing))
 
 

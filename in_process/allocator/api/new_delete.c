@@ -91,8 +91,10 @@ static void* new_aligned_nothrow(size_t size, size_t alignment) {
     return KEEL_LIKELY(block != NULL) ? block : new_aligned_nothrow_retry(size, alignment);
 }
 
+// Weak: a program may define operators of its own, and those come before ours also where it links
+// keel.o or libkeel.a, which is one object.
 #define OPERATOR(result, name, mangled, ...)                                                       \
-    result name(__VA_ARGS__) __asm__(mangled);                                                     \
+    __attribute__((weak)) result name(__VA_ARGS__) __asm__(mangled);                               \
     KEEL_EXPORT result name(__VA_ARGS__)
 
 OPERATOR(void*, operator_new, "_Znw" SIZE_CODE, size_t size) {

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#ifndef __cplusplus
+#include <stdio.h>
+#include <stdlib.h>
+#endif
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
@@ -21,6 +25,15 @@ static inline size_t keel_mi_size(size_t size) KEEL_NOEXCEPT {
 static inline size_t keel_mi_product(size_t count, size_t size) KEEL_NOEXCEPT {
     return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : keel_mi_size(count * size);
 }
+
+#ifndef __cplusplus
+/* Where C++ throws. */
+static inline void* keel_mi_or_end(void* block) {
+    if (block != NULL) return block;
+    fputs("keel: out of memory in mi_new\n", stderr);
+    abort();
+}
+#endif
 
 /* --- Life, and blocks ---------------------------------------------------------------------------- */
 

@@ -8,7 +8,8 @@
  *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
  *   - statistics are Keel's: other rows, in other words.
  *
- * The functions are inline: a library that was compiled against mimalloc itself still needs that. Errors, threads and
+ * Names of mimalloc 2 and 3 that Keel has as well are in keel/mimalloc-later.h, which this one includes. The functions
+ * are inline; what does not see this header links libkeel_mimalloc.a, which has them as symbols. Errors, threads and
  * costs are those of the functions of keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h. */
 #ifndef KEEL_MIMALLOC_H
 #define KEEL_MIMALLOC_H
@@ -17,6 +18,7 @@
 #include "keel/heap.h"
 #include "keel/keel.h"
 #include "keel/mimalloc-heaps.h"
+#include "keel/mimalloc-options.h"
 #include "keel/runtime.h"
 #include "keel/statistics.h"
 #include <errno.h>
@@ -30,8 +32,6 @@
 #include "keel/new.hpp"
 #include <type_traits>
 #include <utility>
-#else
-#include <stdio.h>
 #endif
 
 /* The version whose names these are; of Keel's own see kl_version. */
@@ -273,54 +273,6 @@ static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
 #define mi_recalloc_tp(block, type, count)                                                         \
     KEEL_API_AS(type, mi_recalloc(block, count, sizeof(type)))
 
-/* --- Options ------------------------------------------------------------------------------------- */
-
-typedef enum mi_option_e {
-    mi_option_show_errors = kl_option_show_errors,
-    mi_option_show_stats = kl_option_show_stats,
-    mi_option_verbose = kl_option_verbose,
-    mi_option_eager_commit = kl_option_eager_commit,
-    mi_option_eager_region_commit = kl_option_eager_region_commit,
-    mi_option_reset_decommits = kl_option_reset_decommits,
-    mi_option_large_os_pages = kl_option_large_os_pages,
-    mi_option_reserve_huge_os_pages = kl_option_reserve_huge_os_pages,
-    mi_option_segment_cache = kl_option_segment_cache,
-    mi_option_page_reset = kl_option_page_reset,
-    mi_option_abandoned_page_reset = kl_option_abandoned_page_reset,
-    mi_option_segment_reset = kl_option_segment_reset,
-    mi_option_eager_commit_delay = kl_option_eager_commit_delay,
-    mi_option_reset_delay = kl_option_reset_delay,
-    mi_option_use_numa_nodes = kl_option_use_numa_nodes,
-    mi_option_os_tag = kl_option_os_tag,
-    mi_option_max_errors = kl_option_max_errors,
-    _mi_option_last
-} mi_option_t;
-
-static inline bool mi_option_is_enabled(mi_option_t option) KEEL_NOEXCEPT {
-    return kl_option_is_enabled((kl_option_t)option);
-}
-static inline void mi_option_enable(mi_option_t option) KEEL_NOEXCEPT {
-    kl_option_enable((kl_option_t)option);
-}
-static inline void mi_option_disable(mi_option_t option) KEEL_NOEXCEPT {
-    kl_option_disable((kl_option_t)option);
-}
-static inline void mi_option_set_enabled(mi_option_t option, bool enable) KEEL_NOEXCEPT {
-    kl_option_set_enabled((kl_option_t)option, enable);
-}
-static inline void mi_option_set_enabled_default(mi_option_t option, bool enable) KEEL_NOEXCEPT {
-    kl_option_set_enabled_default((kl_option_t)option, enable);
-}
-static inline long mi_option_get(mi_option_t option) KEEL_NOEXCEPT {
-    return kl_option_get((kl_option_t)option);
-}
-static inline void mi_option_set(mi_option_t option, long value) KEEL_NOEXCEPT {
-    kl_option_set((kl_option_t)option, value);
-}
-static inline void mi_option_set_default(mi_option_t option, long value) KEEL_NOEXCEPT {
-    kl_option_set_default((kl_option_t)option, value);
-}
-
 /* --- Under the names of POSIX, BSD and Windows --------------------------------------------------- */
 
 /* Frees what is Keel's, and leaves alone what is not. */
@@ -445,11 +397,6 @@ static inline void* mi_new_reallocn(void* block, size_t count, size_t size) {
 
 #else
 
-static inline void* keel_mi_or_end(void* block) {
-    if (block != NULL) return block;
-    fputs("keel: out of memory in mi_new\n", stderr);
-    abort();
-}
 static inline void* mi_new(size_t size) {
     return keel_mi_or_end(kl_malloc(size));
 }
@@ -531,5 +478,7 @@ bool operator!=(const mi_stl_allocator<T>&, const mi_stl_allocator<U>&) noexcept
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+
+#include "keel/mimalloc-later.h"
 
 #endif
