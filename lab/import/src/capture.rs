@@ -1,5 +1,6 @@
 //! A trace as it comes out of a running program: line by line, mixed with what the program prints.
 
+use crate::error::Refusal;
 use crate::forms::{Guess, Line, Parser, of_line};
 use crate::objects::Objects;
 use crate::overlaps::{Overlap, Overlaps};
@@ -89,9 +90,9 @@ impl Capture {
             Ok(Line::Operation(record)) => {
                 self.objects.adapt_once(parser);
                 let overlap = self.overlaps.check(&record, self.line);
-                // Repairing, it refuses nothing.
-                for event in self.objects.apply(&record).unwrap_or_default().iter().flatten() {
-                    self.writer.push(event)?;
+                // Repairing, it refuses no line.
+                if let Err(Refusal::Journal(error)) = self.objects.apply(&record, &mut self.writer) {
+                    return Err(error);
                 }
                 Ok(overlap.map_or(Heard::Trace, Heard::Overlap))
             }

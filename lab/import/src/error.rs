@@ -87,6 +87,34 @@ impl Fault {
     }
 }
 
+/// Why an operation did not get into the journal.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Line(Fault),
+    Journal(Error),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal::Line(fault)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Journal(error)
+    }
+}
+
+impl Refusal {
+    pub fn at(self, path: &std::path::Path, line: u64) -> Error {
+        match self {
+            Refusal::Line(fault) => fault.at(path, line),
+            Refusal::Journal(error) => error,
+        }
+    }
+}
+
 fn place(line: u64, column: Option<u64>) -> String {
     column.map_or_else(|| format!("line {line}"), |column| format!("line {line}, column {column}"))
 }

@@ -6,8 +6,10 @@
 mod capture;
 mod error;
 mod forms;
+mod live;
 mod objects;
 mod overlaps;
+mod plain;
 mod source;
 mod text;
 mod zip;
@@ -154,8 +156,9 @@ struct Lines<S> {
     repair: bool,
     /// Last lines that were cut off and left out.
     cut_off: u64,
-    /// Lines parsed and not yet applied, with their numbers.
+    /// Lines parsed and not yet applied, with their numbers: the first so many.
     waiting: Vec<(u64, Record)>,
+    waiting_count: usize,
     marks: Vec<Mark>,
 }
 
@@ -171,7 +174,7 @@ enum Stop {
 const WAITING_LINES: usize = 64;
 
 /// Where events go.
-trait Sink {
+pub(crate) trait Sink {
     fn push(&mut self, event: &Event) -> Result<()>;
 }
 
@@ -210,7 +213,8 @@ impl<S: Sink> Lines<S> {
             line: 0,
             repair: options.repair,
             cut_off: 0,
-            waiting: Vec::with_capacity(WAITING_LINES),
+            waiting: vec![(0, Record::default()); WAITING_LINES],
+            waiting_count: 0,
             marks: Vec::new(),
         })
     }
@@ -241,13 +245,24 @@ impl<S: Sink> Lines<S> {
     /// Parses some lines into `waiting`, up to the first that is no operation; returns it and what follows.
     fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Stop>) {
         let mut line = &[][..];
-        while !bytes.is_empty() && self.waiting.len() < WAITING_LINES {
+        while !bytes.is_empty() && self.waiting_count < WAITING_LINES {
+            let (number, record) = &mut self.waiting[self.waiting_count];
+            if let Some(length) = self.parser.parse_plain(bytes, record) {
+                self.line += 1;
+                *number = self.line;
+                self.waiting_count += 1;
+                bytes = &bytes[length..];
+                continue;
+            }
             let end = memchr::memchr(b'\n', bytes);
             (line, bytes) = end.map_or((bytes, &[][..]), |end| (&bytes[..end], &bytes[end + 1..]));
             self.line += 1;
             match self.parser.parse(line) {
                 Ok(Line::Silent) => {}
-                Ok(Line::Operation(record)) => self.waiting.push((self.line, record)),
+                Ok(Line::Operation(record)) => {
+                    self.waiting[self.waiting_count] = (self.line, record);
+                    self.waiting_count += 1;
+                }
                 Ok(aside) => return (line, bytes, Some(Stop::Aside(aside))),
                 Err(fault) => return (line, bytes, Some(Stop::Fault(fault))),
             }
@@ -256,18 +271,14 @@ impl<S: Sink> Lines<S> {
     }
 
     fn apply_waiting(&mut self, path: &Path) -> Result<()> {
-        if !self.waiting.is_empty() {
+        let waiting = &self.waiting[..std::mem::take(&mut self.waiting_count)];
+        if !waiting.is_empty() {
             self.objects.adapt_once(&self.parser);
         }
-        self.objects.warm(self.waiting.iter().map(|(_, record)| record));
-        let mut waiting = std::mem::take(&mut self.waiting);
-        for (line, record) in waiting.drain(..) {
-            let events = self.objects.apply(&record).map_err(|fault| fault.at(path, line))?;
-            for event in events.iter().flatten() {
-                self.sink.push(event)?;
-            }
+        self.objects.warm(waiting.iter().map(|(_, record)| record));
+        for (line, record) in waiting {
+            self.objects.apply(record, &mut self.sink).map_err(|refusal| refusal.at(path, *line))?;
         }
-        self.waiting = waiting;
         Ok(())
     }
 

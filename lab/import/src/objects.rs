@@ -1,7 +1,9 @@
 //! Addresses to objects: turns what lines say into events, and finds where they contradict each other.
 
-use crate::error::Fault;
+use crate::Sink;
+use crate::error::{Fault, Refusal};
 use crate::forms::{Naming, Parser, Record, Times};
+use crate::live::Live;
 use keel_journal::{Event, Op, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -45,7 +47,7 @@ pub(crate) const STEP_NS: u64 = 1000;
 /// What is known while lines go by: the live addresses, the threads, the frame.
 pub(crate) struct Objects {
     repair: bool,
-    live: FxHashMap<u64, u64>,
+    live: Live<u64>,
     created: u64,
     time: u64,
     threads: Vec<u64>,
@@ -66,14 +68,11 @@ pub(crate) struct Objects {
     ended: FxHashSet<u64>,
 }
 
-/// The events of one line: none where it is left out, two where a lost free is put in.
-pub(crate) type Events = [Option<Event>; 2];
-
 impl Objects {
     pub fn new(repair: bool, frames: Vec<u64>) -> Objects {
         Objects {
             repair,
-            live: FxHashMap::default(),
+            live: Live::new(),
             created: 0,
             time: 0,
             threads: Vec::new(),
@@ -133,22 +132,23 @@ impl Objects {
 
     /// Brings the places of these records' blocks into the caches; changes nothing.
     pub fn warm<'a>(&self, records: impl Iterator<Item = &'a Record>) {
-        let addresses = records.map(|record| if record.old != 0 { record.old } else { record.new });
-        let known = addresses.filter(|address| self.live.contains_key(address)).count();
-        std::hint::black_box(known);
+        self.live.warm(records.map(|record| if record.old != 0 { record.old } else { record.new }));
     }
 
-    /// What the next line does.
+    /// What the next line does, into the sink: nothing where it is left out, two events where a lost free is put in.
+    ///
+    /// Events go there one by one and are not handed back: to copy one that was just put together costs more than to
+    /// put it together.
     #[inline]
-    pub fn apply(&mut self, record: &Record) -> Result<Events, Fault> {
+    pub fn apply(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
         // Lines that are left out leave no trace: their threads are counted when they do something.
         if record.op == Op::Free && record.old == 0 {
             self.mend(Mend::NullFree, "the address of a live block", "0 (a free of NULL)")?;
-            return Ok([None, None]);
+            return Ok(());
         }
         if record.op != Op::Free && record.new == 0 {
             self.mend(Mend::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
-            return Ok([None, None]);
+            return Ok(());
         }
         let (begin, time) = self.times_of(record)?;
         let mut event = Event {
@@ -163,7 +163,7 @@ impl Objects {
             frame: self.frame_of(begin),
         };
         if record.op == Op::Free {
-            return self.free(record, event);
+            return self.free(record, event, sink);
         }
         if record.op == Op::Aligned && !record.align.is_power_of_two() {
             self.mend_numbers(Mend::Alignment, "an alignment that is a power of two", record.align)?;
@@ -173,16 +173,16 @@ impl Objects {
         if record.old != 0 {
             self.release_for_realloc(record, &mut event)?;
         }
-        self.create(record, event)
+        self.create(record, event, sink)
     }
 
     #[inline]
-    fn free(&mut self, record: &Record, mut event: Event) -> Result<Events, Fault> {
+    fn free(&mut self, record: &Record, mut event: Event, sink: &mut impl Sink) -> Result<(), Refusal> {
         event.size = 0;
-        if let Some(object) = self.live.remove(&record.old) {
+        if let Some(object) = self.live.remove(record.old) {
             event.released = object;
             self.events += 1;
-            return Ok([Some(event), None]);
+            return Ok(sink.push(&event)?);
         }
         let found =
             format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
@@ -190,12 +190,12 @@ impl Objects {
         event.op = Op::ForeignFree;
         self.foreign += 1;
         self.events += 1;
-        Ok([Some(event), None])
+        Ok(sink.push(&event)?)
     }
 
     #[inline]
     fn release_for_realloc(&mut self, record: &Record, event: &mut Event) -> Result<(), Fault> {
-        if let Some(object) = self.live.remove(&record.old) {
+        if let Some(object) = self.live.remove(record.old) {
             event.released = object;
             return Ok(());
         }
@@ -209,12 +209,12 @@ impl Objects {
     }
 
     #[inline]
-    fn create(&mut self, record: &Record, mut event: Event) -> Result<Events, Fault> {
+    fn create(&mut self, record: &Record, mut event: Event, sink: &mut impl Sink) -> Result<(), Refusal> {
         self.created += 1;
         event.created = self.created;
         self.events += 1;
         let Some(object) = self.live.insert(record.new, self.created) else {
-            return Ok([Some(event), None]);
+            return Ok(sink.push(&event)?);
         };
         let found = format!("{}, which was allocated before and not freed since", self.name(record.new));
         self.mend(Mend::LiveAddress, "an address that is not live", &found)?;
@@ -227,7 +227,8 @@ impl Objects {
             event.frame = self.frame_of(event.begin);
         }
         self.events += 1;
-        Ok([Some(lost), Some(event)])
+        sink.push(&lost)?;
+        Ok(sink.push(&event)?)
     }
 
     /// What a message calls a block.

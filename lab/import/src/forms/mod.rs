@@ -129,6 +129,13 @@ impl Parser {
         }
     }
 
+    /// Reads the line that these bytes begin with, with its line break, if its form has a short way for it and it is of
+    /// the plainest kind. Returns its length; without one, what `record` holds means nothing.
+    #[inline]
+    pub fn parse_plain(&self, bytes: &[u8], record: &mut Record) -> Option<usize> {
+        if matches!(self, Parser::Doom3) { doom3::parse_plain(bytes, record) } else { None }
+    }
+
     /// Reads one line without its line break.
     #[inline]
     pub fn parse(&mut self, line: &[u8]) -> Result<Line, Fault> {
