@@ -1,11 +1,12 @@
 //! Bytes an operation, by journal and column, as the table of docs/reference/journal-size.md:
-//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst ...`
+//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst C.journal.parquet ...`
 //!
-//! A `NAME.frames` beside an input is its frames file. Also prints, to stderr, how fast each import went.
+//! A `NAME.frames` beside a text is its frames file. Also prints, to stderr, how fast each import went. A journal is
+//! written again as it is.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
 use keel_import::{Options, import};
-use keel_journal::Reader;
+use keel_journal::{Reader, Writer};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -37,14 +38,21 @@ fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failu
     let name = input.file_name().unwrap_or_default().to_string_lossy();
     let name = name.split('.').next().unwrap_or_default().to_owned();
     let frames = Some(input.with_file_name(format!("{name}.frames"))).filter(|path| path.exists());
-    let started = Instant::now();
-    let options = Options { frames, zstd_level, ..Options::default() };
-    let summary = import(&[PathBuf::from(input)], output, &options, &mut |_| {})?;
-    let seconds = started.elapsed().as_secs_f64();
-    eprintln!("{name}: {:.0} MB/s of text", summary.text_bytes as f64 / 1e6 / seconds);
+    match Reader::open(input) {
+        Ok(journal) => write_again(&journal, output, zstd_level)?,
+        Err(_) => {
+            let started = Instant::now();
+            let options = Options { frames, zstd_level, ..Options::default() };
+            let summary = import(&[PathBuf::from(input)], output, &options, &mut |_| {})?;
+            let seconds = started.elapsed().as_secs_f64();
+            eprintln!("{name}: {:.0} MB/s of text", summary.text_bytes as f64 / 1e6 / seconds);
+        }
+    }
     let reader = Reader::open(output)?;
     let rows = reader.rows() as f64;
-    let columns = reader.column_sizes().into_iter().filter(|column| column.name != "begin");
+    // Text journals say nothing of these.
+    let silent = ["begin", "module", "stack"];
+    let columns = reader.column_sizes().into_iter().filter(|column| !silent.contains(&column.name.as_str()));
     let cells: Vec<String> =
         columns.map(|column| format!("{:.3}", column.compressed as f64 / rows)).collect();
     let bytes = reader.bytes();
@@ -54,4 +62,14 @@ fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failu
         bytes as f64 / rows,
         cells.join(" | ")
     ))
+}
+
+fn write_again(journal: &Reader, output: &Path, zstd_level: i32) -> Result<(), Failure> {
+    let options = keel_journal::Options { zstd_level, ..keel_journal::Options::default() };
+    let mut writer = Writer::with_options(output, options)?;
+    for batch in journal.batches() {
+        writer.push_batch(&batch?)?;
+    }
+    writer.finish(journal.metadata().clone())?;
+    Ok(())
 }

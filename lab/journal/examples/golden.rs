@@ -17,6 +17,9 @@ fn main() {
         first_files(&folder);
     }
     write_origins(&folder);
+    // Written after the encodings were chosen anew.
+    let (events, metadata) = common::sample(700);
+    write(&folder, "v1-whole-bytes", &events, &metadata, 500);
 }
 
 /// The files of the first days, before there were origins; kept as they are.

@@ -1,17 +1,18 @@
 //! The columns of a journal file and how each is encoded; `journal/FORMAT.md` says it for other programs.
 //!
-//! The encodings were chosen by measuring all of them on seventeen real journals (docs/reference/journal-size.md):
-//! - `time`, `created`, `released` grow together with the row: DELTA_BINARY_PACKED stores the small differences;
+//! Which encoding each column gets was measured on seventeen real journals (docs/reference/journal-size.md):
+//! - `time`, `created`, `released` grow together with the row: DELTA_BINARY_PACKED stores the small differences. Those
+//!   of `released` repeat, so they get the bytes that zstd finds again;
 //! - `size` repeats but has a long tail: BYTE_STREAM_SPLIT gathers its zero bytes, which zstd then removes, where a
 //!   dictionary would cost more and overflow;
-//! - `op`, `thread`, `align` have few values: dictionary and run lengths.
+//! - `op`, `thread`, `align` have few values: dictionary.
 
+use crate::chunk::{Column, Way};
 use crate::{Error, Event, Origin, Result};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{RowGroupMetaData, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::WriterProperties;
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnPath, TypePtr};
+use parquet::schema::types::TypePtr;
 use std::sync::Arc;
 
 /// Key of the footer entry with the [`crate::Metadata`] as JSON.
@@ -81,70 +82,91 @@ pub(crate) fn schema() -> Result<TypePtr> {
     Ok(Arc::new(schema))
 }
 
-pub(crate) fn properties(zstd_level: i32, rows_per_group: usize) -> Result<WriterProperties> {
-    let level = ZstdLevel::try_new(zstd_level).map_err(|error| Error::Encode(error.to_string()))?;
-    let mut builder = WriterProperties::builder()
+pub(crate) fn properties() -> WriterProperties {
+    let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
+    WriterProperties::builder()
         .set_created_by(format!("keel {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(level))
-        .set_dictionary_enabled(false)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
-        .set_max_row_group_row_count(Some(rows_per_group))
-        .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_data_page_size_limit(PAGE_ROWS * 8)
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
-        }]));
-    for (name, encoding) in [
-        ("time", Encoding::DELTA_BINARY_PACKED),
-        ("begin", Encoding::DELTA_BINARY_PACKED),
-        ("size", Encoding::BYTE_STREAM_SPLIT),
-        ("created", Encoding::DELTA_BINARY_PACKED),
-        ("released", Encoding::DELTA_BINARY_PACKED),
-        ("frame", Encoding::DELTA_BINARY_PACKED),
-    ] {
-        builder = builder.set_column_encoding(ColumnPath::from(name), encoding);
-    }
-    for name in ["op", "thread", "align", "module", "stack"] {
-        builder = builder.set_column_dictionary_enabled(ColumnPath::from(name), true);
-    }
-    Ok(builder.build())
+        .set_sorting_columns(Some(vec![by_time]))
+        .build()
 }
 
-/// Rows a page: large enough for zstd, small enough for a reader's memory.
-const PAGE_ROWS: usize = 1 << 17;
-
-/// A nullable column as Parquet wants it: a level for each row (1 = present), and the values that are present.
+/// A nullable column as Parquet wants it: for each row whether it has a value, and the values that there are.
 #[derive(Default)]
 pub(crate) struct Nullable<T> {
-    pub levels: Vec<i16>,
-    pub values: Vec<T>,
+    present: Vec<bool>,
+    values: Vec<T>,
 }
 
-impl<T> Nullable<T> {
-    fn extend<R>(&mut self, rows: &[R], value: impl Fn(&R) -> Option<T>) {
-        self.levels.extend(rows.iter().map(|row| i16::from(value(row).is_some())));
-        self.values.extend(rows.iter().filter_map(value));
+impl<T: Copy + Default> Nullable<T> {
+    /// Appends rows. Which of them have a value nobody can foresee, so nothing branches on it: every row writes one,
+    /// and that of a row without is overwritten.
+    fn extend(&mut self, values: &[T], is_present: impl Fn(usize, &T) -> bool) {
+        let first = self.present.len();
+        self.present.extend(values.iter().enumerate().map(|(row, value)| is_present(row, value)));
+        let present = &self.present[first..];
+        if !present.contains(&true) {
+            return;
+        }
+        let mut end = self.values.len();
+        self.values.resize(end + values.len(), T::default());
+        for (value, present) in values.iter().zip(present) {
+            self.values[end] = *value;
+            end += usize::from(*present);
+        }
+        self.values.truncate(end);
     }
 
     fn clear(&mut self) {
-        self.levels.clear();
+        self.present.clear();
         self.values.clear();
+    }
+
+    pub fn column(&self, way: Way) -> Column<'_, T> {
+        Column { values: &self.values, present: Some(&self.present), way }
     }
 }
 
-/// Rows that are kept together before they are taken apart into columns: few enough for the first-level cache.
+/// Rows that are kept together before they are appended to the columns: few enough for the first-level cache.
 const PENDING_ROWS: usize = 256;
 
+/// The last rows, by column. Each number is stored once, where it will be copied from: to put a row together and copy
+/// it then costs several times as much, as does appending to nine columns for each row.
+struct Pending {
+    count: usize,
+    time: [i64; PENDING_ROWS],
+    begin: [i64; PENDING_ROWS],
+    thread: [i32; PENDING_ROWS],
+    op: [i32; PENDING_ROWS],
+    size: [i64; PENDING_ROWS],
+    align: [i64; PENDING_ROWS],
+    created: [i64; PENDING_ROWS],
+    released: [i64; PENDING_ROWS],
+    frame: [i32; PENDING_ROWS],
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        let (wide, narrow) = ([0; PENDING_ROWS], [0; PENDING_ROWS]);
+        Pending {
+            count: 0,
+            time: wide,
+            begin: wide,
+            thread: narrow,
+            op: narrow,
+            size: wide,
+            align: wide,
+            created: wide,
+            released: wide,
+            frame: narrow,
+        }
+    }
+}
+
 /// Rows on their way into a row group, by column; [`Batch::settle`] brings the last ones there.
-///
-/// Rows wait in `pending` and then go column by column, each in one loop, which costs much less than nine pushes a
-/// row do.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pending: Vec<Event>,
+    pending: Box<Pending>,
     /// Of the pending rows; empty while nothing is known of any.
     pending_origins: Vec<Origin>,
     /// What is known beside the rows by now, for whoever must salvage the file.
@@ -164,49 +186,65 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub fn rows(&self) -> usize {
-        self.time.len() + self.pending.len()
+        self.time.len() + self.pending.count
     }
 
     /// Appends one row; the numbers were checked to fit by [`crate::Writer::push`].
     #[inline]
     pub fn push(&mut self, event: &Event, origin: Origin) {
+        let pending = &mut *self.pending;
+        let row = pending.count;
         if origin != Origin::UNKNOWN || !self.pending_origins.is_empty() {
-            self.pending_origins.resize(self.pending.len(), Origin::UNKNOWN);
+            self.pending_origins.resize(row, Origin::UNKNOWN);
             self.pending_origins.push(origin);
         }
-        self.pending.push(*event);
-        if self.pending.len() == PENDING_ROWS {
+        pending.time[row] = event.time as i64;
+        pending.begin[row] = event.begin as i64;
+        pending.thread[row] = event.thread as i32;
+        pending.op[row] = event.op as i32;
+        pending.size[row] = event.size as i64;
+        pending.align[row] = event.align as i64;
+        pending.created[row] = event.created as i64;
+        pending.released[row] = event.released as i64;
+        pending.frame[row] = event.frame as i32;
+        pending.count = row + 1;
+        if pending.count == PENDING_ROWS {
             self.settle();
         }
     }
 
-    /// Takes the pending rows apart.
+    /// Appends the pending rows to the columns.
     pub fn settle(&mut self) {
-        let rows = self.pending.as_slice();
-        let nonzero = |number: u64| (number != 0).then_some(number as i64);
-        self.time.extend(rows.iter().map(|row| row.time as i64));
-        self.begin.extend(rows, |row| (row.begin != row.time).then_some(row.begin as i64));
-        self.thread.extend(rows.iter().map(|row| row.thread as i32));
-        self.op.extend(rows.iter().map(|row| row.op as i32));
-        self.size.extend(rows.iter().map(|row| row.size as i64));
-        self.align.extend(rows, |row| nonzero(row.align));
-        self.created.extend(rows, |row| nonzero(row.created));
-        self.released.extend(rows, |row| nonzero(row.released));
-        self.frame.extend(rows.iter().map(|row| row.frame as i32));
-        let known = |index: u32| (index != Origin::NONE).then_some(index as i32);
-        if self.pending_origins.is_empty() {
-            self.module.extend(rows, |_| None);
-            self.stack.extend(rows, |_| None);
-        } else {
-            self.module.extend(&self.pending_origins, |origin| known(origin.module));
-            self.stack.extend(&self.pending_origins, |origin| known(origin.stack));
-        }
-        self.pending.clear();
+        let pending = &mut *self.pending;
+        let rows = ..std::mem::take(&mut pending.count);
+        let (time, not_zero) = (&pending.time, |_, number: &i64| *number != 0);
+        self.time.extend_from_slice(&time[rows]);
+        self.begin.extend(&pending.begin[rows], |row, begin| *begin != time[row]);
+        self.thread.extend_from_slice(&pending.thread[rows]);
+        self.op.extend_from_slice(&pending.op[rows]);
+        self.size.extend_from_slice(&pending.size[rows]);
+        self.align.extend(&pending.align[rows], not_zero);
+        self.created.extend(&pending.created[rows], not_zero);
+        self.released.extend(&pending.released[rows], not_zero);
+        self.frame.extend_from_slice(&pending.frame[rows]);
+        // Unknown is u32::MAX, which is -1.
+        let known = |_, index: &i32| *index >= 0;
+        let mut indices = [Origin::NONE as i32; PENDING_ROWS];
+        self.pending_origins
+            .iter()
+            .zip(&mut indices)
+            .for_each(|(origin, module)| *module = origin.module as i32);
+        self.module.extend(&indices[rows], known);
+        self.pending_origins
+            .iter()
+            .zip(&mut indices)
+            .for_each(|(origin, stack)| *stack = origin.stack as i32);
+        self.stack.extend(&indices[rows], known);
         self.pending_origins.clear();
     }
 
     pub fn clear(&mut self) {
-        self.pending.clear();
+        self.pending.count = 0;
         self.pending_origins.clear();
         self.description = None;
         self.time.clear();

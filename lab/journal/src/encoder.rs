@@ -7,17 +7,18 @@
 //! After each row group comes a record of it (`journal/FORMAT.md`, Writing), by which `salvage.rs` makes a journal of a
 //! file whose writer was killed.
 
+use crate::chunk::{Column, Packer, Stated, Way};
 use crate::columns::{
-    Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, Nullable, layout_crc32, properties, schema,
+    Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, layout_crc32, properties, schema,
 };
+use crate::encodings::Delta;
 use crate::{Error, Metadata, Result};
-use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
-use parquet::schema::types::SchemaDescPtr;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::sync::Arc;
@@ -83,22 +84,19 @@ pub(crate) struct Encoder {
     told: Told,
     committed: Arc<AtomicU64>,
     file: SerializedFileWriter<Staged>,
+    packer: Packer,
     checksums: Vec<Checksum>,
     /// The first error of the store; after it nothing more is encoded.
     failure: Option<io::Error>,
 }
 
 impl Encoder {
-    pub fn new(
-        store: Box<dyn Store>,
-        zstd_level: i32,
-        rows_per_group: usize,
-        committed: Arc<AtomicU64>,
-    ) -> Result<Encoder> {
+    pub fn new(store: Box<dyn Store>, zstd_level: i32, committed: Arc<AtomicU64>) -> Result<Encoder> {
         let staged = Staged { store, pending: Vec::new(), committed: 0 };
-        let properties = Arc::new(properties(zstd_level, rows_per_group)?);
+        let properties = Arc::new(properties());
         let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
-        Ok(Encoder { told: Told::default(), committed, file, checksums: Vec::new(), failure: None })
+        let packer = Packer::new(zstd_level).map_err(encode_error)?;
+        Ok(Encoder { told: Told::default(), committed, file, packer, checksums: Vec::new(), failure: None })
     }
 
     /// The error that ended the writing, if one did.
@@ -151,18 +149,21 @@ impl Encoder {
     }
 
     fn encode_columns(&mut self, batch: &Batch) -> std::result::Result<(), ParquetError> {
+        let descriptors = self.file.schema_descr().columns().to_vec();
         let mut group = self.file.next_row_group()?;
-        write_column::<Int64Type>(&mut group, &batch.time, None)?;
-        write_nullable(&mut group, &batch.begin)?;
-        write_column::<Int32Type>(&mut group, &batch.thread, None)?;
-        write_column::<Int32Type>(&mut group, &batch.op, None)?;
-        write_column::<Int64Type>(&mut group, &batch.size, None)?;
-        write_nullable(&mut group, &batch.align)?;
-        write_nullable(&mut group, &batch.created)?;
-        write_nullable(&mut group, &batch.released)?;
-        write_column::<Int32Type>(&mut group, &batch.frame, None)?;
-        write_column::<Int32Type>(&mut group, &batch.module.values, Some(&batch.module.levels))?;
-        write_column::<Int32Type>(&mut group, &batch.stack.values, Some(&batch.stack.levels))?;
+        let mut columns =
+            Columns { packer: &mut self.packer, group: &mut group, descriptors: descriptors.into_iter() };
+        columns.put(&every(&batch.time, Way::SmallerDelta))?;
+        columns.put(&batch.begin.column(Way::Delta(Delta::Bits)))?;
+        columns.put(&every(&batch.thread, Way::Dictionary))?;
+        columns.put(&every(&batch.op, Way::Dictionary))?;
+        columns.put(&every(&batch.size, Way::Split))?;
+        columns.put(&batch.align.column(Way::Dictionary))?;
+        columns.put(&batch.created.column(Way::Delta(Delta::Bits)))?;
+        columns.put(&batch.released.column(Way::Delta(Delta::Repeating)))?;
+        columns.put(&every(&batch.frame, Way::Delta(Delta::Bits)))?;
+        columns.put(&batch.module.column(Way::Dictionary))?;
+        columns.put(&batch.stack.column(Way::Dictionary))?;
         group.close().map(drop)
     }
 
@@ -284,20 +285,22 @@ fn footer_entries(
     Ok(vec![KeyValue::new(METADATA_KEY.to_owned(), text), KeyValue::new(CHECKSUMS_KEY.to_owned(), checksums)])
 }
 
-fn write_column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Staged>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> std::result::Result<(), ParquetError> {
-    let missing = || ParquetError::General("a column of the schema is missing".to_owned());
-    let mut column = group.next_column()?.ok_or_else(missing)?;
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
+/// The columns of a row group, in the order of the schema.
+struct Columns<'a, 'f> {
+    packer: &'a mut Packer,
+    group: &'a mut SerializedRowGroupWriter<'f, Staged>,
+    descriptors: std::vec::IntoIter<ColumnDescPtr>,
 }
 
-fn write_nullable(
-    group: &mut SerializedRowGroupWriter<'_, Staged>,
-    column: &Nullable<i64>,
-) -> std::result::Result<(), ParquetError> {
-    write_column::<Int64Type>(group, &column.values, Some(&column.levels))
+impl Columns<'_, '_> {
+    fn put<T: Stated>(&mut self, column: &Column<'_, T>) -> std::result::Result<(), ParquetError> {
+        let missing = || ParquetError::General("a column of the schema is missing".to_owned());
+        let descriptor = self.descriptors.next().ok_or_else(missing)?;
+        self.packer.append(self.group, descriptor, column)
+    }
+}
+
+/// A column with a value for every row.
+const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
+    Column { values, present: None, way }
 }

@@ -16,8 +16,10 @@
 //! # Ok(()) }
 //! ```
 
+mod chunk;
 mod columns;
 mod encoder;
+mod encodings;
 mod error;
 mod event;
 mod metadata;

@@ -99,8 +99,7 @@ impl Writer {
     fn start(path: PathBuf, partial: PathBuf, store: Box<dyn Store>, options: Options) -> Result<Writer> {
         let options = Options { rows_per_group: options.rows_per_group.max(1), ..options };
         let committed = Arc::new(AtomicU64::new(0));
-        let encoder =
-            Encoder::new(store, options.zstd_level, options.rows_per_group, Arc::clone(&committed))?;
+        let encoder = Encoder::new(store, options.zstd_level, Arc::clone(&committed))?;
         let (full, full_receiver) = sync_channel::<Batch>(1);
         let (empty_sender, empty) = sync_channel::<Batch>(4);
         let thread = std::thread::Builder::new()

@@ -1,0 +1,306 @@
+//! A column of a row group to pages, compressed with zstd.
+//!
+//! Parquet's own library can write columns too. This one knows what a journal holds: it takes a third of the time, and
+//! chooses encodings that become smaller (docs/reference/journal-size.md).
+
+use crate::encodings::{Delta, Number, delta, hybrid, index_width, plain, split};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::page::{CompressedPage, Page, PageWriter as _};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+use std::collections::HashMap;
+use std::io::Write;
+use std::ops::Range;
+
+/// How a column's values are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// DELTA_BINARY_PACKED, in this way.
+    Delta(Delta),
+    /// DELTA_BINARY_PACKED, each page in whichever way becomes smaller.
+    SmallerDelta,
+    /// BYTE_STREAM_SPLIT.
+    Split,
+    /// By dictionary, or BYTE_STREAM_SPLIT where nearly each value is another.
+    Dictionary,
+}
+
+/// Rows a page: large enough for zstd, small enough for a reader's memory.
+const PAGE_ROWS: usize = 1 << 17;
+/// Values of a page that are tried where there is a choice.
+const SAMPLE_VALUES: usize = 1 << 14;
+/// More values are not kept in a dictionary.
+const DICTIONARY_VALUES: usize = 1 << 16;
+
+/// A column that is to be written.
+pub(crate) struct Column<'a, T> {
+    pub values: &'a [T],
+    /// For each row whether it has a value; `None` if all have.
+    pub present: Option<&'a [bool]>,
+    pub way: Way,
+}
+
+/// The type's place in Parquet's statistics.
+pub(crate) trait Stated: Number {
+    fn statistics(least: Option<Self>, most: Option<Self>, nulls: u64) -> Statistics;
+}
+
+impl Stated for i32 {
+    fn statistics(least: Option<i32>, most: Option<i32>, nulls: u64) -> Statistics {
+        Statistics::int32(least, most, None, Some(nulls), false)
+    }
+}
+
+impl Stated for i64 {
+    fn statistics(least: Option<i64>, most: Option<i64>, nulls: u64) -> Statistics {
+        Statistics::int64(least, most, None, Some(nulls), false)
+    }
+}
+
+/// Makes column chunks; keeps its buffers from one to the next.
+pub(crate) struct Packer {
+    compressor: zstd::bulk::Compressor<'static>,
+    compression: Compression,
+    raw: Vec<u8>,
+}
+
+/// What has been written of a chunk.
+struct Progress {
+    sink: TrackedWrite<Vec<u8>>,
+    encodings: Vec<Encoding>,
+    raw_bytes: usize,
+    dictionary: bool,
+    data_offset: u64,
+}
+
+impl Packer {
+    /// # Errors
+    /// A level that zstd does not have.
+    pub fn new(level: i32) -> Result<Packer> {
+        Ok(Packer {
+            compressor: zstd::bulk::Compressor::new(level)?,
+            compression: Compression::ZSTD(ZstdLevel::try_new(level)?),
+            raw: Vec::new(),
+        })
+    }
+
+    /// Appends the next column of a row group.
+    pub fn append<T: Stated, W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+        descriptor: ColumnDescPtr,
+        column: &Column<'_, T>,
+    ) -> Result<()> {
+        let (bytes, close) = self.chunk(descriptor, column)?;
+        group.append_column(&Bytes::from(bytes), close)
+    }
+
+    fn chunk<T: Stated>(
+        &mut self,
+        descriptor: ColumnDescPtr,
+        column: &Column<'_, T>,
+    ) -> Result<(Vec<u8>, ColumnCloseResult)> {
+        let Column { values, present, way } = *column;
+        let mut progress = Progress {
+            sink: TrackedWrite::new(Vec::new()),
+            encodings: vec![Encoding::RLE],
+            raw_bytes: 0,
+            dictionary: false,
+            data_offset: 0,
+        };
+        let wants_dictionary = way == Way::Dictionary && !values.is_empty();
+        let dictionary = wants_dictionary.then(|| Dictionary::of(values)).flatten();
+        if let Some(dictionary) = &dictionary {
+            self.dictionary_page(&dictionary.values, &mut progress)?;
+        }
+        progress.data_offset = progress.sink.bytes_written() as u64;
+        let rows = present.map_or(values.len(), <[bool]>::len);
+        let mut from = 0;
+        for first in (0..rows).step_by(PAGE_ROWS) {
+            let page = first..rows.min(first + PAGE_ROWS);
+            let levels = present.map(|present| &present[page.clone()]);
+            let count = levels.map_or(page.len(), |levels| levels.iter().filter(|present| **present).count());
+            let here = from..from + count;
+            from += count;
+            self.raw.clear();
+            levels.into_iter().for_each(|levels| put_levels(levels, &mut self.raw));
+            let encoding = self.put_values(values, here, way, dictionary.as_ref())?;
+            self.data_page(page.len(), encoding, &mut progress)?;
+        }
+        let nulls = (rows - values.len()) as u64;
+        let least = values.iter().copied().min();
+        let statistics = T::statistics(least, values.iter().copied().max(), nulls);
+        self.finish(descriptor, rows, statistics, progress)
+    }
+
+    /// Encodes some of the values behind what is in `raw`.
+    fn put_values<T: Number>(
+        &mut self,
+        values: &[T],
+        range: Range<usize>,
+        way: Way,
+        dictionary: Option<&Dictionary<T>>,
+    ) -> Result<Encoding> {
+        let here = &values[range.clone()];
+        if here.is_empty() {
+            return Ok(Encoding::PLAIN);
+        }
+        if let Some(dictionary) = dictionary {
+            let width = index_width(dictionary.values.len());
+            self.raw.push(width as u8);
+            let indices = dictionary.indices[range].iter().map(|index| u64::from(*index));
+            hybrid(indices, width, &mut self.raw);
+            return Ok(Encoding::RLE_DICTIONARY);
+        }
+        let way = match way {
+            Way::SmallerDelta => Way::Delta(self.smaller_delta(here)?),
+            way => way,
+        };
+        match way {
+            Way::Delta(way) => {
+                delta(here, way, &mut self.raw);
+                Ok(Encoding::DELTA_BINARY_PACKED)
+            }
+            _ => {
+                split(here, &mut self.raw);
+                Ok(Encoding::BYTE_STREAM_SPLIT)
+            }
+        }
+    }
+
+    /// Tries both on some of the values.
+    fn smaller_delta<T: Number>(&mut self, values: &[T]) -> Result<Delta> {
+        let sample = &values[..values.len().min(SAMPLE_VALUES)];
+        let mut size = |way| {
+            let mut raw = Vec::new();
+            delta(sample, way, &mut raw);
+            Ok::<usize, ParquetError>(self.compressor.compress(&raw)?.len())
+        };
+        Ok(if size(Delta::Bytes)? < size(Delta::Bits)? { Delta::Bytes } else { Delta::Bits })
+    }
+
+    fn dictionary_page<T: Number>(&mut self, values: &[T], progress: &mut Progress) -> Result<()> {
+        self.raw.clear();
+        plain(values, &mut self.raw);
+        let page = |buf| Page::DictionaryPage {
+            buf,
+            num_values: values.len() as u32,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        };
+        progress.dictionary = true;
+        progress.encodings.push(Encoding::PLAIN);
+        self.page(page, progress)
+    }
+
+    fn data_page(&mut self, rows: usize, encoding: Encoding, progress: &mut Progress) -> Result<()> {
+        let page = |buf| Page::DataPage {
+            buf,
+            num_values: rows as u32,
+            encoding,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        };
+        if !progress.encodings.contains(&encoding) {
+            progress.encodings.push(encoding);
+        }
+        self.page(page, progress)
+    }
+
+    /// Compresses `raw` and writes it as a page.
+    fn page(&mut self, page: impl FnOnce(Bytes) -> Page, progress: &mut Progress) -> Result<()> {
+        let compressed = self.compressor.compress(&self.raw)?;
+        let page = CompressedPage::new(page(compressed.into()), self.raw.len());
+        let written = SerializedPageWriter::new(&mut progress.sink).write_page(page)?;
+        progress.raw_bytes += written.uncompressed_size;
+        Ok(())
+    }
+
+    fn finish(
+        &self,
+        descriptor: ColumnDescPtr,
+        rows: usize,
+        statistics: Statistics,
+        progress: Progress,
+    ) -> Result<(Vec<u8>, ColumnCloseResult)> {
+        let bytes = progress.sink.into_inner()?;
+        let metadata = ColumnChunkMetaData::builder(descriptor)
+            .set_encodings(progress.encodings)
+            .set_compression(self.compression)
+            .set_num_values(rows as i64)
+            .set_total_compressed_size(bytes.len() as i64)
+            .set_total_uncompressed_size(progress.raw_bytes as i64)
+            .set_data_page_offset(progress.data_offset as i64)
+            .set_dictionary_page_offset(progress.dictionary.then_some(0))
+            .set_statistics(statistics)
+            .build()?;
+        let close = ColumnCloseResult {
+            bytes_written: bytes.len() as u64,
+            rows_written: rows as u64,
+            metadata,
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        Ok((bytes, close))
+    }
+}
+
+/// Definition levels of one bit, behind their length.
+fn put_levels(present: &[bool], output: &mut Vec<u8>) {
+    let start = output.len();
+    output.extend_from_slice(&[0; 4]);
+    hybrid(present.iter().map(|present| u64::from(*present)), 1, output);
+    let length = (output.len() - start - 4) as u32;
+    output[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The different values in the order of their first appearance, and each value's place among them.
+struct Dictionary<T> {
+    values: Vec<T>,
+    indices: Vec<u32>,
+}
+
+/// Values that were met last are found in a table of so many places: a prime, by which small numbers and powers of two
+/// fall into different ones.
+const RECENT: u64 = 251;
+
+impl<T: Number> Dictionary<T> {
+    /// `None` if there are too many different ones for a dictionary to be of use.
+    fn of(values: &[T]) -> Option<Dictionary<T>> {
+        let mut dictionary = Dictionary { values: Vec::new(), indices: Vec::with_capacity(values.len()) };
+        let mut known = HashMap::new();
+        let mut recent: Vec<Option<(T, u32)>> = vec![None; RECENT as usize];
+        let most = DICTIONARY_VALUES.min(values.len() / 2 + 1);
+        for value in values {
+            let place = (value.bits() % RECENT) as usize;
+            let index = match recent[place] {
+                Some((same, index)) if same == *value => index,
+                _ => {
+                    let next = dictionary.values.len();
+                    let index = *known.entry(*value).or_insert(next as u32);
+                    if index as usize == next {
+                        if next == most {
+                            return None;
+                        }
+                        dictionary.values.push(*value);
+                    }
+                    recent[place] = Some((*value, index));
+                    index
+                }
+            };
+            dictionary.indices.push(index);
+        }
+        Some(dictionary)
+    }
+}
+
+#[cfg(test)]
+#[path = "chunk_tests.rs"]
+mod tests;

@@ -1,0 +1,209 @@
+//! Numbers to bytes: those encodings of Parquet that journals use, shaped for zstd.
+//!
+//! zstd finds repeated bytes, and gives bytes that are frequent fewer bits. It sees nothing of a number whose bits lie
+//! across bytes. So where numbers repeat, they are packed in whole bytes, or in 1, 2 or 4 bits, though fewer bits would
+//! hold them: that takes more room before zstd and less after it.
+
+/// What a column holds: INT32 or INT64.
+pub(crate) trait Number: Copy + Ord + std::hash::Hash {
+    const BYTES: usize;
+    const ZERO: Self;
+    /// The difference, wrapping at the type's width as Parquet has it.
+    fn minus(self, other: Self) -> Self;
+    /// The bits of the type's width.
+    fn bits(self) -> u64;
+    fn wide(self) -> i64;
+    /// Of a number that fits.
+    fn narrow(wide: i64) -> Self;
+}
+
+impl Number for i32 {
+    const BYTES: usize = 4;
+    const ZERO: i32 = 0;
+
+    #[inline]
+    fn minus(self, other: i32) -> i32 {
+        self.wrapping_sub(other)
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        u64::from(self as u32)
+    }
+
+    #[inline]
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+
+    #[inline]
+    fn narrow(wide: i64) -> i32 {
+        wide as i32
+    }
+}
+
+impl Number for i64 {
+    const BYTES: usize = 8;
+    const ZERO: i64 = 0;
+
+    #[inline]
+    fn minus(self, other: i64) -> i64 {
+        self.wrapping_sub(other)
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        self as u64
+    }
+
+    #[inline]
+    fn wide(self) -> i64 {
+        self
+    }
+
+    #[inline]
+    fn narrow(wide: i64) -> i64 {
+        wide
+    }
+}
+
+/// A choice within DELTA_BINARY_PACKED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delta {
+    /// As few bits as hold each 32 differences: for those that hardly repeat.
+    Bits,
+    /// As few bytes as hold each 32, for those that repeat a little.
+    Bytes,
+    /// As few bytes as hold each 128, and the same difference has the same bytes wherever it can.
+    Repeating,
+}
+
+impl Delta {
+    /// Values that share a width, and how many such make a block.
+    const fn shape(self) -> (usize, usize) {
+        match self {
+            Delta::Bits | Delta::Bytes => (32, 4),
+            Delta::Repeating => (128, 32),
+        }
+    }
+
+    /// What is subtracted from the differences of a block.
+    fn base<T: Number>(self, least: T, most: T) -> T {
+        if self != Delta::Repeating || least == most {
+            return least;
+        }
+        let steps = [0, i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
+        steps.into_iter().find(|base| *base <= least.wide()).map_or(least, T::narrow)
+    }
+
+    const fn width(self, bits: u32) -> u32 {
+        match self {
+            Delta::Bits => bits,
+            Delta::Bytes | Delta::Repeating => bits.next_multiple_of(8),
+        }
+    }
+}
+
+/// DELTA_BINARY_PACKED: header, then blocks of a base, a width for each miniblock, and the differences above the base.
+pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
+    let (miniblock, miniblocks) = way.shape();
+    let block = miniblock * miniblocks;
+    let first = values.first().copied().unwrap_or(T::ZERO);
+    for number in [block as u64, miniblocks as u64, values.len() as u64, zigzag(first.wide())] {
+        varint(number, output);
+    }
+    let mut differences = Vec::with_capacity(block);
+    for (later, earlier) in values.get(1..).unwrap_or_default().chunks(block).zip(values.chunks(block)) {
+        differences.clear();
+        differences.extend(later.iter().zip(earlier).map(|(later, earlier)| later.minus(*earlier)));
+        let least = differences.iter().copied().min().unwrap_or(T::ZERO);
+        let most = differences.iter().copied().max().unwrap_or(T::ZERO);
+        let base = way.base(least, most);
+        varint(zigzag(base.wide()), output);
+        let widths = output.len();
+        output.resize(widths + miniblocks, 0);
+        for (index, miniblock_values) in differences.chunks(miniblock).enumerate() {
+            let most = miniblock_values.iter().map(|value| value.minus(base).bits()).max().unwrap_or(0);
+            let width = way.width(u64::BITS - most.leading_zeros());
+            output[widths + index] = width as u8;
+            let end = output.len() + miniblock * width as usize / 8;
+            pack(miniblock_values.iter().map(|value| value.minus(base).bits()), width, output);
+            // The last miniblock is as long as the others.
+            output.resize(end, 0);
+        }
+    }
+}
+
+/// Numbers of `width` bits, 0 to 64, the first in the lowest bits; the last byte is filled up with zeros.
+fn pack(values: impl Iterator<Item = u64>, width: u32, output: &mut Vec<u8>) {
+    match width {
+        0 => return,
+        8 => return output.extend(values.map(|value| value as u8)),
+        16 => return values.for_each(|value| output.extend_from_slice(&(value as u16).to_le_bytes())),
+        _ => {}
+    }
+    let (mut word, mut filled) = (0_u64, 0);
+    for value in values {
+        word |= value << filled;
+        filled += width;
+        if filled >= u64::BITS {
+            output.extend_from_slice(&word.to_le_bytes());
+            filled -= u64::BITS;
+            word = value.checked_shr(width - filled).unwrap_or(0);
+        }
+    }
+    output.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
+}
+
+/// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on.
+pub(crate) fn split<T: Number>(values: &[T], output: &mut Vec<u8>) {
+    output.reserve(values.len() * T::BYTES);
+    for byte in 0..T::BYTES {
+        output.extend(values.iter().map(|value| (value.bits() >> (8 * byte)) as u8));
+    }
+}
+
+/// PLAIN: the values' bytes one after the other.
+pub(crate) fn plain<T: Number>(values: &[T], output: &mut Vec<u8>) {
+    for value in values {
+        output.extend_from_slice(&value.bits().to_le_bytes()[..T::BYTES]);
+    }
+}
+
+/// The RLE and bit-packing hybrid, as one run: of one value if all are the same, else packed.
+pub(crate) fn hybrid(values: impl ExactSizeIterator<Item = u64> + Clone, width: u32, output: &mut Vec<u8>) {
+    let count = values.len() as u64;
+    let mut all = values.clone();
+    match all.next() {
+        None => {}
+        Some(first) if all.all(|value| value == first) => {
+            varint(count << 1, output);
+            output.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
+        }
+        Some(_) => {
+            let groups = count.div_ceil(8);
+            varint(groups << 1 | 1, output);
+            let end = output.len() + (groups * u64::from(width)) as usize;
+            pack(values, width, output);
+            output.resize(end, 0);
+        }
+    }
+}
+
+/// Bits for an index below `count` in a hybrid: whole bytes, or a whole part of one.
+pub(crate) const fn index_width(count: usize) -> u32 {
+    let bits = usize::BITS - count.saturating_sub(1).leading_zeros();
+    if bits <= 1 { 1 } else { bits.next_power_of_two() }
+}
+
+fn varint(mut number: u64, output: &mut Vec<u8>) {
+    while number >= 0x80 {
+        output.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    output.push(number as u8);
+}
+
+const fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
