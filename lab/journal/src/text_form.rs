@@ -60,6 +60,23 @@ impl TextForm {
         }
     }
 
+    /// What is written as this form, in a few words.
+    pub fn written_as(self) -> &'static str {
+        match self {
+            TextForm::Doom3 => "the Doom 3 blog's text journal with calloc, realloc and aligned lines",
+            TextForm::Judy => "Judy's `a ADDR BYTES POPULATION`, with the marks as lines between",
+            TextForm::Android => "Android's memory_replay",
+            TextForm::Logalloc => "Mozilla's logalloc",
+            TextForm::Cmt => "cmt",
+            TextForm::Mtrace => "glibc's mtrace",
+            TextForm::Valgrind => "`valgrind --trace-malloc=yes`",
+            TextForm::Heaptrack => "heaptrack, raw",
+            TextForm::Rep => "the malloc lab's .rep",
+            TextForm::Tags => "`Allocate TAG SIZE`, `Free TAG`",
+            TextForm::Numbered => "`Alloc(SIZE),`, `Free(N),`",
+        }
+    }
+
     /// The form of that name.
     pub fn from_name(name: &str) -> Option<TextForm> {
         TextForm::ALL.into_iter().find(|form| form.name() == name)

@@ -2,6 +2,7 @@
 
 use crate::format;
 use anyhow::{Context as _, Result, bail};
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use keel_export::{TraceForm, Written, WrittenTrace};
 use keel_journal::Reader;
@@ -32,50 +33,71 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// What can be written: of a result folder, or of a journal any of the text forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// Folder: the Doom 3 blog's, a line for each block, with the times of its malloc and its free
     Csv,
-    /// Folder: one Parquet table, a row for each call on each allocator
     Parquet,
-    /// Folder: HdrHistogram interval log, an interval for each run, values in ns
     Hdr,
-    /// Folder: Perfetto trace, for ui.perfetto.dev
     Perfetto,
-    /// Folder: percentiles, times and memory as JSON
     Json,
-    /// Journal: the Doom 3 blog's text journal with calloc, realloc and aligned lines
-    Doom3,
-    /// Journal: Judy's `a ADDR BYTES POPULATION`, with the marks as lines between
-    Judy,
-    /// Journal: Android's memory_replay
-    Android,
-    /// Journal: Mozilla's logalloc
-    Logalloc,
-    /// Journal: cmt
-    Cmt,
-    /// Journal: glibc's mtrace
-    Mtrace,
-    /// Journal: `valgrind --trace-malloc=yes`
-    Valgrind,
-    /// Journal: heaptrack, raw
-    Heaptrack,
-    /// Journal: the malloc lab's .rep
-    Rep,
-    /// Journal: `Allocate TAG SIZE`, `Free TAG`
-    Tags,
-    /// Journal: `Alloc(SIZE),`, `Free(N),`
-    Numbered,
+    Trace(TraceForm),
+}
+
+const OF_RESULTS: [Format; 5] = [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
+
+static FORMATS: [Format; OF_RESULTS.len() + TraceForm::ALL.len()] = {
+    let mut formats = [Format::Csv; OF_RESULTS.len() + TraceForm::ALL.len()];
+    let mut at = 0;
+    while at < formats.len() {
+        formats[at] = match at < OF_RESULTS.len() {
+            true => OF_RESULTS[at],
+            false => Format::Trace(TraceForm::ALL[at - OF_RESULTS.len()]),
+        };
+        at += 1;
+    }
+    formats
+};
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        &FORMATS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Format::Csv => {
+                "Folder: the Doom 3 blog's, a line for each block, with the times of its malloc and its free"
+                    .into()
+            }
+            Format::Parquet => "Folder: one Parquet table, a row for each call on each allocator".into(),
+            Format::Hdr => "Folder: HdrHistogram interval log, an interval for each run, values in ns".into(),
+            Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
+            Format::Json => "Folder: percentiles, times and memory as JSON".into(),
+            Format::Trace(form) => format!("Journal: {}", form.written_as()),
+        };
+        Some(PossibleValue::new(self.name()).help(help))
+    }
 }
 
 impl Format {
     fn trace(self) -> Option<TraceForm> {
-        TraceForm::from_name(&self.name())
+        match self {
+            Format::Trace(form) => Some(form),
+            _ => None,
+        }
     }
 
     /// Its name on the command line.
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    fn name(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Parquet => "parquet",
+            Format::Hdr => "hdr",
+            Format::Perfetto => "perfetto",
+            Format::Json => "json",
+            Format::Trace(form) => form.name(),
+        }
     }
 
     fn is_binary(self) -> bool {
@@ -86,7 +108,8 @@ impl Format {
 /// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let is_folder = arguments.input.is_dir();
-    let format = arguments.to.unwrap_or(if is_folder { Format::Csv } else { Format::Doom3 });
+    let format =
+        arguments.to.unwrap_or(if is_folder { Format::Csv } else { Format::Trace(TraceForm::Doom3) });
     let input = arguments.input.display();
     match (is_folder, format.trace()) {
         (true, Some(_)) => {
