@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::own;
 use crate::perform::{Complaints, Meter, Part, report, step_call};
 use crate::touch;
-use crate::wait::{add, announce};
+use crate::wait::announce;
 use keel_plan::{Kind, Op, Slot};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -27,20 +27,11 @@ impl Meter for Nothing {
 pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     let state = &part.states[part.index];
     let complaints = Complaints(part.control);
-    let alone = part.states.len() == 1;
-    let (mut limit, mut high) = (if alone { u32::MAX } else { 0 }, 0usize);
+    let (mut limit, mut high) = (part.first_limit(), 0usize);
     let (first_usage, first_cpu) = (own::thread_usage(), own::thread_cpu_ns());
     let from = C::now();
     for step in part.steps {
-        announce(state, step.row);
-        if step.row >= limit && !alone {
-            let from = C::now();
-            let slept;
-            (limit, slept) = part.waiter.others(part.states, part.index, step.row, part.skew);
-            if slept {
-                add(&state.held_ticks, C::now().wrapping_sub(from));
-            }
-        }
+        let _ = part.keep_pace::<C>(step.row, &mut limit);
         let slot = &part.slots[step.slot as usize];
         match step.kind() {
             Kind::Await => {

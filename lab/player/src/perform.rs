@@ -44,6 +44,35 @@ pub struct Part<'a> {
     pub orders: Orders,
 }
 
+impl Part<'_> {
+    /// The first row at which the others must be looked at: the only thread waits for nobody.
+    pub(crate) const fn first_limit(&self) -> u32 {
+        if self.states.len() == 1 { u32::MAX } else { 0 }
+    }
+
+    /// Tells the others that `row` is next, and waits for them from `limit` on. Returns whether it slept.
+    #[inline(always)]
+    pub(crate) fn keep_pace<C: Clock>(&self, row: u32, limit: &mut u32) -> bool {
+        announce(&self.states[self.index], row);
+        if row < *limit {
+            return false;
+        }
+        let slept;
+        (*limit, slept) = self.hold::<C>(row);
+        slept
+    }
+
+    /// Waits until no other thread is further behind than it may be; the new limit, and whether it slept.
+    pub(crate) fn hold<C: Clock>(&self, row: u32) -> (u32, bool) {
+        let from = C::now();
+        let (limit, slept) = self.waiter.others(self.states, self.index, row, self.skew);
+        if slept {
+            add(&self.states[self.index].held_ticks, C::now().wrapping_sub(from));
+        }
+        (limit, slept)
+    }
+}
+
 /// Where wrong answers of the allocator are counted.
 pub struct Complaints<'a>(pub(crate) &'a Control);
 
@@ -133,20 +162,12 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     let witness = Witness::of_this_thread(part.senses, slow_ticks);
     let mut timing = Timing::<C> { witness, clock: std::marker::PhantomData };
     let (first_usage, first_cpu) = (own::thread_usage(), own::thread_cpu_ns());
-    let alone = part.states.len() == 1;
-    let mut limit = if alone { u32::MAX } else { 0 };
+    let mut limit = part.first_limit();
     let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
 
     for step in part.steps {
-        announce(state, step.row);
-        if step.row >= limit && !alone {
-            let from = C::now();
-            let slept;
-            (limit, slept) = part.waiter.others(part.states, part.index, step.row, part.skew);
-            if slept {
-                add(&state.held_ticks, C::now().wrapping_sub(from));
-                timing.witness.refresh();
-            }
+        if part.keep_pace::<C>(step.row, &mut limit) {
+            timing.witness.refresh();
         }
         let slot = &part.slots[step.slot as usize];
         match step.kind() {

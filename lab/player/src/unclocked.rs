@@ -99,11 +99,7 @@ unsafe fn perform_among_others<C: Clock, const TOUCH: u8>(part: &Part<'_>) {
 /// Waits until `row` is no longer too far ahead; the limit below which no waiting is needed, beyond `row`.
 #[cold]
 fn hold<C: Clock>(part: &Part<'_>, row: u32) -> u32 {
-    let from = C::now();
-    let (limit, slept) = part.waiter.others(part.states, part.index, row, part.skew);
-    if slept {
-        add(&part.states[part.index].held_ticks, C::now().wrapping_sub(from));
-    }
+    let (limit, _) = part.hold::<C>(row);
     limit.max(row.saturating_add(1))
 }
 
