@@ -31,8 +31,9 @@
  * wait. No drops.
  *
  * ORDER. Times are of one clock for all threads. As soon as a process has two threads they are read
- * behind all earlier loads, so of two events that depend on each other the later has the later
- * time, as exactly as the processors' counters agree. What always holds is the order of
+ * behind all earlier loads, so what depends on another event has the later time, as exactly as the
+ * processors' counters agree; but the time of a free may be too early by as much as a processor runs
+ * ahead, some hundred nanoseconds. What always holds is the order of
  * publication: a free is published before the block is given up, a birth before the block is known
  * to anybody else. Hence all that an event depends on was published before it. The reader builds on
  * both.

@@ -2,7 +2,7 @@
 """Measures what recording adds to an operation: the same program without the recorder, recorded, and recorded with
 call stacks, in turn.
 
-    bench/record-overhead/run.py [--runs N]
+    bench/record-overhead/run.py [--runs N] [--beside PREFIX]
 
 Needs `make build`. Prints a table and keeps every run under bench/runs/<date>-<machine>/record-overhead.csv.
 """
@@ -22,6 +22,7 @@ KEEL = archive.PREFIX / "bin" / "keel"
 
 # Name and options of `keel record`; None: not recorded.
 WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "8"])]
+BESIDE = "recorded, beside"
 
 # Name, threads, pause between batches of 2000 operations in us, batches a thread.
 CASES = [
@@ -32,12 +33,12 @@ CASES = [
 ]
 
 
-def measure(program, case, options, folder):
+def measure(keel, program, case, options, folder):
     _, threads, pause, batches = case
     command = [program, str(threads), str(pause), str(batches)]
     if options is not None:
         journal = os.path.join(folder, "run.journal.parquet")
-        command = [KEEL, "record", "--quiet", *options, "-o", journal, "--", *command]
+        command = [keel, "record", "--quiet", *options, "-o", journal, "--", *command]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [float(number) for number in output.split()]
 
@@ -45,7 +46,12 @@ def measure(program, case, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=11, help="runs of each kind (default 11)")
-    runs = parser.parse_args().runs
+    parser.add_argument("--beside", type=pathlib.Path, metavar="PREFIX",
+                        help="also measure another build, whose bin/keel lies there")
+    arguments = parser.parse_args()
+    runs, ways = arguments.runs, list(WAYS)
+    if arguments.beside:
+        ways.append((BESIDE, []))
     if not KEEL.is_file():
         sys.exit(f"{KEEL} is missing: run `make build` first")
     rows = []
@@ -55,10 +61,11 @@ def main():
         subprocess.run(["cc", "-O2", "-fno-builtin", "-pthread", "-o", program, source], check=True)
         for run in range(runs):
             for case in CASES:
-                for way, options in WAYS[run % 3:] + WAYS[:run % 3]:
+                for way, options in ways[run % len(ways):] + ways[:run % len(ways)]:
                     if way == "with stacks" and case[2] == 0:
                         continue  # flat out, the stacks alone would take a minute
-                    rows.append((case[0], run, way, *measure(program, case, options, folder)))
+                    keel = arguments.beside / "bin" / "keel" if way == BESIDE else KEEL
+                    rows.append((case[0], run, way, *measure(keel, program, case, options, folder)))
             print(f"record-overhead: run {run + 1} of {runs}", file=sys.stderr)
     columns = ["median_ns_an_operation", "p999_ns_an_operation", "mean_ns_an_operation"]
     archive.keep("record-overhead", ["case", "run", "way", *columns], rows)
@@ -66,13 +73,13 @@ def main():
 
 
 def table(rows):
-    print(f"{'':22} {'way':12} {'median':>8} {'added':>7} {'spread of added':>18} {'p99.9':>8} {'mean':>8}")
+    print(f"{'':22} {'way':16} {'median':>8} {'added':>7} {'spread of added':>18} {'p99.9':>8} {'mean':>8}")
     for case, *_ in CASES:
         pick = lambda way, at: [row[at] for row in rows if row[0] == case and row[2] == way]
-        for way in (way for way, _ in WAYS if pick(way, 3)):
+        for way in (way for way in [*dict(WAYS), BESIDE] if pick(way, 3)):
             added = [one - without for without, one in zip(pick("plain", 3), pick(way, 3))]
             spread = f"{min(added):.1f} .. {max(added):.1f}"
-            print(f"{case:22} {way:12} {statistics.median(pick(way, 3)):8.2f} {statistics.median(added):7.2f} "
+            print(f"{case:22} {way:16} {statistics.median(pick(way, 3)):8.2f} {statistics.median(added):7.2f} "
                   f"{spread:>18} {statistics.median(pick(way, 4)):8.2f} {statistics.median(pick(way, 5)):8.2f}")
     print("ns an operation over batches of 2000: median and p99.9 of the batches, and mean, which has all waits in it")
 

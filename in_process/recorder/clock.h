@@ -14,9 +14,10 @@ static inline uint64_t clock_monotonic(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Ticks of `clock`, an enum kl_clock. With `ordered`, not before all earlier loads are done: two
- * events on two threads that depend on each other then carry times in that order (journal/ring.h,
- * ORDER). That costs 19 ns here in place of 10, so a process with one thread does without. */
+/* Ticks of `clock`, an enum kl_clock. With `ordered`, not before all earlier loads are done: an
+ * event that depends on one of another thread then carries a later time (journal/ring.h, ORDER).
+ * That costs 19 ns here in place of 10, so a process with one thread does without, and so do
+ * frees. */
 static inline uint64_t clock_ticks(uint32_t clock, bool ordered) {
 #if defined(__x86_64__)
     if (__builtin_expect(clock == KL_CLOCK_TSC, 1)) {

@@ -85,7 +85,7 @@ EXPORT void kl_record_aligned_from(const void* block, size_t align, size_t size,
 EXPORT void kl_record_free_from(const void* block, const void* caller) {
     if (block == NULL || !gate_is_open()) return;
     uint64_t from = origin(caller);
-    record(KL_RING_FREE, ticks(), block, 0, from);
+    record(KL_RING_FREE, ticks_of_free(), block, 0, from);
 }
 
 EXPORT void kl_record_realloc_begin_from(const void* old_block, size_t size, const void* caller) {

@@ -110,7 +110,7 @@ static inline void caller_leave(const void** outer) {
         }                                                                                          \
         if (block != recorder_thread.deleting) {                                                   \
             uint64_t from = origin(NULL);                                                          \
-            record(KL_RING_FREE, ticks(), block, 0, from);                                         \
+            record(KL_RING_FREE, ticks_of_free(), block, 0, from);                                 \
         }                                                                                          \
         const void* outer = recorder_thread.deleting;                                              \
         recorder_thread.deleting = block;                                                          \

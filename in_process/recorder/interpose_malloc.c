@@ -34,7 +34,7 @@ void* malloc(size_t size) {
 static inline void free_record(void* block, const void* caller) {
     if (recording() && LIKELY(block != NULL && block != recorder_thread.deleting)) {
         uint64_t from = origin(caller);
-        record(KL_RING_FREE, ticks(), block, 0, from);
+        record(KL_RING_FREE, ticks_of_free(), block, 0, from);
     }
 }
 

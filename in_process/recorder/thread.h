@@ -74,6 +74,13 @@ static inline uint64_t ticks(void) {
     return clock_ticks(session.clock, threaded);
 }
 
+/* Of a free. The processor may read this clock before loads that come earlier are done, so the time
+ * may be a little early: even before the block's birth on another thread. The reader puts such a free
+ * in its place (lab/record/src/assemble.rs), which it can because births are exact. */
+static inline uint64_t ticks_of_free(void) {
+    return clock_ticks(session.clock, false);
+}
+
 /* head++ that no signal handler can come between. No lock prefix: the variable is this thread's
  * own. */
 static inline uint64_t index_claim(struct thread* thread) {
@@ -92,6 +99,18 @@ static inline void slot_publish(struct kl_ring_event* slot, struct kl_ring_event
     slot->address = event.address;
     slot->size = event.size;
     __atomic_store_n(&slot->word, event.word | tag << 8, __ATOMIC_RELEASE);
+}
+
+/* A slot that will be written soon: its line was last read by the reader, on another core, and has to
+ * be taken from there. So far ahead that it has come by then. */
+enum { SLOTS_AHEAD = 16 };
+static inline void slot_expect(struct kl_ring_event* slot) {
+#if defined(__x86_64__)
+    /* Where the processor does not know it, it does nothing. */
+    __asm__ volatile("prefetchw %0" : : "m"(*slot));
+#else
+    __builtin_prefetch(slot, 1);
+#endif
 }
 
 /* The origin (journal/ring.h) of a call that returns to `caller`. */
@@ -121,6 +140,7 @@ static inline void record(enum kl_ring_op op, uint64_t time, const void* address
         return;
     }
     slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
+    slot_expect(&thread->slots[(index + SLOTS_AHEAD) & thread->mask]);
 }
 
 #endif

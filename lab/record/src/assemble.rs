@@ -3,7 +3,8 @@
 //! Order. Each ring is in order. Across rings, times decide; for two operations that depend on each other they are as
 //! right as the processors' counters agree (`journal/ring.h`, ORDER). Where those are off, it shows as a birth at an
 //! address that still lives, or a release of an address that does not. The matching event then lies within
-//! [`SKEW_NS`] in another ring; that ring is taken up to it first. What is left over really happened unseen.
+//! [`SKEW_NS`] in another ring; that ring is taken up to it first. What is left over really happened unseen. Frees may
+//! be early by design (`early_frees.rs`).
 //!
 //! Completeness. The collector notes the time W, then reads the rings. All that an event stamped before W depends on
 //! was published before W, so it is here. Hence rows up to W can be written and no later round contradicts them; an
@@ -12,6 +13,7 @@
 //! Cost: O(log rings) an event, and a hash table of the live blocks.
 
 use crate::clock::Clock;
+use crate::early_frees::{EarlyFrees, Waiting};
 use crate::origins::{Mapping, Origins};
 use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
@@ -80,6 +82,7 @@ pub struct Assembler {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     threads: FxHashMap<u32, Thread>,
     live: FxHashMap<u64, Live>,
+    early_frees: EarlyFrees,
     origins: Origins,
     /// While rows are not yet wanted: when they are, ns, and the blocks that live.
     early: Option<(u64, Early)>,
@@ -92,6 +95,8 @@ pub struct Assembler {
     last_moment: u64,
     /// Ticks up to which rows were written.
     written_until: u64,
+    /// Nothing comes any more.
+    is_cut: bool,
     late: u64,
     inverted: u64,
     reissued: u64,
@@ -109,6 +114,7 @@ impl Assembler {
             heap: BinaryHeap::new(),
             threads: FxHashMap::default(),
             live: FxHashMap::default(),
+            early_frees: EarlyFrees::new(),
             origins: Origins::new(&filter.skip_modules),
             early: (filter.after_ns > 0).then(|| (filter.after_ns, Early::default())),
             clock,
@@ -117,6 +123,7 @@ impl Assembler {
             last_row: 0,
             last_moment: 0,
             written_until: 0,
+            is_cut: false,
             late: 0,
             inverted: 0,
             reissued: 0,
@@ -132,6 +139,7 @@ impl Assembler {
         self.rings.clear();
         self.heap.clear();
         self.live.clear();
+        self.early_frees.clear();
         self.threads.clear();
         self.origins.exec();
         if let Some((_, early)) = &mut self.early {
@@ -223,10 +231,12 @@ impl Assembler {
             self.enqueue(ring);
         }
         self.written_until = self.written_until.max(until);
+        self.give_up_waiting(if self.is_cut { u64::MAX } else { until }, sink);
     }
 
     /// Forgets events later than `ticks`: the program had stopped recording.
     pub fn cut(&mut self, ticks: u64) {
+        self.is_cut = true;
         for ring in &mut self.rings {
             let kept = ring.events.partition_point(|event| event.0.time <= ticks);
             ring.events.truncate(kept);
@@ -260,6 +270,7 @@ impl Assembler {
     /// Takes the front event of a ring into the journal.
     fn advance(&mut self, ring: usize, depth: u32, sink: &mut dyn RowSink) {
         let Some((event, origin)) = self.rings[ring].events.pop_front() else { return };
+        self.give_up_waiting(event.time, sink);
         if event.creates() && self.live.contains_key(&event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
             if let Some(block) = self.live.remove(&event.address) {
@@ -270,9 +281,43 @@ impl Assembler {
                 }
             }
         } else if event.releases() && !self.live.contains_key(&event.address) {
+            if event.op() == op::FREE {
+                let (serial, skew) = (self.rings[ring].thread, self.clock.ticks_in(SKEW_NS));
+                return self.early_frees.wait(ring, serial, event, origin, skew);
+            }
             self.resolve(ring, &event, RawEvent::creates, depth, sink);
         }
+        if !event.creates() {
+            return self.apply(ring, &event, origin, sink);
+        }
+        let (before, after) = self.early_frees.at_birth(ring, event.address);
+        if let Some(waiting) = before {
+            self.apply_waiting(&waiting, sink);
+        }
         self.apply(ring, &event, origin, sink);
+        if let Some(waiting) = after {
+            self.inverted += 1;
+            self.apply_waiting(&waiting, sink);
+            self.early_frees.robbed(event.address);
+        }
+    }
+
+    /// Those that have waited long enough by `now` are frees of blocks that nobody saw.
+    fn give_up_waiting(&mut self, now: u64, sink: &mut dyn RowSink) {
+        if self.early_frees.nobody_waits() {
+            return;
+        }
+        let skew = self.clock.ticks_in(SKEW_NS);
+        while let Some(waiting) = self.early_frees.given_up(now, skew) {
+            self.apply_waiting(&waiting, sink);
+        }
+    }
+
+    fn apply_waiting(&mut self, waiting: &Waiting, sink: &mut dyn RowSink) {
+        let Waiting { ring, serial, event, origin, .. } = waiting;
+        let thread = std::mem::replace(&mut self.rings[*ring].thread, *serial);
+        self.apply(*ring, event, *origin, sink);
+        self.rings[*ring].thread = thread;
     }
 
     /// Takes another ring up to the event at the same address that must have come first, if there is one.
@@ -319,10 +364,12 @@ impl Assembler {
             op::ALIGNED => self.born(ring, Op::Aligned, event, time, origin, sink),
             op::REALLOC_NULL => self.born(ring, Op::Realloc, event, time, origin, sink),
             op::FREE => {
+                self.early_frees.ended(ring, event);
                 let block = self.die(event.address);
                 self.released(ring, block.object, time, origin, sink);
             }
             op::REALLOC_BEGIN => {
+                self.early_frees.ended(ring, event);
                 let Live { object, size } = self.die(event.address);
                 let frame = self.facts.frames.len() as u32;
                 let realloc = Realloc { address: event.address, object, begin: time, frame, origin, size };

@@ -9,6 +9,7 @@
 
 mod assemble;
 mod clock;
+mod early_frees;
 mod encode;
 mod error;
 mod filter;
