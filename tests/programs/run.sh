@@ -8,12 +8,13 @@
 # One file a program, NAME.sh, run by bash in an empty folder of its own. Its first lines say what it wants:
 #     # needs: COMMAND ...      missing: skipped loudly, and a failure when CI is set
 #     # optional: COMMAND ...   missing: left out; with --large skipped like the others
+#     # sources: PATTERN ...    files below $KEEL_SOURCES, the folder of unpacked source packages; missing: as optional
 #     # debian: PACKAGE ...     what has these commands
 # What it prints on stdout is compared; what it starts can be held to `preloaded PID` of support.bash. See once.sh.
 set -uo pipefail
 folder=$(cd "$(dirname "$0")" && pwd)
 source "$folder/../support/needs.bash"
-[ $# -ge 2 ] && [ -f "$1" ] && [ -x "$2/stress" ] && [ -x "$2/overseer" ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] && [ -f "$1" ] && [ -x "$2/stress" ] && [ -x "$2/overseer" ] || { sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 tools=$(realpath "$2")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -25,6 +26,7 @@ shift 2
 large=
 [ "${1:-}" != --large ] || { large=yes; shift; }
 export PATH=$PATH:/usr/sbin:/usr/games
+if [ -n "${KEEL_SOURCES:-}" ]; then export KEEL_SOURCES=$(realpath "$KEEL_SOURCES"); fi
 passed=0 failed=0 skipped=0
 wanted=()
 
@@ -80,8 +82,8 @@ for name in "${names[@]}"; do
     command=$(missing needs "$file")
     [ -n "$command" ] || [ -z "$large" ] || command=$(missing optional "$file")
     if [ -n "$command" ]; then
-        printf 'SKIP %s: the command %s is not installed\n' "$name" "$command"
-        wanted+=($(sed -n 's/^# debian: //p' "$file"))
+        printf 'SKIP %s: %s is missing\n' "$name" "$command"
+        [[ $command == "\$KEEL_SOURCES"* ]] || wanted+=($(sed -n 's/^# debian: //p' "$file"))
         if [ -n "${CI:-}" ]; then failed=$((failed + 1)); else skipped=$((skipped + 1)); fi
         continue
     fi
