@@ -95,8 +95,8 @@ pub struct Assembler {
     last_moment: u64,
     /// Ticks up to which rows were written.
     written_until: u64,
-    /// Nothing comes any more.
-    is_cut: bool,
+    /// Nothing comes after that, ticks.
+    end: u64,
     late: u64,
     inverted: u64,
     reissued: u64,
@@ -123,7 +123,7 @@ impl Assembler {
             last_row: 0,
             last_moment: 0,
             written_until: 0,
-            is_cut: false,
+            end: u64::MAX,
             late: 0,
             inverted: 0,
             reissued: 0,
@@ -231,12 +231,12 @@ impl Assembler {
             self.enqueue(ring);
         }
         self.written_until = self.written_until.max(until);
-        self.give_up_waiting(if self.is_cut { u64::MAX } else { until }, sink);
+        self.give_up_waiting(if until >= self.end { u64::MAX } else { until }, sink);
     }
 
     /// Forgets events later than `ticks`: the program had stopped recording.
     pub fn cut(&mut self, ticks: u64) {
-        self.is_cut = true;
+        self.end = ticks;
         for ring in &mut self.rings {
             let kept = ring.events.partition_point(|event| event.0.time <= ticks);
             ring.events.truncate(kept);

@@ -189,6 +189,25 @@ fn nothing_counts_after_the_program_stopped_recording() {
     assert_eq!(count, 2);
 }
 
+/// A recording of limited length knows its end from the start.
+#[test]
+fn an_early_free_waits_from_one_reading_to_the_next() {
+    let (mut assembler, origin) = assembler();
+    let clock = assembler.clock;
+    assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1), event(origin + 5000, op::MALLOC, 0x10, 8)]);
+    assembler.add(1, &[event(origin, op::THREAD_BEGIN, TID + 1, 2), event(origin + 4900, op::FREE, 0x10, 0)]);
+    let mut rows = Vec::new();
+    for until in [4950, 1_000_000] {
+        assembler.cut(origin + 1_000_000);
+        assembler.write(clock, origin + until, &mut |row: &Event| {
+            rows.push(*row);
+            Taken::More
+        });
+    }
+    assert_eq!(rows.iter().map(|row| row.op).collect::<Vec<_>>(), [Op::Malloc, Op::Free]);
+    check(&rows, assembler.finish(&Names::default()));
+}
+
 /// How a history came about.
 #[derive(Clone, Copy)]
 struct Manner {
