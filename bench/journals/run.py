@@ -5,15 +5,16 @@ bench/journals/run.py [--runs N] [--pace PACE] JOURNAL-OR-FOLDER...
 
 A folder stands for the journals in it: *.journal.parquet, and the text forms that `keel import` reads (*.journal,
 *.journal.zst, *.journal.txt), with frame marks beside them as NAME.frames or NAME.frames.zst. For each journal:
-`keel compare` at pace `gapless`, `keel report`, its Markdown, and how long the page takes to build and to open in a
-headless browser. Nothing else should run on the machine meanwhile.
+`keel compare` at pace `gapless`, `keel report`, its Markdown, how long the page takes to build and to open in a
+headless browser, and the time between frames while its calls are panned and zoomed there. Nothing else should run on
+the machine meanwhile.
 
 It may be stopped and called again at any time: what is finished with the same settings is not done again. Work lies
 in build/journals (--work). At the end, and after each journal, the figures of all that is finished are in
 bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journal, and table.csv and table.md. What
 another start of this has put there is never overwritten.
 
-Needs `make build` and `cargo build --release -p keel-report -p keel-unify --example opening`.
+Needs `make build` and `cargo build --release -p keel-report -p keel-unify --example opening --example panning`.
 """
 import argparse
 import csv
@@ -29,14 +30,15 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import machine
+from browser import followed, opened
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEL = ROOT / "build/bin/keel"
-OPENING = ROOT / "target/release/examples/opening"
 ENDINGS = (".journal.parquet", ".journal.zst", ".journal.txt", ".journal")
 FRAMES = (".frames", ".frames.zst")
 COLUMNS = ["journal", "operations", "threads", "frames", "allocators", "runs", "pace", "compare_s", "page_bytes",
-           "build_s", "build_s_most", "open_ms", "open_ms_most", "keel_p999_ns", "lowest_p999_ns", "verdict"]
+           "build_s", "build_s_most", "open_ms", "open_ms_most", "pan_ms_p95", "zoom_ms_p95",
+           "keel_p999_ns", "lowest_p999_ns", "verdict"]
 
 
 def stem(path):
@@ -111,14 +113,6 @@ def built(folder, page, times):
     return took
 
 
-def opened(page, times):
-    """Milliseconds of each opening; none without the tool or a browser."""
-    if not OPENING.exists():
-        return []
-    run = subprocess.run([OPENING, str(times), page], capture_output=True, text=True)
-    return [float(word) for word in run.stdout.split()[1:]] if run.returncode == 0 else []
-
-
 def facts_of(page):
     """What the page's scripts read."""
     text = page.read_text()
@@ -128,6 +122,7 @@ def facts_of(page):
 def row_of(name, folder, page, seconds, times):
     builds = built(folder, page, times)
     opens = opened(page, times)
+    moved = followed(page, 2) if opens else {}
     facts = facts_of(page)
     tails = {one["name"]: one["operations"]["all"]["percentiles"]["p999"][0] for one in facts["allocators"]
              if not one["floor"] and "p999" in one["operations"].get("all", {}).get("percentiles", {})}
@@ -141,6 +136,7 @@ def row_of(name, folder, page, seconds, times):
         "page_bytes": page.stat().st_size, "build_s": f"{statistics.median(builds):.2f}",
         "build_s_most": f"{max(builds):.2f}", "open_ms": f"{statistics.median(opens):.0f}" if opens else "",
         "open_ms_most": f"{max(opens):.0f}" if opens else "",
+        "pan_ms_p95": moved.get("pan", {}).get("p95", ""), "zoom_ms_p95": moved.get("zoom", {}).get("p95", ""),
         "keel_p999_ns": tails.get("keel", ""), "lowest_p999_ns": f"{lowest} {tails[lowest]}" if lowest else "",
         "verdict": verdict,
     }
@@ -168,12 +164,15 @@ def write_table(rows, folder, settings):
     lines = ["# Every journal on every allocator", "",
              f"`bench/journals/run.py --runs {settings['runs']} --pace {settings['pace']}`, "
              f"commit {commit.stdout.strip() or 'unknown'}, {machine()}. Pages hold every call of one run of each "
-             "allocator and of the floor. Building and opening: medians. Verdicts are of all operations together.", "",
-             "| journal | operations | page | built | opened | verdict |", "|---|---:|---:|---:|---:|---|"]
+             "allocator and of the floor. Building and opening: medians; panning and zooming: 95 % of frames come after "
+             "at most so much. Verdicts are of all operations together.", "",
+             "| journal | operations | page | built | opened | pan, zoom | verdict |",
+             "|---|---:|---:|---:|---:|---:|---|"]
     for row in rows:
         opened_in = f"{row['open_ms']} ms" if row["open_ms"] else "–"
+        moved = f"{row['pan_ms_p95']}, {row['zoom_ms_p95']} ms" if row["pan_ms_p95"] else "–"
         lines.append(f"| {row['journal']} | {row['operations']:,} | {row['page_bytes'] / 1e6:.1f} MB | "
-                     f"{row['build_s']} s | {opened_in} | {row['verdict']} |")
+                     f"{row['build_s']} s | {opened_in} | {moved} | {row['verdict']} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 
 

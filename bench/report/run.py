@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times the building and the opening of reports: bench/report/run.py [--times N] FOLDER... > table.csv
+"""Times the building, the opening and the moving of reports: bench/report/run.py [--times N] FOLDER... > table.csv
 
 Each FOLDER is one that `keel compare` wrote. Per folder: operations, allocators, the page's size, the median and
-the range of N builds, and of N openings in a headless browser (from the navigation to the last panel drawn). Needs
-`make build` and `cargo build --release -p keel-report --example opening`.
+the range of N builds, and of N openings in a headless browser (from the navigation to the last panel drawn); while its
+calls are panned and zoomed, median and 95th percentile of the time between two frames, and the work for each. Needs
+`make build` and `cargo build --release -p keel-report --example opening --example panning`.
 """
 import argparse
 import json
@@ -14,9 +15,14 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from browser import followed, opened
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = "journal,operations,allocators,calls_drawn,page_bytes,build_s_median,build_s_least,build_s_most," \
-    "open_ms_median,open_ms_least,open_ms_most"
+    "open_ms_median,open_ms_least,open_ms_most," \
+    "pan_ms_median,pan_ms_p95,pan_ms_worked,zoom_ms_median,zoom_ms_p95,zoom_ms_worked"
+SECONDS = 5
 
 
 def build(folder, page, times):
@@ -28,13 +34,6 @@ def build(folder, page, times):
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         took.append(time.perf_counter() - begin)
     return took
-
-
-def opening(page, times):
-    """Milliseconds of each opening."""
-    command = [ROOT / "target/release/examples/opening", str(times), page]
-    line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [float(word) for word in line.split()[1:]]
 
 
 def spread(values, digits):
@@ -55,9 +54,13 @@ def main():
         with tempfile.TemporaryDirectory() as place:
             page = pathlib.Path(place) / "report.html"
             builds = build(folder, page, arguments.times)
-            opened = opening(page, arguments.times)
+            openings = opened(page, arguments.times)
+            if not openings:
+                sys.exit("no browser, or its tools are not built: see --help")
+            moved = followed(page, SECONDS)
+            moves = [moved[what][name] for what in ("pan", "zoom") for name in ("median", "p95", "worked")]
             row = [folder.name, operations, len(results["allocators"]), operations * drawn, page.stat().st_size]
-            print(*row, *spread(builds, 2), *spread(opened, 0), sep=",", flush=True)
+            print(*row, *spread(builds, 2), *spread(openings, 0), *moves, sep=",", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,69 +1,79 @@
-//! How fast a page follows a hand in a real browser: zooms in, then pans and zooms with the wheel for some seconds, as
-//! the browser passes it on. One line each: frames, the median, the 95th percentile and the longest time between two of
-//! them, and how long the page's thread worked for each, in ms:
+//! How fast a page follows a hand in a real browser: zooms in, then pans and zooms with the wheel for some seconds, one
+//! event a frame; then the same on the strips below the calls. One line each: frames, the median, the 95th percentile
+//! and the longest time between two of them, and how long the page's thread worked for each, in ms:
 //! `cargo run --release -p keel-report --example panning -- SECONDS PAGE...`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool")]
 
 #[path = "../tests/window/mod.rs"]
 mod window;
 
-use std::time::{Duration, Instant};
-
 const FIRST: &str = "#panels .panel canvas.density";
+/// What shares the time axis.
+const STRIPS: [&str; 4] = ["memory", "frames", "lateness", "lanes"];
 const CTRL: u32 = 2;
-const SHIFT: u32 = 8;
-/// Keeps the moment of each frame that the browser draws.
-const COUNT: &str = "(() => { window.drawn = []; window.counting = true; \
-    const each = (at) => { drawn.push(at); if (counting) requestAnimationFrame(each); }; \
-    requestAnimationFrame(each); return 0; })()";
+/// Turns the wheel above `chart` once in each frame, to and fro; the moments of the frames.
+const MOVE: &str = "(chart, keys, there, turns, seconds) => new Promise((done) => { \
+    const element = document.querySelector(chart); \
+    const box = element.getBoundingClientRect(); \
+    const place = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }; \
+    const drawn = []; \
+    const each = (at) => { \
+      drawn.push(at); \
+      if (at - drawn[0] > seconds * 1000) { done(drawn); return; } \
+      const deltaY = Math.floor(drawn.length / turns) % 2 ? -there : there; \
+      element.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY, ...place, ...keys })); \
+      requestAnimationFrame(each); \
+    }; \
+    requestAnimationFrame(each); })";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [seconds, pages @ ..] = arguments.as_slice() else { panic!("SECONDS PAGE...") };
-    let seconds = Duration::from_secs(seconds.parse().expect("SECONDS is a number"));
-    let Some(window) = window::Window::open(1280, 900, &std::env::temp_dir()) else { return };
+    let seconds: f64 = seconds.parse().expect("SECONDS is a number");
+    let Some(window) = window::Window::open(1280, 800, &std::env::temp_dir()) else { return };
     for page in pages {
         window.show(&std::fs::canonicalize(page).unwrap());
-        window.eval(&format!("document.querySelector({FIRST:?}).scrollIntoView({{ behavior: 'instant' }})"));
+        let zoom_in = |middle| (0..4).for_each(|_| window.wheel(middle, (0.0, -120.0), CTRL));
+        zoom_in(middle_of(&window, FIRST).unwrap());
         window.settle();
-        let [left, top, width, height] = window.place_of(FIRST);
-        let middle = (left + width / 2.0, top + height / 2.0);
-        for _ in 0..4 {
-            window.wheel(middle, (0.0, -120.0), CTRL);
+        for (selector, name) in
+            [(FIRST.to_owned(), "calls")].into_iter().chain(STRIPS.map(|id| (format!("#{id}"), id)))
+        {
+            if middle_of(&window, &selector).is_none() {
+                continue;
+            }
+            let moved = |what: &str, how: &str| {
+                let script = format!("({MOVE})({selector:?}, {how}, {seconds})");
+                measure(&window, &format!("{page} {what} {name}"), &script);
+            };
+            moved("pan", "{ shiftKey: true }, 12, 60");
+            moved("zoom", "{ ctrlKey: true }, -12, 30");
         }
-        window.settle();
-        measure(&window, page, "pan", seconds, |step| {
-            let back = if step / 60 % 2 == 0 { 12.0 } else { -12.0 };
-            window.wheel(middle, (0.0, back), SHIFT);
-        });
-        measure(&window, page, "zoom", seconds, |step| {
-            let back = if step / 30 % 2 == 0 { -12.0 } else { 12.0 };
-            window.wheel(middle, (0.0, back), CTRL);
-        });
         window.no_problems();
     }
 }
 
-fn measure(window: &window::Window, page: &str, what: &str, seconds: Duration, act: impl Fn(u32)) {
-    let worked = window.worked();
-    window.eval(COUNT);
-    let begin = Instant::now();
-    let mut step = 0;
-    while begin.elapsed() < seconds {
-        act(step);
-        step += 1;
-        // A hand's events come about as often as the screen shows anything.
-        std::thread::sleep(Duration::from_millis(10));
+/// Brings a chart into view; None if the page does not show it.
+fn middle_of(window: &window::Window, selector: &str) -> Option<(f64, f64)> {
+    let seen = format!("document.querySelector({selector:?})?.clientHeight > 0");
+    if window.eval(&seen) != true {
+        return None;
     }
-    window.eval("(() => { counting = false; return 0; })()");
+    window.eval(&format!("document.querySelector({selector:?}).scrollIntoView({{ behavior: 'instant' }})"));
+    window.settle();
+    let [left, top, width, height] = window.place_of(selector);
+    Some((left + width / 2.0, top + height / 2.0))
+}
+
+fn measure(window: &window::Window, what: &str, script: &str) {
+    let worked = window.worked();
+    let moments: Vec<f64> = serde_json::from_value(window.eval(script)).unwrap();
     let worked = window.worked() - worked;
-    let moments: Vec<f64> = serde_json::from_value(window.eval("drawn")).unwrap();
     let mut between: Vec<f64> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
     between.sort_by(f64::total_cmp);
     let at = |part: f64| between[((between.len() - 1) as f64 * part) as usize];
     println!(
-        "{page} {what}: {} frames, {step} events; between frames {:.1} median, {:.1} p95, {:.1} most; \
-         worked {:.1} a frame",
+        "{what}: {} frames; between frames {:.1} median, {:.1} p95, {:.1} most; worked {:.1} a frame",
         moments.len(),
         at(0.5),
         at(0.95),

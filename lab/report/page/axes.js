@@ -11,6 +11,8 @@ const ink = () => {
   return inkCache;
 };
 const forgetInk = () => { inkCache = null; };
+/** One of them (#rrggbb) as a pixel. */
+const packedInk = (name) => packed([1, 3, 5].map((at) => parseInt(ink()[name].slice(at, at + 2), 16)));
 
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 
@@ -50,33 +52,56 @@ const byteTicks = (to, wanted) => {
   return Array.from({ length: Math.floor(to / step) + 1 }, (_, index) => index * step);
 };
 
-const timeAxis = (context, plot, view) => {
+let timeTicks = { key: null, ticks: [] };
+/** Where ticks of time stand and what they are called, the same for all panels of a frame. */
+const ticksOf = (context, plot, view) => {
+  const key = `${view.from}:${view.to}:${plot.x}:${plot.width}`;
+  if (timeTicks.key === key) return timeTicks.ticks;
   const span = view.to - view.from;
-  const ticks = niceTicks(view.from, view.to, plot.width / 90);
+  const times = niceTicks(view.from, view.to, plot.width / 90);
+  const ticks = times.map((tick) => {
+    const x = plot.x + (tick - view.from) / span * plot.width;
+    const label = moment(tick, times.length > 1 ? (times[1] - times[0]) * 100 : span);
+    const half = context.measureText(label).width / 2;
+    return { x: Math.round(x), label, middle: clamp(x, plot.x + half, plot.x + plot.width - half) };
+  });
+  timeTicks = { key, ticks };
+  return ticks;
+};
+
+const timeAxis = (context, plot, view) => {
   context.textAlign = "center";
   context.textBaseline = "top";
-  for (const tick of ticks) {
-    const x = plot.x + (tick - view.from) / span * plot.width;
+  for (const { x, label, middle } of ticksOf(context, plot, view)) {
     context.fillStyle = ink().line;
-    context.fillRect(Math.round(x), plot.y + plot.height, 1, 4);
+    context.fillRect(x, plot.y + plot.height, 1, 4);
     context.fillStyle = ink().soft;
-    const label = moment(tick, ticks.length > 1 ? (ticks[1] - ticks[0]) * 100 : span);
-    const half = context.measureText(label).width / 2;
-    context.fillText(label, clamp(x, plot.x + half, plot.x + plot.width - half), plot.y + plot.height + 6);
+    context.fillText(label, middle, plot.y + plot.height + 6);
   }
 };
 
-/** Decades of latency; `yOf` maps ns to y. */
-const latencyAxis = (context, plot, low, high, yOf) => {
+/** The y of each decade of latency; `yOf` maps ns to y. */
+const latencyLines = (low, high, yOf) => {
+  const first = Math.ceil(Math.log10(low));
+  const decades = Math.max(0, Math.floor(Math.log10(high)) - first + 1);
+  return Array.from({ length: decades }, (_, at) => [Math.round(yOf(10 ** (first + at))), 10 ** (first + at)]);
+};
+
+const latencyLabels = (context, plot, lines) => {
   context.textAlign = "right";
   context.textBaseline = "middle";
-  for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power += 1) {
-    const y = Math.round(yOf(10 ** power));
-    context.fillStyle = ink().line;
-    context.fillRect(plot.x, y, plot.width, 1);
-    context.fillStyle = ink().soft;
-    context.fillText(duration(10 ** power), plot.x - 6, clamp(y, plot.y + 5, plot.y + plot.height - 5));
+  context.fillStyle = ink().soft;
+  for (const [y, ns] of lines) {
+    context.fillText(duration(ns), plot.x - 6, clamp(y, plot.y + 5, plot.y + plot.height - 5));
   }
+};
+
+/** Decades of latency, line and name. */
+const latencyAxis = (context, plot, low, high, yOf) => {
+  const lines = latencyLines(low, high, yOf);
+  context.fillStyle = ink().line;
+  for (const [y] of lines) context.fillRect(plot.x, y, plot.width, 1);
+  latencyLabels(context, plot, lines);
 };
 
 /** Moves labels apart so that none covers another; keeps their order. */

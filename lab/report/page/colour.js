@@ -75,6 +75,7 @@ const shade = ([a, b], strength) => {
 };
 
 const packed = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+const unpacked = (word) => [word & 255, word >>> 8 & 255, word >>> 16 & 255];
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 const ramps = new Map();

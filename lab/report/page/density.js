@@ -54,33 +54,45 @@ const measurePanel = (panel) => {
   return panel.sheet.highest(...columns);
 };
 
-const paintPanel = (context, panel, highest) => {
+const NO_DOTS = [];
+
+/** What a painter needs to know of a panel. */
+const sceneOf = (panel, highest, lines) => {
   const { plot, sheet } = panel;
-  const columnOf = (time) => time / facts.span_ns * sheet.columns - sheet.first;
-  const height = plot.height * sheet.height * sheet.groups / rowCount;
-  const box = { x: plot.x, y: plot.y + plot.height - height, width: plot.width, height };
-  const scale = (SHADES - 1) / Math.log2(Math.max(highest, 1) + 1);
-  const colour = panel.index === DIFFERENCE ? DIFFERENCE : state.colour;
-  painter.paint(context, box, sheet, columnOf(state.view.from), columnOf(state.view.to), scale, colour);
+  const dots = state.marks && panel.outliers ? dotsOf(panel) : NO_DOTS;
+  if (dots === NO_DOTS) panel.marks = null;
+  const columnOf = (time) => (sheet ? time / facts.span_ns * sheet.columns - sheet.first : 0);
+  return {
+    plot, sheet, dots, lines: lines.map(([y]) => y),
+    from: columnOf(state.view.from), to: columnOf(state.view.to),
+    scale: (SHADES - 1) / Math.log2(Math.max(highest, 1) + 1),
+    colour: panel.index === DIFFERENCE ? DIFFERENCE : state.colour,
+  };
 };
 
-const drawPanel = (panel, highest) => {
-  const { context } = fit(panel.canvas);
+/**
+ * Draws a panel whole, or for a gesture only what a gesture changes: the plot and the names of times. Either way
+ * every pixel is what a fresh drawing has.
+ */
+const drawPanel = (panel, highest, gesture) => {
   const { plot } = panel;
-  context.fillStyle = ink().plot;
-  context.fillRect(plot.x, plot.y, plot.width, plot.height);
-  latencyAxis(context, plot, latencyOfRow(ROWS[0]), latencyOfRow(ROWS[1]), (ns) => yOfLatency(plot, ns));
+  const lines = latencyLines(latencyOfRow(ROWS[0]), latencyOfRow(ROWS[1]), (ns) => yOfLatency(plot, ns));
+  if (!gesture || !panel.context) {
+    panel.context = fit(panel.canvas).context;
+    latencyLabels(panel.context, plot, lines);
+  } else {
+    // The names of latencies end 6 pixels left of the plot; those of times begin at its edge.
+    panel.context.clearRect(plot.x - 3, plot.y + plot.height, plot.width + PANEL.right + 3, PANEL.bottom);
+  }
+  const { context } = panel;
   timeAxis(context, plot, state.view);
-  context.save();
-  context.beginPath();
-  context.rect(plot.x, plot.y, plot.width, plot.height);
-  context.clip();
-  if (panel.sheet) paintPanel(context, panel, highest);
-  if (state.marks) drawMarks(context, panel);
-  context.restore();
-  if (panel.index === DIFFERENCE) describeDifference(panel); else describe(panel);
+  const scene = sceneOf(panel, highest, lines);
+  painter.paint(context, scene);
+  if (scene.dots.length) labelWorst(context, panel, scene.dots[0]);
   drawOver(panel);
 };
+
+const wordsOfPanel = (panel) => (panel.index === DIFFERENCE ? describeDifference(panel) : describe(panel));
 
 /** The panel in words: for those who do not see it, and for its heading. */
 const describe = (panel) => {
@@ -113,9 +125,13 @@ const describeDifference = (panel) => {
     "more calls of a latency than the other at a time.");
 };
 
-/** What moves with the pointer: the shared cursor, the brush, the mark pointed at. */
+/** What moves with the pointer: the shared cursor, the brush, the mark pointed at. An empty one costs nothing. */
 const drawOver = (panel) => {
   if (!panel.plot) return;
+  const { cursor, view } = state;
+  const pointed = panel.pointed !== undefined && panel.outliers;
+  panel.over.hidden = !panel.brush && !pointed && (cursor === null || cursor < view.from || cursor > view.to);
+  if (panel.over.hidden) return;
   const { context } = fit(panel.over);
   const { plot } = panel;
   if (state.cursor !== null && state.cursor >= state.view.from && state.cursor <= state.view.to) {
@@ -129,7 +145,7 @@ const drawOver = (panel) => {
     context.strokeStyle = ink().accent;
     context.strokeRect(from + 0.5, plot.y + 0.5, to - from - 1, plot.height - 1);
   }
-  if (panel.pointed !== undefined && panel.outliers) {
+  if (pointed) {
     context.strokeStyle = ink().text;
     context.lineWidth = 1.5;
     context.beginPath();
@@ -191,26 +207,49 @@ const drawPanels = async () => {
   document.documentElement.dataset.painter = painter.name;
   document.documentElement.dataset.readyMs ??= performance.now();
   document.documentElement.dataset.ready = "true";
+  prepareLevels();
 };
 
 const wantedPanels = () => (state.difference ? [DIFFERENCE, ...shown()] : shown());
 const visiblePanels = () => wantedPanels().map((index) => panels.get(index)).filter(Boolean);
 
-let behind = 0;
-/** Draws with what is decoded. For each frame of a gesture only what is in sight; the others once hands rest. */
+/** Chooses what each panel shows of its sheet, those out of sight too: all have one scale of calls. */
+const measurePanels = (all) => Math.max(1, ...all.map((panel) => {
+  const most = measurePanel(panel);
+  return panel.index === DIFFERENCE ? 1 : most;
+}));
+
+const drawMeasured = (panel, highest, gesture) => {
+  const own = panel.index === DIFFERENCE && panel.sheet
+    ? panel.sheet.highest(...columnsInView(panel.level, state.view)) : highest;
+  drawPanel(panel, Math.max(1, own), gesture);
+};
+
+/** Draws with what is decoded. For each frame of a gesture only what is in sight; the rest once hands rest. */
 const redrawPanels = (gesture = false) => {
   const all = visiblePanels().filter((panel) => panel.sheets);
-  const visible = gesture ? all.filter((panel) => inSight.has(panel.figure)) : all;
-  clearTimeout(behind);
-  if (visible.length < all.length) behind = setTimeout(redrawPanels, REST_MS);
-  const highest = Math.max(1, ...visible.map((panel) => {
-    const most = measurePanel(panel);
-    return panel.index === DIFFERENCE ? 1 : most;
-  }));
-  for (const panel of visible) {
-    const own = panel.index === DIFFERENCE && panel.sheet
-      ? panel.sheet.highest(...columnsInView(panel.level, state.view)) : highest;
-    drawPanel(panel, Math.max(1, own));
+  const highest = measurePanels(all);
+  const finish = (panel) => {
+    if (!gesture || !inSight.has(panel.figure)) drawMeasured(panel, highest, false);
+    wordsOfPanel(panel);
+  };
+  for (const panel of all) {
+    putOff.delete(panel);
+    if (!gesture) { finish(panel); continue; }
+    if (inSight.has(panel.figure)) drawMeasured(panel, highest, true);
+    later(panel, () => finish(panel));
+  }
+};
+
+/** Makes, while nothing else is to be done, what zooming will ask for. */
+const prepareLevels = async () => {
+  const idle = () => new Promise((done) => (window.requestIdleCallback ?? setTimeout)(done));
+  for (const panel of visiblePanels()) {
+    for (const level of panel.tiles?.levels ?? []) {
+      await idle();
+      texelsOf(level);
+      callsBefore(level);
+    }
   }
 };
 
@@ -223,15 +262,17 @@ const arrangePanels = () => {
   box.style.setProperty("--plot-height", `${clamp(rowCount, 190, 300) + PANEL.top + PANEL.bottom}px`);
 };
 
-/** Calls of the operation over the whole time, and the window that is shown. */
-const drawOverview = async () => {
-  const canvas = byId("overview");
-  const index = shown().find((one) => facts.allocators[one].tiles[state.operation]);
-  const tiles = index === undefined ? null : await loadTiles(index, state.operation);
-  const { context, width, height } = fit(canvas);
-  const plot = { x: PANEL.left, y: 4, width: width - PANEL.left - PANEL.right, height: height - 8 };
+/** The bars of the overview as a picture, drawn anew only when they change. */
+let overviewBars = { key: null, picture: null };
+const barsOfOverview = (tiles, plot, key) => {
+  if (overviewBars.key === key) return overviewBars.picture;
+  const ratio = pixelRatio();
+  const [across, down] = [plot.width, plot.height].map((side) => Math.max(1, Math.ceil(side * ratio)));
+  const picture = new OffscreenCanvas(across, down);
+  const context = picture.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = ink().plot;
-  context.fillRect(plot.x, plot.y, plot.width, plot.height);
+  context.fillRect(0, 0, plot.width, plot.height);
   if (tiles) {
     const level = tiles.level(1, plot.width);
     const before = callsBefore(level);
@@ -240,10 +281,24 @@ const drawOverview = async () => {
     context.fillStyle = ink().soft;
     totals.forEach((calls, column) => {
       const tall = Math.log2(calls + 1) / most * plot.height;
-      const x = plot.x + column / totals.length * plot.width;
-      context.fillRect(x, plot.y + plot.height - tall, plot.width / totals.length + 0.3, tall);
+      const x = column / totals.length * plot.width;
+      context.fillRect(x, plot.height - tall, plot.width / totals.length + 0.3, tall);
     });
   }
+  overviewBars = { key, picture };
+  return picture;
+};
+
+/** Calls of the operation over the whole time, and the window that is shown. */
+const drawOverview = async () => {
+  const canvas = byId("overview");
+  const index = shown().find((one) => facts.allocators[one].tiles[state.operation]);
+  const tiles = index === undefined ? null : await loadTiles(index, state.operation);
+  const { context, width, height, ratio } = fit(canvas);
+  const plot = { x: PANEL.left, y: 4, width: width - PANEL.left - PANEL.right, height: height - 8 };
+  const key = [index, state.operation, plot.width, plot.height, ratio, dark()].join();
+  const picture = barsOfOverview(tiles, plot, key);
+  context.drawImage(picture, plot.x, plot.y, picture.width / ratio, picture.height / ratio);
   const from = plot.x + state.view.from / facts.span_ns * plot.width;
   const to = plot.x + state.view.to / facts.span_ns * plot.width;
   context.fillStyle = ink().band;

@@ -156,7 +156,7 @@ const drawFrameStrip = (cut, rows) => {
   timeAxis(context, plot, state.view);
   drawCursor(context, plot);
   endLabels(context, plot, rows.map((row) => tracePieces(context, plot, yOf, cut, row)));
-  canvas.setAttribute("aria-label", `Share of the budget spent in the allocator, worst ` +
+  tell(canvas, `Share of the budget spent in the allocator, worst ` +
     `${cut.isFrames ? "frame" : "buffer"} of each pixel. The tables below have the figures.`);
 };
 

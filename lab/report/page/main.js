@@ -83,7 +83,10 @@ const setUpToolbar = () => {
     make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick });
   const operations = facts.operations.map((name) => [name, name]);
   const reset = make("button", { type: "button", class: "quiet", id: "all", text: "Show all", onclick: lookAtAll });
-  watch(["view"], () => { reset.disabled = state.view.to - state.view.from >= facts.span_ns; });
+  watch(["view"], () => {
+    const whole = state.view.to - state.view.from >= facts.span_ns;
+    if (reset.disabled !== whole) reset.disabled = whole;
+  });
   reset.disabled = true;
   byId("toolbar").append(
     choice("Operation", operations, () => state.operation, (operation) => set({ operation })),
@@ -121,7 +124,7 @@ const watchAll = () => {
     watch(["operation", "shown", "theme", "difference"], drawPanels);
     watch(["view", "colour", "marks", "size"], redrawPanels);
     watch(["operation", "shown", "view", "theme", "size"], drawOverview, byId("overview"));
-    watch(["cursor"], () => visiblePanels().forEach(drawOver));
+    watch(["cursor"], () => visiblePanels().filter((panel) => inSight.has(panel.figure)).forEach(drawOver));
     watch(["colour", "theme"], drawLegend);
     watch(["shown", "view", "theme", "size", "cursor", "marks"], drawLanes, byId("lanes"));
     watch(["shown", "operation", "theme", "size"], drawPlanes);

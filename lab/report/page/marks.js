@@ -1,16 +1,30 @@
 // The slow calls: a mark each, its words, and what the very same call took under the other allocators.
 
-/** The slow calls in view, one mark each. */
-const visibleMarks = (panel) => {
-  const { outliers } = panel;
-  if (!outliers) return [];
-  const kind = OPERATION_NAMES.indexOf(state.operation);
-  const marks = [];
-  for (let at = lowerBound(outliers.time, state.view.from); at < outliers.length; at += 1) {
-    if (outliers.time[at] > state.view.to) break;
-    if (outliers.kind[at] === kind) marks.push(at);
+/** An allocator's slow calls of one operation, by time and slowest first. */
+const callsOfKind = (outliers, kind) => {
+  outliers.ofKind ??= new Map();
+  if (!outliers.ofKind.has(kind)) {
+    const slowestFirst = outliers.slowestFirst.filter((at) => outliers.kind[at] === kind);
+    outliers.ofKind.set(kind, { byTime: slowestFirst.slice().sort(), slowestFirst });
   }
-  return marks;
+  return outliers.ofKind.get(kind);
+};
+
+/** The slow calls in view by time, one mark each. */
+const visibleMarks = ({ outliers }) => {
+  if (!outliers) return new Uint32Array(0);
+  const { byTime } = callsOfKind(outliers, OPERATION_NAMES.indexOf(state.operation));
+  const before = (time) => {
+    let [low, high] = [0, byTime.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (outliers.time[byTime[middle]] < time) low = middle + 1; else high = middle;
+    }
+    return low;
+  };
+  let end = before(state.view.to);
+  while (end < byTime.length && outliers.time[byTime[end]] === state.view.to) end += 1;
+  return byTime.subarray(before(state.view.from), end);
 };
 
 const lowerBound = (sorted, value) => {
@@ -22,61 +36,75 @@ const lowerBound = (sorted, value) => {
   return low;
 };
 
-const markColour = (outliers, at) => {
-  const strength = dark() ? 0.72 : 0.62;
-  if (state.colour === "cause") return css(shade(CAUSES[causeIndex(outliers.cause[at])].hue, strength));
-  if (state.colour === "thread") return css(shade(laneHue(laneOf(outliers.thread[at])), strength));
-  const hue = hueOfStep(stepOfSize(outliers.size[at]));
-  return css(shade(hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)), strength));
+/** Which of `markShades` a slow call has. */
+const markHue = (outliers, at) => {
+  if (state.colour === "cause") return causeIndex(outliers.cause[at]);
+  return state.colour === "thread" ? laneOf(outliers.thread[at]) : hueOfStep(stepOfSize(outliers.size[at]));
+};
+
+const shadesOfMarks = new Map();
+/** Pixels of dots by hue. */
+const markShades = () => {
+  const key = `${state.colour}-${dark()}`;
+  if (!shadesOfMarks.has(key)) {
+    const hues = {
+      size: () => Array.from({ length: HUES + 1 }, (_, hue) => (hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)))),
+      cause: () => CAUSES.map((cause) => cause.hue),
+      thread: () => facts.lanes.map((_, lane) => laneHue(lane)),
+    }[state.colour]();
+    shadesOfMarks.set(key, hues.map((hue) => packed(shade(hue, dark() ? 0.72 : 0.62))));
+  }
+  return shadesOfMarks.get(key);
 };
 
 // More dots than this would cover what they stand on; the others are cells still, and answer when pointed at.
 const MOST_DOTS = 400;
 
 /** The slowest of the marks in view, slowest first. */
+const slowestInView = ({ marks, outliers }) => {
+  if (marks.length <= MOST_DOTS) {
+    return Array.from(marks).sort((a, b) => outliers.latency[b] - outliers.latency[a]);
+  }
+  const slowest = [];
+  for (const at of callsOfKind(outliers, OPERATION_NAMES.indexOf(state.operation)).slowestFirst) {
+    if (outliers.time[at] < state.view.from || outliers.time[at] > state.view.to) continue;
+    slowest.push(at);
+    if (slowest.length === MOST_DOTS) break;
+  }
+  return slowest;
+};
+
+/** The dots of a panel for its painter, the slowest call first and uppermost. */
 const dotsOf = (panel) => {
-  if (panel.marks.length <= MOST_DOTS) {
-    return [...panel.marks].sort((a, b) => panel.outliers.latency[b] - panel.outliers.latency[a]);
-  }
-  const { outliers } = panel;
-  const kind = OPERATION_NAMES.indexOf(state.operation);
-  const dots = [];
-  for (const at of outliers.slowestFirst) {
-    const time = outliers.time[at];
-    if (outliers.kind[at] !== kind || time < state.view.from || time > state.view.to) continue;
-    dots.push(at);
-    if (dots.length === MOST_DOTS) break;
-  }
+  panel.marks = visibleMarks(panel);
+  const { outliers, plot } = panel;
+  const calls = slowestInView(panel);
+  const radius = calls.length < 150 ? 2.6 : 2;
+  const dots = calls.map((at) => ({
+    at, radius, x: xOfTime(plot, outliers.time[at]), y: yOfLatency(plot, outliers.latency[at]),
+    hue: markHue(outliers, at),
+  }));
+  dots.shades = markShades();
   return dots;
 };
 
-const drawMarks = (context, panel) => {
-  panel.marks = visibleMarks(panel);
-  const dots = dotsOf(panel);
-  const radius = dots.length < 150 ? 2.6 : 2;
-  for (const at of dots) {
-    const x = xOfTime(panel.plot, panel.outliers.time[at]);
-    const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
-    context.fillStyle = markColour(panel.outliers, at);
-    context.beginPath();
-    context.arc(x, y, radius, 0, 7);
-    context.fill();
-  }
-  if (dots.length) labelWorst(context, panel, dots[0]);
-};
-
-const labelWorst = (context, panel, at) => {
-  const x = xOfTime(panel.plot, panel.outliers.time[at]);
-  const y = yOfLatency(panel.plot, panel.outliers.latency[at]);
+/** Rings the slowest call in view and says how long it took. */
+const labelWorst = (context, panel, { at, x, y }) => {
+  const { plot } = panel;
+  context.save();
+  context.beginPath();
+  context.rect(plot.x, plot.y, plot.width, plot.height);
+  context.clip();
   context.strokeStyle = context.fillStyle = ink().text;
   context.lineWidth = 1.2;
   context.beginPath();
   context.arc(x, y, 5, 0, 7);
   context.stroke();
   context.textBaseline = "middle";
-  const toLeft = x > panel.plot.x + panel.plot.width - 70;
+  const toLeft = x > plot.x + plot.width - 70;
   context.textAlign = toLeft ? "right" : "left";
-  context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, panel.plot.y + 7));
+  context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, plot.y + 7));
+  context.restore();
 };
 
 /** The mark nearest to a point, at most 14 pixels away. */

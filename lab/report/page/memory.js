@@ -2,31 +2,39 @@
 
 let memoryPlot = null;
 
-const within = (curve) => curve.filter(([time], index) =>
-  (time >= state.view.from || (curve[index + 1]?.[0] ?? time) >= state.view.from)
-  && (time <= state.view.to || (curve[index - 1]?.[0] ?? time) <= state.view.to));
-
-/** A curve's value at a moment: that of the last sample before. */
-const valueAt = (curve, time) => {
+/** The first point of a curve that is later than a moment. */
+const pointAfter = (curve, time) => {
   let [low, high] = [0, curve.length];
   while (low < high) {
     const middle = (low + high) >> 1;
     if (curve[middle][0] <= time) low = middle + 1; else high = middle;
   }
-  return curve[Math.max(0, low - 1)]?.[1] ?? 0;
+  return low;
 };
+
+/** The points in view, and one more on either side. */
+const within = (curve) =>
+  curve.slice(Math.max(0, pointAfter(curve, state.view.from) - 1), pointAfter(curve, state.view.to) + 1);
+
+/** A curve's value at a moment: that of the last sample before. */
+const valueAt = (curve, time) => curve[Math.max(0, pointAfter(curve, time) - 1)]?.[1] ?? 0;
 
 const memoryIndices = () => shown().filter((index) => {
   const { memory, floor } = facts.allocators[index];
   return memory.length && !floor;
 });
 
+const overheads = new Map();
 /** What an allocator held over time; on request only what it held beyond the program's live bytes. */
 const memoryCurve = (index) => {
   const { memory } = facts.allocators[index];
   if (!state.overhead) return memory;
-  return memory.map(([time, value]) => [time, Math.max(0, value - valueAt(facts.live, time))]);
+  if (!overheads.has(index)) {
+    overheads.set(index, memory.map(([time, value]) => [time, Math.max(0, value - valueAt(facts.live, time))]));
+  }
+  return overheads.get(index);
 };
+const highestOf = (curve) => curve.highest ??= curve.reduce((most, [, value]) => Math.max(most, value), 0);
 
 const drawMemory = () => {
   const canvas = byId("memory");
@@ -34,8 +42,8 @@ const drawMemory = () => {
   const narrow = width < 560;
   const plot = memoryPlot = { x: 60, y: 10, width: Math.max(10, width - 60 - (narrow ? 78 : 96)), height: height - 40 };
   const indices = memoryIndices();
-  const most = Math.max(1, ...(state.overhead ? [] : facts.live.map(([, value]) => value)),
-    ...indices.flatMap((index) => memoryCurve(index).map(([, value]) => value))) * 1.04;
+  const most = Math.max(1, state.overhead ? 0 : highestOf(facts.live),
+    ...indices.map((index) => highestOf(memoryCurve(index)))) * 1.04;
   const yOf = (value) => plot.y + plot.height * (1 - value / most);
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
@@ -63,7 +71,7 @@ const drawMemory = () => {
     labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
   }
   endLabels(context, plot, labels);
-  canvas.setAttribute("aria-label", "Resident memory over time. Peaks: " + indices.map((index) =>
+  tell(canvas, "Resident memory over time. Peaks: " + indices.map((index) =>
     `${facts.allocators[index].name} ${bytes(facts.allocators[index].figures.peak[0])}`).join(", "));
 };
 

@@ -1,35 +1,98 @@
 // Painters turn a sheet into pixels: WebGL2 where there is one, else Canvas 2D. Both know the same four bytes a texel.
+//
+// A painter fills a plot whole: its ground, the lines of its axis, the cells upon them, and the dots of slow calls.
+// It is called for each frame of a gesture, so nothing here may depend on what was painted before.
 
 const CHANNELS = { size: 1, difference: 1, cause: 2, thread: 3 };
 
-/** Paints the columns from..to (may be fractions) of a sheet into a box of a 2D context. */
+/** A plot's box in pixels of the screen. */
+const deviceBox = ({ x, y, width, height }, ratio) => ({
+  x: Math.round(x * ratio), y: Math.round(y * ratio),
+  width: Math.max(1, Math.round(width * ratio)), height: Math.max(1, Math.round(height * ratio)),
+});
+
+/** Writes the plot's pixels itself: one copy to the canvas, no scaling and no shapes. */
 const canvasPainter = {
   name: "canvas",
-  paint(context, box, sheet, from, to, scale, colour) {
-    const first = clamp(Math.floor(from), 0, sheet.width);
-    const last = clamp(Math.ceil(to), first, sheet.width);
-    if (last === first) return;
-    const image = new ImageData(last - first, sheet.height);
-    const pixels = new Uint32Array(image.data.buffer);
-    const ramp = rampOf(colour);
-    const channel = CHANNELS[colour];
-    for (let row = 0, to32 = 0; row < sheet.height; row += 1) {
-      let at = (row * sheet.width + first) * 4;
-      for (let column = first; column < last; column += 1, at += 4, to32 += 1) {
-        const strength = sheet.bytes[at];
-        if (strength) pixels[to32] = ramp[sheet.bytes[at + channel] * SHADES + shadeIndex(strength, scale)];
-      }
+  /**
+   * `scene`: the plot, the y of its lines, the sheet and the columns from..to (may be fractions) in view, or no sheet;
+   * how a strength becomes a shade; the dots, the first uppermost.
+   */
+  paint(context, scene) {
+    const { plot, lines, sheet, dots } = scene;
+    const ratio = pixelRatio();
+    const box = deviceBox(plot, ratio);
+    const image = imageOf(box);
+    const words = new Uint32Array(image.data.buffer);
+    words.fill(packedInk("plot"));
+    for (const y of lines) {
+      const [top, bottom] = [y, y + 1].map((edge) => clamp(Math.round((edge - plot.y) * ratio), 0, box.height));
+      words.fill(packedInk("line"), top * box.width, bottom * box.width);
     }
-    const canvas = new OffscreenCanvas(image.width, image.height);
-    canvas.getContext("2d").putImageData(image, 0, 0);
-    const each = box.width / (to - from);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(canvas, box.x + (first - from) * each, box.y, (last - first) * each, box.height);
+    if (sheet) writeCells(words, box, scene);
+    for (let at = dots.length - 1; at >= 0; at -= 1) {
+      const { x, y, radius, hue } = dots[at];
+      writeDot(words, box, (x - plot.x) * ratio, (y - plot.y) * ratio, radius * ratio, dots.shades[hue]);
+    }
+    context.putImageData(image, box.x, box.y);
   },
+};
+
+let reused = null;
+/** Pixels of this size, whatever they show: all panels use the same, one after the other. */
+const imageOf = ({ width, height }) => {
+  if (reused?.width !== width || reused.height !== height) reused = new ImageData(width, height);
+  return reused;
 };
 
 const shadeIndex = (strength, scale) =>
   Math.min(SHADES - 1, Math.floor((strength - 1) / STRENGTHS_PER_OCTAVE * scale + 0.5));
+
+const shadesOfStrength = new Uint8Array(256);
+const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }) => {
+  for (let strength = 1; strength < 256; strength += 1) shadesOfStrength[strength] = shadeIndex(strength, scale);
+  const columns = Int32Array.from({ length: width }, (_, x) => Math.floor(from + (x + 0.5) / width * (to - from)));
+  let [first, end] = [0, width];
+  while (first < end && columns[first] < 0) first += 1;
+  while (end > first && columns[end - 1] >= sheet.width) end -= 1;
+  const ramp = rampOf(colour);
+  const shift = CHANNELS[colour] * 8;
+  // The lowest row of the sheet stands on the plot's bottom; the uppermost may reach above its top.
+  const tall = height * sheet.height * sheet.groups / rowCount;
+  const { texels } = sheet;
+  for (let y = 0; y < height; y += 1) {
+    const row = Math.floor((y + 0.5 - (height - tall)) / tall * sheet.height) * sheet.width;
+    const line = y * width;
+    for (let x = first; x < end; x += 1) {
+      const value = texels[row + columns[x]];
+      if (value) words[line + x] = ramp[((value >>> shift) & 255) * SHADES + shadesOfStrength[value & 255]];
+    }
+  }
+};
+
+/** A disc, its edge smoothed by how much of a pixel it covers. */
+const writeDot = (words, { width, height }, x, y, radius, colour) => {
+  const reach = radius + 0.5;
+  const [inner, outer] = [Math.max(0, radius - 0.5) ** 2, reach ** 2];
+  const [left, right] = [Math.max(0, Math.floor(x - reach)), Math.min(width - 1, Math.floor(x + reach))];
+  const [top, bottom] = [Math.max(0, Math.floor(y - reach)), Math.min(height - 1, Math.floor(y + reach))];
+  for (let down = top; down <= bottom; down += 1) {
+    for (let across = left; across <= right; across += 1) {
+      const far = (across + 0.5 - x) * (across + 0.5 - x) + (down + 0.5 - y) * (down + 0.5 - y);
+      if (far >= outer) continue;
+      const at = down * width + across;
+      words[at] = far <= inner ? colour : blend(words[at], colour, reach - Math.sqrt(far));
+    }
+  }
+};
+
+const blend = (under, over, share) => {
+  const part = (shift) => {
+    const [from, to] = [under >>> shift & 255, over >>> shift & 255];
+    return Math.round(from + (to - from) * share) << shift;
+  };
+  return (255 << 24 | part(16) | part(8) | part(0)) >>> 0;
+};
 
 const VERTEX = `#version 300 es
 out vec2 at;
@@ -110,11 +173,38 @@ class GlPainter {
     this.textures.delete(sheet);
   }
 
-  paint(context, box, sheet, from, to, scale, colour) {
+  paint(context, scene) {
+    const { plot, lines, sheet, dots } = scene;
+    if (sheet && sheet.width > this.widest) { canvasPainter.paint(context, scene); return; }
+    context.save();
+    context.beginPath();
+    context.rect(plot.x, plot.y, plot.width, plot.height);
+    context.clip();
+    context.fillStyle = ink().plot;
+    context.fillRect(plot.x, plot.y, plot.width, plot.height);
+    context.fillStyle = ink().line;
+    for (const y of lines) context.fillRect(plot.x, y, plot.width, 1);
+    if (sheet) {
+      const height = plot.height * sheet.height * sheet.groups / rowCount;
+      const box = { x: plot.x, y: plot.y + plot.height - height, width: plot.width, height };
+      this.render(box, scene);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(this.canvas, box.x, box.y, box.width, box.height);
+    }
+    for (let at = dots.length - 1; at >= 0; at -= 1) {
+      const { x, y, radius, hue } = dots[at];
+      context.fillStyle = css(unpacked(dots.shades[hue]));
+      context.beginPath();
+      context.arc(x, y, radius, 0, 7);
+      context.fill();
+    }
+    context.restore();
+  }
+
+  /** Draws the sheet's columns onto the painter's own canvas. */
+  render(box, { sheet, from, to, scale, colour }) {
     const { gl, canvas } = this;
-    if (sheet.width > this.widest) { canvasPainter.paint(context, box, sheet, from, to, scale, colour); return; }
-    const ratio = pixelRatio();
-    const [width, height] = [Math.max(1, Math.round(box.width * ratio)), Math.max(1, Math.round(box.height * ratio))];
+    const { width, height } = deviceBox(box, pixelRatio());
     if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
     gl.viewport(0, 0, width, height);
     gl.activeTexture(gl.TEXTURE0);
@@ -128,8 +218,6 @@ class GlPainter {
     gl.uniform1f(this.place.scale, scale);
     gl.uniform1i(this.place.channel, CHANNELS[colour]);
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(canvas, box.x, box.y, box.width, box.height);
   }
 }
 

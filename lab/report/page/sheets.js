@@ -23,13 +23,13 @@ const reachOfRows = (height, groups) => Array.from({ length: height }, (_, row) 
 /** Adds a column's cells up into rows of `groups`, in rising order: `each(row, sums)`. */
 const eachRow = (level, column, groups, each) => {
   let row = -1;
-  let sum = null;
+  const sum = { calls: 0, sizes: 0, kernel: 0, interrupted: 0, lanes: [0], leads: [0] };
   for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {
     const its = Math.floor((clamp(level.rows[cell], ROWS[0], ROWS[1]) - ROWS[0]) / groups);
     if (its !== row) {
-      if (sum) each(row, sum);
+      if (sum.calls) each(row, sum);
       row = its;
-      sum = { calls: 0, sizes: 0, kernel: 0, interrupted: 0, lanes: [0], leads: [0] };
+      sum.calls = sum.sizes = sum.kernel = sum.interrupted = sum.lanes[0] = sum.leads[0] = 0;
     }
     sum.calls += level.counts[cell];
     sum.sizes += level.sizes[cell] * level.counts[cell];
@@ -37,46 +37,63 @@ const eachRow = (level, column, groups, each) => {
     sum.interrupted += level.interrupted[cell];
     vote(sum, 0, level.lanes[cell], level.leads[cell]);
   }
-  if (sum) each(row, sum);
+  if (sum.calls) each(row, sum);
 };
 
-const causeOfCell = (sum) => (sum.interrupted * 2 > sum.calls ? 2 : sum.kernel * 2 > sum.calls ? 1 : 0);
+const causeOfCell = (calls, kernel, interrupted) => (interrupted * 2 > calls ? 2 : kernel * 2 > calls ? 1 : 0);
+
+const STRENGTHS = Uint8Array.from({ length: 4096 }, (_, calls) => (calls ? strengthOf(calls) : 0));
+const texel = (calls, size, cause, lane) => ((calls < 4096 ? STRENGTHS[calls] : strengthOf(calls))
+  | hueOfStep(size) << 8 | cause << 16 | lane << 24) >>> 0;
+const texelOfSum = (sum) => texel(sum.calls, sum.sizes / sum.calls,
+  causeOfCell(sum.calls, sum.kernel, sum.interrupted), sum.lanes[0]);
+
+/** A level's cells ready to draw, each by itself; null where some share the outermost rows, and must be added up. */
+const texelsOf = (level) => {
+  if (level.texels === undefined) {
+    const { rows, counts, sizes, kernel, interrupted, lanes, leads } = level;
+    level.texels = rows.some((row) => row < ROWS[0] || row > ROWS[1]) ? null : new Uint32Array(rows.length);
+    for (let cell = 0; level.texels && cell < rows.length; cell += 1) {
+      const cause = causeOfCell(counts[cell], kernel[cell], interrupted[cell]);
+      level.texels[cell] = texel(counts[cell], sizes[cell], cause, leads[cell] ? lanes[cell] : 0);
+    }
+  }
+  return level.texels;
+};
 
 class Sheet {
-  constructor(first, width, groups, columns) {
+  /** Of at most `cells` cells. */
+  constructor(first, width, groups, columns, cells) {
     this.first = first;
     this.width = width;
     this.groups = groups;
     this.columns = columns;
     this.height = Math.ceil(rowCount / groups);
-    this.bytes = new Uint8Array(width * this.height * 4);
+    this.texels = new Uint32Array(width * this.height);
+    this.bytes = new Uint8Array(this.texels.buffer);
     this.peaks = new Float64Array(width);
-    this.singles = [];
+    this.singles = new Uint32Array(cells);
+    this.single = 0;
   }
 
   /** Writes a cell; `reach` rows upward belong to it unless a later cell takes them. */
-  put(column, row, reach, calls, hues) {
-    for (let up = 0; up < reach; up += 1) {
-      const at = ((this.height - 1 - row - up) * this.width + column) * 4;
-      this.bytes[at] = strengthOf(calls);
-      this.bytes.set(hues, at + 1);
-    }
+  put(column, row, reach, calls, value) {
+    let at = (this.height - 1 - row) * this.width + column;
     if (calls > this.peaks[column]) this.peaks[column] = calls;
-    if (reach === 1) this.singles.push((this.height - 1 - row) * this.width + column);
+    if (reach === 1) this.singles[this.single++] = at;
+    for (let up = 0; up < reach; up += 1, at -= this.width) this.texels[at] = value;
   }
 
   /** One texel with nothing around it would hardly be seen: such are drawn two by two. */
   thicken() {
-    const { bytes, width } = this;
-    const filled = (at) => bytes[at * 4] > 0;
-    const alone = this.singles.filter((at) =>
-      !(filled(at - 1) || filled(at + 1) || filled(at - width) || filled(at + width)));
+    const { texels, width } = this;
+    const alone = this.singles.subarray(0, this.single).filter((at) =>
+      !(texels[at - 1] || texels[at + 1] || texels[at - width] || texels[at + width]));
     for (const at of alone) {
-      const texel = bytes.subarray(at * 4, at * 4 + 4);
       const right = (at + 1) % width !== 0;
-      if (right) bytes.set(texel, (at + 1) * 4);
-      if (at >= width) bytes.set(texel, (at - width) * 4);
-      if (right && at >= width) bytes.set(texel, (at - width + 1) * 4);
+      if (right) texels[at + 1] = texels[at];
+      if (at >= width) texels[at - width] = texels[at];
+      if (right && at >= width) texels[at - width + 1] = texels[at];
     }
     this.singles = null;
   }
@@ -92,12 +109,22 @@ class Sheet {
   }
 }
 
+const cellsWithin = (level, first, width) => level.starts[first + width] - level.starts[first];
+
 const sheetOfLevel = (level, first, width, groups) => {
-  const sheet = new Sheet(first, width, groups, level.columns);
+  const sheet = new Sheet(first, width, groups, level.columns, cellsWithin(level, first, width));
   const reach = reachOfRows(sheet.height, groups);
+  const texels = groups === 1 ? texelsOf(level) : null;
   for (let column = 0; column < width; column += 1) {
-    eachRow(level, first + column, groups, (row, sum) => sheet.put(column, row, reach[row], sum.calls,
-      [hueOfStep(sum.sizes / sum.calls), causeOfCell(sum), sum.lanes[0]]));
+    if (!texels) {
+      eachRow(level, first + column, groups, (row, sum) => sheet.put(column, row, reach[row], sum.calls,
+        texelOfSum(sum)));
+      continue;
+    }
+    for (let cell = level.starts[first + column]; cell < level.starts[first + column + 1]; cell += 1) {
+      const row = level.rows[cell] - ROWS[0];
+      sheet.put(column, row, reach[row], level.counts[cell], texels[cell]);
+    }
   }
   sheet.thicken();
   return sheet;
@@ -105,14 +132,18 @@ const sheetOfLevel = (level, first, width, groups) => {
 
 /** Where one has more calls than the other: the difference is the strength, who has more is the hue. */
 const sheetOfDifference = (one, other, first, width, groups) => {
-  const sheet = new Sheet(first, width, groups, one.columns);
+  const cells = cellsWithin(one, first, width) + cellsWithin(other, first, width);
+  const sheet = new Sheet(first, width, groups, one.columns, cells);
   const reach = reachOfRows(sheet.height, groups);
+  const more = new Float64Array(sheet.height);
   for (let column = 0; column < width; column += 1) {
-    const calls = new Map();
-    eachRow(one, first + column, groups, (row, sum) => calls.set(row, sum.calls));
-    eachRow(other, first + column, groups, (row, sum) => calls.set(row, (calls.get(row) ?? 0) - sum.calls));
-    for (const [row, more] of [...calls].sort((a, b) => a[0] - b[0])) {
-      if (more !== 0) sheet.put(column, row, reach[row], Math.abs(more), [more > 0 ? 0 : 1, 0, 0]);
+    more.fill(0);
+    eachRow(one, first + column, groups, (row, sum) => { more[row] += sum.calls; });
+    eachRow(other, first + column, groups, (row, sum) => { more[row] -= sum.calls; });
+    for (let row = 0; row < sheet.height; row += 1) {
+      if (more[row] === 0) continue;
+      const calls = Math.abs(more[row]);
+      sheet.put(column, row, reach[row], calls, strengthOf(calls) | (more[row] > 0 ? 0 : 1) << 8);
     }
   }
   sheet.thicken();

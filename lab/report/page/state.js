@@ -34,34 +34,45 @@ const REST_MS = 80;
 const watchers = [];
 /** Calls `draw` at the next frame after one of `keys` has changed; `element` is where it draws. */
 const watch = (keys, draw, element = null) => {
-  watchers.push({ keys, draw, element, due: false, late: false });
+  watchers.push({ keys, draw, element, due: false });
   if (element) sight.observe(element);
 };
 
-let scheduled = false;
+// What a gesture put off, by who asked for it. The page's root has `data-moving` until all of it is done.
+const putOff = new Map();
 let rest = 0;
+/** Draws once hands rest; the same `key` once only. */
+const later = (key, draw) => {
+  putOff.set(key, draw);
+  document.documentElement.toggleAttribute("data-moving", true);
+  clearTimeout(rest);
+  rest = setTimeout(catchUp, REST_MS);
+};
+
+/** One task at a time, so that a hand that moves again waits for no more than that one. */
+const catchUp = () => {
+  for (const [key, draw] of putOff) {
+    putOff.delete(key);
+    draw();
+    break;
+  }
+  if (putOff.size) rest = setTimeout(catchUp, 0);
+  else document.documentElement.toggleAttribute("data-moving", false);
+};
+
+let scheduled = false;
 const flush = () => {
   scheduled = false;
   for (const watcher of watchers) {
     if (!watcher.due) continue;
-    if (watcher.due === "gesture" && watcher.element && !inSight.has(watcher.element)) {
-      watcher.late = true;
-      clearTimeout(rest);
-      rest = setTimeout(catchUp, REST_MS);
-    } else {
-      watcher.late = false;
-      watcher.draw(watcher.due === "gesture");
-    }
+    const gesture = watcher.due === "gesture";
     watcher.due = false;
-  }
-};
-
-/** Draws what was out of sight during a gesture. */
-const catchUp = () => {
-  for (const watcher of watchers) {
-    if (!watcher.late) continue;
-    watcher.late = false;
-    watcher.draw(false);
+    if (gesture && watcher.element && !inSight.has(watcher.element)) {
+      later(watcher, () => watcher.draw(false));
+    } else {
+      putOff.delete(watcher);
+      watcher.draw(gesture);
+    }
   }
 };
 

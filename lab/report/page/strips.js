@@ -53,7 +53,8 @@ const drawLateness = async () => {
   const canvas = byId("lateness");
   const { context, width, height } = fit(canvas);
   const plot = latenessPlot = stripPlot(width, height);
-  const high = Math.max(1e4, ...loaded.map(([, late]) => late.greatest.reduce((a, b) => Math.max(a, b), 0)));
+  const latest = (late) => late.latest ??= late.greatest.reduce((a, b) => Math.max(a, b), 0);
+  const high = Math.max(1e4, ...loaded.map(([, late]) => latest(late)));
   const low = 100;
   const yOf = (ns) => plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
   context.fillStyle = ink().plot;
@@ -72,9 +73,8 @@ const drawLateness = async () => {
     return tracePeaks(context, plot, peaks, yOf, index);
   });
   endLabels(context, plot, labels);
-  const most = loaded.map(([index, late]) =>
-    `${facts.allocators[index].name} ${duration(late.greatest.reduce((a, b) => Math.max(a, b), 0))}`);
-  canvas.setAttribute("aria-label", `Greatest lateness of a call over time. At most: ${most.join(", ")}`);
+  const most = loaded.map(([index, late]) => `${facts.allocators[index].name} ${duration(latest(late))}`);
+  tell(canvas, `Greatest lateness of a call over time. At most: ${most.join(", ")}`);
 };
 
 const LANE_HEIGHT = 26;
@@ -87,10 +87,12 @@ const drawLanes = async () => {
   const lanes = await loadLanes();
   const outliers = await Promise.all(shown().map(async (index) => [index, await loadOutliers(index)]));
   const canvas = byId("lanes");
-  canvas.parentElement.style.height = `${facts.lanes.length * LANE_HEIGHT + 40}px`;
+  const tall = `${facts.lanes.length * LANE_HEIGHT + 40}px`;
+  if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
   const { context, width, height } = fit(canvas);
   const plot = lanesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 };
-  const most = Math.log2(2 + Math.max(...lanes.map((lane) => lane.reduce((a, b) => Math.max(a, b), 0))));
+  lanes.most ??= Math.max(...lanes.map((lane) => lane.reduce((a, b) => Math.max(a, b), 0)));
+  const most = Math.log2(2 + lanes.most);
   timeAxis(context, plot, state.view);
   lanes.forEach((counts, lane) => {
     const y = plot.y + lane * LANE_HEIGHT;
@@ -115,7 +117,7 @@ const drawLanes = async () => {
     context.fill();
   }
   drawCursor(context, plot);
-  canvas.setAttribute("aria-label", "Operations of each thread over time. " + facts.lanes.map((lane, at) =>
+  tell(canvas, "Operations of each thread over time. " + facts.lanes.map((lane, at) =>
     `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`).join(", "));
 };
 

@@ -52,5 +52,10 @@ const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
+/** Says what a chart shows to those who do not see it. */
+const tell = (canvas, words) => {
+  if (canvas.getAttribute("aria-label") !== words) canvas.setAttribute("aria-label", words);
+};
+
 const byId = (id) => document.getElementById(id);
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);

@@ -200,3 +200,43 @@ fn on_paper_nothing_is_cut_off_and_switches_are_gone() {
     window.with_media("");
     window.no_problems();
 }
+
+/// Every chart on the time axis.
+const CHARTS: &str = "#panels canvas.density, #overview, #memory, #frames, #lanes, #lateness";
+
+/// The charts whose pixels are not as they were the last time, by their places on the page.
+fn changed(window: &Window) -> Value {
+    window.eval(&format!(
+        "(() => {{ const now = [...document.querySelectorAll('{CHARTS}')].map((c) => c.toDataURL()); \
+           const other = now.flatMap((picture, at) => picture === window.pictures?.[at] ? [] : [at]); \
+           window.pictures = now; return other; }})()"
+    ))
+}
+
+#[test]
+fn a_movement_leaves_what_a_fresh_drawing_has() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(folder.path(), 60_000);
+    for suffix in ["?canvas", "?webgl"] {
+        window.show_at(&page, suffix);
+        window.settle();
+        let at = points(&window, &[0.4])[0];
+        let (ctrl, shift) = (2, 8);
+        for (turn, modifiers, times) in
+            [(-120.0, ctrl, 3), (40.0, shift, 7), (-50.0, ctrl, 2), (33.0, shift, 5), (70.0, ctrl, 2)]
+        {
+            (0..times).for_each(|_| window.wheel(at, (0.0, turn), modifiers));
+            window.settle();
+            let moved = changed(&window);
+            assert!(moved.as_array().unwrap().contains(&json!(1)), "the first panel is redrawn: {moved}");
+            // There and back, everything is drawn anew.
+            for _ in 0..2 {
+                window.eval("document.getElementById('theme').click()");
+                window.settle();
+            }
+            assert_eq!(changed(&window), json!([]), "{suffix}, {modifiers}, {turn}");
+        }
+        window.no_problems();
+    }
+}

@@ -140,10 +140,12 @@ impl Window {
         }
     }
 
-    /// Two frames later everything that a click asked for is drawn, as long as it is decoded.
+    /// Two frames later everything that a click asked for is drawn, as long as it is decoded; what a gesture put off
+    /// says when it is done.
     pub fn settle(&self) {
         let frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150)))";
         self.eval(&format!("new Promise((done) => {frames})"));
+        self.until("!document.documentElement.hasAttribute('data-moving')");
     }
 
     pub fn no_problems(&self) {
