@@ -136,38 +136,62 @@ const worstTable = (cut, rows) => {
     make("tbody", {}, ...body));
 };
 
-/** For each pixel the worst piece in it, as a share of the budget. */
-const drawFrameStrip = (cut, rows) => {
-  const canvas = byId("frames");
-  const { context, width, height } = fit(canvas);
-  const plot = framesPlot = stripPlot(width, height);
-  context.fillStyle = ink().plot;
-  context.fillRect(plot.x, plot.y, plot.width, plot.height);
-  const [low, high] = [1e-4, 2];
-  const yOf = (share) => plot.y + plot.height * (1 - Math.log(clamp(share, low, high) / low) / Math.log(high / low));
-  context.textAlign = "right";
-  context.textBaseline = "middle";
-  for (const share of [0.001, 0.01, 0.1, 1]) {
-    context.fillStyle = share === 1 ? ink().text : ink().line;
-    context.fillRect(plot.x, Math.round(yOf(share)), plot.width, 1);
-    context.fillStyle = ink().soft;
-    context.fillText(share === 1 ? "budget" : `${share * 100} %`, plot.x - 6, yOf(share));
-  }
-  timeAxis(context, plot, state.view);
-  drawCursor(context, plot);
-  endLabels(context, plot, rows.map((row) => tracePieces(context, plot, yOf, cut, row)));
-  tell(canvas, `Share of the budget spent in the allocator, worst ` +
-    `${cut.isFrames ? "frame" : "buffer"} of each pixel. The tables below have the figures.`);
+const LANE = 24;
+// What share of the budget a bar says by its colour: the limits of the table's columns.
+const SHARE_HUES = [polar(250, 0.07), polar(95, 0.15), polar(62, 0.17), polar(34, 0.2)];
+const SHARE_WORDS = ["at most 1 %", "over 1 %", "over 5 %", "over 10 % of the budget"];
+const shareColour = (share) => {
+  const over = SHARES.filter((limit) => share > limit).length;
+  return css(shade(SHARE_HUES[over], dark() ? 0.6 : 0.4));
 };
 
-const tracePieces = (context, plot, yOf, cut, { index, inside }) => {
-  const peaks = new Float64Array(Math.ceil(plot.width) + 1);
-  for (let piece = cut.first(state.view.from); piece < cut.length && cut.begin(piece) <= state.view.to; piece += 1) {
-    const x = Math.floor(clamp(xOfTime(plot, cut.begin(piece)) - plot.x, 0, plot.width));
-    peaks[x] = Math.max(peaks[x], inside[piece] / state.budget);
-  }
-  return tracePeaks(context, plot, peaks, yOf, index);
+/** A lane an allocator; for each pixel the worst piece in it, as a share of the budget: a whole one fills the lane. */
+const drawFrameStrip = (cut, rows) => {
+  const canvas = byId("frames");
+  const tall = `${rows.length * LANE + 36}px`;
+  if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
+  const { context, width, height } = fit(canvas);
+  const plot = framesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 };
+  timeAxis(context, plot, state.view);
+  [...rows].sort((a, b) => a.index - b.index).forEach((row, lane) => {
+    const y = plot.y + lane * LANE;
+    context.fillStyle = ink().plot;
+    context.fillRect(plot.x, y, plot.width, LANE - 3);
+    context.fillStyle = ink().soft;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillText(facts.allocators[row.index].name, plot.x - 8, y + LANE / 2 - 1);
+    drawPieces(context, plot, y, cut, row);
+  });
+  drawCursor(context, plot);
+  tell(canvas, `Share of the budget spent in the allocator, worst ` +
+    `${cut.isFrames ? "frame" : "buffer"} of each pixel, a lane an allocator. The tables below have the figures.`);
 };
+
+const LEAST_SHARE = 1e-4;
+const drawPieces = (context, plot, y, cut, { inside }) => {
+  const peaks = new Float64Array(Math.ceil(plot.width));
+  const end = peaks.length - 1;
+  for (let piece = cut.first(state.view.from); piece < cut.length && cut.begin(piece) <= state.view.to; piece += 1) {
+    // A piece is as wide as it lasts, and never less than a pixel.
+    const [from, to] = [cut.begin(piece), cut.end(piece)].map((time) =>
+      clamp(Math.floor(xOfTime(plot, time) - plot.x), 0, end));
+    const share = inside[piece] / state.budget;
+    for (let x = from; x <= Math.max(from, to - 1); x += 1) if (share > peaks[x]) peaks[x] = share;
+  }
+  peaks.forEach((share, x) => {
+    if (share <= LEAST_SHARE) return;
+    const tall = Math.max(1, (LANE - 3) * clamp(1 - Math.log(share) / Math.log(LEAST_SHARE), 0, 1));
+    context.fillStyle = shareColour(share);
+    context.fillRect(plot.x + x, y + LANE - 3 - tall, 1, tall);
+  });
+};
+
+const frameLegend = () => make("div", { class: "cause-legend" }, ...SHARE_WORDS.map((words, at) => {
+  const swatch = make("span", { class: "swatch" });
+  swatch.style.background = shareColour([0, ...SHARES.map((limit) => limit * 1.01)][at]);
+  return make("span", {}, swatch, words);
+}));
 
 const setUpFrames = () => {
   if (!pieceSums.frames.size && !pieceSums.windows.size) return;
@@ -175,7 +199,8 @@ const setUpFrames = () => {
   byId("frames-title").textContent = facts.frame_count ? "Frame and audio budget" : "Audio budget";
   const note = facts.frame_count ? `${count(facts.frame_count)} frames. ` : "The journal has no frame marks. ";
   byId("frames-note").textContent = `${note}How much of a frame's, or of an audio buffer's, time went into malloc, ` +
-    "free and their kin, by the program's own time. The line at the top is the whole budget.";
+    "free and their kin, by the program's own time. A bar is the worst one of its moment, on a " +
+    "logarithmic scale: a whole budget fills the lane.";
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
     ...(pieceSums.windows.size
@@ -191,6 +216,9 @@ const setUpFrames = () => {
   if (facts.lanes.length > 1 && facts.frame_count) {
     byId("frames-toolbar").append(toggle("Busiest thread only", () => state.busiest, (busiest) => set({ busiest })));
   }
+  const explain = () => byId("frames-legend").replaceChildren(frameLegend());
+  watch(["theme"], explain);
+  explain();
   watch(["pieces", "budget", "interrupted", "busiest", "shown", "theme", "size"], drawFrames);
   watch(["view", "cursor"], redrawFrameStrip, byId("frames"));
   listenStrip(byId("frames"), () => framesPlot);
