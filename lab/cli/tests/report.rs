@@ -83,3 +83,68 @@ fn several_folders_become_one_page() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(std::fs::read_to_string(page).unwrap().contains("id=\"2-facts\""));
 }
+
+/// Two allocators of several runs, the second twice as slow, and one of its own kind.
+fn write_rounds(folder: &Path) {
+    let run = |ticks: u64, round: u32| {
+        let mut malloc = Histogram::default();
+        malloc.0.auto(true);
+        malloc.0.record_n(ticks + ticks / 100 * u64::from(round), 1000).unwrap();
+        let inside_ns = BTreeMap::from([("malloc".to_owned(), (ticks * 500) as f64)]);
+        Run { round, inside_ns, latency: BTreeMap::from([("malloc".to_owned(), malloc)]), ..Run::default() }
+    };
+    let allocator = |name: &str, ticks| AllocatorResult {
+        name: name.into(),
+        runs: (0..5).map(|round| run(ticks, round)).collect(),
+        ..AllocatorResult::default()
+    };
+    let mut comparison = Comparison {
+        version: RESULTS_VERSION,
+        clock: Clock { ticks_per_ns: 2.0, step_ticks: 1, ..Clock::default() },
+        allocators: vec![allocator("one", 1000), allocator("a|b", 2000), allocator("null", 10)],
+        ..Comparison::default()
+    };
+    comparison.journal.operations.insert("malloc".into(), 1000);
+    comparison.save(folder).unwrap();
+}
+
+#[test]
+fn two_allocators_are_set_against_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    write_rounds(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let text = |arguments: &[&str]| {
+        let output = keel_report(arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = text(&[path, "--pair", "one, a|b"]);
+    let line = table.lines().find(|line| line.contains("p50")).unwrap();
+    assert!(line.contains("0.50") && line.trim_end().ends_with("one lower"), "{table}");
+    assert!(table.contains("Of ") && table.contains("one is lower in"), "{table}");
+    let back = text(&[path, "--pair", "a|b,one", "--markdown"]);
+    let line = back.lines().find(|line| line.contains("p50")).unwrap();
+    assert!(line.contains("| 2.00") && line.contains("| one lower |"), "{back}");
+    assert!(back.starts_with("### a\\|b and one"), "{back}");
+    let json: serde_json::Value =
+        serde_json::from_str(&text(&[path, "--pair", "one,a|b", "--json"])).unwrap();
+    assert_eq!(json[0]["pair"]["rows"][0]["lower"], "a");
+    assert!(!folder.path().join("report.html").exists(), "no page is written");
+}
+
+#[test]
+fn a_pair_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write_rounds(folder.path());
+    let path = folder.path().to_str().unwrap();
+    let refused = |pair: &str, code: i32, expected: &str| {
+        let output = keel_report(&[path, "--pair", pair]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(expected), "{said}");
+    };
+    refused("one,two", 1, "no results of an allocator two: there are one and a|b");
+    refused("one,null", 1, "competes with nobody");
+    refused("one,one", 1, "name two");
+    refused("one", 2, "two names with a comma between them");
+}

@@ -1,7 +1,7 @@
 //! What the runs bear: an interval for every figure, and every pair of allocators compared in every figure.
 
 use crate::confidence::{CONFIDENCE, interval_of, paired_ratio, unpaired_ratio};
-use crate::figures::{Figure, figures};
+use crate::figures::{Figure, figures, frame_figures};
 use keel_results::{AllocatorResult, Comparison, Interval, Paired};
 
 /// Fills in the intervals of each allocator, and the pairs. Of the pairs the first is the earlier in the table.
@@ -35,6 +35,28 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
             }
         }
     }
+}
+
+/// The time inside calls of frames, all threads together, of each two allocators: operation [`FRAME`]. Results do not
+/// hold these pairs; runs hold what they are made of. Empty without frames.
+pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
+    let contends = |result: &&AllocatorResult| result.name != floor && !result.runs.is_empty();
+    let contenders: Vec<(&str, Vec<Figure>)> = comparison
+        .allocators
+        .iter()
+        .filter(contends)
+        .map(|result| (result.name.as_str(), frame_figures(result)))
+        .collect();
+    let mut pairs = Vec::new();
+    for (place, (one, figures)) in contenders.iter().enumerate() {
+        for (other, others) in &contenders[place + 1..] {
+            for a in figures {
+                let b = others.iter().find(|b| b.name == a.name);
+                pairs.extend(b.and_then(|b| paired((one, other), a, b, contenders.len())));
+            }
+        }
+    }
+    pairs
 }
 
 /// A value that the clock shows lies within half a step of the true one.
@@ -215,6 +237,35 @@ mod tests {
 
     fn pair<'a>(comparison: &'a Comparison, figure: &str) -> &'a Paired {
         comparison.paired.iter().find(|one| one.operation == "malloc" && one.figure == figure).unwrap()
+    }
+
+    #[test]
+    fn frames_are_paired_round_by_round() {
+        let with_frames = |name: &str, ns: &[u64]| {
+            let mut result = result(name, ns);
+            for (run, &ns) in result.runs.iter_mut().zip(ns) {
+                let mut frames = keel_results::FrameSums::default();
+                frames.all_threads.0.auto(true);
+                frames.all_threads.0.record_n(ns, 100).unwrap();
+                run.frames = Some(frames);
+            }
+            result
+        };
+        let allocators = vec![
+            with_frames("one", &[100, 200, 300, 400]),
+            with_frames("two", &[201, 399, 602, 801]),
+            result("no frames", &[1, 1, 1, 1]),
+            with_frames("null", &[1, 1, 1, 1]),
+        ];
+        let comparison = Comparison { allocators, ..Comparison::default() };
+        let found = frame_pairs(&comparison, "null");
+        let names: Vec<&str> = found.iter().map(|pair| pair.figure.as_str()).collect();
+        assert_eq!(names, ["mean", "p50", "p90", "worst"], "of 100 frames one lies beyond p99");
+        for pair in &found {
+            assert_eq!((pair.a.as_str(), pair.b.as_str(), pair.rounds), ("one", "two", 4));
+            assert_eq!(pair.operation, crate::FRAME);
+            assert!((pair.ratio.value - 2.0).abs() < 0.02 && pair.lower == "a", "{pair:?}");
+        }
     }
 
     #[test]

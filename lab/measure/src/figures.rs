@@ -12,6 +12,9 @@ pub const ALL_OPERATIONS: &str = "all";
 /// The figures of whole runs.
 pub const RUN: &str = "run";
 
+/// The time inside calls of one frame of the program.
+pub const FRAME: &str = "frame";
+
 /// One figure over the rounds of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
@@ -107,5 +110,30 @@ fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
     if !throughput.is_empty() {
         found.push(figure("throughput", throughput));
     }
+    found
+}
+
+/// The time inside calls of a frame, ns, all threads together; empty without frames. Percentiles as for calls: with at
+/// least ten frames beyond them.
+pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
+    let frames: Vec<(u32, &hdrhistogram::Histogram<u64>)> = result
+        .runs
+        .iter()
+        .filter_map(|run| Some((run.round, &run.frames.as_ref()?.all_threads.0)))
+        .filter(|(_, frames)| !frames.is_empty())
+        .collect();
+    let Some(count) = frames.iter().map(|(_, frames)| frames.len()).min() else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut add = |name, value: &dyn Fn(&hdrhistogram::Histogram<u64>) -> f64| {
+        let values = frames.iter().map(|(round, frames)| (*round, value(frames))).collect();
+        found.push(Figure { operation: FRAME.to_owned(), name, values, resolution: 0.0 });
+    };
+    add("mean", &hdrhistogram::Histogram::mean);
+    for (name, quantile) in PERCENTILES {
+        if count as f64 * (1.0 - quantile) >= BEYOND {
+            add(name, &|frames| frames.value_at_quantile(quantile) as f64);
+        }
+    }
+    add("worst", &|frames| frames.max() as f64);
     found
 }

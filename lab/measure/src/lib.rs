@@ -7,9 +7,9 @@ mod machine;
 mod statistics;
 mod time;
 
-pub use conclude::{Difference, conclude, differences, leaders};
+pub use conclude::{Difference, conclude, differences, frame_pairs, leaders};
 pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
-pub use figures::{ALL_OPERATIONS, Figure, PERCENTILES, RUN, clock_step, figures};
+pub use figures::{ALL_OPERATIONS, FRAME, Figure, PERCENTILES, RUN, clock_step, figures, frame_figures};
 pub use machine::{machine, stolen_ns};
 pub use statistics::{QUANTILES, Spread, Summary, all_runs, median_run, middle, summary, total_inside};
 pub use time::{Frequency, rfc3339};

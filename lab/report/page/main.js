@@ -167,6 +167,7 @@ const start = async () => {
   listenPercentiles();
   listenMemory();
   setUpStrips();
+  setUpPairs();
   touch(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();

@@ -16,6 +16,7 @@ const state = {
   view: { from: 0, to: facts.span_ns },
   cursor: null, // moment under the pointer, in all time charts
   difference: null, // indices of two allocators, the first less the second
+  pair: null, // indices of two allocators, side by side in a table
   overhead: false, // memory: what is resident beyond the live bytes
   pieces: facts.frame_count ? "frames" : "windows",
   budget: facts.frame_count ? 1e9 / 60 : 2e6,

@@ -5,6 +5,7 @@ use crate::encode::Block;
 use crate::model::{AllocatorFacts, ClockFacts, Facts};
 use crate::operations::{OPERATION_NAMES, Operations, WINDOW_NS, Wanted};
 use crate::page::{self, Part};
+use crate::pairs::{all_pairs, frame_spreads};
 use crate::planes::{LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Lifetimes};
 use crate::rows::{CountedRun, count_run};
 use crate::statistics::{Spread, short};
@@ -354,6 +355,7 @@ impl Counted<'_> {
                 summarize(&calm.allocators[index], self.comparison.clock.ticks_per_ns)
             }),
             figures: figures(result),
+            frames: frame_spreads(result),
             memory: run.map_or(Vec::new(), |run| self.curve(run, counted, |sample| sample.resident)),
             tiles: BTreeMap::new(),
             planes: BTreeMap::new(),
@@ -435,6 +437,8 @@ impl Counted<'_> {
             live: self.live(),
             leaders: all_leaders(comparison),
             calm_leaders: self.calm.as_ref().map(all_leaders).unwrap_or_default(),
+            pairs: all_pairs(comparison),
+            calm_pairs: self.calm.as_ref().map(all_pairs).unwrap_or_default(),
             allocators,
             verdict,
         }

@@ -4,7 +4,7 @@
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::short;
 use crate::summary::{ALL_OPERATIONS, PERCENTILES, figure_name};
-use keel_measure::{RUN, conclude, leaders};
+use keel_measure::{FRAME, RUN, conclude, frame_pairs, leaders};
 use keel_results::{Comparison, Histogram, Interval};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -16,8 +16,17 @@ pub type Leaders = BTreeMap<String, BTreeMap<&'static str, Vec<usize>>>;
 /// Figures of whole runs that are compared.
 const RUN_FIGURES: [&str; 3] = ["peak", "throughput", "elapsed"];
 
-/// What an older keel left out of its results, or a test: intervals, pairs, the step of the clock.
+/// What results do not hold: the pairs of frames; and what an older keel left out of them, or a test: intervals, other
+/// pairs, the step of the clock.
 pub fn complete(comparison: &mut Comparison, floor: &str) {
+    complete_figures(comparison, floor);
+    if comparison.paired.iter().all(|pair| pair.operation != FRAME) {
+        let frames = frame_pairs(comparison, floor);
+        comparison.paired.extend(frames);
+    }
+}
+
+fn complete_figures(comparison: &mut Comparison, floor: &str) {
     if comparison.clock.step_ticks == 0 {
         comparison.clock.step_ticks = keel_measure::clock_step(comparison);
     }
@@ -104,7 +113,7 @@ pub fn ratio(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
     use keel_results::{AllocatorResult, Run};

@@ -16,6 +16,7 @@ mod encode;
 mod model;
 mod operations;
 mod page;
+mod pairs;
 mod planes;
 mod plot;
 mod rows;
@@ -27,6 +28,7 @@ mod verdict;
 mod words;
 
 pub use build::{Options, Report, build};
+pub use pairs::{Pair, PairRow, pair};
 pub use plot::{Budget, Hue, Picture, PlotOptions, View, plot};
 pub use text::{chart, markdown, verdict};
 
@@ -62,6 +64,9 @@ pub enum ReportError {
         /// The code.
         code: u8,
     },
+    /// Two allocators that the comparison does not hold both.
+    #[error("{0}")]
+    Pair(String),
     /// What was asked of a picture cannot be drawn.
     #[error("{0}")]
     Plot(String),

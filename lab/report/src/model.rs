@@ -2,6 +2,7 @@
 
 use crate::contest::Leaders;
 use crate::operations::Lane;
+use crate::pairs::PairFacts;
 use crate::statistics::Spread;
 use crate::summary::OperationSummary;
 use crate::verdict::Verdict;
@@ -74,6 +75,10 @@ pub struct Facts {
     pub leaders: Leaders,
     /// The same without interrupted calls; empty if they are not known.
     pub calm_leaders: Leaders,
+    /// Each two allocators, figure by figure.
+    pub pairs: Vec<PairFacts>,
+    /// The same without interrupted calls; empty if they are not known.
+    pub calm_pairs: Vec<PairFacts>,
     /// The opening.
     pub verdict: Verdict,
 }
@@ -113,6 +118,8 @@ pub struct AllocatorFacts {
     /// Whole-run figures by name, over runs: `peak`, `throughput` (ns an operation without a clock), `minor_faults`,
     /// `major_faults`, `elapsed`, `cpu`, `waited`, `voluntary_switches`, `involuntary_switches`.
     pub figures: BTreeMap<&'static str, Spread>,
+    /// Time inside the calls of a frame, over runs: `mean`, `p50` ... , `worst`; empty without frames.
+    pub frames: BTreeMap<String, Spread>,
     /// Resident bytes of the drawn run, `[time, bytes]`, in journal time.
     pub memory: Vec<[f64; 2]>,
     /// Blocks of the tiles by operation.

@@ -19,7 +19,7 @@ pub const FLOOR: &str = "null";
 /// Fewer runs than this cannot carry a claim.
 pub const FEW_RUNS: usize = 4;
 /// A lead smaller than this may be certain and is yet no reason to choose anything.
-const SLIGHT: f64 = 1.005;
+pub const SLIGHT: f64 = 1.005;
 
 /// The page's opening.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

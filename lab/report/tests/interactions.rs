@@ -198,6 +198,64 @@ fn budgets_follow_their_switches() {
     window.no_problems();
 }
 
+/// Titles and cells of the table of two, row by row.
+fn pair_rows(window: &Window) -> Vec<Vec<String>> {
+    let rows = "[...document.querySelectorAll('#pair-table tbody')].flatMap((b) => \
+        [...b.querySelectorAll('tr:not(.group)')].map((r) => [b.querySelector('.group').textContent, \
+        ...[...r.children].map((c) => c.textContent.replaceAll('\\u00a0', ' '))]))";
+    serde_json::from_value(window.eval(rows)).unwrap()
+}
+
+#[test]
+fn any_two_allocators_are_set_against_each_other() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    common::write(folder.path(), 80_000, 4, 5);
+    let paths = [folder.path().to_path_buf()];
+    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    window.show(&page);
+    window.settle();
+    choose(&window, "First of the two", "system");
+    choose(&window, "Second of the two", "keel");
+    let rows = pair_rows(&window);
+    let of = |rows: &[Vec<String>], group: &str, figure: &str| {
+        rows.iter().find(|row| row[0] == group && row[1] == figure).unwrap().clone()
+    };
+    // As keel_report::pair has it, which the command line prints.
+    let comparison = keel_results::Comparison::load(folder.path()).unwrap();
+    let expected = keel_report::pair(&comparison, "system", "keel").unwrap();
+    assert_eq!(rows.len(), expected.rows.len(), "{rows:?}");
+    for (row, expected) in rows.iter().zip(&expected.rows) {
+        let ratio = expected.ratio.unwrap();
+        let shown: f64 = row[4].parse().unwrap();
+        assert!((shown / ratio.value - 1.0).abs() < 0.01, "{row:?}: {expected:?}");
+        let lower = match expected.lower {
+            "a" => "system lower",
+            "b" => "keel lower",
+            _ if ratio.low > 1.0 => "perhaps keel lower",
+            _ if ratio.high < 1.0 => "perhaps system lower",
+            _ => "not told apart",
+        };
+        assert!(row[7].starts_with(lower), "{row:?}: {expected:?}");
+    }
+    let words = window.eval("document.getElementById('pair-words').textContent");
+    assert_eq!(words, expected.words.as_str());
+    assert!(of(&rows, "malloc", "p50")[7] == "keel lower", "{:?}", of(&rows, "malloc", "p50"));
+    assert!(rows.iter().any(|row| row[0] == "in calls, a frame"), "{rows:?}");
+
+    press(&window, "#pair-toolbar", "Swap");
+    let swapped = of(&pair_rows(&window), "malloc", "p50");
+    let was = of(&rows, "malloc", "p50");
+    assert_eq!((&swapped[2], &swapped[3]), (&was[3], &was[2]), "each in the other's column");
+    assert_eq!(swapped[7], "keel lower");
+    choose(&window, "Second of the two", "mimalloc");
+    let heads = window.eval("document.querySelector('#pair-table thead').textContent");
+    assert!(heads.as_str().unwrap().contains("keel / mimalloc"), "{heads}");
+    window.no_problems();
+}
+
 #[test]
 fn several_comparisons_share_a_page() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };

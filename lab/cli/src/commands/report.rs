@@ -1,8 +1,10 @@
 //! `keel report`: result folders become one HTML file, or Markdown for a pull request.
 
-use crate::{format, progress};
+use crate::{format, progress, table};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use keel_results::Comparison;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -13,7 +15,8 @@ use std::time::Instant;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
-                        keel report results --markdown >> $GITHUB_STEP_SUMMARY")]
+                        keel report results --markdown >> $GITHUB_STEP_SUMMARY\n  \
+                        keel report results --pair keel,jemalloc")]
 pub struct ReportArguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
@@ -27,10 +30,29 @@ pub struct ReportArguments {
     /// Print the figures as Markdown, for a pull request, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
+    /// Print two allocators against each other, figure by figure, and write no page
+    ///
+    /// For every figure that both have: the median over runs of each, the first one's as a multiple of the second's,
+    /// round by round, with its 95 % interval, and what that bears. With --markdown or --json in that form.
+    #[arg(long, value_name = "A,B", value_parser = two_names, conflicts_with_all = ["output", "open"])]
+    pair: Option<(String, String)>,
+    /// Print the two as JSON: ns, and bytes for peak
+    #[arg(long, requires = "pair", conflicts_with = "markdown")]
+    json: bool,
+}
+
+fn two_names(text: &str) -> Result<(String, String), String> {
+    match text.split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
+        [a, b] if !a.is_empty() && !b.is_empty() => Ok(((*a).to_owned(), (*b).to_owned())),
+        _ => Err("two names with a comma between them, as in keel,jemalloc".to_owned()),
+    }
 }
 
 /// Builds the page, writes it whole or not at all, and says what it cost.
 pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
+    if let Some((a, b)) = &arguments.pair {
+        return print_pairs(arguments, a, b);
+    }
     if arguments.markdown {
         for folder in &arguments.folders {
             format::output(&keel_report::markdown(folder)?)?;
@@ -45,6 +67,33 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
     write_report(&arguments.folders, &output)?;
     if arguments.open {
         open(&output)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_pairs(arguments: &ReportArguments, a: &str, b: &str) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for folder in &arguments.folders {
+        let comparison = Comparison::load(folder)?;
+        let pair = keel_report::pair(&comparison, a, b).with_context(|| folder.display().to_string())?;
+        all.push(pair);
+    }
+    if arguments.json {
+        let pairs = arguments.folders.iter().zip(&all);
+        let pairs: Vec<_> = pairs.map(|(folder, pair)| json!({ "folder": folder, "pair": pair })).collect();
+        format::output(&(serde_json::to_string_pretty(&pairs)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (folder, pair) in arguments.folders.iter().zip(&all) {
+        if arguments.markdown {
+            format::output(&format!("{}\n", pair.markdown()))?;
+            continue;
+        }
+        if all.len() > 1 {
+            format::output(&format!("{}\n", folder.display()))?;
+        }
+        let rows: Vec<Vec<String>> = pair.table().into_iter().map(Vec::from).collect();
+        format::output(&format!("{}\n{}\n", table::aligned(&rows), pair.words))?;
     }
     Ok(ExitCode::SUCCESS)
 }

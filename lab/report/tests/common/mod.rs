@@ -206,6 +206,14 @@ fn summarize(journal: &Journal, measured: &Measured, character: &Character, posi
         latency.get_mut(name).unwrap().0.record(u64::from(*ticks)).unwrap();
         *inside.entry(name.into()).or_default() += f64::from(*ticks) / TICKS_PER_NS;
     }
+    let mut frames = FrameSums::default();
+    frames.all_threads.0.auto(true);
+    let mut sums = vec![0.0; journal.frames.len() + 1];
+    for (row, ticks) in measured.ticks.iter().enumerate() {
+        sums[journal.frame[row] as usize] += f64::from(*ticks) / TICKS_PER_NS;
+    }
+    // What came before the first mark is no frame.
+    sums.iter().skip(1).for_each(|ns| frames.all_threads.0.record(*ns as u64).unwrap());
     let elapsed = measured.start.last().copied().unwrap_or(0) + 100;
     let memory: Vec<MemorySample> = (0..3000u64).map(|at| sample(at, elapsed, character)).collect();
     let peak = memory.iter().map(|sample| sample.resident).max().unwrap();
@@ -218,6 +226,7 @@ fn summarize(journal: &Journal, measured: &Measured, character: &Character, posi
         latency,
         minor_faults: peak / 4096 + u64::from(position),
         peak_rss_bytes: peak + u64::from(position) * 8192,
+        frames: Some(frames),
         memory,
         ..Run::default()
     }
