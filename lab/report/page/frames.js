@@ -140,57 +140,65 @@ const LANE = 24;
 // What share of the budget a bar says by its colour: the limits of the table's columns.
 const SHARE_HUES = [polar(250, 0.07), polar(95, 0.15), polar(62, 0.17), polar(34, 0.2)];
 const SHARE_WORDS = ["at most 1 %", "over 1 %", "over 5 %", "over 10 % of the budget"];
-const shareColour = (share) => {
-  const over = SHARES.filter((limit) => share > limit).length;
-  return css(shade(SHARE_HUES[over], dark() ? 0.6 : 0.4));
-};
+const shareShades = () => SHARE_HUES.map((hue) => shade(hue, dark() ? 0.6 : 0.4));
 
 /** A lane an allocator; for each pixel the worst piece in it, as a share of the budget: a whole one fills the lane. */
 const drawFrameStrip = (cut, rows) => {
   const canvas = byId("frames");
   const tall = `${rows.length * LANE + 36}px`;
   if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
-  const { context, width, height } = fit(canvas);
+  const { context, width, height, ratio } = fit(canvas);
   const plot = framesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 };
+  const box = deviceBox(plot, ratio);
+  const image = imageOf(box);
+  const words = new Uint32Array(image.data.buffer).fill(0);
+  const colours = shareShades().map(packed);
+  const lanes = [...rows].sort((a, b) => a.index - b.index);
+  lanes.forEach((row, lane) => writeLane(words, box, lane * LANE * ratio, (LANE - 3) * ratio, colours,
+    worstPieces(plot, box.width, cut, row)));
+  context.putImageData(image, box.x, box.y);
+  context.fillStyle = ink().soft;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  lanes.forEach((row, lane) =>
+    context.fillText(facts.allocators[row.index].name, plot.x - 8, plot.y + lane * LANE + LANE / 2 - 1));
   timeAxis(context, plot, state.view);
-  [...rows].sort((a, b) => a.index - b.index).forEach((row, lane) => {
-    const y = plot.y + lane * LANE;
-    context.fillStyle = ink().plot;
-    context.fillRect(plot.x, y, plot.width, LANE - 3);
-    context.fillStyle = ink().soft;
-    context.textAlign = "right";
-    context.textBaseline = "middle";
-    context.fillText(facts.allocators[row.index].name, plot.x - 8, y + LANE / 2 - 1);
-    drawPieces(context, plot, y, cut, row);
-  });
   drawCursor(context, plot);
   tell(canvas, `Share of the budget spent in the allocator, worst ` +
     `${cut.isFrames ? "frame" : "buffer"} of each pixel, a lane an allocator. The tables below have the figures.`);
 };
 
-const LEAST_SHARE = 1e-4;
-const drawPieces = (context, plot, y, cut, { inside }) => {
-  const peaks = new Float64Array(Math.ceil(plot.width));
-  const end = peaks.length - 1;
+/** The greatest share of the budget in each of so many columns. */
+const worstPieces = (plot, columns, cut, { inside }) => {
+  const worst = new Float64Array(columns);
+  const column = (time) => clamp(Math.floor((xOfTime(plot, time) - plot.x) / plot.width * columns), 0, columns - 1);
   for (let piece = cut.first(state.view.from); piece < cut.length && cut.begin(piece) <= state.view.to; piece += 1) {
     // A piece is as wide as it lasts, and never less than a pixel.
-    const [from, to] = [cut.begin(piece), cut.end(piece)].map((time) =>
-      clamp(Math.floor(xOfTime(plot, time) - plot.x), 0, end));
+    const from = column(cut.begin(piece));
+    const end = Math.max(from + 1, column(cut.end(piece)));
     const share = inside[piece] / state.budget;
-    for (let x = from; x <= Math.max(from, to - 1); x += 1) if (share > peaks[x]) peaks[x] = share;
+    for (let x = from; x < end; x += 1) if (share > worst[x]) worst[x] = share;
   }
-  peaks.forEach((share, x) => {
+  return worst;
+};
+
+const LEAST_SHARE = 1e-4;
+const writeLane = (words, { width, height }, top, tall, colours, worst) => {
+  const bottom = Math.min(height, Math.round(top + tall));
+  const ground = packedInk("plot");
+  words.fill(ground, Math.round(top) * width, bottom * width);
+  worst.forEach((share, x) => {
     if (share <= LEAST_SHARE) return;
-    const tall = Math.max(1, (LANE - 3) * clamp(1 - Math.log(share) / Math.log(LEAST_SHARE), 0, 1));
-    context.fillStyle = shareColour(share);
-    context.fillRect(plot.x + x, y + LANE - 3 - tall, 1, tall);
+    const part = clamp(1 - Math.log(share) / Math.log(LEAST_SHARE), 0, 1);
+    const colour = colours[(share > SHARES[0]) + (share > SHARES[1]) + (share > SHARES[2])];
+    for (let y = bottom - Math.max(1, Math.round(tall * part)); y < bottom; y += 1) words[y * width + x] = colour;
   });
 };
 
-const frameLegend = () => make("div", { class: "cause-legend" }, ...SHARE_WORDS.map((words, at) => {
+const frameLegend = () => make("div", { class: "cause-legend" }, ...shareShades().map((colour, at) => {
   const swatch = make("span", { class: "swatch" });
-  swatch.style.background = shareColour([0, ...SHARES.map((limit) => limit * 1.01)][at]);
-  return make("span", {}, swatch, words);
+  swatch.style.background = css(colour);
+  return make("span", {}, swatch, SHARE_WORDS[at]);
 }));
 
 const setUpFrames = () => {
