@@ -49,9 +49,19 @@ int main(int count, char** arguments) {
     }
     double ticks_per_ns = (double)(__rdtsc() - first) / (double)(monotonic_ns() - first_ns);
     long below = 0;
-    int median = 0;
-    while (below + (long)histogram[median] <= calls / 2) below += (long)histogram[median++];
-    printf("p50 %.1f ns, mean %.1f ns, %ld calls, %.4f ticks in a ns\n", median / ticks_per_ns,
-           (double)sum / (double)calls / ticks_per_ns, calls, ticks_per_ns);
+    int reading = 0, step = LARGEST, last = -1;
+    while (below + (long)histogram[reading] <= calls / 2) below += (long)histogram[reading++];
+    for (int ticks = 0; ticks < LARGEST - 1; ticks++) {
+        if (histogram[ticks] == 0) continue;
+        if (last >= 0 && ticks - last < step) step = ticks - last;
+        last = ticks;
+    }
+    /* The calls of one reading lie evenly over the step of the clock around it. */
+    double share = ((double)calls / 2 - (double)below) / (double)histogram[reading];
+    double median = reading + (share - 0.5) * step;
+    printf(
+        "p50 %.2f ns (%.1f as the clock shows it), mean %.1f ns, %ld calls, %.4f ticks in a ns\n",
+        median / ticks_per_ns, reading / ticks_per_ns, (double)sum / (double)calls / ticks_per_ns,
+        calls, ticks_per_ns);
     return 0;
 }

@@ -32,7 +32,8 @@ fn wrong_options_name_what_is_possible() {
     for (option, value, answer) in [
         ("--pace", "fast", "`fast` is no pace: give max, 1x, 4x"),
         ("--touch", "some", "give none, first-byte, page or all"),
-        ("--runs", "0", "0 is not in 1..=1000"),
+        ("--runs", "0", "give 1 to 1000, FEWEST..MOST, or auto"),
+        ("--runs", "5..3", "give 1 to 1000, FEWEST..MOST, or auto"),
     ] {
         let output = keel(folder.path(), &["compare", "game.journal.parquet", option, value]);
         assert_eq!(output.status.code(), Some(2), "{option}");

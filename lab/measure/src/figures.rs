@@ -1,5 +1,6 @@
 //! The figures of a run that are compared, each by operation and name.
 
+use crate::percentile::{EXACT_TICKS, percentile};
 use keel_results::{AllocatorResult, Comparison, Run};
 
 /// The percentiles that are compared, as quantiles, by name.
@@ -35,9 +36,6 @@ impl Figure {
     }
 }
 
-/// Ticks up to which histograms count each value by itself.
-const EXACT_TICKS: u64 = 2048;
-
 /// The smallest difference between two short times that the clock ever showed, ticks: it cannot tell less apart.
 pub fn clock_step(comparison: &Comparison) -> u64 {
     let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
@@ -71,7 +69,9 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
         add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
         for (name, quantile) in PERCENTILES {
             if calls as f64 * (1.0 - quantile) >= BEYOND {
-                add(name, step, &|histogram, _| ns(histogram.value_at_quantile(quantile)));
+                add(name, step, &|histogram, _| {
+                    percentile(histogram, quantile, clock.step_ticks) / clock.ticks_per_ns
+                });
             }
         }
         add("worst", step, &|histogram, _| ns(histogram.max()));

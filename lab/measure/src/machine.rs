@@ -25,16 +25,30 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Time that the hypervisor has taken from this machine's processors since it started, ns, in steps of 10 ms; 0 where
-/// the system does not tell.
-pub fn stolen_ns() -> u64 {
-    stolen_of(&read_to_string("/proc/stat").unwrap_or_default())
+/// What this machine's processors did since it started, ns, all of them together, in steps of 10 ms; 0 where the system
+/// does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// Taken by the hypervisor.
+    pub stolen_ns: u64,
+    /// Spent at work: for programs, the kernel and interrupts.
+    pub busy_ns: u64,
 }
 
-/// The eighth number of the first line: ticks of 10 ms on every Linux.
-fn stolen_of(stat: &str) -> u64 {
-    let ticks = stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<u64>().ok());
-    ticks.unwrap_or(0) * 10_000_000
+impl ProcessorTime {
+    /// By now.
+    pub fn now() -> ProcessorTime {
+        Self::of(&read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// The first line: user, nice, system, idle, waiting, interrupts, their later halves, stolen; ticks of 10 ms on every
+    /// Linux.
+    fn of(stat: &str) -> ProcessorTime {
+        let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
+        let sum = |of: &[usize]| of.iter().filter_map(|&at| ticks.get(at)).sum::<u64>() * 10_000_000;
+        ProcessorTime { stolen_ns: sum(&[7]), busy_ns: sum(&[0, 1, 2, 5, 6]) }
+    }
 }
 
 fn line_of(path: &str) -> String {
@@ -83,9 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_the_eighth_number() {
-        assert_eq!(stolen_of("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2\n"), 80_000_000);
-        assert_eq!(stolen_of(""), 0);
+    fn stolen_time_is_the_eighth_number_and_idling_is_no_work() {
+        let time = ProcessorTime::of("cpu  1 2 3 400 500 6 7 8 9 10\ncpu0 1 2\n");
+        assert_eq!(time, ProcessorTime { stolen_ns: 80_000_000, busy_ns: 190_000_000 });
+        assert_eq!(ProcessorTime::of(""), ProcessorTime::default());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Percentiles are never averaged. Those of a summary are of the merged histogram, so of every call of every run;
 //! beside them stand the smallest and the largest that a single run had.
 
-use keel_results::{AllocatorResult, Histogram, Run};
+use crate::percentile::percentile;
+use keel_results::{AllocatorResult, Clock, Histogram, Run};
 
 /// The percentiles of a summary, as quantiles.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -35,7 +36,7 @@ pub struct Summary {
 }
 
 /// Sums up an operation of an allocator; None if it never occurred.
-pub fn summary(result: &AllocatorResult, operation: &str, ticks_per_ns: f64) -> Option<Summary> {
+pub fn summary(result: &AllocatorResult, operation: &str, clock: &Clock) -> Option<Summary> {
     let histograms: Vec<&Histogram> = result
         .runs
         .iter()
@@ -43,8 +44,9 @@ pub fn summary(result: &AllocatorResult, operation: &str, ticks_per_ns: f64) -> 
         .filter(|one| !one.0.is_empty())
         .collect();
     let merged = all_runs(&histograms)?;
-    let ns = |ticks: u64| ticks as f64 / ticks_per_ns;
-    let at = |histogram: &Histogram, quantile: f64| ns(histogram.0.value_at_quantile(quantile));
+    let at = |histogram: &Histogram, quantile: f64| {
+        percentile(&histogram.0, quantile, clock.step_ticks) / clock.ticks_per_ns
+    };
     let inside: f64 = result.runs.iter().filter_map(|run| run.inside_ns.get(operation)).sum();
     let spread = |quantile: f64| {
         let mut values: Vec<f64> = histograms.iter().map(|one| at(one, quantile)).collect();
@@ -55,7 +57,7 @@ pub fn summary(result: &AllocatorResult, operation: &str, ticks_per_ns: f64) -> 
         // The sum is exact; the histogram's own mean is of rounded values.
         mean: inside / merged.0.len() as f64,
         quantiles: QUANTILES.map(|quantile| at(&merged, quantile)),
-        worst: ns(merged.0.max()),
+        worst: merged.0.max() as f64 / clock.ticks_per_ns,
         spreads: QUANTILES.map(spread),
     })
 }
@@ -126,14 +128,15 @@ mod tests {
             runs: vec![run(&slow), run(&[20; 100]), run(&[40; 100])],
             ..Default::default()
         };
-        let summary = summary(&result, "malloc", 2.0).unwrap();
+        let clock = Clock { ticks_per_ns: 2.0, ..Clock::default() };
+        let summary = summary(&result, "malloc", &clock).unwrap();
         assert_eq!(summary.count, 300);
         assert_eq!(summary.quantiles[0], 10.0);
         assert_eq!(summary.quantiles[2], 20.0);
         assert!((summary.worst - 1000.0).abs() < 1.0);
         assert!((summary.mean - (99.0 * 20.0 + 2000.0 + 100.0 * 20.0 + 100.0 * 40.0) / 600.0).abs() < 1e-9);
         assert_eq!((summary.spreads[0].least, summary.spreads[0].most), (10.0, 20.0));
-        assert!(super::summary(&result, "calloc", 2.0).is_none());
+        assert!(super::summary(&result, "calloc", &clock).is_none());
     }
 
     #[test]

@@ -136,7 +136,11 @@ pub struct ThreadState {
     pub voluntary_switches: AtomicU64,
     /// See `voluntary_switches`.
     pub involuntary_switches: AtomicU64,
-    reserved_end: [AtomicU64; 6],
+    /// Now and then between two calls the least of some empty pairs is taken: the sum of those, ticks.
+    pub pair_ticks: AtomicU64,
+    /// How often.
+    pub pair_looks: AtomicU64,
+    reserved_end: [AtomicU64; 4],
 }
 
 /// One call.

@@ -5,6 +5,8 @@
 //! ticks_per_ns 2.6
 //! empty_pair_ns 20.1 20.1 30.2    best, median, p99.9
 //! step_ns 10.0
+//! pace 3.5 1.171                  percent of a second in which the processor was slowed; how far at most. Not told
+//!                                 where the clock's steps are about as long as an empty pair
 //! test sleep 20 20                what, tried, told
 //! sense flag yes                  flag, tripwire, calls; and whether an interrupt was met
 //! ```
@@ -16,6 +18,35 @@ use crate::witness::Witness;
 use keel_plan::{Control, EMPTY_PAIRS, Header, Results, SELF_TESTS, SharedError};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Windows in which the processor's pace is looked at, and how long each is.
+const WINDOWS: usize = 200;
+const WINDOW_NS: f64 = 5e6;
+/// An empty pair longer by this factor than in the fastest window tells of a slowed processor, as in a comparison.
+const SLOWED: f64 = 1.015;
+
+/// Empty pairs of fewer ticks tell nothing of the pace.
+const COARSE: f64 = 8.0;
+
+/// The share of a second in which the processor was slowed, and the slowest window's empty pair over the fastest's. None
+/// where the clock is too coarse to tell.
+fn pace<C: Clock>(witness: &mut Witness, ticks_per_ns: f64) -> Option<(f64, f64)> {
+    let window = |_| {
+        let until = C::now() + (WINDOW_NS * ticks_per_ns) as u64;
+        let (mut sum, mut looks) = (0u64, 0u64);
+        while C::now() < until {
+            // The least of some: what interrupts a pair is no sign of the pace.
+            sum += (0..8).map(|_| empty_pair::<C>(witness)).min().unwrap_or(0);
+            looks += 1;
+        }
+        sum as f64 / looks.max(1) as f64
+    };
+    let windows: Vec<f64> = (0..WINDOWS).map(window).collect();
+    let least = windows.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowed = windows.iter().filter(|&&pair| pair > SLOWED * least).count();
+    let most = windows.iter().copied().fold(0.0, f64::max);
+    (least >= COARSE).then(|| (slowed as f64 / WINDOWS as f64, most / least))
+}
 
 /// The facts, as text.
 ///
@@ -29,6 +60,7 @@ pub fn facts<C: Clock>() -> Result<String, SharedError> {
     let mut pairs = vec![0u64; EMPTY_PAIRS];
     let mut witness = Witness::of_this_thread(senses, u64::MAX);
     pairs.iter_mut().for_each(|pair| *pair = empty_pair::<C>(&mut witness));
+    let pace = pace::<C>(&mut witness, ticks_per_ns);
     witness.dismiss();
     pairs.sort_unstable();
     let ns = |quantile: f64| pairs[(quantile * (EMPTY_PAIRS - 1) as f64) as usize] as f64 / ticks_per_ns;
@@ -39,6 +71,9 @@ pub fn facts<C: Clock>() -> Result<String, SharedError> {
     let _ = writeln!(text, "ticks_per_ns {ticks_per_ns:.6}");
     let _ = writeln!(text, "empty_pair_ns {:.1} {:.1} {:.1}", ns(0.0), ns(0.5), ns(0.999));
     let _ = writeln!(text, "step_ns {:.2}", step as f64 / ticks_per_ns);
+    if let Some((slowed, most)) = pace {
+        let _ = writeln!(text, "pace {:.1} {most:.3}", slowed * 100.0);
+    }
     for (what, [tried, told]) in SELF_TESTS.iter().zip(&control.self_test) {
         let _ = writeln!(text, "test {what} {} {}", tried.load(Relaxed), told.load(Relaxed));
     }

@@ -318,10 +318,11 @@ fn at_the_recorded_pace_operations_are_due_when_they_were() {
     }
     let outcome = bench.compare(&story, vec![system()]).unwrap();
     let run = &outcome.comparison.allocators[0].runs[0];
-    assert!(run.elapsed_ns >= 199_000_000, "{}", run.elapsed_ns);
     assert_eq!(run.lateness.as_ref().unwrap().0.len(), 400);
     let mut rows = RunReader::open(&bench.results().join(run.raw.as_ref().unwrap())).unwrap();
     let rows = rows.next_rows().unwrap().unwrap();
+    // A first call that is late on a busy machine makes the run shorter.
+    assert!(run.elapsed_ns + rows.start[0] >= 199_000_000, "{}", run.elapsed_ns);
     // Never early (but for the rounding of ticks), however late on a busy machine.
     assert!(rows.start.iter().enumerate().all(|(row, &start)| start + 50_000 >= row as u64 * 500_000));
 }

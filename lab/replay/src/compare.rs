@@ -1,9 +1,11 @@
 //! The whole comparison.
 
+mod disturbance;
 mod instrument;
 mod notes;
 mod operations;
 mod partial;
+mod rounds;
 mod session;
 
 use crate::compile::{Compiled, compile_with};
@@ -49,7 +51,7 @@ pub enum Progress<'a> {
         allocator: &'a str,
         /// From 0.
         position: u32,
-        /// Runs in all.
+        /// Runs in all, as far as is known: more when some are made again, or medians have not settled.
         runs: u32,
         /// Operations in a run.
         rows: u64,
@@ -102,7 +104,7 @@ pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) ->
 }
 
 fn described(request: &Request<'_>) -> Comparison {
-    let Options { pace, touch_timed, runs, seed, serial, .. } = request.options;
+    let Options { pace, touch_timed, runs, most_runs, seed, serial, .. } = request.options;
     Comparison {
         version: RESULTS_VERSION,
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -113,6 +115,7 @@ fn described(request: &Request<'_>) -> Comparison {
             touch: touched(&request.options).name().to_owned(),
             touch_timed,
             runs,
+            most_runs: most_runs.max(runs),
             seed,
             serial,
             command: request.command.clone(),

@@ -175,11 +175,16 @@ pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
     debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
 }
 
+/// An empty pair of fewer ticks tells nothing of the processor's pace: the counters of many arm64 machines move in steps
+/// as long as the pair.
+const COARSE: u64 = 8;
+
 /// What the threads counted themselves.
 fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let states = measured.results.states();
     let ticks_per_ns = measured.frequency.ticks_per_ns();
-    let ns = |ticks: u64| (ticks as f64 / ticks_per_ns) as u64;
+    let ns_of = |ticks: u64| ticks as f64 / ticks_per_ns;
+    let ns = |ticks: u64| ns_of(ticks) as u64;
     let busy: Vec<_> = measured
         .plan
         .threads()
@@ -191,6 +196,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let sum = |field: fn(&keel_plan::ThreadState) -> u64| busy.iter().map(|state| field(state)).sum::<u64>();
     let first = busy.iter().map(|state| state.first_ticks.load(Relaxed)).min().unwrap_or(0);
     let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
+    let (pair_ticks, looks) =
+        (sum(|state| state.pair_ticks.load(Relaxed)), sum(|state| state.pair_looks.load(Relaxed)));
     Run {
         position,
         elapsed_ns: ns(last.saturating_sub(first)),
@@ -202,6 +209,11 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         major_faults: sum(|state| state.major_faults.load(Relaxed)),
         voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),
         involuntary_switches: sum(|state| state.involuntary_switches.load(Relaxed)),
+        empty_pair_ns: if pair_ticks >= COARSE * looks {
+            ns_of(pair_ticks) / looks.max(1) as f64
+        } else {
+            0.0
+        },
         ..Run::default()
     }
 }

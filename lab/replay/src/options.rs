@@ -54,6 +54,10 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
+    /// Runs of an allocator whose medians have not settled ([`keel_measure::SETTLED`]), at most; none beyond `runs` if less.
+    pub most_runs: u32,
+    /// At pace max, make runs again that the machine disturbed, and set the disturbed ones aside.
+    pub repeat: bool,
     /// Seed of the order of runs.
     pub seed: u64,
     /// All operations on one thread, in journal order.
@@ -79,6 +83,8 @@ impl Default for Options {
             touch: Touch::default(),
             touch_timed: true,
             runs: 5,
+            most_runs: 0,
+            repeat: true,
             seed: 1,
             serial: false,
             verify: false,

@@ -326,7 +326,7 @@ impl Counted<'_> {
 
     /// An operation's figures under an allocator; None if it has none.
     pub fn summary(&self, result: &AllocatorResult, operation: &str) -> Option<OperationSummary> {
-        summarize(result, self.comparison.clock.ticks_per_ns).remove(operation)
+        summarize(result, &self.comparison.clock).remove(operation)
     }
 
     /// Resident bytes of an allocator over journal time.
@@ -350,9 +350,9 @@ impl Counted<'_> {
             failure: result.failure.clone(),
             runs: result.runs.len(),
             drawn_run: if counted.is_some() { self.drawn[index].map_or(0, |run| run + 1) } else { 0 },
-            operations: summarize(result, self.comparison.clock.ticks_per_ns),
+            operations: summarize(result, &self.comparison.clock),
             undisturbed: self.calm.as_ref().map_or_else(BTreeMap::new, |calm| {
-                summarize(&calm.allocators[index], self.comparison.clock.ticks_per_ns)
+                summarize(&calm.allocators[index], &self.comparison.clock)
             }),
             figures: figures(result),
             frames: frame_spreads(result),

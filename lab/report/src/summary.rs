@@ -6,7 +6,8 @@
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
 use crate::verdict::FLOOR;
-use keel_results::{AllocatorResult, Comparison, Histogram, Interval, Run};
+use keel_measure::percentile;
+use keel_results::{AllocatorResult, Clock, Comparison, Histogram, Interval, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -48,13 +49,13 @@ pub fn figure_name(name: &str) -> &str {
 }
 
 /// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out.
-pub fn summarize(result: &AllocatorResult, ticks_per_ns: f64) -> BTreeMap<String, OperationSummary> {
+pub fn summarize(result: &AllocatorResult, clock: &Clock) -> BTreeMap<String, OperationSummary> {
     let mut summaries = BTreeMap::new();
     for name in OPERATION_NAMES.iter().copied().chain([ALL_OPERATIONS]) {
         let runs: Vec<(Counts, f64)> =
-            result.runs.iter().filter_map(|run| counts_of(run, name, ticks_per_ns)).collect();
+            result.runs.iter().filter_map(|run| counts_of(run, name, clock.ticks_per_ns)).collect();
         let intervals = result.intervals.get(name);
-        if let Some(summary) = summarize_runs(&runs, ticks_per_ns, intervals) {
+        if let Some(summary) = summarize_runs(&runs, clock, intervals) {
             summaries.insert(name.to_owned(), summary);
         }
     }
@@ -127,18 +128,19 @@ fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> 
 
 fn summarize_runs(
     runs: &[(Counts, f64)],
-    ticks_per_ns: f64,
+    clock: &Clock,
     intervals: Option<&BTreeMap<String, Interval>>,
 ) -> Option<OperationSummary> {
     let interval = |name: &str| intervals.and_then(|found| found.get(figure_name(name)));
     let count = runs.iter().map(|(counts, _)| counts.len()).min()?;
-    let over_runs = |value: &dyn Fn(&Counts) -> u64| {
-        Spread::of(runs.iter().map(|(counts, _)| value(counts) as f64 / ticks_per_ns))
+    let over_runs = |value: &dyn Fn(&Counts) -> f64| {
+        Spread::of(runs.iter().map(|(counts, _)| value(counts) / clock.ticks_per_ns))
     };
+    let at = |quantile: f64| over_runs(&|counts| percentile(counts, quantile, clock.step_ticks));
     let mut percentiles = BTreeMap::new();
     for (name, quantile) in PERCENTILES {
         if count as f64 * (1.0 - quantile) >= 9.999 {
-            let spread = over_runs(&|counts| counts.value_at_quantile(quantile))?;
+            let spread = at(quantile)?;
             percentiles.insert(name, spread.with(interval(name), runs.len()));
         }
     }
@@ -146,7 +148,7 @@ fn summarize_runs(
     let mut curve = [const { Vec::new() }; 3];
     for point in 0..points {
         let quantile = 1.0 - 10f64.powf(-(point as f64) / CURVE_POINTS_PER_NINE);
-        let spread = over_runs(&|counts| counts.value_at_quantile(quantile))?;
+        let spread = at(quantile)?;
         for (values, value) in curve.iter_mut().zip([spread.median, spread.low, spread.high]) {
             values.push(short(value));
         }
@@ -158,7 +160,7 @@ fn summarize_runs(
         mean: Spread::of(runs.iter().map(|(counts, inside)| inside / counts.len() as f64))?
             .with(interval("mean"), runs.len()),
         percentiles,
-        worst: over_runs(&|counts| counts.max())?,
+        worst: over_runs(&|counts| counts.max() as f64)?,
         curve,
     })
 }
@@ -182,6 +184,10 @@ mod tests {
         Run { latency, ..Run::default() }
     }
 
+    fn clock(ticks_per_ns: f64) -> Clock {
+        Clock { ticks_per_ns, ..Clock::default() }
+    }
+
     fn close(value: f64, expected: f64) -> bool {
         (value - expected).abs() <= expected * 0.002
     }
@@ -189,7 +195,7 @@ mod tests {
     #[test]
     fn percentiles_are_medians_over_runs_in_nanoseconds() {
         let result = AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 2.0);
+        let summaries = summarize(&result, &clock(2.0));
         let malloc = &summaries["malloc"];
         assert_eq!(malloc.count, 10_000);
         let p50 = malloc.percentiles["p50"];
@@ -215,7 +221,11 @@ mod tests {
             runs: vec![serde_json::from_str(&text).unwrap()],
             ..AllocatorResult::default()
         };
-        assert_eq!(summarize(&result, 1.0)["all"].count, 10_005, "free's range is far below malloc's");
+        assert_eq!(
+            summarize(&result, &clock(1.0))["all"].count,
+            10_005,
+            "free's range is far below malloc's"
+        );
     }
 
     #[test]
@@ -231,7 +241,7 @@ mod tests {
         comparison.clock.ticks_per_ns = 1.0;
         comparison.journal.operations.insert("malloc".to_owned(), 10_000);
         let calm = undisturbed(&comparison).unwrap();
-        let summaries = summarize(&calm.allocators[0], 1.0);
+        let summaries = summarize(&calm.allocators[0], &clock(1.0));
         assert_eq!(summaries["malloc"].count, 9_000);
         assert!(close(summaries["malloc"].worst.median, 9_000.0), "{:?}", summaries["malloc"].worst);
         assert!(close(summaries["malloc"].mean.median, 4_500.5), "{:?}", summaries["malloc"].mean);
@@ -244,7 +254,7 @@ mod tests {
         let mut only = run(1);
         only.inside_ns = BTreeMap::from([("malloc".to_owned(), 1e6), ("free".to_owned(), 5e3)]);
         let result = AllocatorResult { runs: vec![only], ..AllocatorResult::default() };
-        let summaries = summarize(&result, 1.0);
+        let summaries = summarize(&result, &clock(1.0));
         assert_eq!(summaries["malloc"].mean.median, 100.0);
         assert_eq!(summaries["all"].total.median, 1_005_000.0);
     }

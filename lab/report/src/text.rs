@@ -116,7 +116,7 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     for caution in &facts.verdict.cautions {
         let _ = writeln!(text, "- {caution}");
     }
-    let runs = if settings.runs == 1 { "one run".to_owned() } else { format!("{} runs", settings.runs) };
+    let runs = settings.runs_in_words();
     let _ = writeln!(
         text,
         "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, with all that cannot be told from it \

@@ -116,10 +116,13 @@ fn table_is_right(window: &Window, comparison: &keel_results::Comparison) {
              return Number(table.tBodies[0].rows[{row}].cells[at].dataset.value); }})()"
         ))
     };
+    let step = keel_measure::clock_step(comparison);
     for (row, result) in comparison.allocators.iter().enumerate() {
         for (column, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
             let mut values: Vec<f64> = (result.runs.iter())
-                .map(|run| run.latency["malloc"].0.value_at_quantile(quantile) as f64 / common::TICKS_PER_NS)
+                .map(|run| {
+                    keel_measure::percentile(&run.latency["malloc"].0, quantile, step) / common::TICKS_PER_NS
+                })
                 .collect();
             values.sort_by(f64::total_cmp);
             let median = f64::midpoint(values[1], values[2]);

@@ -98,14 +98,27 @@ pub struct Settings {
     pub touch: String,
     /// Whether touching is inside the timed window.
     pub touch_timed: bool,
-    /// Runs of each allocator.
+    /// Runs of each allocator, at least.
     pub runs: u32,
+    /// Runs of an allocator whose medians do not settle, at most; 0 in results that know only one number.
+    pub most_runs: u32,
     /// Seed of the random order of runs.
     pub seed: u64,
     /// Whether all operations ran on one thread in journal order.
     pub serial: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
+}
+
+impl Settings {
+    /// How many runs each allocator had: `1 run`, `5 runs`, `5 to 12 runs`.
+    pub fn runs_in_words(&self) -> String {
+        match self.runs {
+            1 if self.most_runs <= 1 => "1 run".to_owned(),
+            runs if self.most_runs > runs => format!("{runs} to {} runs", self.most_runs),
+            runs => format!("{runs} runs"),
+        }
+    }
 }
 
 /// The instrument and its floor.
@@ -140,10 +153,35 @@ pub struct AllocatorResult {
     pub throughput: Vec<Throughput>,
     /// Where its figures lie, ns.
     pub intervals: Intervals,
+    /// Runs that were disturbed and made again; they count in no figure.
+    pub set_aside: Vec<SetAside>,
     /// Internal fragmentation, if it can tell usable sizes.
     pub slop: Option<Slop>,
     /// Why it could not run, if it could not; a sentence for people.
     pub failure: Option<String>,
+}
+
+/// A run that does not count, because the machine disturbed it and it was made again. Whether a run is disturbed is told
+/// by what the machine did, never by what the run measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SetAside {
+    /// See [`Run::position`].
+    pub position: u32,
+    /// See [`Run::round`].
+    pub round: u32,
+    /// See [`Run::disturbed`].
+    pub disturbed: Vec<String>,
+    /// See [`Run::elapsed_ns`].
+    pub elapsed_ns: u64,
+    /// Time inside all calls, ns.
+    pub inside_ns: f64,
+    /// See [`Run::empty_pair_ns`].
+    pub empty_pair_ns: f64,
+    /// See [`Run::stolen_ns`].
+    pub stolen_ns: u64,
+    /// See [`Run::foreign_ns`].
+    pub foreign_ns: u64,
 }
 
 /// One replay in one fresh process.
@@ -175,6 +213,13 @@ pub struct Run {
     pub held_ns: u64,
     /// Time that the hypervisor took from this machine's processors during the run, ns, all of them.
     pub stolen_ns: u64,
+    /// Processor time of other programs on this machine during the run, ns, in steps of about 10 ms.
+    pub foreign_ns: u64,
+    /// What an empty pair of clock readings took between the calls of this run, ns: longer than in other runs where the
+    /// processor itself was slowed. 0 if unknown.
+    pub empty_pair_ns: f64,
+    /// By what the run was disturbed beyond the bounds (`slowed`, `stolen`, `others`), if it counts all the same.
+    pub disturbed: Vec<String>,
     /// Minor and major page faults while replaying.
     pub minor_faults: u64,
     /// See `minor_faults`.

@@ -39,9 +39,14 @@ pub struct Arguments {
     /// Touch after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Runs of each allocator [default: 5 at pace max, else 1]
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: Option<u32>,
+    /// Runs of each allocator: a number, 5..12 (5, and up to 12 until its medians settle), or auto, which is 5..12
+    /// [default: auto at pace max, else 1]
+    #[arg(short, long, value_parser = runs)]
+    runs: Option<Runs>,
+    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other programs), instead of
+    /// making them again
+    #[arg(long)]
+    no_repeat: bool,
     /// Seed of the order of runs [default: of the day, and stored in the results]
     #[arg(long)]
     seed: Option<u64>,
@@ -80,6 +85,22 @@ pub struct Arguments {
 /// Characters of the chart under the tables: what any terminal has.
 const CHART_WIDTH: usize = 80;
 
+/// Fewest and most runs of each allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Runs(u32, u32);
+
+const AUTO: Runs = Runs(5, 12);
+
+fn runs(text: &str) -> Result<Runs, String> {
+    let number = |text: &str| text.parse().ok().filter(|number| (1..=1000).contains(number));
+    let found = match text.split_once("..") {
+        None if text == "auto" => Some(AUTO),
+        None => number(text).map(|runs| Runs(runs, runs)),
+        Some((fewest, most)) => number(fewest).zip(number(most)).map(|(fewest, most)| Runs(fewest, most)),
+    };
+    found.filter(|runs| runs.0 <= runs.1).ok_or_else(|| "give 1 to 1000, FEWEST..MOST, or auto".to_owned())
+}
+
 fn keep(text: &str) -> Result<Keep, String> {
     match text {
         "median" => Ok(Keep::Median),
@@ -113,7 +134,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let folder = result_folder(&arguments)?;
     let options = options(&arguments);
     let verify = options.verify;
-    let bars = Bars::new(with_floor(&allocators), &options);
+    let bars = Bars::new();
     let request = Request {
         source: &journal.reader,
         name: file_name(&arguments.journal),
@@ -208,11 +229,15 @@ fn options(arguments: &Arguments) -> Options {
     // A different order each time is what makes repeats worth something; it is stored, so it can be had again.
     let seconds =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let Runs(runs, most_runs) =
+        arguments.runs.unwrap_or(if arguments.pace == Pace::Max { AUTO } else { Runs(1, 1) });
     Options {
         pace: arguments.pace,
         touch: arguments.touch,
         touch_timed: !arguments.touch_untimed,
-        runs: arguments.runs.unwrap_or(if arguments.pace == Pace::Max { 5 } else { 1 }),
+        runs,
+        most_runs,
+        repeat: !arguments.no_repeat,
         seed: arguments.seed.unwrap_or(seconds),
         serial: arguments.serial,
         verify: arguments.verify,
@@ -295,17 +320,15 @@ fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
 struct Bars {
     bar: ProgressBar,
     terminal: bool,
-    runs: u64,
     before: std::cell::Cell<u64>,
 }
 
 impl Bars {
-    fn new(allocators: Vec<Allocator>, options: &Options) -> Bars {
+    fn new() -> Bars {
         use std::io::IsTerminal as _;
         Bars {
             bar: crate::progress::bar(0, "operations"),
             terminal: std::io::stderr().is_terminal(),
-            runs: allocators.len() as u64 * u64::from(options.runs),
             before: std::cell::Cell::new(0),
         }
     }
@@ -319,7 +342,7 @@ impl Bars {
             }
             Progress::Begins { allocator, position, runs, rows } => {
                 self.before.set(u64::from(position) * rows);
-                self.bar.set_length(self.runs * rows);
+                self.bar.set_length(u64::from(runs) * rows);
                 self.bar.set_position(self.before.get());
                 self.bar.set_message(format!("{:>2}/{runs} {allocator:<10}", position + 1));
                 if !self.terminal {

@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use crate::{Keep, Options, Pace};
-use keel_results::Comparison;
+use keel_results::{AllocatorResult, Comparison};
 
 impl Session<'_> {
     /// What a reader of the numbers must know.
@@ -29,6 +29,8 @@ impl Session<'_> {
             ));
         }
         notes_on_instrument(comparison, &mut notes);
+        notes_on_disturbances(comparison, &mut notes);
+        notes_on_medians(comparison, &mut notes);
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
@@ -99,6 +101,61 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
         notes.push(format!(
             "The hypervisor took {:.1} % of the processors' time during the runs: tails are partly its own.",
             stolen as f64 * 100.0 / (elapsed * u64::from(comparison.machine.cpus.max(1))) as f64
+        ));
+    }
+}
+
+/// Which runs were made again, and which count although they were disturbed.
+fn notes_on_disturbances(comparison: &Comparison, notes: &mut Vec<String>) {
+    let results = || comparison.allocators.iter();
+    let aside = results().flat_map(|result| &result.set_aside).count();
+    if aside > 0 {
+        notes.push(format!(
+            "Runs that the machine disturbed were made again, and of each run and its repeats the least disturbed \
+             counts: {aside} runs were set aside ({}).",
+            by_allocator(comparison, |result| result.set_aside.len())
+        ));
+    }
+    let runs = || results().flat_map(|result| &result.runs);
+    let kept = runs().filter(|run| !run.disturbed.is_empty()).count();
+    if kept > 0 {
+        let by = |word: &str| runs().filter(|run| run.disturbed.iter().any(|one| one == word)).count();
+        notes.push(format!(
+            "{kept} of {} runs that count were disturbed: the processor was slowed in {}, the hypervisor took more than \
+             2 % of the processors' time in {}, other programs more than 10 % in {}. Medians and tails are partly the \
+             machine's.",
+            runs().count(),
+            by("slowed"),
+            by("stolen"),
+            by("others")
+        ));
+    }
+}
+
+fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usize) -> String {
+    let counts = comparison.allocators.iter().map(|result| (result.name.as_str(), count(result)));
+    let words: Vec<String> =
+        counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+    words.join(", ")
+}
+
+/// Which medians another comparison may not find again.
+fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
+    let unsettled: Vec<String> = keel_measure::unsettled(comparison)
+        .into_iter()
+        .filter_map(|index| {
+            let result = &comparison.allocators[index];
+            let (operation, share) = keel_measure::unsteadiness(comparison, result)?;
+            Some(format!("{} ({operation} {:.1} %, {} runs)", result.name, share * 100.0, result.runs.len()))
+        })
+        .collect();
+    if !unsettled.is_empty() {
+        notes.push(format!(
+            "Another comparison may find medians that differ by more than {:.0} %: the 95 % interval of a median is wider \
+             than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel doctor) help.",
+            keel_measure::AGREEMENT * 100.0,
+            keel_measure::SETTLED * 100.0,
+            unsettled.join(", ")
         ));
     }
 }

@@ -3,16 +3,13 @@
 use super::instrument::InstrumentLog;
 use super::{Progress, Request, touched};
 use crate::compile::Compiled;
-use crate::digest::{Measured, digest, throughput};
+use crate::digest::{Measured, digest};
 use crate::run::{Player, RunFailure};
 use crate::sampler::Sampler;
 use crate::{Error, Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_plan::{Orders, Results};
-use keel_results::{AllocatorResult, Comparison, Run, Slop};
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom as _;
+use keel_results::{Comparison, Run, Slop};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,42 +46,9 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Every run, in rounds of one run of each allocator, each round in an order of its own: so that what drifts (heat,
-    /// other work on the machine) meets all alike. Returns whether it was stopped.
-    pub fn run_all(
-        &mut self,
-        comparison: &mut Comparison,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<bool, Error> {
-        let mut random = StdRng::seed_from_u64(self.request.options.seed);
-        let mut order: Vec<usize> = (0..self.request.allocators.len()).collect();
-        let runs = self.request.options.runs * order.len() as u32;
-        let mut position = 0;
-        for round in 0..self.request.options.runs {
-            order.shuffle(&mut random);
-            for &index in &order {
-                let result = &mut comparison.allocators[index];
-                if result.failure.is_none() {
-                    let (allocator, rows) = (&result.name, self.compiled.plan.header().rows);
-                    progress(Progress::Begins { allocator, position, runs, rows });
-                    match self.turn(index, (round, position), result, progress)? {
-                        Ok(()) => {}
-                        Err(RunFailure::Stopped) => return Ok(true),
-                        Err(RunFailure::Failed(reason)) => {
-                            progress(Progress::Failed { allocator: &result.name, reason: &reason });
-                            result.failure = Some(reason);
-                        }
-                    }
-                }
-                position += 1;
-            }
-        }
-        self.account_all(comparison, progress)
-    }
-
     /// After the rounds, each allocator once more: what its blocks hold beyond what was asked for. Returns whether
     /// it was stopped.
-    fn account_all(
+    pub(super) fn account_all(
         &mut self,
         comparison: &mut Comparison,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -103,45 +67,40 @@ impl<'a> Session<'a> {
         Ok(false)
     }
 
-    /// An allocator's turn in a round: the run with the clock, then the one without.
-    fn turn(
+    /// What the players of a run with the clock left, as a run.
+    pub(super) fn digested(
         &mut self,
         index: usize,
-        (round, position): (u32, u32),
-        result: &mut AllocatorResult,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Result<(), RunFailure>, Error> {
-        let stolen = keel_measure::stolen_ns();
-        let sampler = match self.play(index, Clocked::Each, progress) {
-            Ok(sampler) => sampler,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let stolen_ns = keel_measure::stolen_ns().saturating_sub(stolen);
+        position: u32,
+        sampler: &Sampler,
+        raw: Option<&str>,
+    ) -> Result<Run, Error> {
         self.instrument.read(&self.results);
         let control = self.results.control();
         let refused = (control.refused.load(Relaxed), control.first_refused.load(Relaxed));
         self.refused[index] = self.refused[index].max(refused);
         self.own_calls[index] = control.own_calls.load(Relaxed);
-        let raw = (self.request.options.keep != Keep::None)
-            .then(|| format!("run-{}-{}.parquet", file_part(&result.name), result.runs.len()));
-        let path = raw.as_ref().map(|name| self.folder.join(name));
-        let run = digest(&self.measured(&sampler), position, path.as_deref())?;
-        result.runs.push(Run { raw, round, stolen_ns, ..run });
-        if self.is_throughput_wanted() {
-            match self.play(index, Clocked::Whole, progress) {
-                Ok(sampler) => result.throughput.push(throughput(&self.measured(&sampler), round)),
-                Err(failure) => return Ok(Err(failure)),
-            }
-        }
-        Ok(Ok(()))
+        let path = raw.map(|name| self.folder.join(name));
+        Ok(digest(&self.measured(sampler), position, path.as_deref())?)
     }
 
-    fn is_throughput_wanted(&self) -> bool {
+    /// Name of the file of a run's rows.
+    pub(super) fn raw_name(&self, index: usize, round: u32, mark: &str) -> String {
+        format!("run-{}-{round}{mark}.parquet", file_part(&self.request.allocators[index].name))
+    }
+
+    /// Removes the rows of a run that does not count.
+    pub(super) fn remove_rows(&self, name: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        std::fs::remove_file(&path).map_err(Error::io(path))
+    }
+
+    pub(super) fn is_throughput_wanted(&self) -> bool {
         let Options { pace, verify, throughput, .. } = self.request.options;
         throughput && pace == Pace::Max && !verify
     }
 
-    fn play(
+    pub(super) fn play(
         &self,
         index: usize,
         clocked: Clocked,
@@ -162,7 +121,7 @@ impl<'a> Session<'a> {
         self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, told)
     }
 
-    fn measured<'b>(&'b self, sampler: &'b Sampler) -> Measured<'b> {
+    pub(super) fn measured<'b>(&'b self, sampler: &'b Sampler) -> Measured<'b> {
         Measured {
             plan: &self.compiled.plan,
             results: &self.results,
@@ -191,8 +150,7 @@ impl<'a> Session<'a> {
                 if Some(index) != kept
                     && let Some(name) = run.raw.take()
                 {
-                    let path = self.folder.join(name);
-                    std::fs::remove_file(&path).map_err(Error::io(path))?;
+                    self.remove_rows(&name)?;
                 }
             }
         }
@@ -202,7 +160,7 @@ impl<'a> Session<'a> {
 
 /// What is timed in a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Clocked {
+pub(super) enum Clocked {
     /// Each call.
     Each,
     /// The run as a whole.

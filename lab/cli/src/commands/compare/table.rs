@@ -16,7 +16,7 @@ const TITLES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "p99.99"];
 /// The tables, ready to print.
 pub fn text(comparison: &Comparison) -> String {
     let settings = &comparison.settings;
-    let runs = if settings.runs == 1 { "1 run".to_owned() } else { format!("{} runs", settings.runs) };
+    let runs = settings.runs_in_words();
     let timed = if settings.touch_timed { "" } else { " (not timed)" };
     let mut text = format!(
         "{}: pace {}, touch {}{timed}, {runs} of each allocator\n",
@@ -52,7 +52,7 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
     table[0].push("worst".to_owned());
     table[0].push("p99.9 (95 %)".to_owned());
     for allocator in rows(comparison) {
-        let Some(summary) = summary(allocator, operation, comparison.clock.ticks_per_ns) else { continue };
+        let Some(summary) = summary(allocator, operation, &comparison.clock) else { continue };
         let interval = allocator.intervals.get(operation).and_then(|figures| figures.get("p99.9"));
         table.push(latency_row(&allocator.name, &summary, interval.filter(|_| allocator.runs.len() > 1)));
     }
@@ -182,7 +182,7 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
             let operations: serde_json::Map<String, Value> = OPERATIONS
                 .iter()
                 .filter_map(|&operation| {
-                    let summary = summary(allocator, operation, comparison.clock.ticks_per_ns)?;
+                    let summary = summary(allocator, operation, &comparison.clock)?;
                     Some((operation.to_owned(), json_summary(&summary)))
                 })
                 .collect();
@@ -192,6 +192,9 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 "version": allocator.version,
                 "failure": allocator.failure,
                 "runs": allocator.runs.len(),
+                "set_aside": allocator.set_aside,
+                "disturbed": allocator.runs.iter().map(|run| &run.disturbed).collect::<Vec<_>>(),
+                "empty_pair_ns": allocator.runs.iter().map(|run| run.empty_pair_ns).collect::<Vec<_>>(),
                 "environment": allocator.environment,
                 "intervals": allocator.intervals,
                 "slow_causes": allocator.runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),

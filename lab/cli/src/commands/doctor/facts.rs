@@ -114,7 +114,7 @@ impl System {
 
 /// Every finding, what matters most first.
 pub fn findings(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
-    let mut all = vec![clock(player), resolution(player)];
+    let mut all = vec![clock(player), resolution(player), pace(player)];
     all.extend(causes(player));
     all.extend(processors(machine, system));
     all.extend(memory(machine, system, player));
@@ -160,6 +160,31 @@ fn resolution(player: &Player) -> Finding {
         let advice = "single calls are told to that step only; means and the runs without a clock are finer";
         finding("resolution", Level::Fair, found, advice)
     }
+}
+
+/// Whether the processor keeps its pace. More than a tenth of the time slowed, and too many runs of a comparison are.
+fn pace(player: &Player) -> Finding {
+    let numbers: Vec<f64> = player.text("pace").split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [slowed, most] = numbers[..] else {
+        let found =
+            "cannot be watched: the clock's steps are as long as an empty pair of readings".to_owned();
+        return finding("pace", Level::Fair, found, "compare twice and see whether the medians agree");
+    };
+    if slowed <= 1.0 {
+        let found = format!("kept: the processor was slowed in {slowed:.1} % of a second");
+        return finding("pace", Level::Good, found, "");
+    }
+    let found = format!(
+        "the processor was slowed in {slowed:.1} % of a second, by {:.0} % at most, as by a neighbour on the host that shares \
+         its core",
+        (most - 1.0) * 100.0
+    );
+    let advice = if slowed > 10.0 {
+        "too loud for medians of two comparisons to agree within 3 %: wait, or use -r 12..30"
+    } else {
+        "keel compare sees it and makes such runs again"
+    };
+    finding("pace", Level::Fair, found, advice)
 }
 
 fn causes(player: &Player) -> Vec<Finding> {
@@ -310,7 +335,7 @@ fn perf(system: &System) -> Finding {
 mod tests {
     use super::*;
 
-    const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns 0.77\n\
+    const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns 0.77\npace 0.5 1.02\n\
         test quiet 1000 0\ntest sleep 20 20\ntest signal 20 20\ntest fault 20 20\ntest mmap 20 20\n\
         sense flag yes\nsense calls yes\nsense tripwire yes\nsense interrupt_met yes\nsense lock yes\n";
 
@@ -346,6 +371,7 @@ mod tests {
         let player = SOUND
             .replace("clock counter", "clock clock_monotonic\nclock_fault it stops")
             .replace("step_ns 0.77", "step_ns 10.0")
+            .replace("pace 0.5 1.02", "pace 20.0 1.17")
             .replace("sleep 20 20", "sleep 20 3")
             .replace("calls yes", "calls no")
             .replace("tripwire yes", "tripwire no")
@@ -354,6 +380,7 @@ mod tests {
         for what in [
             "clock",
             "resolution",
+            "pace",
             "sleeps",
             "system calls",
             "interrupts",
@@ -373,6 +400,13 @@ mod tests {
         assert_eq!(
             level(&found(&SOUND.replace("1000 0", "1000 9"), &machine, &system), "false alarms"),
             Some(Level::Bad)
+        );
+        let loud = found(&SOUND.replace("pace 0.5 1.02", "pace 20.0 1.17"), &machine, &system);
+        let pace = loud.iter().find(|finding| finding.what == "pace");
+        let said = pace.and_then(|pace| pace.advice.clone()).unwrap_or_default();
+        assert!(
+            pace.is_some_and(|pace| pace.found.contains("by 17 %")) && said.contains("within 3 %"),
+            "{pace:?}"
         );
         assert_eq!(level(&found("", &machine, &system), "clock"), Some(Level::Bad));
     }

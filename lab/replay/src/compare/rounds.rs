@@ -1,0 +1,285 @@
+//! Which runs there are, in which order; which are made again, and when there are enough.
+
+use super::disturbance::{Watch, best_pair, disturbances, is_calmer, is_slowed};
+use super::session::{Clocked, Session};
+use super::{Progress, Request};
+use crate::digest::throughput;
+use crate::run::RunFailure;
+use crate::{Error, Keep, Pace};
+use keel_measure::total_inside;
+use keel_results::{Comparison, Run, SetAside};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use std::ops::Range;
+
+/// How often a disturbed run is made again, at most.
+const MOST_REPEATS: u32 = 3;
+/// After so many repeats in a row that were disturbed in the same way, the machine is taken as it is: slowed or not, and
+/// beset by others or not, each by itself.
+const FRUITLESS: u32 = 6;
+
+/// Why the runs ended early.
+enum End {
+    Stopped,
+    Failed(Error),
+}
+
+/// The runs that were made, and the order of those to come.
+pub struct Rounds {
+    random: StdRng,
+    order: Vec<usize>,
+    /// Runs begun, and how many there will be as far as is known.
+    begun: u32,
+    planned: u32,
+    repeats: u32,
+    /// Repeats in a row that did not help: of runs that were not slowed, and of those that were.
+    fruitless: [u32; 2],
+    /// For each allocator, of each of its runs: how often it was made again, and how long it took in all.
+    tries: Vec<Vec<(u32, u64)>>,
+}
+
+impl Rounds {
+    fn new(request: &Request<'_>) -> Rounds {
+        let allocators = request.allocators.len();
+        Rounds {
+            random: StdRng::seed_from_u64(request.options.seed),
+            order: (0..allocators).collect(),
+            begun: 0,
+            planned: request.options.runs * allocators as u32,
+            repeats: 0,
+            fruitless: [0; 2],
+            tries: vec![Vec::new(); allocators],
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Every run, in rounds of one run of each allocator, each round in an order of its own: so that what drifts (heat,
+    /// other work on the machine) meets all alike. Runs that the machine disturbed are made again, and allocators whose
+    /// medians have not settled get further rounds, as far as the options allow. Returns whether it was stopped.
+    pub fn run_all(
+        &mut self,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<bool, Error> {
+        let mut rounds = Rounds::new(self.request);
+        match self.all_rounds(&mut rounds, comparison, progress) {
+            Ok(()) => self.account_all(comparison, progress),
+            Err(End::Stopped) => Ok(true),
+            Err(End::Failed(error)) => Err(error),
+        }
+    }
+
+    fn all_rounds(
+        &mut self,
+        rounds: &mut Rounds,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), End> {
+        let (runs, most) = (self.request.options.runs, self.request.options.most_runs);
+        let everyone: Vec<usize> = (0..self.request.allocators.len()).collect();
+        for round in 0..runs {
+            self.round(round, &everyone, rounds, comparison, progress)?;
+            self.repeat_disturbed(round..round + 1, rounds, comparison, progress)?;
+        }
+        // What the best run of all showed may tell of earlier ones that they were disturbed.
+        self.repeat_disturbed(0..runs, rounds, comparison, progress)?;
+        for round in runs..most {
+            self.describe_instrument(comparison);
+            let unsettled = keel_measure::unsettled(comparison);
+            if unsettled.is_empty() {
+                break;
+            }
+            rounds.planned += unsettled.len() as u32;
+            self.round(round, &unsettled, rounds, comparison, progress)?;
+            self.repeat_disturbed(round..round + 1, rounds, comparison, progress)?;
+        }
+        self.mark_disturbed(rounds, comparison);
+        Ok(())
+    }
+
+    /// A run of each of these allocators.
+    fn round(
+        &mut self,
+        round: u32,
+        members: &[usize],
+        rounds: &mut Rounds,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), End> {
+        rounds.order.shuffle(&mut rounds.random);
+        let order: Vec<usize> =
+            rounds.order.iter().copied().filter(|index| members.contains(index)).collect();
+        for index in order {
+            let (position, failed) = (rounds.begun, comparison.allocators[index].failure.is_some());
+            rounds.begun += 1;
+            if failed {
+                continue;
+            }
+            let name = comparison.allocators[index].name.clone();
+            self.announce(&name, rounds, progress);
+            let outcome = self.clocked(index, (round, position), "", progress)?;
+            let outcome = match outcome {
+                Ok((run, wall_ns)) => {
+                    rounds.tries[index].push((0, wall_ns));
+                    comparison.allocators[index].runs.push(run);
+                    self.unclocked(index, round, comparison, progress)
+                }
+                Err(failure) => Err(failure),
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(RunFailure::Stopped) => return Err(End::Stopped),
+                Err(RunFailure::Failed(reason)) => {
+                    progress(Progress::Failed { allocator: &name, reason: &reason });
+                    comparison.allocators[index].failure = Some(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&self, allocator: &str, rounds: &Rounds, progress: &mut dyn FnMut(Progress<'_>)) {
+        let rows = self.compiled.plan.header().rows;
+        progress(Progress::Begins { allocator, position: rounds.begun - 1, runs: rounds.planned, rows });
+    }
+
+    /// The run with the clock, and how long it took from without.
+    fn clocked(
+        &mut self,
+        index: usize,
+        (round, position): (u32, u32),
+        mark: &str,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Result<(Run, u64), RunFailure>, End> {
+        let watch = Watch::start();
+        let sampler = match self.play(index, Clocked::Each, progress) {
+            Ok(sampler) => sampler,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let meanwhile = watch.stop();
+        let raw = (self.request.options.keep != Keep::None).then(|| self.raw_name(index, round, mark));
+        let run = self.digested(index, position, &sampler, raw.as_deref()).map_err(End::Failed)?;
+        let run = Run { raw, round, stolen_ns: meanwhile.stolen_ns, foreign_ns: meanwhile.foreign_ns, ..run };
+        Ok(Ok((run, meanwhile.wall_ns)))
+    }
+
+    /// The run without, where it is wanted.
+    fn unclocked(
+        &mut self,
+        index: usize,
+        round: u32,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), RunFailure> {
+        if self.is_throughput_wanted() {
+            let sampler = self.play(index, Clocked::Whole, progress)?;
+            let figures = throughput(&self.measured(&sampler), round);
+            comparison.allocators[index].throughput.push(figures);
+        }
+        Ok(())
+    }
+
+    /// Makes runs of these rounds again that were disturbed; of a run and its repeat the less disturbed counts.
+    fn repeat_disturbed(
+        &mut self,
+        of: Range<u32>,
+        rounds: &mut Rounds,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), End> {
+        let options = &self.request.options;
+        if !options.repeat || options.pace != Pace::Max || options.verify {
+            return Ok(());
+        }
+        for _ in 0..MOST_REPEATS {
+            self.mark_disturbed(rounds, comparison);
+            for (index, place) in disturbed_runs(comparison, &of) {
+                let slowed = usize::from(is_slowed(&comparison.allocators[index].runs[place]));
+                let is_given_up =
+                    rounds.fruitless[slowed] >= FRUITLESS || 2 * rounds.repeats >= rounds.planned;
+                if is_given_up || rounds.tries[index][place].0 >= MOST_REPEATS {
+                    continue;
+                }
+                self.repeat(index, place, rounds, comparison, progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(
+        &mut self,
+        index: usize,
+        place: usize,
+        rounds: &mut Rounds,
+        comparison: &mut Comparison,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), End> {
+        let round = comparison.allocators[index].runs[place].round;
+        let position = rounds.begun;
+        rounds.begun += 1;
+        rounds.planned += 1;
+        rounds.repeats += 1;
+        rounds.tries[index][place].0 += 1;
+        let name = comparison.allocators[index].name.clone();
+        self.announce(&name, rounds, progress);
+        let mark = format!("-again{}", rounds.tries[index][place].0);
+        let (mut run, wall_ns) = match self.clocked(index, (round, position), &mark, progress)? {
+            Ok(found) => found,
+            Err(RunFailure::Stopped) => return Err(End::Stopped),
+            // The run that is there was sound.
+            Err(RunFailure::Failed(_)) => return Ok(()),
+        };
+        let processors = comparison.machine.cpus;
+        run.disturbed = disturbances(&run, wall_ns, processors, best_pair(comparison));
+        let result = &mut comparison.allocators[index];
+        let was_slowed = is_slowed(&result.runs[place]);
+        let helped = if was_slowed { !is_slowed(&run) } else { run.disturbed.is_empty() };
+        let fruitless = &mut rounds.fruitless[usize::from(was_slowed)];
+        *fruitless = if helped { 0 } else { *fruitless + 1 };
+        if is_calmer(&run, &result.runs[place]) {
+            rounds.tries[index][place].1 = wall_ns;
+            std::mem::swap(&mut run, &mut result.runs[place]);
+        }
+        if let Some(raw) = run.raw.take() {
+            self.remove_rows(&raw).map_err(End::Failed)?;
+        }
+        result.set_aside.push(set_aside(&run));
+        Ok(())
+    }
+
+    /// Says of each run by what it was disturbed, as far as is known by now.
+    fn mark_disturbed(&self, rounds: &Rounds, comparison: &mut Comparison) {
+        let (best, processors) = (best_pair(comparison), comparison.machine.cpus);
+        for (result, tries) in comparison.allocators.iter_mut().zip(&rounds.tries) {
+            for (run, &(_, wall_ns)) in result.runs.iter_mut().zip(tries) {
+                run.disturbed = disturbances(run, wall_ns, processors, best);
+            }
+        }
+    }
+}
+
+fn disturbed_runs(comparison: &Comparison, of: &Range<u32>) -> Vec<(usize, usize)> {
+    let all = comparison.allocators.iter().enumerate().filter(|(_, result)| result.failure.is_none());
+    all.flat_map(|(index, result)| {
+        let places = result.runs.iter().enumerate();
+        places
+            .filter(|(_, run)| of.contains(&run.round) && !run.disturbed.is_empty())
+            .map(move |(place, _)| (index, place))
+    })
+    .collect()
+}
+
+fn set_aside(run: &Run) -> SetAside {
+    SetAside {
+        position: run.position,
+        round: run.round,
+        disturbed: run.disturbed.clone(),
+        elapsed_ns: run.elapsed_ns,
+        inside_ns: total_inside(run),
+        empty_pair_ns: run.empty_pair_ns,
+        stolen_ns: run.stolen_ns,
+        foreign_ns: run.foreign_ns,
+    }
+}
