@@ -6,7 +6,7 @@ BUILD := build
 FUZZ_SECONDS ?= 30
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what building, testing and the demo need (apt as root), or print the one line that does
 	@scripts/setup.sh build test check
@@ -67,6 +67,11 @@ bench-programs: ## their time and memory on glibc, Keel and others; RUNS=3, ONLY
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@bench/programs/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
 
+bench-causes: ## what the slowest calls did, every journal of JOURNALS="FOLDER ..." on every allocator; MINUTES=25
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
+
 stress: ## the long multi-threaded stress with verified contents
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -97,4 +102,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs stress sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs bench-causes stress sanitize fuzz install amalgamation crate docs clean

@@ -2,6 +2,7 @@
 """Every journal on every allocator, a page of each, and one table of all of them.
 
 bench/journals/run.py [--runs N] [--pace PACE] JOURNAL-OR-FOLDER...
+bench/journals/run.py --minutes 25 --pace max --no-pages JOURNAL-OR-FOLDER...
 
 A folder stands for the journals in it: *.journal.parquet, and the text forms that `keel import` reads (*.journal,
 *.journal.zst, *.journal.txt), with frame marks beside them as NAME.frames or NAME.frames.zst. For each journal:
@@ -11,10 +12,14 @@ the machine meanwhile.
 
 It may be stopped and called again at any time: what is finished with the same settings is not done again. Work lies
 in build/journals (--work). At the end, and after each journal, the figures of all that is finished are in
-bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journal, and table.csv and table.md. What
-another start of this has put there is never overwritten.
+bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journal, table.csv and table.md, and what the
+slowest calls did (causes.py: causes.csv, causes.md, journals.csv). What another start of this has put there is never
+overwritten.
 
-Needs `make build` and `cargo build --release -p keel-report -p keel-unify --example opening --example panning`.
+With --minutes the runs of each allocator are as many as the time allows, five at most and two at least: what is left of the
+time is shared among the journals that are left, by their operations. Two runs of all may take longer than was given.
+
+Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify --example opening --example panning`.
 """
 import argparse
 import csv
@@ -31,6 +36,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from archive import machine
 from browser import followed, opened
+from causes import write_tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEEL = ROOT / "build/bin/keel"
@@ -85,7 +91,41 @@ def imported(name, path, work):
     return ready
 
 
-def compared(journal, folder, settings):
+def operations_of(journal):
+    """Rows of the journal; an estimate by its size if it cannot be told."""
+    told = subprocess.run([KEEL, "info", "--json", journal], capture_output=True, text=True)
+    try:
+        return json.loads(told.stdout)["operations"]
+    except (ValueError, KeyError):
+        return journal.stat().st_size // 2
+
+
+class Budget:
+    """How many runs the time allows."""
+
+    def __init__(self, minutes, operations):
+        self.end = time.monotonic() + 60 * minutes
+        self.operations = dict(operations)
+        # Seconds of a round of ten allocators: so many of each journal, and of each million operations. The latter is
+        # learnt.
+        self.fixed, self.rate = 3.0, 3.5
+
+    def expected(self, name):
+        return self.fixed + self.rate * self.operations[name] / 1e6
+
+    def runs(self, name):
+        """Of each allocator on this journal, which is the next of those that are left."""
+        share = self.expected(name) / sum(map(self.expected, self.operations))
+        seconds = (self.end - time.monotonic()) * share
+        return max(2, min(5, int(seconds / self.expected(name))))
+
+    def done(self, name, runs, seconds):
+        millions = self.operations.pop(name) / 1e6
+        if seconds is not None and millions > 1:
+            self.rate = (self.rate + max(0.5, (seconds / runs - self.fixed) / millions)) / 2
+
+
+def compared(journal, folder, settings, runs, pages):
     """Compares unless that is done with the same settings; seconds that it took."""
     done = folder / "done.json"
     if done.exists():
@@ -95,7 +135,8 @@ def compared(journal, folder, settings):
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.perf_counter()
     names = ["--allocators", settings["allocators"]] if settings["allocators"] else []
-    figures = keel("compare", journal, "--pace", settings["pace"], "--runs", settings["runs"], *names, "--json",
+    rows = [] if pages else ["--raw", "none", "--no-slop"]
+    figures = keel("compare", journal, "--pace", settings["pace"], "--runs", runs, *names, *rows, "--json",
                    "-o", folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     (folder / "figures.json").write_text(figures)
     seconds = time.perf_counter() - begin
@@ -162,7 +203,7 @@ def write_table(rows, folder, settings):
         writer.writerows(rows)
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     lines = ["# Every journal on every allocator", "",
-             f"`bench/journals/run.py --runs {settings['runs']} --pace {settings['pace']}`, "
+             f"`bench/journals/run.py`, runs {settings['runs']}, pace {settings['pace']}, "
              f"commit {commit.stdout.strip() or 'unknown'}, {machine()}. Pages hold every call of one run of each "
              "allocator and of the floor. Building and opening: medians; panning and zooming: 95 % of frames come after "
              "at most so much. Verdicts are of all operations together.", "",
@@ -176,50 +217,69 @@ def write_table(rows, folder, settings):
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 
 
+def with_page(name, folder, target, seconds, arguments, rows):
+    """The page of a journal, its Markdown, and its row of the table; what to say of it."""
+    page = arguments.work / "pages" / f"{name}-{arguments.pace}.html"
+    rows.append(row_of(name, folder, page, seconds, arguments.times))
+    (target / f"{name}.md").write_text(keel("report", folder, "--markdown", stdout=subprocess.PIPE).stdout)
+    row = rows[-1]
+    return (f"page {row['page_bytes'] / 1e6:.1f} MB, built in {row['build_s']} s, opened in {row['open_ms'] or '?'} ms: "
+            f"{row['verdict']}")
+
+
 def main():
+    arguments = parsed()
+    settings = {"pace": arguments.pace, "runs": f"{arguments.minutes} minutes" if arguments.minutes else arguments.runs,
+                "allocators": arguments.allocators, "pages": not arguments.no_pages}
+    (arguments.work / "pages").mkdir(parents=True, exist_ok=True)
+    todo, rows, failed = journals(arguments.given), [], []
+    target = archive(arguments.pace, arguments.work)
+    ready = [(name, imported(name, path, arguments.work)) for name, path in todo]
+    budget = arguments.minutes and Budget(arguments.minutes, [(name, operations_of(path)) for name, path in ready])
+    begun = time.perf_counter()
+    for number, (name, journal) in enumerate(ready, 1):
+        place = f"[{number}/{len(ready)}] {name}:"
+        runs, seconds, fresh = budget.runs(name) if budget else settings["runs"], None, False
+        try:
+            say(f"{place} comparing, {runs} runs of each at pace {settings['pace']}")
+            folder = arguments.work / f"results-{arguments.pace}" / name
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            seconds, fresh = compared(journal, folder, settings, runs, settings["pages"])
+            say(f"{place} {'compared in' if fresh else 'was compared before, in'} {seconds:.0f} s")
+            figures = json.loads((folder / "figures.json").read_text())
+            (target / f"{name}.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n")
+            if settings["pages"]:
+                said = with_page(name, folder, target, seconds, arguments, rows)
+                write_table(rows, target, settings)
+                say(f"{place} {said}")
+            write_tables(target)
+        except (subprocess.CalledProcessError, OSError) as error:
+            failed.append(name)
+            say(f"{place} FAILED: {error}")
+        if budget:
+            budget.done(name, runs, seconds if fresh else None)
+    minutes = (time.perf_counter() - begun) / 60
+    say(f"{len(ready) - len(failed)} of {len(ready)} journals in {minutes:.0f} minutes; figures in {target}"
+        + (f", pages in {arguments.work / 'pages'}" if settings["pages"] else ""))
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; the same command again does only what is missing")
+    (arguments.work / f"archive-{arguments.pace}").unlink()
+
+
+def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each allocator (default 5)")
+    parser.add_argument("--minutes", type=float, help="as many runs as this time allows, instead of --runs")
     parser.add_argument("--pace", default="gapless", help="as keel compare takes it (default gapless)")
     parser.add_argument("--allocators", default="", help="names with commas (default: all)")
     parser.add_argument("--times", type=int, default=3, help="buildings and openings of each page (default 3)")
+    parser.add_argument("--no-pages", action="store_true", help="figures only: no rows of single calls, no pages")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/journals", help="where results and pages go")
     parser.add_argument("given", nargs="+", type=pathlib.Path, metavar="JOURNAL-OR-FOLDER")
     arguments = parser.parse_args()
     if not KEEL.is_file():
         sys.exit(f"{KEEL} is missing: run `make build` first")
-    settings = {"pace": arguments.pace, "runs": arguments.runs, "allocators": arguments.allocators}
-    (arguments.work / "pages").mkdir(parents=True, exist_ok=True)
-    todo, rows, failed = journals(arguments.given), [], []
-    target = archive(arguments.pace, arguments.work)
-    begun = time.perf_counter()
-    for number, (name, path) in enumerate(todo, 1):
-        place = f"[{number}/{len(todo)}] {name}:"
-        try:
-            journal = imported(name, path, arguments.work)
-            say(f"{place} comparing, {settings['runs']} runs of each at pace {settings['pace']}")
-            folder = arguments.work / f"results-{arguments.pace}" / name
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            seconds, fresh = compared(journal, folder, settings)
-            say(f"{place} {'compared in' if fresh else 'was compared before, in'} {seconds:.0f} s; drawing")
-            page = arguments.work / "pages" / f"{name}-{arguments.pace}.html"
-            rows.append(row_of(name, folder, page, seconds, arguments.times))
-            (target / f"{name}.md").write_text(keel("report", folder, "--markdown", stdout=subprocess.PIPE).stdout)
-            figures = json.loads((folder / "figures.json").read_text())
-            (target / f"{name}.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n")
-            write_table(rows, target, settings)
-            row = rows[-1]
-            say(f"{place} page {row['page_bytes'] / 1e6:.1f} MB, built in {row['build_s']} s, opened in "
-                f"{row['open_ms'] or '?'} ms: {row['verdict']}")
-        except (subprocess.CalledProcessError, OSError) as error:
-            failed.append(name)
-            say(f"{place} FAILED: {error}")
-    minutes = (time.perf_counter() - begun) / 60
-    say(f"{len(rows)} of {len(todo)} journals in {minutes:.0f} minutes; figures in {target}, "
-        f"pages in {arguments.work / 'pages'}")
-    if not failed:
-        (arguments.work / f"archive-{arguments.pace}").unlink()
-    if failed:
-        sys.exit(f"failed: {', '.join(failed)}; the same command again does only what is missing")
+    return arguments
 
 
 if __name__ == "__main__":
