@@ -17,8 +17,8 @@ def opened(page, times):
 
 
 def followed(page, seconds):
-    """By `pan` and `zoom`: milliseconds between the frames in which a hand moves the calls, `median`, `p95`, `most`, and
-    how long the page `worked` for each; empty without the tool or a browser."""
+    """By `pan` and `zoom`: milliseconds between the frames in which a hand moves the calls, `median`, `p95`, `most`,
+    and how long the page `worked` for each; empty without the tool or a browser."""
     if not (EXAMPLES / "panning").exists():
         return {}
     run = subprocess.run([EXAMPLES / "panning", str(seconds), page], capture_output=True, text=True)

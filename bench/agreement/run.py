@@ -3,8 +3,8 @@
 
 bench/agreement/run.py [--pairs N] [--runs RUNS] JOURNAL...
 
-Compares each journal twice in turn, --pairs times over, on every allocator, with `keel compare` as anyone would. Prints for
-each journal how many medians (malloc and free of each allocator and of the floor) agree within 3 %, and how many
+Compares each journal twice in turn, --pairs times over, on every allocator, with `keel compare` as anyone would. Prints
+for each journal how many medians (malloc and free of each allocator and of the floor) agree within 3 %, and how many
 intervals of p99.9 meet; every figure is kept in bench/runs/<date>-<machine>/agreement.csv. What the machine did
 meanwhile is told beside it: runs that were set aside, runs that count although they were disturbed, the load.
 """
@@ -57,7 +57,8 @@ def rows_of(name, pair, first, second):
 
 def table(rows):
     """What agrees, a line a journal, and what does not, a line each."""
-    print(f"{'journal':24} {'medians within 3 %':>20} {'worst':>8} {'p99.9 meet':>12} {'set aside':>10} {'disturbed':>10}")
+    print(f"{'journal':24} {'medians within 3 %':>20} {'worst':>8} {'p99.9 meet':>12} {'set aside':>10} "
+          f"{'disturbed':>10}")
     for journal in [*dict.fromkeys(row[0] for row in rows), ""]:
         part = [dict(zip(COLUMNS, row)) for row in rows if journal in ("", row[0])]
         apart = [abs(row["p50_second"] / row["p50_first"] - 1) for row in part]
@@ -68,7 +69,8 @@ def table(rows):
         aside, disturbed = (sum(row[f"{what}_first"] + row[f"{what}_second"] for row in of_malloc)
                             for what in ("set_aside", "disturbed"))
         within = sum(one <= AGREEMENT for one in apart)
-        print(f"{journal or 'all':24} {f'{within} of {len(part)}':>20} {max(apart):>8.1%} {f'{meet} of {len(ends)}':>12} "
+        print(f"{journal or 'all':24} {f'{within} of {len(part)}':>20} {max(apart):>8.1%} "
+              f"{f'{meet} of {len(ends)}':>12} "
               f"{aside:>10} {disturbed:>10}")
     for row in (dict(zip(COLUMNS, row)) for row in rows):
         apart = row["p50_second"] / row["p50_first"] - 1

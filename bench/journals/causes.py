@@ -3,8 +3,8 @@
 
 bench/journals/causes.py FOLDER [--renew [PAGE]]
 
-FOLDER is what run.py keeps: a JSON file a journal. Writes beside them `causes.csv` (a row for each journal, allocator and
-cause: calls, their time, the longest), `journals.csv` (a row for each journal and allocator, with percentiles) and
+FOLDER is what run.py keeps: a JSON file a journal. Writes beside them `causes.csv` (a row for each journal, allocator
+and cause: calls, their time, the longest), `journals.csv` (a row for each journal and allocator, with percentiles) and
 `causes.md` (all of it as tables). With --renew the tables of docs/concepts/why-calls-are-slow.md, between its marks,
 are written anew from them; its words are not, so read them again beside the new numbers.
 """

@@ -16,10 +16,11 @@ bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journ
 slowest calls did (causes.py: causes.csv, causes.md, journals.csv). What another start of this has put there is never
 overwritten.
 
-With --minutes the runs of each allocator are as many as the time allows, five at most and two at least: what is left of the
-time is shared among the journals that are left, by their operations. Two runs of all may take longer than was given.
+With --minutes the runs of each allocator are as many as the time allows, five at most and two at least: what is left of
+the time is shared among the journals that are left, by their operations. Two runs of all may take longer than was given.
 
-Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify --example opening --example panning`.
+Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify --example opening --example
+panning`.
 """
 import argparse
 import csv
@@ -205,7 +206,8 @@ def write_table(rows, folder, settings):
     lines = ["# Every journal on every allocator", "",
              f"`bench/journals/run.py`, runs {settings['runs']}, pace {settings['pace']}, "
              f"commit {commit.stdout.strip() or 'unknown'}, {machine()}. Pages hold every call of one run of each "
-             "allocator and of the floor. Building and opening: medians; panning and zooming: 95 % of frames come after "
+             "allocator and of the floor. Building and opening: medians; panning and zooming: 95 % of frames come "
+             "after "
              "at most so much. Verdicts are of all operations together.", "",
              "| journal | operations | page | built | opened | pan, zoom | verdict |",
              "|---|---:|---:|---:|---:|---:|---|"]
@@ -223,7 +225,8 @@ def with_page(name, folder, target, seconds, arguments, rows):
     rows.append(row_of(name, folder, page, seconds, arguments.times))
     (target / f"{name}.md").write_text(keel("report", folder, "--markdown", stdout=subprocess.PIPE).stdout)
     row = rows[-1]
-    return (f"page {row['page_bytes'] / 1e6:.1f} MB, built in {row['build_s']} s, opened in {row['open_ms'] or '?'} ms: "
+    return (f"page {row['page_bytes'] / 1e6:.1f} MB, built in {row['build_s']} s, "
+            f"opened in {row['open_ms'] or '?'} ms: "
             f"{row['verdict']}")
 
 

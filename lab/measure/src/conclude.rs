@@ -37,8 +37,8 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     }
 }
 
-/// The time inside calls of frames, all threads together, of each two allocators: operation [`FRAME`]. Results do not
-/// hold these pairs; runs hold what they are made of. Empty without frames.
+/// The time inside calls of frames, all threads together, of each two allocators: operation [`crate::FRAME`]. Results
+/// do not hold these pairs; runs hold what they are made of. Empty without frames.
 pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
     let contends = |result: &&AllocatorResult| result.name != floor && !result.runs.is_empty();
     let contenders: Vec<(&str, Vec<Figure>)> = comparison

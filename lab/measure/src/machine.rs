@@ -41,8 +41,8 @@ impl ProcessorTime {
         Self::of(&read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// The first line: user, nice, system, idle, waiting, interrupts, their later halves, stolen; ticks of 10 ms on every
-    /// Linux.
+    /// The first line: user, nice, system, idle, waiting, interrupts, their later halves, stolen; ticks of 10 ms on
+    /// every Linux.
     fn of(stat: &str) -> ProcessorTime {
         let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
         let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();

@@ -2,16 +2,16 @@
 //!
 //! A clock that moves in steps of 2 ticks shows 34 for a time anywhere around it, and a third of all calls share that
 //! reading. "The median is 34" then throws away where among them it lies, and two comparisons that differ by nothing
-//! show medians a whole step apart: 4 % of a call of 24 ns. So the calls that share a reading are taken as spread evenly
-//! over the step around it (the median of grouped data), which holds because calls begin at any point of a step.
+//! show medians a whole step apart: 4 % of a call of 24 ns. So the calls that share a reading are taken as spread
+//! evenly over the step around it (the median of grouped data), which holds because calls begin at any point of a step.
 
 use hdrhistogram::Histogram;
 
 /// Ticks up to which histograms count each value by itself.
 pub(crate) const EXACT_TICKS: u64 = 2048;
 
-/// The time, ticks, that a share `quantile` of the calls does not exceed; `step` is the clock's, ticks, 0 if unknown. Never
-/// more than half a step from the reading itself.
+/// The time, ticks, that a share `quantile` of the calls does not exceed; `step` is the clock's, ticks, 0 if unknown.
+/// Never more than half a step from the reading itself.
 pub fn percentile(counts: &Histogram<u64>, quantile: f64, step: u64) -> f64 {
     let reading = counts.value_at_quantile(quantile);
     if step == 0 || reading == 0 || reading >= EXACT_TICKS {

@@ -6,8 +6,8 @@ use keel_results::{AllocatorResult, Comparison};
 
 /// Medians of two comparisons on one machine should differ by no more.
 pub const AGREEMENT: f64 = 0.03;
-/// A median is settled when its 95 % interval over the runs reaches no further than this to either side. Two of them then
-/// differ by less than [`AGREEMENT`] in 19 of 20 pairs: by 1.96 times the root of 2 times the error of each, which is
+/// A median is settled when its 95 % interval over the runs reaches no further than this to either side. Two of them
+/// then differ by less than [`AGREEMENT`] in 19 of 20 pairs: by 1.96 times the root of 2 times the error of each, which is
 /// 0.02 over the 2.3 or so that Student's t asks for with this many runs.
 pub const SETTLED: f64 = 0.02;
 /// Fewer runs tell nothing of what the next would be.
@@ -15,8 +15,9 @@ const FEWEST: usize = 3;
 /// Operations that are rarer, as a share of all, hold nothing up.
 const RARE: f64 = 0.05;
 
-/// The operation whose median is least sure, and how far its 95 % interval reaches to the farther side, as a share of the
-/// median. None with fewer than three runs. What the clock's steps hide is not counted: it is the same in each comparison.
+/// The operation whose median is least sure, and how far its 95 % interval reaches to the farther side, as a share of
+/// the median. None with fewer than three runs. What the clock's steps hide is not counted: it is the same in each
+/// comparison.
 pub fn unsteadiness(comparison: &Comparison, result: &AllocatorResult) -> Option<(String, f64)> {
     let total: u64 = comparison.journal.operations.values().sum();
     let frequent = |operation: &str| {

@@ -28,8 +28,8 @@ const SLOWED: f64 = 1.015;
 /// Empty pairs of fewer ticks tell nothing of the pace.
 const COARSE: f64 = 8.0;
 
-/// The share of a second in which the processor was slowed, and the slowest window's empty pair over the fastest's. None
-/// where the clock is too coarse to tell.
+/// The share of a second in which the processor was slowed, and the slowest window's empty pair over the fastest's.
+/// None where the clock is too coarse to tell.
 fn pace<C: Clock>(witness: &mut Witness, ticks_per_ns: f64) -> Option<(f64, f64)> {
     let window = |_| {
         let until = C::now() + (WINDOW_NS * ticks_per_ns) as u64;

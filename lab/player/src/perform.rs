@@ -367,9 +367,9 @@ pub(crate) fn report(state: &ThreadState, first: Usage, first_cpu: u64) {
     state.involuntary_switches.store(usage.involuntary_switches - first.involuntary_switches, Relaxed);
 }
 
-/// Notes how long an empty pair takes just now. Processors of virtual machines slow down by a sixth for tenths of a second
-/// when a neighbour on the host shares their core, and nothing else tells of it: no time is stolen, no frequency changes.
-/// The least of some is what the processor can do; an interruption of one of them does no harm.
+/// Notes how long an empty pair takes just now. Processors of virtual machines slow down by a sixth for tenths of a
+/// second when a neighbour on the host shares their core, and nothing else tells of it: no time is stolen, no frequency
+/// changes. The least of some is what the processor can do; an interruption of one of them does no harm.
 #[cold]
 fn look_at_pace<C: Clock>(state: &ThreadState, witness: &mut Witness) {
     let least = (0..LOOK_PAIRS).map(|_| empty_pair::<C>(witness)).min().unwrap_or(0);

@@ -175,8 +175,8 @@ pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
     debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
 }
 
-/// An empty pair of fewer ticks tells nothing of the processor's pace: the counters of many arm64 machines move in steps
-/// as long as the pair.
+/// An empty pair of fewer ticks tells nothing of the processor's pace: the counters of many arm64 machines move in
+/// steps as long as the pair.
 const COARSE: u64 = 8;
 
 /// What the threads counted themselves.

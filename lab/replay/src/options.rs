@@ -54,7 +54,8 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
-    /// Runs of an allocator whose medians have not settled ([`keel_measure::SETTLED`]), at most; none beyond `runs` if less.
+    /// Runs of an allocator whose medians have not settled ([`keel_measure::SETTLED`]), at most; none beyond `runs` if
+    /// less.
     pub most_runs: u32,
     /// At pace max, make runs again that the machine disturbed, and set the disturbed ones aside.
     pub repeat: bool,

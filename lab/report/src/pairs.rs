@@ -92,13 +92,15 @@ pub struct Pair {
 pub struct PairRow {
     /// `malloc` ... , `all`, `frame` (the time inside calls of one frame) or `run`.
     pub operation: String,
-    /// `mean`, `p50` ... `p99.999`, `worst`; of a run `throughput` (ns an operation without a clock), `elapsed`, `peak`.
+    /// `mean`, `p50` ... `p99.999`, `worst`; of a run `throughput` (ns an operation without a clock), `elapsed`,
+    /// `peak`.
     pub figure: String,
     /// The median over runs of each: ns, or bytes for `peak`.
     pub a: f64,
     /// See `a`.
     pub b: f64,
-    /// a's figure over b's: geometric mean of the rounds' ratios, with its 95 % interval; None of fewer than two rounds.
+    /// a's figure over b's: geometric mean of the rounds' ratios, with its 95 % interval; None of fewer than two
+    /// rounds.
     pub ratio: Option<Interval>,
     /// Rounds in which both ran.
     pub rounds: u32,
@@ -186,9 +188,9 @@ impl Pair {
             String::new()
         };
         format!(
-            "Of {known} figures {} is lower in {a}, {} in {b}; {} are not told apart. Each interval holds with 95 % for \
-             its figure alone; \u{201c}lower\u{201d} is corrected for the number of allocators, \u{201c}perhaps\u{201d} is \
-             not, and neither for the number of figures.{few}",
+            "Of {known} figures {} is lower in {a}, {} in {b}; {} are not told apart. Each interval holds with 95 % \
+             for its figure alone; \u{201c}lower\u{201d} is corrected for the number of allocators, \
+             \u{201c}perhaps\u{201d} is not, and neither for the number of figures.{few}",
             self.a,
             self.b,
             known - a - b

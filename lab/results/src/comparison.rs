@@ -161,8 +161,8 @@ pub struct AllocatorResult {
     pub failure: Option<String>,
 }
 
-/// A run that does not count, because the machine disturbed it and it was made again. Whether a run is disturbed is told
-/// by what the machine did, never by what the run measured.
+/// A run that does not count, because the machine disturbed it and it was made again. Whether a run is disturbed is
+/// told by what the machine did, never by what the run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SetAside {

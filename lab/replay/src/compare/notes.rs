@@ -121,9 +121,9 @@ fn notes_on_disturbances(comparison: &Comparison, notes: &mut Vec<String>) {
     if kept > 0 {
         let by = |word: &str| runs().filter(|run| run.disturbed.iter().any(|one| one == word)).count();
         notes.push(format!(
-            "{kept} of {} runs that count were disturbed: the processor was slowed in {}, the hypervisor took more than \
-             2 % of the processors' time in {}, other programs more than 10 % in {}. Medians and tails are partly the \
-             machine's.",
+            "{kept} of {} runs that count were disturbed: the processor was slowed in {}, the hypervisor took more \
+             than 2 % of the processors' time in {}, other programs more than 10 % in {}. Medians and tails are partly \
+             the machine's.",
             runs().count(),
             by("slowed"),
             by("stolen"),
@@ -151,8 +151,9 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
         .collect();
     if !unsettled.is_empty() {
         notes.push(format!(
-            "Another comparison may find medians that differ by more than {:.0} %: the 95 % interval of a median is wider \
-             than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel doctor) help.",
+            "Another comparison may find medians that differ by more than {:.0} %: the 95 % interval of a median is \
+             wider than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel doctor) \
+             help.",
             keel_measure::AGREEMENT * 100.0,
             keel_measure::SETTLED * 100.0,
             unsettled.join(", ")

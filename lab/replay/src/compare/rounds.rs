@@ -15,8 +15,8 @@ use std::ops::Range;
 
 /// How often a disturbed run is made again, at most.
 const MOST_REPEATS: u32 = 3;
-/// After so many repeats in a row that were disturbed in the same way, the machine is taken as it is: slowed or not, and
-/// beset by others or not, each by itself.
+/// After so many repeats in a row that were disturbed in the same way, the machine is taken as it is: slowed or not,
+/// and beset by others or not, each by itself.
 const FRUITLESS: u32 = 6;
 
 /// Why the runs ended early.

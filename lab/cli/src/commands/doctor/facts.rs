@@ -175,8 +175,8 @@ fn pace(player: &Player) -> Finding {
         return finding("pace", Level::Good, found, "");
     }
     let found = format!(
-        "the processor was slowed in {slowed:.1} % of a second, by {:.0} % at most, as by a neighbour on the host that shares \
-         its core",
+        "the processor was slowed in {slowed:.1} % of a second, by {:.0} % at most, as by a neighbour on the host that \
+         shares its core",
         (most - 1.0) * 100.0
     );
     let advice = if slowed > 10.0 {
