@@ -17,10 +17,11 @@ slowest calls did (causes.py: causes.csv, causes.md, journals.csv). What another
 overwritten.
 
 With --minutes the runs of each allocator are as many as the time allows, five at most and two at least: what is left of
-the time is shared among the journals that are left, by their operations. Two runs of all may take longer than was given.
+the time is shared among the journals that are left, by their operations. Two runs of all may take longer than was
+given.
 
-Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify --example opening --example
-panning`.
+Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify
+--example opening --example panning`.
 """
 import argparse
 import csv

@@ -7,8 +7,8 @@ use keel_results::{AllocatorResult, Comparison};
 /// Medians of two comparisons on one machine should differ by no more.
 pub const AGREEMENT: f64 = 0.03;
 /// A median is settled when its 95 % interval over the runs reaches no further than this to either side. Two of them
-/// then differ by less than [`AGREEMENT`] in 19 of 20 pairs: by 1.96 times the root of 2 times the error of each, which is
-/// 0.02 over the 2.3 or so that Student's t asks for with this many runs.
+/// then differ by less than [`AGREEMENT`] in 19 of 20 pairs: by 1.96 times the root of 2 times the error of each, which
+/// is 0.02 over the 2.3 or so that Student's t asks for with this many runs.
 pub const SETTLED: f64 = 0.02;
 /// Fewer runs tell nothing of what the next would be.
 const FEWEST: usize = 3;

@@ -152,8 +152,8 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
     if !unsettled.is_empty() {
         notes.push(format!(
             "Another comparison may find medians that differ by more than {:.0} %: the 95 % interval of a median is \
-             wider than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel doctor) \
-             help.",
+             wider than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel \
+             doctor) help.",
             keel_measure::AGREEMENT * 100.0,
             keel_measure::SETTLED * 100.0,
             unsettled.join(", ")
