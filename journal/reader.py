@@ -18,6 +18,8 @@ OPERATIONS = ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", 
 CREATES = {"malloc", "calloc", "realloc", "aligned", "foreign_realloc"}
 COLUMNS = ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"]
 ORIGIN_COLUMNS = ["module", "stack"]  # older files lack them
+TOLD_COLUMNS = ["told", "told_size", "told_align"]  # likewise
+TOLD = [None, "sized", "aligned", "aligned_sized"]  # told, without its 4
 
 
 def open_journal(path):
@@ -54,10 +56,11 @@ def verify_checksums(path, footer, text, checksums):
 
 def rows(file):
     """Dictionaries with the columns of FORMAT.md; op by name, begin filled in, None for the other nulls."""
-    present = [name for name in ORIGIN_COLUMNS if name in file.schema_arrow.names]
+    optional = ORIGIN_COLUMNS + TOLD_COLUMNS
+    present = [name for name in optional if name in file.schema_arrow.names]
     for batch in file.iter_batches(columns=COLUMNS + present):
         for row in batch.to_pylist():
-            row = dict.fromkeys(ORIGIN_COLUMNS) | row
+            row = dict.fromkeys(optional) | row
             row["op"] = OPERATIONS[row["op"]]
             row["begin"] = row["time"] if row["begin"] is None else row["begin"]
             yield row
@@ -65,20 +68,22 @@ def rows(file):
 
 def verified(rows_of_file, metadata):
     """The same rows; fails at the first that breaks a rule."""
-    live, created, last = set(), 0, 0
+    live, created, last = {}, 0, 0
     for number, row in enumerate(rows_of_file):
         op, released = row["op"], row["released"]
         assert last <= row["time"] and row["begin"] <= row["time"], f"row {number}: time"
         last = row["time"]
         assert row["begin"] == row["time"] or op == "realloc", f"row {number}: begin"
         assert released is not None if op == "free" else released is None or op == "realloc", f"row {number}: released"
+        asked = None
         if released is not None:
             assert released in live, f"row {number}: object {released} is not live"
-            live.remove(released)
+            asked = live.pop(released)
+        verify_told(number, row, asked)
         created += op in CREATES
         assert row["created"] == (created if op in CREATES else None), f"row {number}: created"
         if op in CREATES:
-            live.add(created)
+            live[created] = row["size"], row["align"]
         assert op in CREATES or row["size"] == 0, f"row {number}: size"
         assert (row["align"] is not None) == (op == "aligned"), f"row {number}: align"
         assert row["thread"] < len(metadata["threads"]), f"row {number}: thread"
@@ -89,6 +94,25 @@ def verified(rows_of_file, metadata):
         yield row
 
 
+def verify_told(number, row, asked):
+    """Only frees tell anything, and the values are there exactly where they are not what was asked for."""
+    told, size, align = (row[name] for name in TOLD_COLUMNS)
+    assert told is None or row["op"] == "free" and told in (1, 2, 3, 5, 6, 7), f"row {number}: told"
+    wrong = told is not None and told >= 4
+    assert (size is not None) == (wrong and told & 1 > 0), f"row {number}: told_size"
+    assert (align is not None) == (wrong and told & 2 > 0), f"row {number}: told_align"
+    if wrong:
+        assert size not in (None, asked[0]) or align != asked[1], f"row {number}: it told what is so"
+
+
+def operation(row):
+    """The operation with what a free told, and behind a mark the size and the alignment that are not so."""
+    if row["told"] is None:
+        return row["op"]
+    wrong = [str(row[name]) if row[name] is not None else "-" for name in TOLD_COLUMNS[1:]]
+    return row["op"] + "_" + TOLD[row["told"] & 3] + ("!" + ":".join(wrong) if row["told"] >= 4 else "")
+
+
 def main(arguments):
     file, metadata = open_journal(arguments[-1])
     if "--metadata" in arguments:
@@ -96,6 +120,7 @@ def main(arguments):
         return
     columns = ORIGIN_COLUMNS if "--origins" in arguments else COLUMNS
     for row in verified(rows(file), metadata):
+        row["op"] = operation(row)
         print(" ".join("-" if row[name] is None else str(row[name]) for name in columns))
 
 

@@ -73,11 +73,17 @@
  *
  * ORIGIN, the extra of operations 1 to 6: with bit 47 clear the address that the call returns to
  * (0: unknown), else the low 47 bits name a stack that KL_RING_STACK slots of this ring have told
- * before. */
+ * before.
+ *
+ * TOLD, the size of KL_RING_FREE: 0 when the program told nothing but the address, as free does. Else
+ * what it told of the block: with KL_TOLD_SIZE set the bits below are a size (free_sized, operator
+ * delete with a size), and the top 6 bits are log2 of an alignment, or 0 for none
+ * (free_aligned_sized, operator delete with an alignment). Readers from before this was told pass
+ * over it. */
 enum kl_ring_op {
     KL_RING_EMPTY = 0,
     KL_RING_MALLOC = 1,       /* time after the call, address, size */
-    KL_RING_FREE = 2,         /* time before the call, address */
+    KL_RING_FREE = 2,         /* time before the call, address, size = what was told (TOLD) */
     KL_RING_CALLOC = 3,       /* as malloc; size is the product */
     KL_RING_ALIGNED = 4,      /* as malloc; the size's top 6 bits = log2 of the alignment */
     KL_RING_REALLOC_NULL = 5, /* realloc(NULL, size): as malloc */
@@ -98,8 +104,10 @@ enum kl_ring_op {
 };
 
 #define KL_ORIGIN_STACK (UINT64_C(1) << 47)
-#define KL_ALIGN_SHIFT 58  /* of KL_RING_ALIGNED's size */
-#define KL_MARK_BYTES 240u /* the longest text of a mark */
+#define KL_ALIGN_SHIFT 58 /* of KL_RING_ALIGNED's size, and of TOLD */
+#define KL_TOLD_SIZE (UINT64_C(1) << 57)
+#define KL_TOLD_SIZE_MAX (KL_TOLD_SIZE - 1) /* stands for all larger ones, which no block has */
+#define KL_MARK_BYTES 240u                  /* the longest text of a mark */
 
 /* One slot. word = extra (48 bits) << 16 | tag of the lap << 8 | operation; stored last, with
  * release. */

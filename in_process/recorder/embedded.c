@@ -82,10 +82,23 @@ EXPORT void kl_record_aligned_from(const void* block, size_t align, size_t size,
     record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), from);
 }
 
-EXPORT void kl_record_free_from(const void* block, const void* caller) {
+static void free_told(const void* block, uint64_t told, const void* caller) {
     if (block == NULL || !gate_is_open()) return;
     uint64_t from = origin(caller);
-    record(KL_RING_FREE, ticks_of_free(), block, 0, from);
+    record(KL_RING_FREE, ticks_of_free(), block, told, from);
+}
+
+EXPORT void kl_record_free_from(const void* block, const void* caller) {
+    free_told(block, 0, caller);
+}
+
+EXPORT void kl_record_free_sized_from(const void* block, size_t size, const void* caller) {
+    free_told(block, told_size(size), caller);
+}
+
+EXPORT void kl_record_free_aligned_sized_from(const void* block, size_t align, size_t size,
+                                              const void* caller) {
+    free_told(block, told_size(size) | told_align(align), caller);
 }
 
 EXPORT void kl_record_realloc_begin_from(const void* old_block, size_t size, const void* caller) {

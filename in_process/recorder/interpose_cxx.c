@@ -4,7 +4,11 @@
  * forwarded and not recorded here. An allocator that brings operators of its own (the next malloc
  * and the next operator lie in one object) calls its inside directly: there the operator is the
  * operation. Should such an allocator call malloc by name after all, the birth is found among the
- * thread's last events, and the inner free knows the block that is being deleted. */
+ * thread's last events, and the inner free knows the block that is being deleted.
+ *
+ * libstdc++ throws away what a delete tells of its block beside the address: so the operator leaves it
+ * for the free that the call ends in. It is not recorded here, because the call may end elsewhere, in
+ * an operator of the program's with blocks of its own. */
 #include <stdint.h>
 #include <unistd.h>
 
@@ -78,10 +82,24 @@ static inline void caller_leave(const void** outer) {
     const void* outer_caller __attribute__((cleanup(caller_leave))) =                              \
         caller_enter(__builtin_return_address(0))
 
+/* While an aligned operator of the C++ library runs, the size that the program asked for. */
+static inline size_t new_size_enter(size_t size) {
+    size_t outer = recorder_thread.new_size;
+    recorder_thread.new_size = size != 0 ? size : 1;
+    return outer;
+}
+static inline void new_size_leave(const size_t* outer) {
+    recorder_thread.new_size = *outer;
+}
+#define KEEP_NOTHING
+#define KEEP_SIZE                                                                                  \
+    size_t outer_size __attribute__((cleanup(new_size_leave))) = new_size_enter(size);             \
+    (void)outer_size;
+
 #define FUNCTION(type, pointer) (*(type*)&(pointer))
 
 /* new: `parameters` and `arguments` are those of this form. */
-#define OPERATOR_NEW(symbol, parameters, arguments, align, fallback)                               \
+#define OPERATOR_NEW(symbol, parameters, arguments, align, fallback, keep)                         \
     EXPORT void* symbol parameters;                                                                \
     void* symbol parameters {                                                                      \
         static struct form form = {.name = #symbol};                                               \
@@ -89,14 +107,40 @@ static inline void caller_leave(const void** outer) {
         void* found = form_find(&form, (void*)fallback);                                           \
         CHARGE_CALLER;                                                                             \
         (void)outer_caller;                                                                        \
-        if (!form.own_allocator) return FUNCTION(form_function, found) arguments;                  \
+        if (!form.own_allocator) {                                                                 \
+            keep return FUNCTION(form_function, found) arguments;                                  \
+        }                                                                                          \
         uint64_t before = recorder_thread.head;                                                    \
         void* block = FUNCTION(form_function, found) arguments;                                    \
         birth_record(before, block, size, align);                                                  \
         return block;                                                                              \
     }
 
-#define OPERATOR_DELETE(symbol, parameters, arguments)                                             \
+/* Before a delete of `block`, which tells `told` of it: records that, or leaves it to the free that the
+ * call ends in. True: recorder_thread.deleting was changed. */
+static inline bool delete_begin(const struct form* form, const void* block, uint64_t told) {
+    if (!form->own_allocator && told == 0) return false;
+    if (block == NULL || !recording()) return false;
+    struct deleting* deleting = &recorder_thread.deleting;
+    bool known = block == deleting->block;
+    if (!form->own_allocator) {
+        if (known) return false;
+        *deleting = (struct deleting){block, told};
+        return true;
+    }
+    if (!known || deleting->told != 0) {
+        uint64_t from = origin(NULL);
+        record(KL_RING_FREE, ticks_of_free(), block, known ? deleting->told : told, from);
+    }
+    *deleting = (struct deleting){block, 0};
+    return true;
+}
+
+/* Of a size of 0 the C++ library asks and frees one byte. */
+#define TOLD_SIZE told_size(form.own_allocator || size != 0 ? size : 1)
+
+/* delete: `told` is what this form tells beside the address; 0: nothing. */
+#define OPERATOR_DELETE(symbol, parameters, arguments, told)                                       \
     EXPORT void symbol parameters;                                                                 \
     void symbol parameters {                                                                       \
         static struct form form = {.name = #symbol};                                               \
@@ -104,48 +148,44 @@ static inline void caller_leave(const void** outer) {
         void* found = form_find(&form, (void*)plain_delete);                                       \
         CHARGE_CALLER;                                                                             \
         (void)outer_caller;                                                                        \
-        if (!form.own_allocator || block == NULL || !recording()) {                                \
-            FUNCTION(form_function, found) arguments;                                              \
-            return;                                                                                \
-        }                                                                                          \
-        if (block != recorder_thread.deleting) {                                                   \
-            uint64_t from = origin(NULL);                                                          \
-            record(KL_RING_FREE, ticks_of_free(), block, 0, from);                                 \
-        }                                                                                          \
-        const void* outer = recorder_thread.deleting;                                              \
-        recorder_thread.deleting = block;                                                          \
+        struct deleting outer = recorder_thread.deleting;                                          \
+        bool changed = delete_begin(&form, block, told);                                           \
         FUNCTION(form_function, found) arguments;                                                  \
-        recorder_thread.deleting = outer;                                                          \
+        if (changed) recorder_thread.deleting = outer;                                             \
     }
 
 typedef const void* nothrow;
 
-OPERATOR_NEW(_Znwm, (size_t size), (size), 0, plain_new)
-OPERATOR_NEW(_Znam, (size_t size), (size), 0, plain_new)
-OPERATOR_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new)
-OPERATOR_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new)
+OPERATOR_NEW(_Znwm, (size_t size), (size), 0, plain_new, KEEP_NOTHING)
+OPERATOR_NEW(_Znam, (size_t size), (size), 0, plain_new, KEEP_NOTHING)
+OPERATOR_NEW(_ZnwmRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new,
+             KEEP_NOTHING)
+OPERATOR_NEW(_ZnamRKSt9nothrow_t, (size_t size, nothrow tag), (size, tag), 0, plain_new,
+             KEEP_NOTHING)
 OPERATOR_NEW(_ZnwmSt11align_val_t, (size_t size, size_t align), (size, align), align,
-             plain_new_aligned)
+             plain_new_aligned, KEEP_SIZE)
 OPERATOR_NEW(_ZnamSt11align_val_t, (size_t size, size_t align), (size, align), align,
-             plain_new_aligned)
+             plain_new_aligned, KEEP_SIZE)
 OPERATOR_NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, nothrow tag),
-             (size, align, tag), align, plain_new_aligned)
+             (size, align, tag), align, plain_new_aligned, KEEP_SIZE)
 OPERATOR_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, nothrow tag),
-             (size, align, tag), align, plain_new_aligned)
+             (size, align, tag), align, plain_new_aligned, KEEP_SIZE)
 
-OPERATOR_DELETE(_ZdlPv, (void* block), (block))
-OPERATOR_DELETE(_ZdaPv, (void* block), (block))
-OPERATOR_DELETE(_ZdlPvm, (void* block, size_t size), (block, size))
-OPERATOR_DELETE(_ZdaPvm, (void* block, size_t size), (block, size))
-OPERATOR_DELETE(_ZdlPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag))
-OPERATOR_DELETE(_ZdaPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag))
-OPERATOR_DELETE(_ZdlPvSt11align_val_t, (void* block, size_t align), (block, align))
-OPERATOR_DELETE(_ZdaPvSt11align_val_t, (void* block, size_t align), (block, align))
+OPERATOR_DELETE(_ZdlPv, (void* block), (block), 0)
+OPERATOR_DELETE(_ZdaPv, (void* block), (block), 0)
+OPERATOR_DELETE(_ZdlPvm, (void* block, size_t size), (block, size), TOLD_SIZE)
+OPERATOR_DELETE(_ZdaPvm, (void* block, size_t size), (block, size), TOLD_SIZE)
+OPERATOR_DELETE(_ZdlPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag), 0)
+OPERATOR_DELETE(_ZdaPvRKSt9nothrow_t, (void* block, nothrow tag), (block, tag), 0)
+OPERATOR_DELETE(_ZdlPvSt11align_val_t, (void* block, size_t align), (block, align),
+                told_align(align))
+OPERATOR_DELETE(_ZdaPvSt11align_val_t, (void* block, size_t align), (block, align),
+                told_align(align))
 OPERATOR_DELETE(_ZdlPvmSt11align_val_t, (void* block, size_t size, size_t align),
-                (block, size, align))
+                (block, size, align), TOLD_SIZE | told_align(align))
 OPERATOR_DELETE(_ZdaPvmSt11align_val_t, (void* block, size_t size, size_t align),
-                (block, size, align))
+                (block, size, align), TOLD_SIZE | told_align(align))
 OPERATOR_DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void* block, size_t align, nothrow tag),
-                (block, align, tag))
+                (block, align, tag), told_align(align))
 OPERATOR_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void* block, size_t align, nothrow tag),
-                (block, align, tag))
+                (block, align, tag), told_align(align))

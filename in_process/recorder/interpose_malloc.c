@@ -31,10 +31,22 @@ void* malloc(size_t size) {
     return block;
 }
 
+/* The free that an operator delete of the C++ library ends in: the operator told what is known of the
+ * block, and this is the moment to record it. */
+static __attribute__((noinline, cold)) void deleting_record(void* block, const void* caller) {
+    uint64_t told = recorder_thread.deleting.told;
+    if (block != recorder_thread.deleting.block) return;
+    recorder_thread.deleting = (struct deleting){NULL, 0};
+    uint64_t from = origin(caller);
+    record(KL_RING_FREE, ticks_of_free(), block, told, from);
+}
+
 static inline void free_record(void* block, const void* caller) {
-    if (recording() && LIKELY(block != NULL && block != recorder_thread.deleting)) {
+    if (recording() && LIKELY(block != NULL && block != recorder_thread.deleting.block)) {
         uint64_t from = origin(caller);
         record(KL_RING_FREE, ticks_of_free(), block, 0, from);
+    } else if (block != NULL && recorder_thread.deleting.told != 0) {
+        deleting_record(block, caller);
     }
 }
 
@@ -43,24 +55,40 @@ void free(void* block) {
     next.free(block);
 }
 
+/* Records a free that tells more than the address. Returns what recorder_thread.deleting was: it names
+ * the block until the call is over, which may free it by name. */
+static struct deleting told_record(void* block, uint64_t told, const void* caller) {
+    struct deleting outer = recorder_thread.deleting;
+    if (!recording() || block == NULL) return outer;
+    if (block != outer.block || outer.told != 0) {
+        uint64_t from = origin(caller);
+        record(KL_RING_FREE, ticks_of_free(), block, told, from);
+    }
+    recorder_thread.deleting = (struct deleting){block, 0};
+    return outer;
+}
+
 /* C23's, which older C libraries lack; there a program that asks for them shall find none worse than
  * free. */
 void free_sized(void* block, size_t size) {
-    free_record(block, __builtin_return_address(0));
+    struct deleting outer = told_record(block, told_size(size), __builtin_return_address(0));
     if (next.free_sized != NULL) {
         next.free_sized(block, size);
     } else {
         next.free(block);
     }
+    recorder_thread.deleting = outer;
 }
 
 void free_aligned_sized(void* block, size_t align, size_t size) {
-    free_record(block, __builtin_return_address(0));
+    uint64_t told = told_size(size) | told_align(align);
+    struct deleting outer = told_record(block, told, __builtin_return_address(0));
     if (next.free_aligned_sized != NULL) {
         next.free_aligned_sized(block, align, size);
     } else {
         next.free(block);
     }
+    recorder_thread.deleting = outer;
 }
 
 /* SunOS's free, in old programs only. */
@@ -96,8 +124,8 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     uint64_t from = origin(caller);
     record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
     uint64_t old = (uint64_t)block & KL_EXTRA_MASK;
-    const void* outer = recorder_thread.deleting;
-    recorder_thread.deleting = block; /* if it is freed by name, that is told already */
+    struct deleting outer = recorder_thread.deleting;
+    recorder_thread.deleting = (struct deleting){block, 0}; /* if it is freed by name, it is told */
     uint64_t before = recorder_thread.head;
     void* moved = next.realloc(block, size);
     recorder_thread.deleting = outer;
@@ -135,6 +163,9 @@ static inline struct before before(void) {
 static void* aligned_recorded(struct before before, void* block, size_t align, size_t size,
                               const void* caller) {
     if (align < sizeof(void*)) align = sizeof(void*);
+    /* libstdc++ rounds what an operator new asks for up to a multiple of the alignment. */
+    size_t asked = recorder_thread.new_size;
+    if (asked != 0 && asked <= size && size - asked < align) size = asked;
     if (before.on && block != NULL && !told(before.head, block))
         record(KL_RING_ALIGNED, ticks(), block, size_with_align(size, align), origin(caller));
     return block;

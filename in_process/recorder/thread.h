@@ -25,6 +25,14 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+/* The block whose release is under way, so that it is recorded once however many functions of the
+ * allocator and the C++ library it passes through. */
+struct deleting {
+    const void* block;
+    uint64_t told; /* 0: it is recorded already; else the free of this block by name will record it,
+                      with this (journal/ring.h, TOLD) */
+};
+
 struct thread {
     uint64_t head;               /* the next index to claim */
     uint64_t limit;              /* indexes below may be written; 0 while there is no ring */
@@ -32,9 +40,10 @@ struct thread {
     uint64_t mask;               /* slots - 1 */
     uint32_t shift;              /* log2(slots) */
     uint32_t serial;             /* of this thread in the process, from 1; 0: not yet given */
-    const void* deleting;    /* the block whose operator delete is under way and already recorded */
-    uint64_t realloc_origin; /* of a realloc of NULL that the program told the beginning of */
+    struct deleting deleting;
     const void* caller;      /* of the operator under way; NULL: malloc's own caller counts */
+    uint64_t realloc_origin; /* of a realloc of NULL that the program told the beginning of */
+    size_t new_size;         /* of the aligned operator new under way; 0: none */
     struct kl_ring* ring;
     struct kl_ring_entry* entry;
     uint32_t ring_slots;
@@ -125,6 +134,14 @@ static inline uint64_t origin(const void* caller) {
 static inline uint64_t size_with_align(uint64_t size, uint64_t align) {
     unsigned bits = align > 1 ? 64u - (unsigned)__builtin_clzll(align - 1) : 0;
     return (size & ((UINT64_C(1) << KL_ALIGN_SHIFT) - 1)) | (uint64_t)bits << KL_ALIGN_SHIFT;
+}
+
+/* What a free told of its block (journal/ring.h, TOLD). */
+static inline uint64_t told_size(uint64_t size) {
+    return KL_TOLD_SIZE | (size < KL_TOLD_SIZE_MAX ? size : KL_TOLD_SIZE_MAX);
+}
+static inline uint64_t told_align(uint64_t align) {
+    return size_with_align(0, align < sizeof(void*) ? sizeof(void*) : align);
 }
 
 /* Of the function that this stands in, which must not be inlined. */

@@ -66,6 +66,9 @@ void kl_record_alloc_from(const void* block, size_t size, const void* caller);
 void kl_record_calloc_from(const void* block, size_t size, const void* caller);
 void kl_record_aligned_from(const void* block, size_t align, size_t size, const void* caller);
 void kl_record_free_from(const void* block, const void* caller);
+void kl_record_free_sized_from(const void* block, size_t size, const void* caller);
+void kl_record_free_aligned_sized_from(const void* block, size_t align, size_t size,
+                                       const void* caller);
 void kl_record_realloc_begin_from(const void* old_block, size_t size, const void* caller);
 void kl_record_realloc_end_from(const void* old_block, const void* new_block, size_t size);
 void kl_record_frame_now(void);
@@ -99,6 +102,19 @@ KL_RECORD_INLINE void kl_record_aligned(const void* block, size_t align, size_t 
 /* The block is about to be released. NULL is not recorded. */
 KL_RECORD_INLINE void kl_record_free(const void* block) {
     KL_RECORD_IF_ON(kl_record_free_from(block, KL_RECORD_CALLER));
+}
+
+/* The same of an allocator whose release is told the size that was asked for, as C23's free_sized is. A
+ * replay then uses such a release too. `size` is what your allocator was told; should it not be what was
+ * asked for, that is recorded and `keel info` tells it. Not for blocks that were asked for with an
+ * alignment. */
+KL_RECORD_INLINE void kl_record_free_sized(const void* block, size_t size) {
+    KL_RECORD_IF_ON(kl_record_free_sized_from(block, size, KL_RECORD_CALLER));
+}
+
+/* The same of a block that was asked for with this alignment, as free_aligned_sized. */
+KL_RECORD_INLINE void kl_record_free_aligned_sized(const void* block, size_t align, size_t size) {
+    KL_RECORD_IF_ON(kl_record_free_aligned_sized_from(block, align, size, KL_RECORD_CALLER));
 }
 
 /* Around a reallocation to `size` bytes: `begin` before it, `end` after it on the same thread, with

@@ -20,8 +20,8 @@ pub const ABI: u32 = 1;
 pub struct Table {
     /// [`ABI`].
     pub abi: u32,
-    /// Always 0.
-    pub reserved: u32,
+    /// 1 if the fields behind `teardown` are there. Libraries from before they were have 0.
+    pub telling: u32,
     /// Writes the allocator's version as text into a buffer of so many bytes, with a NUL at its end. Valid after
     /// `init`.
     pub version: unsafe extern "C" fn(*mut c_char, usize),
@@ -45,6 +45,15 @@ pub struct Table {
     pub thread_exit: Option<unsafe extern "C" fn()>,
     /// After all threads have ended.
     pub teardown: Option<unsafe extern "C" fn()>,
+    /// `free_sized(block, size)`: like free, of a block that was asked for without an alignment, told the size that was
+    /// asked for. `None`, here and below, where the allocator has nothing of its own for that: then free is called.
+    pub free_sized: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    /// `operator delete(block, alignment)`: of one that was made by `aligned`, told its alignment.
+    pub free_aligned: Option<unsafe extern "C" fn(*mut c_void, usize)>,
+    /// `free_aligned_sized(block, alignment, size)`: told both.
+    pub free_aligned_sized: Option<unsafe extern "C" fn(*mut c_void, usize, usize)>,
+    /// Writes what these three are called, three words, into a buffer as `version` does; `free` for one that is `None`.
+    pub telling_names: Option<unsafe extern "C" fn(*mut c_char, usize)>,
 }
 
 /// Copies `text` into a C buffer, cut to fit and ended by a NUL. For the `version` functions of peers.

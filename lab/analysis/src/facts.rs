@@ -9,8 +9,10 @@ pub struct Facts {
     pub operations: u64,
     /// From the first operation to the last, ns.
     pub duration_ns: u64,
-    /// Count of each kind, in the order of their codes; kinds that do not occur have 0.
+    /// Count of each kind; kinds that do not occur have 0. Frees are told apart by what they told beside the address.
     pub operations_by_kind: Vec<OperationCount>,
+    /// Frees that told another size or alignment than their block was asked for with: faults of the program.
+    pub wrong_frees: WrongFrees,
     /// Objects created.
     pub objects: u64,
     /// Bytes asked for in total.
@@ -38,10 +40,38 @@ pub struct Facts {
 /// How often one kind occurs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperationCount {
-    /// `malloc`, `free`, ...; see [`keel_journal::Op::name`].
+    /// `malloc`, `free`, ...; see [`keel_journal::Op::name`], and for frees [`keel_journal::Told::name`].
     pub kind: &'static str,
     /// How often.
     pub count: u64,
+}
+
+/// Frees that told their allocator something wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WrongFrees {
+    /// How many.
+    pub count: u64,
+    /// The first.
+    pub first: Option<WrongFree>,
+}
+
+/// What a free told, and what its block was asked for with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WrongFree {
+    /// Its row, from 0.
+    pub row: u64,
+    /// The thread that freed.
+    pub thread: u32,
+    /// `free_sized`, `free_aligned` or `free_aligned_sized`.
+    pub kind: &'static str,
+    /// The size that it told, bytes, if it told one.
+    pub told_size: Option<u64>,
+    /// The alignment that it told, bytes, if it told one.
+    pub told_align: Option<u64>,
+    /// The size asked for, bytes.
+    pub size: u64,
+    /// The alignment asked for, bytes, if there was one.
+    pub align: Option<u64>,
 }
 
 /// The largest live set, by bytes asked for and by objects; the two need not fall together.

@@ -9,7 +9,7 @@ mod survey;
 
 pub use facts::{
     Distribution, Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes,
-    ThreadFacts,
+    ThreadFacts, WrongFree, WrongFrees,
 };
 
 use keel_journal::{Error, Reader, Rules, Violation};

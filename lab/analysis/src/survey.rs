@@ -3,11 +3,15 @@
 use crate::distribution::Counter;
 use crate::facts::{
     Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes, ThreadFacts,
+    WrongFree, WrongFrees,
 };
-use keel_journal::{Event, Metadata, Op};
+use keel_journal::{Event, Metadata, Op, Told};
 use rustc_hash::FxHashMap;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What frees tell, right or wrong: 1 for a size, 2 for an alignment.
+const TOLD: [Told; 4] = [Told::NOTHING, Told::SIZE, Told::ALIGN, Told::BOTH];
 
 /// What must be remembered of an object until it is released.
 struct Object {
@@ -15,6 +19,8 @@ struct Object {
     time: u64,
     row: u64,
     thread: u32,
+    /// log2 of its alignment; 0 for none.
+    align_log2: u8,
 }
 
 pub(crate) struct Survey<'a> {
@@ -23,6 +29,9 @@ pub(crate) struct Survey<'a> {
     first_time: u64,
     last_time: u64,
     kinds: [u64; Op::ALL.len()],
+    /// Frees by what they told.
+    frees: [u64; TOLD.len()],
+    wrong_frees: WrongFrees,
     objects: u64,
     allocated_bytes: u64,
     releases: u64,
@@ -54,6 +63,8 @@ impl<'a> Survey<'a> {
             first_time: 0,
             last_time: 0,
             kinds: [0; Op::ALL.len()],
+            frees: [0; TOLD.len()],
+            wrong_frees: WrongFrees::default(),
             objects: 0,
             allocated_bytes: 0,
             releases: 0,
@@ -84,6 +95,9 @@ impl<'a> Survey<'a> {
         self.rows += 1;
         self.last_time = event.time;
         self.kinds[event.op as usize] += 1;
+        if event.op == Op::Free {
+            self.frees[usize::from(event.told.has_size()) + 2 * usize::from(event.told.has_align())] += 1;
+        }
         if let Some(count) = self.frame_operations.get_mut(event.frame as usize) {
             *count += 1;
         }
@@ -126,6 +140,9 @@ impl<'a> Survey<'a> {
     fn release(&mut self, event: &Event) {
         // A journal that breaks the rules may name an object that is not live; `verify` tells.
         let Some(object) = self.live.remove(&event.released) else { return };
+        if event.told.differs() {
+            self.wrong_free(event, &object);
+        }
         self.releases += 1;
         self.live_bytes -= object.size;
         self.lifetimes_ns.add(event.begin.saturating_sub(object.time));
@@ -136,6 +153,22 @@ impl<'a> Survey<'a> {
         }
     }
 
+    #[cold]
+    fn wrong_free(&mut self, event: &Event, object: &Object) {
+        self.wrong_frees.count += 1;
+        if self.wrong_frees.first.is_none() {
+            self.wrong_frees.first = Some(WrongFree {
+                row: self.rows - 1,
+                thread: event.thread,
+                kind: event.told.name(),
+                told_size: event.told.wrong_size(),
+                told_align: event.told.wrong_align(),
+                size: object.size,
+                align: (object.align_log2 != 0).then_some(1 << object.align_log2),
+            });
+        }
+    }
+
     fn create(&mut self, event: &Event) {
         self.objects += 1;
         self.allocated_bytes = self.allocated_bytes.saturating_add(event.size);
@@ -143,7 +176,9 @@ impl<'a> Survey<'a> {
         let bucket = &mut self.size_buckets[(u64::BITS - event.size.leading_zeros()) as usize];
         bucket.0 += 1;
         bucket.1 = bucket.1.saturating_add(event.size);
-        let object = Object { size: event.size, time: event.time, row: self.rows, thread: event.thread };
+        let align_log2 = if event.align == 0 { 0 } else { event.align.trailing_zeros() as u8 };
+        let Event { size, time, thread, .. } = *event;
+        let object = Object { size, time, row: self.rows, thread, align_log2 };
         // Sizes near 2^63 are valid; their sum stays within the type by giving up exactness.
         let replaced = self.live.insert(event.created, object).map_or(0, |old| old.size);
         self.live_bytes = (self.live_bytes - replaced).saturating_add(event.size);
@@ -162,11 +197,16 @@ impl<'a> Survey<'a> {
         if duration_ns > 0 {
             self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / duration_ns as f64;
         }
-        let kind = |op: Op| OperationCount { kind: op.name(), count: self.kinds[op as usize] };
+        let kinds = Op::ALL.into_iter().flat_map(|op| match op {
+            Op::Free => TOLD.into_iter().map(Told::name).zip(self.frees).collect(),
+            op => vec![(op.name(), self.kinds[op as usize])],
+        });
+        let operations_by_kind = kinds.map(|(kind, count)| OperationCount { kind, count }).collect();
         Facts {
             operations: self.rows,
             duration_ns,
-            operations_by_kind: Op::ALL.into_iter().map(kind).collect(),
+            operations_by_kind,
+            wrong_frees: std::mem::take(&mut self.wrong_frees),
             objects: self.objects,
             allocated_bytes: self.allocated_bytes,
             cross_thread_releases: self.cross_thread_releases,

@@ -25,6 +25,7 @@ fn journal(path: &Path, operations: u64) {
             created: if frees { 0 } else { created },
             released: if frees { created - 10_000 } else { 0 },
             frame: 0,
+            told: keel_journal::Told::NOTHING,
         };
         writer.push(&event).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Journals as the text traces of other tools: the forms that `keel import` reads, written so that reading them gives
 //! the same operations again, as far as the form can say them. What it cannot say is counted.
 
-use keel_journal::{Event, Metadata, Op, Reader, TextForm as TraceForm};
+use keel_journal::{Asked, Event, Metadata, Op, Reader, TextForm as TraceForm, Told};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -32,6 +32,8 @@ trait Says {
     fn has_alignment(self) -> bool;
     fn has_realloc(self) -> bool;
     fn has_times(self) -> bool;
+    /// What frees tell of their blocks; of valgrind's that, and not which values.
+    fn has_told(self) -> bool;
 }
 
 impl Says for TraceForm {
@@ -56,6 +58,10 @@ impl Says for TraceForm {
 
     fn has_times(self) -> bool {
         matches!(self, TraceForm::Doom3 | TraceForm::Android | TraceForm::Heaptrack)
+    }
+
+    fn has_told(self) -> bool {
+        matches!(self, TraceForm::Doom3 | TraceForm::Valgrind)
     }
 }
 
@@ -113,8 +119,8 @@ struct TraceWriter<'a> {
     metadata: &'a Metadata,
     threads: Vec<u64>,
     timed: bool,
-    /// Names of the live blocks.
-    live: FxHashMap<u64, Name>,
+    /// Names of the live blocks, and what they were asked for with.
+    live: FxHashMap<u64, (Name, Asked)>,
     addresses: Addresses,
     /// Blocks named so far, for the forms that number them.
     named: u64,
@@ -235,11 +241,15 @@ impl<'a> TraceWriter<'a> {
         self.marks_before(event, output)?;
         self.count_losses(event);
         self.written.operations += 1;
+        let block = self.live.remove(&event.released).unwrap_or_default();
         let mut old = match event.op {
             Op::ForeignFree | Op::ForeignRealloc => Some(self.foreign_name()),
-            _ if event.released != 0 => Some(self.live.remove(&event.released).unwrap_or(0)),
+            _ if event.released != 0 => Some(block.0),
             _ => None,
         };
+        if event.created == 0 && event.told != Told::NOTHING && self.form.has_told() {
+            return self.telling_free(event, block, output);
+        }
         if event.created == 0 {
             return self.free(event, old.unwrap_or(0), output);
         }
@@ -249,7 +259,7 @@ impl<'a> TraceWriter<'a> {
             self.free(event, old, output)?;
         }
         let new = self.new_name(event, old);
-        self.live.insert(event.created, new);
+        self.live.insert(event.created, (new, Asked::new(event.size, event.align)));
         self.allocation(event, old, new, output)
     }
 
@@ -270,6 +280,12 @@ impl<'a> TraceWriter<'a> {
         let nothing_to_move = event.op == Op::Realloc && event.released == 0;
         if nothing_to_move && matches!(self.form, TraceForm::Rep | TraceForm::Mtrace) {
             self.lose("reallocs of NULL: written as plain allocations");
+        }
+        if event.told != Told::NOTHING && !self.form.has_told() {
+            self.lose("sizes and alignments told by frees: written as plain frees");
+        }
+        if event.told.differs() && self.form == TraceForm::Valgrind {
+            self.lose("wrong sizes and alignments told by frees: left out, so that they seem right");
         }
         if self.form == TraceForm::Heaptrack && !event.time.is_multiple_of(NS_IN_MS) {
             self.lose("times between milliseconds: cut");
@@ -318,6 +334,31 @@ impl<'a> TraceWriter<'a> {
             TraceForm::Rep => writeln!(output, "f {old}"),
             TraceForm::Tags => writeln!(output, "Free {old}"),
             TraceForm::Numbered => writeln!(output, "Free({old}),"),
+        }
+    }
+
+    /// A free in a form that says what it told.
+    fn telling_free(
+        &self,
+        event: &Event,
+        (old, asked): (Name, Asked),
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        if self.form == TraceForm::Valgrind {
+            let told = match (event.told.has_size(), event.told.has_align()) {
+                (true, false) => "m",
+                (false, _) => "St11align_val_t",
+                (true, true) => "mSt11align_val_t",
+            };
+            return writeln!(output, "--1-- _ZdlPv{told}(0x{old:X})");
+        }
+        let size = event.told.wrong_size().unwrap_or(asked.size());
+        let align = event.told.wrong_align().or(asked.align()).unwrap_or(1);
+        let (thread, time) = (self.thread(event), event.time);
+        match (event.told.has_size(), event.told.has_align()) {
+            (true, false) => writeln!(output, "s {size} {old:x} {thread} {time}"),
+            (false, _) => writeln!(output, "l {align} {old:x} {thread} {time}"),
+            (true, true) => writeln!(output, "d {align} {size} {old:x} {thread} {time}"),
         }
     }
 

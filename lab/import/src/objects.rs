@@ -2,9 +2,9 @@
 
 use crate::Sink;
 use crate::error::{Fault, Refusal};
-use crate::forms::{Naming, Parser, Record, Times};
+use crate::forms::{NOT_SAID, Naming, Parser, Record, Times};
 use crate::live::Live;
-use keel_journal::{Event, Op, Thread};
+use keel_journal::{Asked, Event, Op, Thread, Told};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(crate) const STEP_NS: u64 = 1000;
 /// What is known while lines go by: the live addresses, the threads, the frame.
 pub(crate) struct Objects {
     repair: bool,
-    live: Live<u64>,
+    live: Live<(u64, Asked)>,
     created: u64,
     time: u64,
     threads: Vec<u64>,
@@ -161,6 +161,7 @@ impl Objects {
             created: 0,
             released: 0,
             frame: self.frame_of(begin),
+            told: Told::NOTHING,
         };
         if record.op == Op::Free {
             return self.free(record, event, sink);
@@ -178,9 +179,12 @@ impl Objects {
 
     #[inline]
     fn free(&mut self, record: &Record, mut event: Event, sink: &mut impl Sink) -> Result<(), Refusal> {
-        event.size = 0;
-        if let Some(object) = self.live.remove(record.old) {
+        (event.size, event.align) = (0, 0);
+        if let Some((object, asked)) = self.live.remove(record.old) {
             event.released = object;
+            if record.told != Told::NOTHING {
+                event.told = telling(record, asked);
+            }
             self.events += 1;
             return Ok(sink.push(&event)?);
         }
@@ -195,7 +199,7 @@ impl Objects {
 
     #[inline]
     fn release_for_realloc(&mut self, record: &Record, event: &mut Event) -> Result<(), Fault> {
-        if let Some(object) = self.live.remove(record.old) {
+        if let Some((object, _)) = self.live.remove(record.old) {
             event.released = object;
             return Ok(());
         }
@@ -213,7 +217,8 @@ impl Objects {
         self.created += 1;
         event.created = self.created;
         self.events += 1;
-        let Some(object) = self.live.insert(record.new, self.created) else {
+        let asked = Asked::new(event.size, event.align);
+        let Some((object, _)) = self.live.insert(record.new, (self.created, asked)) else {
             return Ok(sink.push(&event)?);
         };
         let found = format!("{}, which was allocated before and not freed since", self.name(record.new));
@@ -331,4 +336,22 @@ pub(crate) struct Remains {
     pub frames: Vec<u64>,
     pub foreign: u64,
     pub repairs: BTreeMap<String, u64>,
+}
+
+/// What a free told. What the text does not say is taken for true.
+#[cold]
+fn telling(record: &Record, asked: Asked) -> Told {
+    let said = |told: bool, number: u64, known: Option<u64>| match number {
+        _ if !told => None,
+        NOT_SAID => known,
+        number => Some(number),
+    };
+    let size = said(record.told.has_size(), record.size, Some(asked.size()));
+    let align = said(record.told.has_align(), record.align, asked.align());
+    if align.is_none() && record.told.has_align() {
+        // The text does not say which alignment, and the block has none.
+        return record.told;
+    }
+    let align = align.map(|align| align.checked_next_power_of_two().unwrap_or(1 << 62));
+    asked.told(size.map(|size| size.min(i64::MAX as u64)), align)
 }

@@ -145,7 +145,10 @@ fn lines_may_lie_across_blocks() {
 #[test]
 fn every_broken_line_is_named() {
     let cases = [
-        ("a 1 10 0 5\nhello\n", "line 2, column 1: expected an operation (a, f, c, r or m), found `hello`"),
+        (
+            "a 1 10 0 5\nhello\n",
+            "line 2, column 1: expected an operation (a, f, c, r, m, s, l or d), found `hello`",
+        ),
         (
             "a 1 10 0 5\r\n\r\na 1 20 0\r\n",
             "line 3, column 9: expected a time in ns, found the end of the line",

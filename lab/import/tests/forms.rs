@@ -3,7 +3,7 @@
 
 use keel_export::{TraceForm, trace};
 use keel_import::{Error, Form, Options, Summary, import};
-use keel_journal::{Event, Metadata, Op, Reader, Rules, Writer};
+use keel_journal::{Event, Metadata, Op, Reader, Rules, Told, Writer};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -275,7 +275,15 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
             };
             if kind < 2 && !live.is_empty() {
                 (event.op, event.size) = (Op::Free, 0);
-                event.released = live.swap_remove(usize::from(pick) % live.len());
+                let (object, size, align): (u64, u64, u64) = live.swap_remove(usize::from(pick) % live.len());
+                event.released = object;
+                event.told = match (kind, power) {
+                    (0, 0..3) => Told::NOTHING,
+                    (0, _) => Told::wrongly(Some(size + 1), None),
+                    (_, _) if align == 0 => Told::SIZE,
+                    (_, 0..2) => Told::ALIGN,
+                    (_, _) => Told::BOTH,
+                };
             } else {
                 created += 1;
                 event.created = created;
@@ -285,11 +293,11 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
                     4 => event.op = Op::Realloc,
                     5 if !live.is_empty() => {
                         event.op = Op::Realloc;
-                        event.released = live.swap_remove(usize::from(pick) % live.len());
+                        event.released = live.swap_remove(usize::from(pick) % live.len()).0;
                     }
                     _ => {}
                 }
-                live.push(created);
+                live.push((created, event.size, event.align));
             }
             events.push(event);
         }
@@ -308,6 +316,7 @@ fn common_event() -> Event {
         created: 0,
         released: 0,
         frame: 0,
+        told: Told::NOTHING,
     }
 }
 
@@ -332,8 +341,9 @@ proptest! {
             prop_assert_eq!(&once, &twice, "{:?}", form);
             if form == Form::Doom3 {
                 // This form says everything but which thread has which number.
-                let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64)> {
-                    events.iter().map(|e| (e.op, e.size, e.align, e.created, e.released, e.time)).collect()
+                let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64, Told)> {
+                    let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.time, e.told);
+                    events.iter().map(row).collect()
                 };
                 prop_assert_eq!(brief(&events), brief(&once));
             }
@@ -362,8 +372,12 @@ proptest! {
     }
 }
 
-const LINES: [&str; 24] = [
+const LINES: [&str; 28] = [
     "a 8 10 0 5",
+    "s 9 10 0 6",
+    "d 16 9 10 0 6",
+    "--5-- _ZdlPvmSt11align_val_t(0x10)",
+    "free_sized(0x10, 8)",
     "f 10 0 6",
     "r 9 10 20 0 7",
     "m 24 8 30 0 8",

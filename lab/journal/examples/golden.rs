@@ -1,5 +1,5 @@
 //! Writes the golden journals anew: `cargo run --release -p keel-journal --example golden journal/golden [new]`; with
-//! `new`, only those that are not of the first days.
+//! `new`, only the newest.
 //!
 //! That is needed once for each new version of the format, under new names: the files that are there must stay
 //! readable for ever. The rows as text come from the events given to the writer, not from reading the file.
@@ -8,18 +8,58 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use keel_journal::{Event, Metadata, Module, Op, Origin, Stacks};
+use keel_journal::{Event, Metadata, Module, Op, Origin, Stacks, Told};
 use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
     if std::env::args().nth(2).is_none() {
         first_files(&folder);
+        write_origins(&folder);
+        // Written after the encodings were chosen anew.
+        let (events, metadata) = common::sample(700);
+        write(&folder, "v1-whole-bytes", &events, &metadata, 500);
     }
-    write_origins(&folder);
-    // Written after the encodings were chosen anew.
-    let (events, metadata) = common::sample(700);
-    write(&folder, "v1-whole-bytes", &events, &metadata, 500);
+    write_told(&folder);
+}
+
+/// Frees that tell sizes and alignments, right ones and wrong ones.
+fn write_told(folder: &Path) {
+    let row = |time, op, size, align, created, released, told| Event {
+        time,
+        begin: time,
+        thread: 0,
+        op,
+        size,
+        align,
+        created,
+        released,
+        frame: 0,
+        told,
+    };
+    let birth = |number: u64, op, size, align| row(number, op, size, align, number, 0, Told::NOTHING);
+    let free = |time, released, told| row(time, Op::Free, 0, 0, 0, released, told);
+    let wrongly = |size, align| Told::wrongly(size, align);
+    let events = vec![
+        birth(1, Op::Malloc, 16, 0),
+        birth(2, Op::Calloc, 100, 0),
+        birth(3, Op::Aligned, 1000, 64),
+        birth(4, Op::Aligned, 72, 4096),
+        birth(5, Op::Realloc, 30, 0),
+        birth(6, Op::Malloc, 0, 0),
+        birth(7, Op::Aligned, 8, 8),
+        birth(8, Op::Malloc, 5, 0),
+        free(11, 1, Told::SIZE),
+        free(12, 2, wrongly(Some(96), None)),
+        free(13, 3, Told::BOTH),
+        free(14, 4, wrongly(Some(72), Some(64))),
+        free(15, 5, wrongly(Some((1 << 57) - 1), None)),
+        free(16, 6, Told::SIZE),
+        free(17, 7, Told::ALIGN),
+        free(18, 8, wrongly(None, Some(16))),
+        row(19, Op::ForeignFree, 0, 0, 0, 0, Told::NOTHING),
+    ];
+    write(folder, "v1-told", &events, &common::metadata(vec![]), 7);
 }
 
 /// The files of the first days, before there were origins; kept as they are.
@@ -86,6 +126,7 @@ fn every_operation() -> (Vec<Event>, Metadata) {
         created,
         released,
         frame,
+        told: Told::NOTHING,
     };
     let events = vec![
         row(0, 0, Op::Malloc, 16, 1, 0, 0),

@@ -5,7 +5,7 @@
 //!   of `released` repeat, so they get the bytes that zstd finds again;
 //! - `size` repeats but has a long tail: BYTE_STREAM_SPLIT gathers its zero bytes, which zstd then removes, where a
 //!   dictionary would cost more and overflow;
-//! - `op`, `thread`, `align` have few values: dictionary.
+//! - `op`, `thread`, `align`, `told` have few values: dictionary.
 
 use crate::chunk::{Column, Way};
 use crate::{Error, Event, Origin, Result};
@@ -24,6 +24,9 @@ pub(crate) const CHECKSUMS_KEY: &str = "keel.checksums";
 pub(crate) const COLUMNS: [&str; 9] =
     ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"];
 
+/// What frees told; older files lack them.
+pub(crate) const TOLD_COLUMNS: [&str; 3] = ["told", "told_size", "told_align"];
+
 /// Those that follow, and that older files lack.
 pub(crate) const ORIGIN_COLUMNS: [&str; 2] = ["module", "stack"];
 
@@ -40,6 +43,9 @@ message journal {
   REQUIRED INT32 frame;
   OPTIONAL INT32 module;
   OPTIONAL INT32 stack;
+  OPTIONAL INT32 told (INTEGER(8,true));
+  OPTIONAL INT64 told_size;
+  OPTIONAL INT64 told_align;
 }";
 
 /// What proves that the bytes are those that were written; CRC-32 (IEEE) of stated ranges.
@@ -143,6 +149,9 @@ struct Pending {
     created: [i64; PENDING_ROWS],
     released: [i64; PENDING_ROWS],
     frame: [i32; PENDING_ROWS],
+    told: [i32; PENDING_ROWS],
+    told_size: [i64; PENDING_ROWS],
+    told_align: [i64; PENDING_ROWS],
 }
 
 impl Default for Pending {
@@ -159,6 +168,9 @@ impl Default for Pending {
             created: wide,
             released: wide,
             frame: narrow,
+            told: narrow,
+            told_size: wide,
+            told_align: wide,
         }
     }
 }
@@ -182,6 +194,9 @@ pub(crate) struct Batch {
     pub frame: Vec<i32>,
     pub module: Nullable<i32>,
     pub stack: Nullable<i32>,
+    pub told: Nullable<i32>,
+    pub told_size: Nullable<i64>,
+    pub told_align: Nullable<i64>,
 }
 
 impl Batch {
@@ -207,6 +222,10 @@ impl Batch {
         pending.created[row] = event.created as i64;
         pending.released[row] = event.released as i64;
         pending.frame[row] = event.frame as i32;
+        pending.told[row] = i32::from(event.told.code());
+        let number = |told: Option<u64>| told.map_or(-1, |number| number as i64);
+        pending.told_size[row] = number(event.told.wrong_size());
+        pending.told_align[row] = number(event.told.wrong_align());
         pending.count = row + 1;
         if pending.count == PENDING_ROWS {
             self.settle();
@@ -240,6 +259,10 @@ impl Batch {
             .zip(&mut indices)
             .for_each(|(origin, stack)| *stack = origin.stack as i32);
         self.stack.extend(&indices[rows], known);
+        self.told.extend(&pending.told[rows], |_, code| *code != 0);
+        // Sizes and alignments are never negative; -1 stands for none.
+        self.told_size.extend(&pending.told_size[rows], |_, size| *size >= 0);
+        self.told_align.extend(&pending.told_align[rows], |_, align| *align >= 0);
         self.pending_origins.clear();
     }
 
@@ -258,5 +281,8 @@ impl Batch {
         self.frame.clear();
         self.module.clear();
         self.stack.clear();
+        self.told.clear();
+        self.told_size.clear();
+        self.told_align.clear();
     }
 }

@@ -164,6 +164,9 @@ impl Encoder {
         columns.put(&every(&batch.frame, Way::Delta(Delta::Bits)))?;
         columns.put(&batch.module.column(Way::Dictionary))?;
         columns.put(&batch.stack.column(Way::Dictionary))?;
+        columns.put(&batch.told.column(Way::Dictionary))?;
+        columns.put(&batch.told_size.column(Way::Split))?;
+        columns.put(&batch.told_align.column(Way::Dictionary))?;
         group.close().map(drop)
     }
 

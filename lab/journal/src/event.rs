@@ -1,5 +1,7 @@
 //! One operation of a program on its heap.
 
+use crate::Told;
+
 /// What the program asked of its allocator.
 ///
 /// The numeric values are those of the `op` column of a journal file (`journal/FORMAT.md`); they never change meaning.
@@ -8,7 +10,7 @@
 pub enum Op {
     /// `malloc(size)`, and C++ `operator new` where it was seen as such.
     Malloc = 0,
-    /// `free(object)`.
+    /// `free(object)`, and every release that tells more than that: see [`Event::told`].
     Free = 1,
     /// `calloc`; `size` is the product of its arguments.
     Calloc = 2,
@@ -30,6 +32,7 @@ pub enum Op {
 /// Invariants, held by every journal that Keel writes and verified by `keel info --verify`:
 /// - rows are sorted by `time`; `begin <= time`;
 /// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of earlier creations;
+/// - only a `Free` tells anything;
 /// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by an earlier row
 ///   and is released once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub struct Event {
     pub released: u64,
     /// Index of the frame in which the operation fell: the number of frame marks at or before `begin`.
     pub frame: u32,
+    /// What a free told of its block; nothing for other operations.
+    pub told: Told,
 }
 
 /// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside

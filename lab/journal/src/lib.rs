@@ -27,6 +27,7 @@ mod reader;
 mod rules;
 mod salvage;
 mod text_form;
+mod told;
 mod writer;
 
 pub use error::{Error, Result};
@@ -36,4 +37,5 @@ pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use salvage::{Salvaged, is_partial, salvage};
 pub use text_form::TextForm;
+pub use told::{Asked, Told};
 pub use writer::{Options, Writer, Written};

@@ -1,13 +1,15 @@
 //! Streams events out of a journal file with bounded memory: one compressed row group and one batch of events.
 
-use crate::columns::{CHECKSUMS_KEY, COLUMNS, Checksums, METADATA_KEY, ORIGIN_COLUMNS, layout_crc32};
-use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result};
+use crate::columns::{
+    CHECKSUMS_KEY, COLUMNS, Checksums, METADATA_KEY, ORIGIN_COLUMNS, TOLD_COLUMNS, layout_crc32,
+};
+use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Told};
 use bytes::{Buf as _, Bytes};
 use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use std::fs::File;
@@ -33,6 +35,8 @@ pub struct Reader {
     positions: [usize; COLUMNS.len()],
     /// Likewise of `ORIGIN_COLUMNS`, which older files lack.
     origin_positions: [Option<usize>; ORIGIN_COLUMNS.len()],
+    /// Likewise of `TOLD_COLUMNS`.
+    told_positions: [Option<usize>; TOLD_COLUMNS.len()],
 }
 
 /// What a column takes in the file.
@@ -68,7 +72,9 @@ impl Reader {
         let metadata = read_metadata(&path, &parquet, checksums.as_ref())?;
         let positions = find_columns(&path, &parquet)?;
         let origin_positions = ORIGIN_COLUMNS.map(|name| find_column(&parquet, name));
-        let reader = Reader { path, bytes, metadata, parquet, checksums, positions, origin_positions };
+        let told_positions = TOLD_COLUMNS.map(|name| find_column(&parquet, name));
+        let reader =
+            Reader { path, bytes, metadata, parquet, checksums, positions, origin_positions, told_positions };
         reader.check_row_groups()?;
         Ok(reader)
     }
@@ -108,7 +114,7 @@ impl Reader {
                 encoded: chunks().map(|chunk| chunk.uncompressed_size() as u64).sum(),
             }
         };
-        let present = self.origin_positions.into_iter().flatten();
+        let present = self.origin_positions.into_iter().chain(self.told_positions).flatten();
         self.positions.into_iter().chain(present).map(size).collect()
     }
 
@@ -183,7 +189,11 @@ impl Reader {
         let columns = self.positions.into_iter().map(open).collect::<Result<_>>()?;
         let wanted = self.origin_positions.map(|position| position.filter(|_| origins));
         let origins = wanted.into_iter().map(|position| position.map(open).transpose());
-        Ok(Group { columns, origins: origins.collect::<Result<_>>()?, left: rows, index })
+        let origins = origins.collect::<Result<_>>()?;
+        // Most row groups have none, and their statistics say so.
+        let told = self.told_positions.map(|position| position.filter(|&at| has_values(metadata, at)));
+        let told = told.into_iter().map(|position| position.map(open).transpose());
+        Ok(Group { columns, origins, told: told.collect::<Result<_>>()?, left: rows, index })
     }
 }
 
@@ -202,6 +212,8 @@ struct Group {
     columns: Vec<Column>,
     /// In the order of `ORIGIN_COLUMNS`; `None` for one that the file lacks or nobody wants.
     origins: Vec<Option<Column>>,
+    /// In the order of `TOLD_COLUMNS`; `None` for one that the file lacks or that is all null.
+    told: Vec<Option<Column>>,
     left: usize,
     index: usize,
 }
@@ -250,7 +262,10 @@ impl Batches<'_> {
         let count = group.left.min(BATCH_ROWS);
         let origin_columns = group.origins.iter_mut().zip(ORIGIN_COLUMNS);
         let origin_columns = origin_columns.filter_map(|(column, name)| Some((column.as_mut()?, name)));
-        for (column, name) in group.columns.iter_mut().zip(COLUMNS).chain(origin_columns) {
+        let told_columns = group.told.iter_mut().zip(TOLD_COLUMNS);
+        let told_columns = told_columns.filter_map(|(column, name)| Some((column.as_mut()?, name)));
+        let columns = group.columns.iter_mut().zip(COLUMNS);
+        for (column, name) in columns.chain(origin_columns).chain(told_columns) {
             guarded(|| column.read(count)).map_err(|detail| {
                 self.reader.corrupt(format!("row group {}, column {name}", group.index), detail)
             })?;
@@ -311,7 +326,23 @@ impl Group {
             created: optional(6),
             released: optional(7),
             frame: frame as u32,
+            told: self.told(index)?,
         })
+    }
+
+    #[inline]
+    fn told(&self, index: usize) -> std::result::Result<Told, String> {
+        let Some(codes) = &self.told[0] else { return Ok(Told::NOTHING) };
+        let code = codes.dense[index];
+        if code == NULL {
+            return Ok(Told::NOTHING);
+        }
+        let value = |column: usize| {
+            let number = self.told[column].as_ref().map_or(NULL, |column| column.dense[index]);
+            u64::try_from(number).ok()
+        };
+        let told = u8::try_from(code).ok().and_then(|code| Told::from_file(code, value(1), value(2)));
+        told.ok_or_else(|| format!("no free tells what has code {code}, with such values beside it"))
     }
 
     #[inline]
@@ -431,7 +462,14 @@ fn read_range(path: &Path, start: u64, end: u64) -> io::Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-fn group_range(group: &parquet::file::metadata::RowGroupMetaData) -> (u64, u64) {
+/// Whether a column has any value in a row group, as far as is known.
+fn has_values(group: &RowGroupMetaData, position: usize) -> bool {
+    let column = group.column(position);
+    let nulls = column.statistics().and_then(|statistics| statistics.null_count_opt());
+    nulls.is_none_or(|nulls| nulls < column.num_values() as u64)
+}
+
+fn group_range(group: &RowGroupMetaData) -> (u64, u64) {
     let ranges = || {
         group.columns().iter().map(|column| {
             let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());

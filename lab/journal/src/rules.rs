@@ -1,6 +1,6 @@
 //! What every journal promises, checked in full.
 
-use crate::{Event, Metadata, Op, Origin};
+use crate::{Event, Metadata, Op, Origin, Told};
 
 /// The first row that breaks a promise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +88,9 @@ impl<'a> Rules<'a> {
         if event.thread as usize >= self.metadata.threads.len() {
             let known = self.metadata.threads.len();
             return Some(format!("thread {} of {known} that the metadata lists", event.thread));
+        }
+        if event.told != Told::NOTHING && event.op != Op::Free {
+            return Some(format!("a {} cannot tell what a {} does", event.op.name(), event.told.name()));
         }
         if event.align != 0 && !event.align.is_power_of_two()
             || (event.op == Op::Aligned) != (event.align != 0)

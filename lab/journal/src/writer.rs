@@ -2,7 +2,7 @@
 
 use crate::columns::Batch;
 use crate::encoder::{Encoder, Store};
-use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Thread};
+use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Thread, Told};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -209,9 +209,16 @@ impl Writer {
             _ => event.released == 0,
         };
         let in_order = event.time >= self.last_time && event.begin <= event.time;
-        let large =
-            (event.time | event.size | event.align) >> 63 != 0 || (event.thread | event.frame) >> 31 != 0;
-        if in_order && event.created == created && releases && event.released <= self.objects && !large {
+        let large = (event.time | event.size | event.align | told_bits(event)) >> 63 != 0
+            || (event.thread | event.frame) >> 31 != 0;
+        let told = event.told == Told::NOTHING || event.op == Op::Free;
+        if in_order
+            && event.created == created
+            && releases
+            && event.released <= self.objects
+            && !large
+            && told
+        {
             return None;
         }
         Some(self.describe_broken_rule(event, created, large))
@@ -227,6 +234,8 @@ impl Writer {
             format!("it begins at {} ns, after its time {} ns", event.begin, event.time)
         } else if event.created != created {
             format!("a {} must create object {created}, not {}", event.op.name(), event.created)
+        } else if event.told != Told::NOTHING && event.op != Op::Free {
+            format!("a {} cannot tell what a {} does", event.op.name(), event.told.name())
         } else if event.released > self.objects {
             format!("it releases object {}, and only {} were created", event.released, self.objects)
         } else {
@@ -344,6 +353,12 @@ fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<B
         drop(empty.try_send(batch));
     }
     Ok(encoder)
+}
+
+/// Of the numbers that a wrong free told.
+#[inline]
+fn told_bits(event: &Event) -> u64 {
+    event.told.wrong_size().unwrap_or(0) | event.told.wrong_align().unwrap_or(0)
 }
 
 fn partial_path(path: &Path) -> PathBuf {

@@ -45,6 +45,7 @@ fn events(count: u64) -> Vec<Event> {
         created: index + 1,
         released: 0,
         frame: 0,
+        told: crate::Told::NOTHING,
     };
     (0..count).map(event).collect()
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use keel_journal::{Error, Event, Metadata, Op, Reader, Rules, Writer};
+use keel_journal::{Error, Event, Metadata, Op, Reader, Rules, Told, Writer};
 use proptest::prelude::*;
 
 proptest! {
@@ -93,6 +93,7 @@ fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
         created: 1,
         released: 0,
         frame: 0,
+        told: Told::NOTHING,
     };
     let mut writer = Writer::create(&path).unwrap();
     writer.push(&good).unwrap();
@@ -104,6 +105,7 @@ fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
         (Event { created: 0, ..next }, "must create object 2"),
         (Event { size: u64::MAX, ..next }, "too large"),
         (Event { released: 1, ..next }, "cannot release"),
+        (Event { told: Told::SIZE, ..next }, "cannot tell"),
         (Event { op: Op::Free, created: 0, size: 0, released: 5, ..next }, "only 1 were created"),
         (Event { op: Op::Free, created: 0, size: 0, ..next }, "cannot release object 0"),
     ];

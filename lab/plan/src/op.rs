@@ -16,11 +16,17 @@ pub enum Kind {
     Realloc = 3,
     /// Like malloc, at a multiple of the alignment.
     Aligned = 4,
+    /// Like free, telling the allocator the `argument` bytes that the object was asked for with.
+    FreeSized = 5,
+    /// Like free, telling the alignment.
+    FreeAligned = 6,
+    /// Like free, telling both.
+    FreeAlignedSized = 7,
     /// Not timed: wait until the tag of `slot` is `argument`. Stands before a step that uses an object of another
     /// thread.
-    Await = 5,
+    Await = 8,
     /// Not timed: `argument` is the upper half of the next step's size. Stands before sizes of 4 GiB and more.
-    High = 6,
+    High = 9,
 }
 
 /// A step in 16 bytes.
@@ -71,8 +77,11 @@ impl Op {
             2 => Kind::Calloc,
             3 => Kind::Realloc,
             4 => Kind::Aligned,
-            5 => Kind::Await,
-            6 => Kind::High,
+            5 => Kind::FreeSized,
+            6 => Kind::FreeAligned,
+            7 => Kind::FreeAlignedSized,
+            8 => Kind::Await,
+            9 => Kind::High,
             _ => Kind::Malloc,
         }
     }
@@ -80,7 +89,7 @@ impl Op {
     /// Whether the step is a call of the allocator, so that a [`crate::Record`] belongs to it.
     #[inline]
     pub fn is_timed(self) -> bool {
-        self.kind <= Kind::Aligned as u8
+        self.kind <= Kind::FreeAlignedSized as u8
     }
 
     /// The alignment asked for; 1 where none was named.
@@ -91,6 +100,15 @@ impl Op {
 }
 
 impl Kind {
+    /// What it counts as in results: a free is a free, whatever it tells.
+    #[inline]
+    pub const fn class(self) -> Kind {
+        match self {
+            Kind::FreeSized | Kind::FreeAligned | Kind::FreeAlignedSized => Kind::Free,
+            kind => kind,
+        }
+    }
+
     /// The name of the timed kinds in results, as in the journal.
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,11 +117,16 @@ impl Kind {
             Kind::Calloc => "calloc",
             Kind::Realloc => "realloc",
             Kind::Aligned => "aligned",
+            Kind::FreeSized => "free_sized",
+            Kind::FreeAligned => "free_aligned",
+            Kind::FreeAlignedSized => "free_aligned_sized",
             Kind::Await => "await",
             Kind::High => "high",
         }
     }
 
-    /// The timed kinds, by number.
+    /// The [classes](Kind::class) of the timed kinds, by number.
     pub const TIMED: [Kind; 5] = [Kind::Malloc, Kind::Free, Kind::Calloc, Kind::Realloc, Kind::Aligned];
+    /// The frees that tell more than the address, in the order of [`crate::Control::set_releases`].
+    pub const TELLING: [Kind; 3] = [Kind::FreeSized, Kind::FreeAligned, Kind::FreeAlignedSized];
 }

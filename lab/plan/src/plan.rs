@@ -4,7 +4,7 @@ use crate::{Op, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"keelplan");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The first bytes of a plan.
 #[derive(Clone, Copy, Debug, Default)]

@@ -106,8 +106,13 @@ pub struct Control {
     pub total: [AtomicU64; 2],
     /// Places where the allocator's own code makes system calls, which are not noted.
     pub own_calls: AtomicU64,
+    /// See [`Control::releases`].
+    releases: [AtomicU8; RELEASES_BYTES],
     message: [AtomicU8; 1024],
 }
+
+/// Room for the names of three functions.
+const RELEASES_BYTES: usize = 256;
 
 /// What a thread tells about itself.
 #[derive(Debug)]
@@ -194,7 +199,8 @@ unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () = assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + 1024);
+const _: () =
+    assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + RELEASES_BYTES + 1024);
 
 /// The thread was preempted, migrated or signalled during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;
@@ -373,18 +379,36 @@ impl Control {
 
     /// Says why it does not use the processor's counter; a clause for people.
     pub fn remark(&self, message: &str) {
-        let bytes = message.bytes().take(self.message.len() - 1).chain([0]);
-        for (place, byte) in self.message.iter().zip(bytes) {
-            place.store(byte, Relaxed);
-        }
+        put_text(&self.message, message);
+    }
+
+    /// Says by which of the allocator's functions the [`crate::Kind::TELLING`] frees are made: three words.
+    pub fn set_releases(&self, names: &str) {
+        put_text(&self.releases, names);
+    }
+
+    /// The functions that the [`crate::Kind::TELLING`] frees were made by, in that order; `free` where the allocator
+    /// has none of its own. Empty before it was loaded.
+    pub fn releases(&self) -> Vec<String> {
+        text(&self.releases).split_whitespace().map(str::to_owned).collect()
     }
 
     /// Why it gave up; of a run that did not, why it did not use the processor's counter.
     pub fn message(&self) -> String {
-        let bytes: Vec<u8> =
-            self.message.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text(&self.message)
     }
+}
+
+fn put_text(places: &[AtomicU8], text: &str) {
+    let bytes = text.bytes().take(places.len() - 1).chain([0]);
+    for (place, byte) in places.iter().zip(bytes) {
+        place.store(byte, Relaxed);
+    }
+}
+
+fn text(places: &[AtomicU8]) -> String {
+    let bytes: Vec<u8> = places.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl std::fmt::Debug for Control {

@@ -12,7 +12,7 @@
 use crate::{SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"keeltim1");
+const MAGIC: u64 = u64::from_le_bytes(*b"keeltim2");
 const HEADER: usize = 5;
 const READING: usize = 3;
 const WORD: usize = size_of::<u64>();
@@ -34,6 +34,12 @@ pub enum Call {
     Realloc = 3,
     /// An aligned allocation into the slot.
     Aligned = 4,
+    /// `free` of the slot, told the size.
+    FreeSized = 5,
+    /// `free` of the slot, told the alignment.
+    FreeAligned = 6,
+    /// `free` of the slot, told both.
+    FreeAlignedSized = 7,
 }
 
 /// One step: two words.
@@ -41,7 +47,7 @@ pub enum Call {
 pub struct Step {
     /// What to call.
     pub call: Call,
-    /// log2 of the alignment, for [`Call::Aligned`].
+    /// log2 of the alignment, for those that have one.
     pub align_log2: u8,
     /// The block's slot, below 2^48.
     pub slot: u64,
@@ -63,7 +69,10 @@ impl Step {
             1 => Call::Free,
             2 => Call::Calloc,
             3 => Call::Realloc,
-            _ => Call::Aligned,
+            4 => Call::Aligned,
+            5 => Call::FreeSized,
+            6 => Call::FreeAligned,
+            _ => Call::FreeAlignedSized,
         };
         let align_log2 = (words[0] >> ALIGN_SHIFT) as u8 & 63;
         Step { call, align_log2, slot: words[0] & SLOT_MASK, size: words[1] }

@@ -55,7 +55,7 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
                         &complaints,
                     );
                 }
-                if kind != Kind::Free {
+                if kind.class() != Kind::Free {
                     // SAFETY: what the slot holds is live after the call.
                     unsafe { enter(&part, slot, size as u64) };
                 }
@@ -80,7 +80,7 @@ unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
 
 /// A block is about to be released. Sizes of 4 GiB and more are known to slots as that less a byte; so are they here.
 unsafe fn leave(part: &Part<'_>, step: Op, slot: &Slot) {
-    if step.is_fresh() || !matches!(step.kind(), Kind::Free | Kind::Realloc) {
+    if step.is_fresh() || !matches!(step.kind().class(), Kind::Free | Kind::Realloc) {
         return;
     }
     // SAFETY: passed on.

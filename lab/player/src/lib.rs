@@ -26,6 +26,7 @@ pub mod own_calls;
 pub mod perform;
 pub mod self_test;
 pub mod target;
+pub mod telling;
 pub mod threads;
 pub mod timing;
 pub mod touch;

@@ -12,7 +12,7 @@ use keel_player::clock::{self, Clock, Counter, Monotonic};
 use keel_player::perform::{Part, empty_pair};
 use keel_player::wait_settings;
 use keel_player::witness::{Senses, Witness};
-use keel_player::{bump::Bump, examine, own, own_calls, self_test, target, threads, timing};
+use keel_player::{bump::Bump, examine, own, own_calls, self_test, target, telling, threads, timing};
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -206,6 +206,7 @@ fn perform_all<C: Clock + 'static>(
     GATE.wait_for_parked(beforehand);
     control.baseline_bytes.store(own::anonymous_resident(), Relaxed);
     let table = initialised(name)?;
+    control.set_releases(&telling::named(table));
     if name != "null" {
         control.own_calls.store(own_calls::count(table.malloc as *const std::ffi::c_void), Relaxed);
     }

@@ -112,6 +112,15 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
     take(alignment.max(16), size)
 }
 
+unsafe extern "C" fn free_pair(_: *mut c_void, _: usize) {}
+
+unsafe extern "C" fn free_triple(_: *mut c_void, _: usize, _: usize) {}
+
+unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { put_text("nothing nothing nothing", buffer, bytes) }
+}
+
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
     unsafe { put_text("the floor: addresses without an allocator", buffer, bytes) }
@@ -120,7 +129,7 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 /// Its table.
 pub static TABLE: Table = Table {
     abi: ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc,
     free,
@@ -132,4 +141,8 @@ pub static TABLE: Table = Table {
     thread_init: Some(thread_init),
     thread_exit: None,
     teardown: None,
+    free_sized: Some(free_pair),
+    free_aligned: Some(free_pair),
+    free_aligned_sized: Some(free_triple),
+    telling_names: Some(telling_names),
 };

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::own::{self, Usage};
 use crate::wait::{Waiter, add, announce};
 use crate::witness::{Evidence, Senses, Witness};
-use crate::{touch, unclocked, verify};
+use crate::{telling, touch, unclocked, verify};
 use keel_allocators::table::Table;
 use keel_plan::{Control, Kind, Op, Orders, Record, Slot, ThreadState};
 use std::ffi::c_void;
@@ -215,7 +215,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         if record % LOOK_EVERY == 1 {
             look_at_pace::<C>(state, &mut timing.witness);
         }
-        if TOUCH != touch::NONE && !INSIDE && step.kind() != Kind::Free {
+        if TOUCH != touch::NONE && !INSIDE && step.kind().class() != Kind::Free {
             let from = C::now();
             // SAFETY: the block is live and of this size.
             unsafe { touch_outside::<TOUCH>(slot, size) };
@@ -248,7 +248,7 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
         true => (std::ptr::null_mut(), 0),
         false => (slot.block.load(Relaxed), slot.size.load(Relaxed) as usize),
     };
-    let releases = matches!(kind, Kind::Free | Kind::Realloc);
+    let releases = matches!(kind.class(), Kind::Free | Kind::Realloc);
     if part.orders.verify && releases {
         // SAFETY: the block is live, and was asked for with at least this size.
         unsafe { verify::check(old, held, slot.tag.load(Relaxed), step.row, complaints) };
@@ -258,6 +258,18 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
         match kind {
             Kind::Free => meter.around(|| {
                 (table.free)(old.cast::<c_void>());
+                std::ptr::null_mut()
+            }),
+            Kind::FreeSized => meter.around(|| {
+                telling::free_sized(table, old.cast(), size);
+                std::ptr::null_mut()
+            }),
+            Kind::FreeAligned => meter.around(|| {
+                telling::free_aligned(table, old.cast(), step.align());
+                std::ptr::null_mut()
+            }),
+            Kind::FreeAlignedSized => meter.around(|| {
+                telling::free_aligned_sized(table, old.cast(), step.align(), size);
                 std::ptr::null_mut()
             }),
             Kind::Realloc => meter.around(|| {
@@ -290,7 +302,7 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
             }),
         }
     };
-    if kind == Kind::Free {
+    if kind.class() == Kind::Free {
         return seen;
     }
     // SAFETY: a fresh block of this size, or null.

@@ -9,6 +9,7 @@
 //! | `keel:FILE` | a libkeel, through its `kl_` functions |
 //! | `prefix:NAME_:FILE` | any library with functions `NAME_malloc` and so on |
 
+use crate::telling;
 use keel_allocators::table::{ABI, SYMBOL, Table, put_text};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,7 +22,7 @@ pub fn load(name: &OsStr) -> Result<&'static Table, String> {
     if bytes == b"null" {
         Ok(&crate::null::TABLE)
     } else if bytes == b"system" {
-        Ok(&SYSTEM)
+        Ok(system())
     } else if let Some(file) = after("preload:") {
         preloaded(file)
     } else if let Some(file) = after("peer:") {
@@ -45,10 +46,35 @@ pub fn version(table: &Table) -> String {
     }
 }
 
-/// The C library's functions, or those that a preloaded library put before them.
-static SYSTEM: Table = Table {
+/// The C library's functions, or those that a preloaded library put before them; with those of the same object that
+/// are told more than an address.
+fn system() -> &'static Table {
+    let mut table = SYSTEM;
+    let object = object_of(table.malloc as *const c_void).map(|info| info.dli_fbase);
+    telling::find(&mut table, &|name| {
+        let name = CString::new(name).ok()?;
+        let function = symbol(libc::RTLD_DEFAULT, &name)?;
+        // Another object's free would be given blocks that are not its own.
+        (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object).then_some(function)
+    });
+    Box::leak(Box::new(table))
+}
+
+/// Which object an address lies in.
+fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: asks which file the address is from; `info` is ours.
+    (unsafe { libc::dladdr(address, &raw mut info) } != 0).then_some(info)
+}
+
+const SYSTEM: Table = Table {
     abi: ABI,
-    reserved: 0,
+    telling: 0,
     version: system_version,
     malloc: libc::malloc,
     free: libc::free,
@@ -56,10 +82,28 @@ static SYSTEM: Table = Table {
     realloc: libc::realloc,
     aligned: libc::memalign,
     usable_size: Some(libc::malloc_usable_size),
+    ..BLANK
+};
+
+/// What a table has that is made here.
+const BLANK: Table = Table {
+    abi: ABI,
+    telling: 0,
+    version: unknown_version,
+    malloc: libc::malloc,
+    free: libc::free,
+    calloc: libc::calloc,
+    realloc: libc::realloc,
+    aligned: libc::memalign,
+    usable_size: None,
     init: None,
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: None,
+    free_aligned: None,
+    free_aligned_sized: None,
+    telling_names: None,
 };
 
 unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
@@ -81,26 +125,19 @@ unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
 }
 
 fn preloaded(file: &Path) -> Result<&'static Table, String> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: asks which file the function is from; `info` is ours.
-    let found = unsafe { libc::dladdr(SYSTEM.malloc as *const c_void, &raw mut info) };
-    let provider = if found == 0 || info.dli_fname.is_null() {
+    let name = object_of(SYSTEM.malloc as *const c_void).map_or(std::ptr::null(), |info| info.dli_fname);
+    let provider = if name.is_null() {
         Path::new("")
     } else {
         // SAFETY: the dynamic linker's own string, valid as long as the library is loaded.
-        Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes()))
+        Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()))
     };
     let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     };
     if same(provider, file) {
-        return Ok(&SYSTEM);
+        return Ok(system());
     }
     Err(format!(
         "{} provides no malloc to the process (that comes from {}): it is no allocator for LD_PRELOAD",
@@ -115,11 +152,22 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
         .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
     // SAFETY: the symbol is by definition a Table, whose first field tells whether it is this one; it is static data of
     // a library that is never closed.
-    let table = unsafe { &*table.cast::<Table>() };
-    if table.abi != ABI {
+    let (abi, telling) = unsafe {
+        let table = table.cast::<Table>();
+        ((*table).abi, (*table).telling)
+    };
+    if abi != ABI {
         return Err(format!("{} was built for another version of Keel: build it anew", file.display()));
     }
-    Ok(table)
+    if telling == 1 {
+        // SAFETY: as above, and all of its fields are there.
+        return Ok(unsafe { &*table.cast::<Table>() });
+    }
+    let mut older = BLANK;
+    let length = std::mem::offset_of!(Table, free_sized);
+    // SAFETY: an older table is the same up to there.
+    unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut older).cast::<u8>(), length) }
+    Ok(Box::leak(Box::new(older)))
 }
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
@@ -135,7 +183,9 @@ fn keel(file: &Path) -> Result<&'static Table, String> {
         ALIGNED => named(library, file, "kl_", &["aligned_alloc"]),
         names => named(library, file, "kl_", names),
     };
-    table(find, keel_version, symbol(library, c"kl_usable_size"))
+    table(find, keel_version, symbol(library, c"kl_usable_size"), &|name| {
+        prefixed_symbol(library, "kl_", name)
+    })
 }
 
 fn split_at_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -149,15 +199,16 @@ fn prefixed(prefix: &OsStr, file: &Path) -> Result<&'static Table, String> {
     let find = |names: &[&str]| named(library, file, prefix, names);
     let usable = ["malloc_usable_size", "usable_size", "malloc_size"];
     let usable = usable.iter().find_map(|name| find(&[name]).ok());
-    table(find, unknown_version, usable)
+    table(find, unknown_version, usable, &|name| prefixed_symbol(library, prefix, name))
+}
+
+fn prefixed_symbol(library: *mut c_void, prefix: &str, name: &str) -> Option<*mut c_void> {
+    symbol(library, &CString::new(format!("{prefix}{name}")).ok()?)
 }
 
 /// The first function of these names that the library has.
 fn named(library: *mut c_void, file: &Path, prefix: &str, names: &[&str]) -> Result<*mut c_void, String> {
-    let found = names.iter().find_map(|name| {
-        let name = CString::new(format!("{prefix}{name}")).ok()?;
-        symbol(library, &name)
-    });
+    let found = names.iter().find_map(|name| prefixed_symbol(library, prefix, name));
     found.ok_or_else(|| {
         format!("{} has no function `{prefix}{}`", file.display(), names.join(&format!("` or `{prefix}")))
     })
@@ -170,12 +221,11 @@ fn table(
     find: impl Fn(&[&str]) -> Result<*mut c_void, String>,
     version: unsafe extern "C" fn(*mut c_char, usize),
     usable: Option<*mut c_void>,
+    find_telling: &dyn Fn(&str) -> Option<*mut c_void>,
 ) -> Result<&'static Table, String> {
     // SAFETY: functions of these names have these types: C's, with or without a prefix.
-    let table = unsafe {
+    let mut table = unsafe {
         Table {
-            abi: ABI,
-            reserved: 0,
             version,
             malloc: std::mem::transmute::<*mut c_void, Malloc>(find(&["malloc"])?),
             free: std::mem::transmute::<*mut c_void, Free>(find(&["free"])?),
@@ -183,12 +233,10 @@ fn table(
             realloc: std::mem::transmute::<*mut c_void, Realloc>(find(&["realloc"])?),
             aligned: std::mem::transmute::<*mut c_void, Pair>(find(ALIGNED)?),
             usable_size: usable.map(|function| std::mem::transmute::<*mut c_void, Usable>(function)),
-            init: None,
-            thread_init: None,
-            thread_exit: None,
-            teardown: None,
+            ..BLANK
         }
     };
+    telling::find(&mut table, find_telling);
     Ok(Box::leak(Box::new(table)))
 }
 

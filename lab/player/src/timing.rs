@@ -1,7 +1,7 @@
 //! Plays a script ([`keel_plan::Script`]): one thread, no clock but at the ends of segments, nothing between two calls
 //! but the reading of a step.
 
-use crate::own;
+use crate::{own, telling};
 use keel_allocators::table::Table;
 use keel_plan::{Call, Reading, Script, Step};
 use std::ffi::c_void;
@@ -50,7 +50,20 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
         let Some(slot) = slots.get_mut(step.slot as usize) else { continue };
         // SAFETY: an initialised allocator gets its own blocks back, each once: a free empties the slot.
         unsafe {
+            let align = 1 << step.align_log2;
             let block = match step.call {
+                Call::FreeSized => {
+                    telling::free_sized(table, std::mem::replace(slot, null_mut()), size);
+                    continue;
+                }
+                Call::FreeAligned => {
+                    telling::free_aligned(table, std::mem::replace(slot, null_mut()), align);
+                    continue;
+                }
+                Call::FreeAlignedSized => {
+                    telling::free_aligned_sized(table, std::mem::replace(slot, null_mut()), align, size);
+                    continue;
+                }
                 Call::Malloc => (table.malloc)(size),
                 Call::Free => {
                     (table.free)(std::mem::replace(slot, null_mut()));
@@ -58,7 +71,7 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
                 }
                 Call::Calloc => (table.calloc)(1, size),
                 Call::Realloc => (table.realloc)(*slot, size),
-                Call::Aligned => (table.aligned)(1 << step.align_log2, size),
+                Call::Aligned => (table.aligned)(align, size),
             };
             if block.is_null() {
                 // What a realloc could not move stays where it is.

@@ -16,6 +16,7 @@ use crate::account;
 use crate::clock::Clock;
 use crate::own;
 use crate::perform::{Complaints, Part, report};
+use crate::telling;
 use crate::touch;
 use crate::wait::{add, announce};
 use keel_allocators::table::Table;
@@ -153,6 +154,9 @@ impl<'a> Hand<'a> {
                         self.keep::<TOUCH, SHARED>(step, slot, block, step.argument as usize);
                     }
                     Kind::Free => (table.free)(slot.block.load(Relaxed).cast()),
+                    Kind::FreeSized => {
+                        telling::free_sized(table, slot.block.load(Relaxed).cast(), step.argument as usize);
+                    }
                     Kind::Await => wait(step, slot),
                     _ => at = self.rare::<TOUCH, SHARED>(at),
                 }
@@ -174,7 +178,20 @@ impl<'a> Hand<'a> {
             }
             let step = &*at;
             let slot = &self.slots[step.slot as usize];
+            let old = slot.block.load(Relaxed).cast();
             let block = match step.kind() {
+                Kind::FreeSized => {
+                    telling::free_sized(self.table, old, size);
+                    return at;
+                }
+                Kind::FreeAligned => {
+                    telling::free_aligned(self.table, old, step.align());
+                    return at;
+                }
+                Kind::FreeAlignedSized => {
+                    telling::free_aligned_sized(self.table, old, step.align(), size);
+                    return at;
+                }
                 Kind::Calloc => (self.table.calloc)(1, size),
                 Kind::Aligned => (self.table.aligned)(step.align(), size),
                 Kind::Realloc => {

@@ -33,6 +33,8 @@ unsafe extern "C" fn block(_: usize) -> *mut c_void {
 
 unsafe extern "C" fn free(_: *mut c_void) {}
 
+unsafe extern "C" fn free_sized(_: *mut c_void, _: usize) {}
+
 unsafe extern "C" fn of_two(_: usize, _: usize) -> *mut c_void {
     (&raw mut BLOCK).cast()
 }
@@ -43,7 +45,7 @@ unsafe extern "C" fn realloc(_: *mut c_void, _: usize) -> *mut c_void {
 
 static TABLE: Table = Table {
     abi: ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc: block,
     free,
@@ -55,6 +57,10 @@ static TABLE: Table = Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: Some(free_sized),
+    free_aligned: None,
+    free_aligned_sized: None,
+    telling_names: None,
 };
 
 /// All of a part; named so that callgrind finds it.

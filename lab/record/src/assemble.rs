@@ -14,11 +14,12 @@
 
 use crate::clock::Clock;
 use crate::early_frees::{EarlyFrees, Waiting};
+use crate::live::{Live, Realloc, SKIPPED};
 use crate::origins::{Mapping, Origins};
 use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
 use crate::rows::{Facts, Filter, Names, RowSink, Taken};
-use keel_journal::{Event, Mark, Metadata, Op, Origin};
+use keel_journal::{Asked, Event, Mark, Metadata, Op, Origin, Told};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -53,28 +54,6 @@ struct Thread {
     /// Reallocs under way, innermost last.
     reallocs: Vec<Realloc>,
 }
-
-struct Realloc {
-    address: u64,
-    /// The object given up; 0: its birth was not seen.
-    object: u64,
-    begin: u64,
-    frame: u32,
-    origin: Origin,
-    /// Of the block given up.
-    size: u64,
-}
-
-/// A block that lives.
-#[derive(Clone, Copy)]
-struct Live {
-    /// [`SKIPPED`] for one that the journal does not have.
-    object: u64,
-    size: u64,
-}
-
-/// Stands for an object of a module that is left out.
-const SKIPPED: u64 = u64::MAX;
 
 /// One process's rings on their way into rows.
 pub struct Assembler {
@@ -274,7 +253,7 @@ impl Assembler {
         if event.creates() && self.live.contains_key(&event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
             if let Some(block) = self.live.remove(&event.address) {
-                self.facts.live_bytes -= block.size;
+                self.facts.live_bytes -= block.asked.size();
                 self.reissued += u64::from(block.object != SKIPPED);
                 if let Some((_, early)) = &mut self.early {
                     early.release(block.object);
@@ -366,13 +345,13 @@ impl Assembler {
             op::FREE => {
                 self.early_frees.ended(ring, event);
                 let block = self.die(event.address);
-                self.released(ring, block.object, time, origin, sink);
+                self.freed(ring, block, event, time, origin, sink);
             }
             op::REALLOC_BEGIN => {
                 self.early_frees.ended(ring, event);
-                let Live { object, size } = self.die(event.address);
+                let old = self.die(event.address);
                 let frame = self.facts.frames.len() as u32;
-                let realloc = Realloc { address: event.address, object, begin: time, frame, origin, size };
+                let realloc = Realloc { address: event.address, old, begin: time, frame, origin };
                 self.thread(ring).reallocs.push(realloc);
             }
             op::REALLOC_END => self.realloc_ended(ring, event, time, sink),
@@ -411,14 +390,14 @@ impl Assembler {
 
     /// Takes a block out of those that live; one that was never seen has no object and no size.
     fn die(&mut self, address: u64) -> Live {
-        let block = self.live.remove(&address).unwrap_or(Live { object: 0, size: 0 });
-        self.facts.live_bytes -= block.size;
+        let block = self.live.remove(&address).unwrap_or_default();
+        self.facts.live_bytes -= block.asked.size();
         block
     }
 
-    fn live(&mut self, address: u64, object: u64, size: u64) {
-        self.facts.live_bytes += size;
-        self.live.insert(address, Live { object, size });
+    fn live(&mut self, address: u64, object: u64, asked: Asked) {
+        self.facts.live_bytes += asked.size();
+        self.live.insert(address, Live { object, asked });
     }
 
     fn born(
@@ -433,25 +412,53 @@ impl Assembler {
         let (size, align) = if op == Op::Aligned { event.size_and_align() } else { (event.size, 0) };
         if self.origins.is_skipped(origin.module) {
             self.facts.skipped += 1;
-            return self.live(event.address, SKIPPED, size);
+            return self.live(event.address, SKIPPED, Asked::new(size, align));
         }
         self.objects += 1;
-        self.live(event.address, self.objects, size);
-        let frame = self.facts.frames.len() as u32;
-        let created = self.objects;
-        let row = Event { time, begin: time, thread: 0, op, size, align, created, released: 0, frame };
+        self.live(event.address, self.objects, Asked::new(size, align));
+        let row = Event { op, size, align, created: self.objects, ..self.blank(time) };
         self.row(ring, row, origin, sink);
     }
 
-    fn released(&mut self, ring: usize, released: u64, time: u64, origin: Origin, sink: &mut dyn RowSink) {
+    /// A row with nothing in it but its time.
+    fn blank(&self, time: u64) -> Event {
+        Event {
+            time,
+            begin: time,
+            thread: 0,
+            op: Op::Malloc,
+            size: 0,
+            align: 0,
+            created: 0,
+            released: 0,
+            frame: self.facts.frames.len() as u32,
+            told: Told::NOTHING,
+        }
+    }
+
+    fn freed(
+        &mut self,
+        ring: usize,
+        block: Live,
+        event: &RawEvent,
+        time: u64,
+        origin: Origin,
+        sink: &mut dyn RowSink,
+    ) {
+        let (size, align) = event.told();
+        // Of a block whose birth was not seen nothing can be compared.
+        let told = if block.object == 0 { Told::NOTHING } else { block.asked.told(size, align) };
+        let row = Event { told, ..self.blank(time) };
+        self.released(ring, block.object, row, origin, sink);
+    }
+
+    fn released(&mut self, ring: usize, released: u64, row: Event, origin: Origin, sink: &mut dyn RowSink) {
         if released == SKIPPED || (released == 0 && self.origins.is_skipped(origin.module)) {
             self.facts.skipped += 1;
             return;
         }
         let op = if released == 0 { Op::ForeignFree } else { Op::Free };
-        let frame = self.facts.frames.len() as u32;
-        let row = Event { time, begin: time, thread: 0, op, size: 0, align: 0, created: 0, released, frame };
-        self.row(ring, row, origin, sink);
+        self.row(ring, Event { op, released, ..row }, origin, sink);
     }
 
     fn realloc_ended(&mut self, ring: usize, event: &RawEvent, time: u64, sink: &mut dyn RowSink) {
@@ -467,26 +474,25 @@ impl Assembler {
         let origin = realloc.origin;
         if event.address == 0 {
             if event.size == 0 {
-                self.released(ring, realloc.object, time, origin, sink);
-            } else if realloc.object != 0 {
-                self.live(realloc.address, realloc.object, realloc.size);
+                self.released(ring, realloc.old.object, self.blank(time), origin, sink);
+            } else if realloc.old.object != 0 {
+                self.live(realloc.address, realloc.old.object, realloc.old.asked);
             }
             return;
         }
-        let skipped = realloc.object == 0 && self.origins.is_skipped(origin.module);
-        if skipped || realloc.object == SKIPPED {
+        let (released, size, asked) = (realloc.old.object, event.size, Asked::new(event.size, 0));
+        let skipped = released == 0 && self.origins.is_skipped(origin.module);
+        if skipped || released == SKIPPED {
             self.facts.skipped += 1;
-            return self.live(event.address, SKIPPED, event.size);
+            return self.live(event.address, SKIPPED, asked);
         }
         self.objects += 1;
-        self.live(event.address, self.objects, event.size);
-        let (created, released, size) = (self.objects, realloc.object, event.size);
+        self.live(event.address, self.objects, asked);
+        let row = Event { size, created: self.objects, released, ..self.blank(time) };
         let row = if released == 0 {
-            let (op, frame) = (Op::ForeignRealloc, self.facts.frames.len() as u32);
-            Event { time, begin: time, thread: 0, op, size, align: 0, created, released, frame }
+            Event { op: Op::ForeignRealloc, ..row }
         } else {
-            let (begin, frame) = (realloc.begin.min(time), realloc.frame);
-            Event { time, begin, thread: 0, op: Op::Realloc, size, align: 0, created, released, frame }
+            Event { op: Op::Realloc, begin: realloc.begin.min(time), frame: realloc.frame, ..row }
         };
         self.row(ring, row, origin, sink);
     }
@@ -543,6 +549,7 @@ impl Assembler {
                 created: index as u64 + 1,
                 released: 0,
                 frame: 0,
+                told: Told::NOTHING,
             };
             self.give(&row, block.origin, sink);
         }
@@ -554,7 +561,7 @@ impl Assembler {
         };
         self.live.values_mut().for_each(|block| renumber(&mut block.object));
         for realloc in self.threads.values_mut().flat_map(|thread| &mut thread.reallocs) {
-            renumber(&mut realloc.object);
+            renumber(&mut realloc.old.object);
             (realloc.begin, realloc.frame) = (0, 0);
         }
     }

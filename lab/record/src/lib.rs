@@ -14,6 +14,7 @@ mod encode;
 mod error;
 mod filter;
 mod launch;
+mod live;
 mod log;
 mod machine;
 mod origins;

@@ -22,6 +22,8 @@ pub const SPOOL_RINGS: u64 = SPOOL_MAPS + MAPS_BYTES;
 /// Set in an origin that names a stack.
 pub const ORIGIN_STACK: u64 = 1 << 47;
 const ALIGN_SHIFT: u32 = 58;
+/// Set in what a free told where a size is in it.
+const TOLD_SIZE: u64 = 1 << 57;
 pub const RING_HEADER_BYTES: u64 = 4096;
 
 const LARGE_RINGS: u32 = 4;
@@ -93,6 +95,13 @@ impl RawEvent {
     /// Size and alignment of an `ALIGNED`.
     pub fn size_and_align(&self) -> (u64, u64) {
         (self.size & ((1 << ALIGN_SHIFT) - 1), 1 << (self.size >> ALIGN_SHIFT))
+    }
+
+    /// The size and the alignment that a `FREE` told of its block.
+    pub fn told(&self) -> (Option<u64>, Option<u64>) {
+        let size = (self.size & TOLD_SIZE != 0).then_some(self.size & (TOLD_SIZE - 1));
+        let align_log2 = self.size >> ALIGN_SHIFT;
+        (size, (align_log2 != 0).then_some(1 << align_log2))
     }
 
     /// Whether its extra is an origin.
@@ -272,6 +281,16 @@ mod tests {
             offset += ring_bytes(ring_slots(index));
         }
         assert_eq!(ring_offset(RING_MAX), offset);
+    }
+
+    #[test]
+    fn a_free_tells_a_size_an_alignment_both_or_nothing() {
+        let told = |size| RawEvent { time: 0, address: 16, size, word: u64::from(op::FREE) }.told();
+        assert_eq!(told(0), (None, None));
+        assert_eq!(told(TOLD_SIZE), (Some(0), None));
+        assert_eq!(told(TOLD_SIZE | 77), (Some(77), None));
+        assert_eq!(told(6 << ALIGN_SHIFT), (None, Some(64)));
+        assert_eq!(told(u64::MAX), (Some(TOLD_SIZE - 1), Some(1 << 63)));
     }
 
     #[test]

@@ -226,14 +226,9 @@ fn operators_are_recorded_once_whoever_serves_them() {
         let journal = whole(&recorded);
         for (form, size) in (1001..1016).step_by(2).enumerate() {
             let births: usize = [Op::Malloc, Op::Aligned].map(|op| journal.count(op, size)).iter().sum();
-            // libstdc++ rounds the size of an aligned block up to the alignment before it asks for it.
-            let rounded = journal.count(Op::Aligned, size.next_multiple_of(64));
-            if births == 0 && form >= 4 {
-                assert_eq!(rounded, 40, "form {form}");
-            } else {
-                assert_eq!(births, 10, "form {form}, own operators: {own}");
-                assert_eq!(journal.released(size), 10, "form {form}, own operators: {own}");
-            }
+            // libstdc++ rounds the size of an aligned block up to the alignment; the program did not ask for that.
+            assert_eq!(births, 10, "form {form}, own operators: {own}");
+            assert_eq!(journal.released(size), 10, "form {form}, own operators: {own}");
         }
         assert_eq!(journal.metadata.foreign, 0);
     }

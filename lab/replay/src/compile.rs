@@ -8,7 +8,7 @@ mod pacing;
 mod slots;
 
 use crate::{Error, Options, Source};
-use keel_journal::{Event, Op as Operation};
+use keel_journal::{Event, Op as Operation, Told};
 use keel_plan::{Kind, Op, Plan, PlanShape, PlanWriter};
 use keel_results::JournalFacts;
 use pacing::Pacer;
@@ -87,6 +87,8 @@ struct Live {
     slot: u32,
     row: u32,
     thread: u32,
+    /// log2 of the alignment asked for; 0 for none.
+    align_log2: u8,
     size: u64,
 }
 
@@ -189,7 +191,7 @@ impl Machine {
         }
         let size = event.size as u32;
         let step = match event.op {
-            Operation::Free | Operation::ForeignFree => Op::new(Kind::Free, self.row, slot, 0, 0),
+            Operation::Free | Operation::ForeignFree => return self.free_steps(event, slot, old, due, sink),
             Operation::Malloc | Operation::ForeignRealloc => Op::new(Kind::Malloc, self.row, slot, size, 0),
             Operation::Calloc => Op::new(Kind::Calloc, self.row, slot, size, 0),
             Operation::Aligned => Op::new(Kind::Aligned, self.row, slot, size, alignment(event.align)),
@@ -201,19 +203,47 @@ impl Machine {
         sink.step(thread, step, due);
     }
 
+    /// The steps of a free. What it tells is what its block was asked for with.
+    fn free_steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
+        let thread = if self.serial { 0 } else { event.thread as usize };
+        let kind = replayed_free(event, old);
+        let (size, align) = old.map_or((0, 0), |old| (old.size, 1 << old.align_log2));
+        let (size, align) = match kind {
+            Kind::FreeSized => (size, 0),
+            Kind::FreeAligned => (0, align),
+            Kind::FreeAlignedSized => (size, align),
+            _ => (0, 0),
+        };
+        if size >> 32 != 0 {
+            sink.step(thread, Op::new(Kind::High, self.row, slot, (size >> 32) as u32, 0), due);
+        }
+        sink.step(thread, Op::new(kind, self.row, slot, size as u32, align), due);
+    }
+
     fn account(&mut self, event: &Event, operation: Operation, slot: u32, old: Option<Live>) {
         let count = match self.facts.operations.get_mut(operation.name()) {
             Some(count) => count,
             None => self.facts.operations.entry(operation.name().to_owned()).or_default(),
         };
         *count += 1;
+        if event.told != Told::NOTHING {
+            let kind = replayed_free(event, old);
+            if kind != Kind::Free {
+                *self.facts.frees.entry(kind.name().to_owned()).or_default() += 1;
+            }
+            self.facts.wrong_frees += u64::from(event.told.differs());
+        }
         if let Some(old) = old {
             self.live_bytes -= old.size;
             self.facts.cross_thread_frees += u64::from(old.thread != event.thread);
         }
         if event.op.creates() {
             let (row, thread, size) = (self.row, event.thread, event.size);
-            self.live.insert(event.created, Live { slot, row, thread, size });
+            let align_log2 = match event.op {
+                Operation::Aligned => alignment(event.align).trailing_zeros() as u8,
+                _ => 0,
+            };
+            self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
             self.live_bytes += size;
             self.facts.total_bytes += size;
             if self.live_bytes > self.facts.peak_live_bytes {
@@ -245,6 +275,24 @@ impl Machine {
 /// A realloc of a block whose birth nobody saw can only be replayed as the birth of the new one.
 fn replayed_as(op: Operation) -> Operation {
     if op == Operation::ForeignRealloc { Operation::Malloc } else { op }
+}
+
+/// What a free is replayed as.
+fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
+    let told = old.map_or(Told::NOTHING, |old| true_telling(event.told, old.size, old.align_log2 != 0));
+    match (told.has_size(), told.has_align()) {
+        (false, false) => Kind::Free,
+        (true, false) => Kind::FreeSized,
+        (false, true) => Kind::FreeAligned,
+        (true, true) => Kind::FreeAlignedSized,
+    }
+}
+
+/// What a free may tell the allocator of its block in a replay: what it told, if that is true. The allocator is not
+/// lied to, whatever a journal says. A block of 0 bytes is freed plainly, because a realloc to 0 bytes is replayed as
+/// one to 1.
+pub(crate) fn true_telling(told: Told, size: u64, aligned: bool) -> Told {
+    if told.differs() || size == 0 || told.has_align() != aligned { Told::NOTHING } else { told }
 }
 
 /// What an aligned call is made with: at least a pointer's size, as posix_memalign asks.

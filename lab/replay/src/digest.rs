@@ -104,7 +104,7 @@ impl<'a> Iterator for Rows<'a> {
         }
         let walk = &mut self.threads[self.current];
         let (step, record) = (walk.head?, walk.records.next()?);
-        let size = if step.kind() == Kind::Free { 0 } else { walk.high | u64::from(step.argument) };
+        let size = if step.kind().class() == Kind::Free { 0 } else { walk.high | u64::from(step.argument) };
         walk.advance();
         self.next_row += 1;
         Some(Row { step, size, record, thread: self.current })
@@ -134,7 +134,7 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     let mut rows = raw.map(RowBatch::create).transpose()?;
     for row in Rows::new(plan, results) {
         let start = (row.record.start as f64 / ticks_per_ns) as u64;
-        tallies.add(row.step.kind(), row.record);
+        tallies.add(row.step.kind().class(), row.record);
         memory.add(&row, start);
         frames.add(row.step.row, row.thread, row.record.ticks);
         if let Some(rows) = &mut rows {

@@ -1,8 +1,9 @@
 //! `keel time`: a journal as a script for one thread, played in a fresh process with no clock around its calls.
 
 use crate::Player;
+use crate::compile::true_telling;
 use keel_allocators::Allocator;
-use keel_journal::{Event, Op, Reader};
+use keel_journal::{Event, Op, Reader, Told};
 use keel_plan::{Call, Reading, Script, SharedError, Step};
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -110,8 +111,8 @@ struct Building {
     steps: Vec<Step>,
     ends: Vec<u64>,
     segments: Vec<Segment>,
-    /// Slot and size of each live object.
-    live: HashMap<u64, (u64, u64)>,
+    /// Slot, size and alignment of each live object; alignment 0 for none.
+    live: HashMap<u64, (u64, u64, u64)>,
     /// Slots whose blocks were freed: the last is the first used again.
     free: Vec<u64>,
     slots: u64,
@@ -133,7 +134,7 @@ impl Building {
 
     fn take(&mut self, event: &Event) {
         let old = self.live.remove(&event.released);
-        if let Some((_, size)) = old {
+        if let Some((_, size, _)) = old {
             self.live_bytes = self.live_bytes.saturating_sub(size);
         }
         let call = match (event.op, old) {
@@ -141,7 +142,7 @@ impl Building {
                 self.skipped += 1;
                 return;
             }
-            (Op::Free, Some(_)) => Call::Free,
+            (Op::Free, Some((_, size, align))) => freed(true_telling(event.told, size, align != 0)),
             (Op::Calloc, _) => Call::Calloc,
             (Op::Realloc, Some(_)) => Call::Realloc,
             (Op::Aligned, _) => Call::Aligned,
@@ -151,7 +152,7 @@ impl Building {
         };
         self.operations += 1;
         let slot = match old {
-            Some((slot, _)) => slot,
+            Some((slot, ..)) => slot,
             None => self.free.pop().unwrap_or_else(|| {
                 self.slots += 1;
                 self.slots - 1
@@ -160,11 +161,24 @@ impl Building {
         if event.created == 0 {
             self.free.push(slot);
         } else {
-            self.live.insert(event.created, (slot, event.size));
+            self.live.insert(event.created, (slot, event.size, event.align));
             self.live_bytes = self.live_bytes.saturating_add(event.size);
         }
-        let align_log2 = if event.align == 0 { 0 } else { event.align.ilog2() as u8 };
-        self.steps.push(Step { call, align_log2, slot, size: event.size });
+        let (size, align) = match old.filter(|_| event.created == 0) {
+            Some((_, size, align)) => (size, align),
+            None => (event.size, event.align),
+        };
+        let align_log2 = if align == 0 { 0 } else { align.ilog2() as u8 };
+        self.steps.push(Step { call, align_log2, slot, size });
+    }
+}
+
+fn freed(told: Told) -> Call {
+    match (told.has_size(), told.has_align()) {
+        (false, false) => Call::Free,
+        (true, false) => Call::FreeSized,
+        (false, true) => Call::FreeAligned,
+        (true, true) => Call::FreeAlignedSized,
     }
 }
 
@@ -189,6 +203,7 @@ mod tests {
             created,
             released,
             frame: 0,
+            told: if op == Op::Free { Told::SIZE } else { Told::NOTHING },
         };
         let events = [
             event(0, Op::Malloc, 10, 1, 0),
@@ -216,8 +231,14 @@ mod tests {
         assert_eq!((timing.skipped, timing.script.slots), (1, 2));
         let steps: Vec<Step> = timing.script.steps().iter().map(Step::from_words).collect();
         let slots: Vec<(Call, u64)> = steps.iter().map(|step| (step.call, step.slot)).collect();
-        let expected =
-            [(Call::Malloc, 0), (Call::Malloc, 1), (Call::Free, 0), (Call::Realloc, 1), (Call::Calloc, 0)];
+        let expected = [
+            (Call::Malloc, 0),
+            (Call::Malloc, 1),
+            (Call::FreeSized, 0),
+            (Call::Realloc, 1),
+            (Call::Calloc, 0),
+        ];
         assert_eq!(slots, expected);
+        assert_eq!(steps[2].size, 10, "what the block was asked for with");
     }
 }

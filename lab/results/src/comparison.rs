@@ -70,6 +70,12 @@ pub struct JournalFacts {
     pub program: String,
     /// Operations replayed, by [`op name`](https://docs.rs) as in the journal: `malloc`, `free`, ...
     pub operations: BTreeMap<String, u64>,
+    /// Of the frees those that told their allocator more than the address, by `free_sized`, `free_aligned` and
+    /// `free_aligned_sized`; they were replayed as such.
+    pub frees: BTreeMap<String, u64>,
+    /// Frees that told another size or alignment than was asked for. They were replayed as plain ones, since an
+    /// allocator that believes them would be broken by them.
+    pub wrong_frees: u64,
     /// Operations not replayed (foreign frees), by name.
     pub skipped: BTreeMap<String, u64>,
     /// Threads in the journal.
@@ -155,6 +161,9 @@ pub struct AllocatorResult {
     pub intervals: Intervals,
     /// Runs that were disturbed and made again; they count in no figure.
     pub set_aside: Vec<SetAside>,
+    /// For each of [`JournalFacts::frees`] the function of the allocator that was called; `free` where it has none for
+    /// that.
+    pub frees_by: BTreeMap<String, String>,
     /// Internal fragmentation, if it can tell usable sizes.
     pub slop: Option<Slop>,
     /// Why it could not run, if it could not; a sentence for people.

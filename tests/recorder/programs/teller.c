@@ -1,5 +1,6 @@
 /* teller: linked statically, tells of its own allocator: 1000 blocks of 1001 bytes, half of them
- * freed, ten grown to 1003, ten aligned ones of 1005, a realloc that fails and one of NULL. A forked
+ * freed, ten grown to 1003, ten aligned ones of 1005, a realloc that fails and one of NULL, and ten each
+ * freed with their size, and with their alignment and size, of which one is wrong. A forked
  * child and malloc are not recorded. */
 #include "common.h"
 #include "keel/recorder.h"
@@ -30,6 +31,13 @@ int main(void) {
     kl_record_realloc_end(place(21), NULL, 1 << 30);
     kl_record_realloc(NULL, place(22), 1007);
     kl_record_realloc(place(22), NULL, 0); /* a free */
+    for (int i = 100; i < 110; i++) {
+        kl_record_alloc(place(2 * i), 1013);
+        kl_record_free_sized(place(2 * i), 1013);
+        kl_record_aligned(place(2 * i), 128, 1015);
+        kl_record_free_aligned_sized(place(2 * i), 128, i == 100 ? 1016 : 1015);
+    }
+    kl_record_free_sized(NULL, 1013);
     kl_record_alloc(NULL, 1009);
     kl_record_free(NULL);
     pid_t child = fork();

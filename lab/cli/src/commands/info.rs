@@ -5,7 +5,7 @@ mod top;
 use crate::{format, progress};
 use anyhow::Result;
 use clap::Args;
-use keel_analysis::{Distribution, Facts};
+use keel_analysis::{Distribution, Facts, WrongFree};
 use keel_journal::{Metadata, Reader, Violation};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -140,7 +140,28 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
         }
         Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
     }
+    if let Some(first) = &facts.wrong_frees.first {
+        line(format!("\nfound: {}", wrong_frees(facts.wrong_frees.count, first)));
+    }
     out
+}
+
+/// A fault of the recorded program, not of the journal.
+fn wrong_frees(count: u64, first: &WrongFree) -> String {
+    let words = |size: Option<u64>, align: Option<u64>| match (size, align) {
+        (Some(size), Some(align)) => format!("{size} bytes at a multiple of {align}"),
+        (Some(size), None) => format!("{size} bytes"),
+        (None, Some(align)) => format!("a multiple of {align}"),
+        (None, None) => "nothing".to_owned(),
+    };
+    let (count, noun) = (format::count(count), if count == 1 { "free" } else { "frees" });
+    let told = words(first.told_size, first.told_align);
+    let asked = words(Some(first.size), first.align);
+    format!(
+        "{count} {noun} told another size or alignment than their block was asked for with; the first is the {} in \
+         row {} by thread {}, which told {told}, and asked for was {asked}",
+        first.kind, first.row, first.thread,
+    )
 }
 
 fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {

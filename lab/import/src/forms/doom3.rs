@@ -10,6 +10,9 @@
 //! c TOTAL PTR THREAD NS             calloc
 //! r SIZE OLDPTR NEWPTR THREAD NS    realloc, OLDPTR 0 for NULL
 //! m ALIGN SIZE PTR THREAD NS        aligned
+//! s SIZE PTR THREAD NS              free that tells the size
+//! l ALIGN PTR THREAD NS             free that tells the alignment
+//! d ALIGN SIZE PTR THREAD NS        free that tells both
 //! F NS                              a frame, in the frames file
 //! ```
 
@@ -17,10 +20,12 @@ use super::{Form, Guess, Record, fields, is_hexadecimal};
 use crate::error::Fault;
 use crate::plain::Plain;
 use crate::text::Cursor;
-use keel_journal::Op;
+use keel_journal::{Op, Told};
 
 const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
-                     `r SIZE OLDPTR NEWPTR THREAD NS` and `m ALIGN SIZE PTR THREAD NS`; mend or remove this line";
+                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for frees that tell more \
+                     `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD NS`; mend or \
+                     remove this line";
 const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; mend or remove this line";
 
 /// Judy's `f` lines have as many fields as ours, its `a` lines one less.
@@ -30,7 +35,7 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
     let (count, numbers) =
         fields.fold((0, true), |(count, numbers), field| (count + 1, numbers && is_hexadecimal(field)));
     match (letter, count) {
-        (b"a" | b"c", 4) | (b"r" | b"m", 5) if numbers => Guess::Surely(Form::Doom3),
+        (b"a" | b"c" | b"s" | b"l", 4) | (b"r" | b"m" | b"d", 5) if numbers => Guess::Surely(Form::Doom3),
         (b"f", 3) if numbers => Guess::Perhaps(Form::Doom3),
         // Cut short or damaged, but what else begins like this?
         (b"a" | b"c" | b"m" | b"r", 3..) => Guess::Perhaps(Form::Doom3),
@@ -66,7 +71,22 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
             record.size = cursor.decimal("a size")?;
             record.new = cursor.hexadecimal("a pointer")?;
         }
-        _ => return Err(cursor.fault_at(0, "an operation (a, f, c, r or m)")),
+        b's' | b'l' | b'd' => {
+            record.op = Op::Free;
+            record.told = match letter {
+                b's' => Told::SIZE,
+                b'l' => Told::ALIGN,
+                _ => Told::BOTH,
+            };
+            if letter != b's' {
+                record.align = cursor.decimal("an alignment")?;
+            }
+            if letter != b'l' {
+                record.size = cursor.decimal("a size")?;
+            }
+            record.old = cursor.hexadecimal("a pointer")?;
+        }
+        _ => return Err(cursor.fault_at(0, "an operation (a, f, c, r, m, s, l or d)")),
     }
     record.thread = cursor.decimal("a thread id")?;
     record.time = cursor.decimal("a time in ns")?;
@@ -150,6 +170,12 @@ mod tests {
         assert_eq!((calloc.op, calloc.size), (Op::Calloc, 1984));
         let realloc = record("r 900 0 0x10 3 7");
         assert_eq!((realloc.op, realloc.size, realloc.old, realloc.new), (Op::Realloc, 900, 0, 16));
+        let free = record("d 64 100 0x10 2 8");
+        assert_eq!((free.told, free.align, free.size, free.old), (Told::BOTH, 64, 100, 16));
+        let free = record("s 100 0x10 2 8");
+        assert_eq!((free.op, free.told, free.size, free.old), (Op::Free, Told::SIZE, 100, 16));
+        let free = record("l 64 0x10 2 8");
+        assert_eq!((free.op, free.told, free.align, free.old), (Op::Free, Told::ALIGN, 64, 16));
         let aligned = record("\tm  64 100\t0XfF 2 8 ");
         assert_eq!((aligned.op, aligned.align, aligned.size, aligned.new), (Op::Aligned, 64, 100, 255));
     }
@@ -204,7 +230,7 @@ mod tests {
     #[test]
     fn faults_name_what_was_expected_and_found() {
         let cases = [
-            ("x 1 2 3 4", "an operation (a, f, c, r or m)", "`x 1 2 3 4`"),
+            ("x 1 2 3 4", "an operation (a, f, c, r, m, s, l or d)", "`x 1 2 3 4`"),
             ("a", "a size", "the end of the line"),
             ("a12 ff 1 2", "a size", "`12 ff 1 2`"),
             ("a -1 ff 1 2", "a size", "`-1 ff 1 2`"),

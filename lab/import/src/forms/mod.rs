@@ -10,8 +10,7 @@ pub(crate) mod rep;
 pub(crate) mod tags;
 
 use crate::error::Fault;
-use keel_journal::Op;
-use keel_journal::TextForm as Form;
+use keel_journal::{Op, TextForm as Form, Told};
 
 /// The form of a text that begins with these lines: that of the first line which only one form has.
 pub fn detect(text: &[u8]) -> Option<Form> {
@@ -57,12 +56,18 @@ pub(crate) enum Guess {
     Unknown,
 }
 
+/// Stands for a number that the text does not say, though the program did.
+pub(crate) const NOT_SAID: u64 = u64::MAX;
+
 /// One operation, as it stands in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub op: Op,
+    /// What a free told of its block, [`NOT_SAID`] where the text does not say; likewise `align`.
     pub size: u64,
     pub align: u64,
+    /// That a free told something.
+    pub told: Told,
     /// The block that is released; 0 if none.
     pub old: u64,
     /// The block that is created; 0 for a free.
@@ -76,7 +81,17 @@ pub(crate) struct Record {
 impl Default for Record {
     #[inline]
     fn default() -> Record {
-        Record { op: Op::Malloc, size: 0, align: 0, old: 0, new: 0, thread: 0, begin: 0, time: 0 }
+        Record {
+            op: Op::Malloc,
+            size: 0,
+            align: 0,
+            told: Told::NOTHING,
+            old: 0,
+            new: 0,
+            thread: 0,
+            begin: 0,
+            time: 0,
+        }
     }
 }
 

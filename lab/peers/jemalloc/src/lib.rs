@@ -33,11 +33,27 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
     unsafe { je::aligned_alloc(alignment, size) }
 }
 
+unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
+    // SAFETY: as the caller vouches.
+    unsafe { je::sdallocx(block, size, 0) }
+}
+
+unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, size: usize) {
+    // The flags hold log2 of the alignment, as MALLOCX_ALIGN.
+    // SAFETY: as the caller vouches.
+    unsafe { je::sdallocx(block, size, alignment.trailing_zeros() as std::ffi::c_int) }
+}
+
+unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text("sdallocx free sdallocx", buffer, bytes) }
+}
+
 /// See `table.rs`.
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc: je::malloc,
     free: je::free,
@@ -49,4 +65,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: Some(free_sized),
+    free_aligned: None,
+    free_aligned_sized: Some(free_aligned_sized),
+    telling_names: Some(telling_names),
 };

@@ -12,6 +12,9 @@ unsafe extern "C" {
     fn mi_version() -> c_int;
     fn mi_calloc(count: usize, size: usize) -> *mut c_void;
     fn mi_usable_size(block: *const c_void) -> usize;
+    fn mi_free_size(block: *mut c_void, size: usize);
+    fn mi_free_aligned(block: *mut c_void, alignment: usize);
+    fn mi_free_size_aligned(block: *mut c_void, size: usize, alignment: usize);
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
@@ -37,11 +40,21 @@ unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
     unsafe { mi_usable_size(block) }
 }
 
+unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, size: usize) {
+    // SAFETY: as the caller vouches; only the order of the arguments differs.
+    unsafe { mi_free_size_aligned(block, size, alignment) }
+}
+
+unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text("mi_free_size mi_free_aligned mi_free_size_aligned", buffer, bytes) }
+}
+
 /// See `table.rs`.
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc: mi::mi_malloc,
     free: mi::mi_free,
@@ -53,4 +66,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: Some(mi_free_size),
+    free_aligned: Some(mi_free_aligned),
+    free_aligned_sized: Some(free_aligned_sized),
+    telling_names: Some(telling_names),
 };

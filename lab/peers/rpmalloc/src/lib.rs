@@ -34,7 +34,7 @@ unsafe extern "C" fn thread_exit() {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 0,
     version,
     malloc: rp::rpmalloc,
     free: rp::rpfree,
@@ -46,4 +46,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: Some(rp::rpmalloc_thread_initialize),
     thread_exit: Some(thread_exit),
     teardown: None,
+    free_sized: None,
+    free_aligned: None,
+    free_aligned_sized: None,
+    telling_names: None,
 };

@@ -9,6 +9,8 @@ use std::ffi::{c_char, c_void};
 
 unsafe extern "C" {
     fn sn_memalign(alignment: usize, size: usize) -> *mut c_void;
+    fn sn_free_sized(block: *mut c_void, size: usize);
+    fn sn_free_aligned_sized(block: *mut c_void, alignment: usize, size: usize);
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
@@ -22,11 +24,16 @@ unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
     unsafe { sn::sn_malloc_usable_size(block.cast_const()) }
 }
 
+unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text("sn_free_sized free sn_free_aligned_sized", buffer, bytes) }
+}
+
 /// See `table.rs`.
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc: sn::sn_malloc,
     free: sn::sn_free,
@@ -38,4 +45,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: Some(sn_free_sized),
+    free_aligned: None,
+    free_aligned_sized: Some(sn_free_aligned_sized),
+    telling_names: Some(telling_names),
 };

@@ -16,6 +16,9 @@ unsafe extern "C" {
     fn TCMallocInternalRealloc(block: *mut c_void, size: usize) -> *mut c_void;
     fn TCMallocInternalMemalign(alignment: usize, size: usize) -> *mut c_void;
     fn TCMallocInternalMallocSize(block: *mut c_void) -> usize;
+    fn TCMallocInternalFreeSized(block: *mut c_void, size: usize);
+    fn TCMallocInternalDeleteAligned(block: *mut c_void, alignment: usize);
+    fn TCMallocInternalFreeAlignedSized(block: *mut c_void, alignment: usize, size: usize);
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
@@ -24,11 +27,21 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
 }
 
+unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+    let names = concat!(
+        "TCMallocInternalFreeSized ",
+        "TCMallocInternalDeleteAligned ",
+        "TCMallocInternalFreeAlignedSized"
+    );
+    // SAFETY: the caller's buffer.
+    unsafe { table::put_text(names, buffer, bytes) }
+}
+
 /// See `table.rs`.
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 1,
     version,
     malloc: TCMallocInternalMalloc,
     free: TCMallocInternalFree,
@@ -40,4 +53,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: Some(TCMallocInternalFreeSized),
+    free_aligned: Some(TCMallocInternalDeleteAligned),
+    free_aligned_sized: Some(TCMallocInternalFreeAlignedSized),
+    telling_names: Some(telling_names),
 };

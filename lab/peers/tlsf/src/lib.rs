@@ -125,7 +125,7 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    reserved: 0,
+    telling: 0,
     version,
     malloc,
     free,
@@ -137,4 +137,8 @@ pub static keel_peer: table::Table = table::Table {
     thread_init: None,
     thread_exit: None,
     teardown: None,
+    free_sized: None,
+    free_aligned: None,
+    free_aligned_sized: None,
+    telling_names: None,
 };

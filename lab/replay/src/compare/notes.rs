@@ -2,7 +2,8 @@
 
 use super::session::Session;
 use crate::{Keep, Options, Pace};
-use keel_results::{AllocatorResult, Comparison};
+use keel_allocators::FLOOR;
+use keel_results::{AllocatorResult, Comparison, JournalFacts};
 
 impl Session<'_> {
     /// What a reader of the numbers must know.
@@ -54,6 +55,7 @@ impl Session<'_> {
                 "Contents were verified, so fresh blocks were not touched inside the calls.".to_owned(),
             );
         }
+        notes.extend(note_on_frees(&self.compiled.facts, comparison));
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
             notes.push(format!("{foreign} frees of blocks from before the recording were left out."));
@@ -66,6 +68,32 @@ impl Session<'_> {
         }
         notes
     }
+}
+
+/// By which functions the frees were replayed that told more than an address.
+fn note_on_frees(facts: &JournalFacts, comparison: &Comparison) -> Vec<String> {
+    let mut notes = Vec::new();
+    let telling: u64 = facts.frees.values().sum();
+    if telling > 0 {
+        let ran = comparison.allocators.iter().filter(|one| one.name != FLOOR && !one.frees_by.is_empty());
+        let by = ran.map(|one| {
+            let mut names: Vec<&str> = one.frees_by.values().map(String::as_str).collect();
+            names.dedup();
+            format!("{} {}", one.name, names.join(" and "))
+        });
+        notes.push(format!(
+            "{telling} of the frees told the size or the alignment of their blocks, and were replayed by: {}.",
+            by.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    if facts.wrong_frees > 0 {
+        notes.push(format!(
+            "{} frees told a size or an alignment that is not what was asked for (`keel info` tells the first); they \
+             were replayed by plain free.",
+            facts.wrong_frees
+        ));
+    }
+    notes
 }
 
 fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {

@@ -124,6 +124,7 @@ impl Session<'_> {
                 Ok((run, wall_ns)) => {
                     rounds.tries[index].push((0, wall_ns));
                     comparison.allocators[index].runs.push(run);
+                    comparison.allocators[index].frees_by = self.frees_by();
                     self.unclocked(index, round, comparison, progress)
                 }
                 Err(failure) => Err(failure),

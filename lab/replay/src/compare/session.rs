@@ -8,8 +8,9 @@ use crate::run::{Player, RunFailure};
 use crate::sampler::Sampler;
 use crate::{Error, Keep, Options, Pace};
 use keel_allocators::FLOOR;
-use keel_plan::{Orders, Results};
+use keel_plan::{Kind, Orders, Results};
 use keel_results::{Comparison, Run, Slop};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -82,6 +83,14 @@ impl<'a> Session<'a> {
         self.own_calls[index] = control.own_calls.load(Relaxed);
         let path = raw.map(|name| self.folder.join(name));
         Ok(digest(&self.measured(sampler), position, path.as_deref())?)
+    }
+
+    /// The functions by which the last run's frees were made that tell more than an address, by their kinds.
+    pub(super) fn frees_by(&self) -> BTreeMap<String, String> {
+        let frees = &self.compiled.facts.frees;
+        let names = Kind::TELLING.iter().map(|kind| kind.name().to_owned());
+        let by = names.zip(self.results.control().releases());
+        by.filter(|(kind, _)| frees.contains_key(kind)).collect()
     }
 
     /// Name of the file of a run's rows.

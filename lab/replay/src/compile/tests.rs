@@ -28,6 +28,7 @@ impl Story {
             created,
             released,
             frame: 0,
+            told: keel_journal::Told::NOTHING,
         });
         self.live.retain(|&object| object != released);
         self.live.extend((created != 0).then_some(created));

@@ -34,7 +34,7 @@ impl Memory {
     pub fn add(&mut self, row: &Row<'_>, start: u64) {
         let held = &mut self.sizes[row.step.slot as usize];
         let released = if row.step.is_fresh() { 0 } else { *held };
-        let change = match row.step.kind() {
+        let change = match row.step.kind().class() {
             Kind::Free => -(released as i64),
             Kind::Realloc => row.size as i64 - released as i64,
             _ => row.size as i64,

@@ -22,7 +22,7 @@ pub fn slow_calls(
     for thread in plan.threads() {
         let steps = plan.steps(thread).iter().filter(|step| step.is_timed());
         for (step, record) in steps.zip(results.records(thread.first_record, thread.records)) {
-            if u64::from(record.ticks) <= limits[step.kind() as usize] {
+            if u64::from(record.ticks) <= limits[step.kind().class() as usize] {
                 continue;
             }
             let ns = f64::from(record.ticks) / ticks_per_ns;
