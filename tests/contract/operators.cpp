@@ -1,5 +1,6 @@
 // C++: every form of new and delete, what happens when there is no memory, and the library on top
 // of them.
+#include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
 
@@ -103,7 +104,6 @@ TEST(new_of_no_bytes_gives_unique_blocks) {
 
 namespace {
 void* volatile sink; // so that no call may be left out
-int handler_calls;
 void count_and_give_up() {
     if (++handler_calls == 3) std::set_new_handler(nullptr);
 }
@@ -112,15 +112,6 @@ void throw_own() {
 }
 void throw_bad_alloc() {
     throw std::bad_alloc();
-}
-
-template <typename Call> bool throws_bad_alloc(Call call) {
-    try {
-        call();
-    } catch (const std::bad_alloc&) {
-        return true;
-    }
-    return false;
 }
 } // namespace
 

@@ -13,8 +13,10 @@ template <typename Call> bool throws_bad_alloc(Call call) {
     return false;
 }
 
-// A new_handler that gives up when it is called: so often it was.
+// How often a new_handler of the tests was called.
 inline int handler_calls;
+
+// One that gives up when it is called.
 inline void count_and_leave() {
     handler_calls++;
     std::set_new_handler(nullptr);
