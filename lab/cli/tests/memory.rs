@@ -16,16 +16,10 @@ fn journal(path: &Path, operations: u64) {
         // Rows up to 10,000 create one object each, then every second one does.
         let created = if row < 10_000 { row + 1 } else { 10_000 + (row - 10_000) / 2 + 1 };
         let event = Event {
-            time: row * 10,
-            begin: row * 10,
-            thread: 0,
-            op: if frees { Op::Free } else { Op::Malloc },
             size: if frees { 0 } else { 16 + row % 200 },
-            align: 0,
             created: if frees { 0 } else { created },
             released: if frees { created - 10_000 } else { 0 },
-            frame: 0,
-            told: keel_journal::Told::NOTHING,
+            ..Event::at(row * 10, if frees { Op::Free } else { Op::Malloc })
         };
         writer.push(&event).unwrap();
     }

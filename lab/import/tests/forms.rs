@@ -271,7 +271,7 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
                 align: 0,
                 created: 0,
                 released: 0,
-                ..common_event()
+                ..Event::at(0, Op::Malloc)
             };
             if kind < 2 && !live.is_empty() {
                 (event.op, event.size) = (Op::Free, 0);
@@ -303,21 +303,6 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
         }
         (events, Metadata { clock: "text".to_owned(), ..Metadata::default() })
     })
-}
-
-fn common_event() -> Event {
-    Event {
-        time: 0,
-        begin: 0,
-        thread: 0,
-        op: Op::Malloc,
-        size: 0,
-        align: 0,
-        created: 0,
-        released: 0,
-        frame: 0,
-        told: Told::NOTHING,
-    }
 }
 
 proptest! {

@@ -26,16 +26,12 @@ fn main() {
 /// Frees that tell sizes and alignments, right ones and wrong ones.
 fn write_told(folder: &Path) {
     let row = |time, op, size, align, created, released, told| Event {
-        time,
-        begin: time,
-        thread: 0,
-        op,
         size,
         align,
         created,
         released,
-        frame: 0,
         told,
+        ..Event::at(time, op)
     };
     let birth = |number: u64, op, size, align| row(number, op, size, align, number, 0, Told::NOTHING);
     let free = |time, released, told| row(time, Op::Free, 0, 0, 0, released, told);
@@ -117,16 +113,12 @@ fn describe(folder: &Path, name: &str, events: &[Event], metadata: &Metadata) {
 /// Each operation, and what is special about some: sizes 0 and 2^63-1, a realloc of NULL, one that took its time.
 fn every_operation() -> (Vec<Event>, Metadata) {
     let row = |time, thread, op, size, created, released, frame| Event {
-        time,
-        begin: time,
         thread,
-        op,
         size,
-        align: 0,
         created,
         released,
         frame,
-        told: Told::NOTHING,
+        ..Event::at(time, op)
     };
     let events = vec![
         row(0, 0, Op::Malloc, 16, 1, 0, 0),

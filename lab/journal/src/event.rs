@@ -60,6 +60,26 @@ pub struct Event {
     pub told: Told,
 }
 
+impl Event {
+    /// An operation of the first thread at this moment with nothing else in it, as in
+    /// `Event { size, ..Event::at(time, op) }`.
+    #[inline]
+    pub const fn at(time: u64, op: Op) -> Event {
+        Event {
+            time,
+            begin: time,
+            thread: 0,
+            op,
+            size: 0,
+            align: 0,
+            created: 0,
+            released: 0,
+            frame: 0,
+            told: Told::NOTHING,
+        }
+    }
+}
+
 /// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside
 /// [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -36,16 +36,9 @@ impl Store for FullDisk {
 
 fn events(count: u64) -> Vec<Event> {
     let event = |index: u64| Event {
-        time: index * 7,
-        begin: index * 7,
-        thread: 0,
-        op: Op::Malloc,
         size: index * 2_654_435_761 % 5000,
-        align: 0,
         created: index + 1,
-        released: 0,
-        frame: 0,
-        told: crate::Told::NOTHING,
+        ..Event::at(index * 7, Op::Malloc)
     };
     (0..count).map(event).collect()
 }

@@ -83,18 +83,7 @@ fn an_existing_journal_stays_until_the_new_one_is_complete() {
 fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("j.parquet");
-    let good = Event {
-        time: 10,
-        begin: 10,
-        thread: 0,
-        op: Op::Malloc,
-        size: 1,
-        align: 0,
-        created: 1,
-        released: 0,
-        frame: 0,
-        told: Told::NOTHING,
-    };
+    let good = Event { size: 1, created: 1, ..Event::at(10, Op::Malloc) };
     let mut writer = Writer::create(&path).unwrap();
     writer.push(&good).unwrap();
     let next = Event { created: 2, ..good };

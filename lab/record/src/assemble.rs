@@ -422,18 +422,7 @@ impl Assembler {
 
     /// A row with nothing in it but its time.
     fn blank(&self, time: u64) -> Event {
-        Event {
-            time,
-            begin: time,
-            thread: 0,
-            op: Op::Malloc,
-            size: 0,
-            align: 0,
-            created: 0,
-            released: 0,
-            frame: self.facts.frames.len() as u32,
-            told: Told::NOTHING,
-        }
+        Event { frame: self.facts.frames.len() as u32, ..Event::at(time, Op::Malloc) }
     }
 
     fn freed(
@@ -540,16 +529,11 @@ impl Assembler {
         for (index, block) in blocks.iter().enumerate() {
             numbers.insert(block.object, index as u64 + 1);
             let row = Event {
-                time: 0,
-                begin: 0,
                 thread: index_of(&mut self.threads, &mut self.facts, block.thread),
-                op: block.op,
                 size: block.size,
                 align: block.align,
                 created: index as u64 + 1,
-                released: 0,
-                frame: 0,
-                told: Told::NOTHING,
+                ..Event::at(0, block.op)
             };
             self.give(&row, block.origin, sink);
         }

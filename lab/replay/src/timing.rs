@@ -194,16 +194,11 @@ mod tests {
         let path = folder.path().join("a.journal.parquet");
         let mut writer = Writer::create(&path).unwrap();
         let event = |time, op, size, created, released| Event {
-            time,
-            begin: time,
-            thread: 0,
-            op,
             size,
-            align: 0,
             created,
             released,
-            frame: 0,
             told: if op == Op::Free { Told::SIZE } else { Told::NOTHING },
+            ..Event::at(time, op)
         };
         let events = [
             event(0, Op::Malloc, 10, 1, 0),

@@ -18,18 +18,7 @@ impl Story {
         let created = if op.creates() { self.objects + 1 } else { 0 };
         self.objects += u64::from(op.creates());
         let align = if op == Operation::Aligned { 64 } else { 0 };
-        self.source.events.push(Event {
-            time,
-            begin: time,
-            thread,
-            op,
-            size,
-            align,
-            created,
-            released,
-            frame: 0,
-            told: keel_journal::Told::NOTHING,
-        });
+        self.source.events.push(Event { thread, size, align, created, released, ..Event::at(time, op) });
         self.live.retain(|&object| object != released);
         self.live.extend((created != 0).then_some(created));
         created
