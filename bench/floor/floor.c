@@ -1,25 +1,48 @@
-/* The floor of the instrument, measured without it: what a pair of clock readings around a call costs, if the call only
- * moves a pointer. Shares no code with the lab; prints the median and the mean in nanoseconds, for comparison with
- * the floor's row of `keel compare JOURNAL -a null --touch none`.
+/* The floor of the instrument, measured without it: what a pair of clock readings around a call costs, if the call does
+ * what the lab's null allocator is documented to do, and nothing else. Shares no code with the lab; for comparison with
+ * the floor's rows of `keel compare JOURNAL -a null --touch none`.
  *
  *     cc -O2 -o floor floor.c && ./floor [CALLS]
+ *
+ * Three calls: one that does nothing (a free), one that bumps a pointer up to an end and begins anew there (a malloc),
+ * and one that only moves a pointer, for how much of the floor is the bump's. Nanoseconds.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <x86intrin.h>
 
-enum { WINDOW = 16 << 20, LARGEST = 1 << 14 };
+enum { WINDOW = 256 << 10, LARGEST = 1 << 14 };
 
 static _Alignas(4096) char window[WINDOW];
-static _Thread_local char* next;
+static _Thread_local uintptr_t next, limit;
+
+static __attribute__((noinline)) void* nothing(size_t argument) {
+    __asm__ volatile("" : : "r"(argument));
+    return NULL;
+}
+
+static __attribute__((noinline)) void* move(size_t size) {
+    uintptr_t block = next;
+    next = block + 16;
+    if (next == limit) next = (uintptr_t)window;
+    __asm__ volatile("" : : "r"(size));
+    return (void*)block;
+}
+
+static __attribute__((noinline, cold)) void* begin_anew(size_t size) {
+    next = (uintptr_t)window + ((size + 15) & ~(size_t)15);
+    return window;
+}
 
 static __attribute__((noinline)) void* bump(size_t size) {
-    char* block = next;
-    next += (size + 15) & ~(size_t)15;
-    if (next > window + WINDOW) next = window;
-    return block;
+    uintptr_t start = (next + 15) & ~(uintptr_t)15;
+    uintptr_t end = start + ((size + 15) & ~(size_t)15);
+    if (end > limit || start > end) return begin_anew(size);
+    next = end;
+    return (void*)start;
 }
 
 static uint64_t monotonic_ns(void) {
@@ -28,11 +51,28 @@ static uint64_t monotonic_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-int main(int count, char** arguments) {
-    long calls = count > 1 ? atol(arguments[1]) : 1000000;
-    uint64_t* histogram = calloc(LARGEST, sizeof *histogram);
-    void* (*volatile function)(size_t) = bump;
-    next = window;
+static uint64_t histogram[LARGEST];
+
+/* The calls of one reading lie evenly over the step of the clock around it. */
+static double median(long calls, int* step_found) {
+    long below = 0;
+    int reading = 0, step = LARGEST, last = -1;
+    while (below + (long)histogram[reading] <= calls / 2) below += (long)histogram[reading++];
+    for (int ticks = 0; ticks < LARGEST - 1; ticks++) {
+        if (histogram[ticks] == 0) continue;
+        if (last >= 0 && ticks - last < step) step = ticks - last;
+        last = ticks;
+    }
+    double share = ((double)calls / 2 - (double)below) / (double)histogram[reading];
+    *step_found = step;
+    return reading + (share - 0.5) * step;
+}
+
+static void measure(const char* name, void* (*call_it)(size_t), long calls) {
+    void* (*volatile function)(size_t) = call_it;
+    memset(histogram, 0, sizeof histogram);
+    next = (uintptr_t)window;
+    limit = next + WINDOW;
     uint64_t first_ns = monotonic_ns(), first = __rdtsc(), sum = 0;
     for (long call = 0; call < calls; call++) {
         unsigned processor;
@@ -48,20 +88,17 @@ int main(int count, char** arguments) {
         histogram[ticks < LARGEST ? ticks : LARGEST - 1]++;
     }
     double ticks_per_ns = (double)(__rdtsc() - first) / (double)(monotonic_ns() - first_ns);
-    long below = 0;
-    int reading = 0, step = LARGEST, last = -1;
-    while (below + (long)histogram[reading] <= calls / 2) below += (long)histogram[reading++];
-    for (int ticks = 0; ticks < LARGEST - 1; ticks++) {
-        if (histogram[ticks] == 0) continue;
-        if (last >= 0 && ticks - last < step) step = ticks - last;
-        last = ticks;
-    }
-    /* The calls of one reading lie evenly over the step of the clock around it. */
-    double share = ((double)calls / 2 - (double)below) / (double)histogram[reading];
-    double median = reading + (share - 0.5) * step;
-    printf(
-        "p50 %.2f ns (%.1f as the clock shows it), mean %.1f ns, %ld calls, %.4f ticks in a ns\n",
-        median / ticks_per_ns, reading / ticks_per_ns, (double)sum / (double)calls / ticks_per_ns,
-        calls, ticks_per_ns);
+    int step;
+    double ticks = median(calls, &step);
+    printf("%-8s p50 %.2f ns, mean %.1f ns, %ld calls, a step of %.2f ns\n", name,
+           ticks / ticks_per_ns, (double)sum / (double)calls / ticks_per_ns, calls,
+           step / ticks_per_ns);
+}
+
+int main(int count, char** arguments) {
+    long calls = count > 1 ? atol(arguments[1]) : 1000000;
+    measure("nothing", nothing, calls);
+    measure("move", move, calls);
+    measure("bump", bump, calls);
     return 0;
 }
