@@ -137,6 +137,7 @@ def compared(journal, folder, settings, runs, pages):
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.perf_counter()
     names = ["--allocators", settings["allocators"]] if settings["allocators"] else []
+    names += [word for one in settings["with"] for word in ("--allocator", one)]
     rows = [] if pages else ["--raw", "none", "--no-slop"]
     figures = keel("compare", journal, "--pace", settings["pace"], "--runs", runs, *names, *rows, "--json",
                    "-o", folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
@@ -234,7 +235,7 @@ def with_page(name, folder, target, seconds, arguments, rows):
 def main():
     arguments = parsed()
     settings = {"pace": arguments.pace, "runs": f"{arguments.minutes} minutes" if arguments.minutes else arguments.runs,
-                "allocators": arguments.allocators, "pages": not arguments.no_pages}
+                "allocators": arguments.allocators, "with": arguments.allocator, "pages": not arguments.no_pages}
     (arguments.work / "pages").mkdir(parents=True, exist_ok=True)
     todo, rows, failed = journals(arguments.given), [], []
     target = archive(arguments.pace, arguments.work)
@@ -276,6 +277,8 @@ def parsed():
     parser.add_argument("--minutes", type=float, help="as many runs as this time allows, instead of --runs")
     parser.add_argument("--pace", default="gapless", help="as keel compare takes it (default gapless)")
     parser.add_argument("--allocators", default="", help="names with commas (default: all)")
+    parser.add_argument("--allocator", action="append", default=[], metavar="SPEC",
+                        help="one more, with settings, as keel compare takes it: keel:KEEL_KEEPER=on; again for more")
     parser.add_argument("--times", type=int, default=3, help="buildings and openings of each page (default 3)")
     parser.add_argument("--no-pages", action="store_true", help="figures only: no rows of single calls, no pages")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/journals", help="where results and pages go")
