@@ -36,7 +36,7 @@ bool pattern_holds(const void* block, size_t size, size_t filled, uint64_t seed)
 bool is_zero(const void* block, size_t size);
 bool is_aligned(const void* block, size_t alignment);
 
-// Of this process, in bytes; counted by walking the page tables, so exact.
+// Of this process, in bytes; counted by walking the page tables, so exact. Without what ThreadSanitizer keeps about it.
 size_t resident_bytes(void);
 // Lines of /proc/self/maps.
 size_t map_count(void);
