@@ -324,7 +324,6 @@ bool thread_session_enter(void) {
             resolved = true;
             host_prepare();
             thread_key_valid = pthread_key_create(&thread_key, thread_detach) == 0;
-            pthread_atfork(NULL, NULL, forked_child);
         }
         thread_forget();
         session_start();
@@ -339,4 +338,6 @@ bool thread_session_enter(void) {
 /* A program that never allocates is recorded too, and its operators find their next definitions. */
 __attribute__((constructor)) static void recorder_load(void) {
     if (session_state() == SESSION_UNKNOWN) thread_session_enter();
+    /* Not by the first call, which may be a malloc of pthread_atfork's own, under its lock. */
+    pthread_atfork(NULL, NULL, forked_child);
 }

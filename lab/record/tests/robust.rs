@@ -53,6 +53,18 @@ fn a_program_that_links_another_allocator_is_recorded_on_it() {
 }
 
 #[test]
+fn the_first_malloc_may_come_from_under_a_lock_of_the_c_library() {
+    let bench = Bench::new();
+    let locked = bench.compile_library("locked.c");
+    let program = bench.compile("linked.c", &["-Wl,--no-as-needed", locked.to_str().unwrap()]);
+    for first in ["newlocale", "setlocale", "pthread_atfork"] {
+        let (recorded, journal) = bench.record(&program, &[first]);
+        assert_eq!(recorded.status.code(), Some(0), "{first}: {:?}", recorded.status);
+        assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (40, 40), "{first}");
+    }
+}
+
+#[test]
 fn a_static_program_tells_its_own_allocations() {
     let bench = Bench::new();
     let library = bench.static_library();
