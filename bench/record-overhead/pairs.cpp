@@ -1,17 +1,21 @@
-/* pairs THREADS PAUSE_US BATCHES: each thread times batches of 1000 malloc/free pairs of 64 bytes, with a pause between
- * batches. Prints one line: ns an operation (half a pair), median and p99.9 over all batches, and mean over all time in
- * batches.
+/* pairs THREADS PAUSE_US BATCHES KIND: each thread times batches of 1000 pairs of 64 bytes, with a pause between
+ * batches. KIND: `free` for malloc and free, `delete` for operator new and the delete that tells the size, as most of a
+ * C++ program do. Prints one line: ns an operation (half a pair), median and p99.9 over all batches, and mean over all
+ * time in batches.
  *
  * The median is the cost of the calls themselves; the mean has the waits for the recorder in it as well. */
+#include <new>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PAIRS = 1000 };
+enum { PAIRS = 1000, BYTES = 64 };
 
+static bool deletes;
 static long batches;
 static useconds_t pause_us;
 static double* times; /* ns an operation, batch by batch, thread by thread */
@@ -22,15 +26,27 @@ static double now_ns(void) {
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
+static void malloc_and_free() {
+    for (int i = 0; i < PAIRS; i++) {
+        void* block = malloc(BYTES);
+        __asm__ volatile("" : "+r"(block) : : "memory");
+        free(block);
+    }
+}
+
+static void new_and_delete() {
+    for (int i = 0; i < PAIRS; i++) {
+        void* block = ::operator new(BYTES);
+        __asm__ volatile("" : "+r"(block) : : "memory");
+        ::operator delete (block, size_t{BYTES});
+    }
+}
+
 static void* work(void* number) {
     double* mine = times + (intptr_t)number * batches;
     for (long batch = 0; batch < batches; batch++) {
         double began = now_ns();
-        for (int i = 0; i < PAIRS; i++) {
-            void* block = malloc(64);
-            __asm__ volatile("" : "+r"(block) : : "memory");
-            free(block);
-        }
+        deletes ? new_and_delete() : malloc_and_free();
         mine[batch] = (now_ns() - began) / (2 * PAIRS);
         if (pause_us != 0) usleep(pause_us);
     }
@@ -38,18 +54,19 @@ static void* work(void* number) {
 }
 
 static int compare(const void* a, const void* b) {
-    double x = *(const double*)a;
-    double y = *(const double*)b;
+    double x = *static_cast<const double*>(a);
+    double y = *static_cast<const double*>(b);
     return (x > y) - (x < y);
 }
 
 int main(int count, char** arguments) {
-    if (count != 4) return 2;
+    if (count != 5) return 2;
+    deletes = strcmp(arguments[4], "delete") == 0;
     int threads = atoi(arguments[1]);
     pause_us = (useconds_t)atoi(arguments[2]);
     batches = atol(arguments[3]);
     long total = threads * batches;
-    times = calloc((size_t)total, sizeof *times);
+    times = static_cast<double*>(calloc((size_t)total, sizeof *times));
     pthread_t ids[64];
     for (int i = 1; i < threads; i++) pthread_create(&ids[i], NULL, work, (void*)(intptr_t)i);
     work((void*)0);
