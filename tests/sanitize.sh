@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The units, the contract and the stress with the allocator's own code under ASan, UBSan and TSan, in builds of their own
-# (build/address, build/undefined, build/thread). No suppressions.
+# The units, the contract and the stress with the allocator's own code, and the recorder that a program starts itself,
+# under ASan, UBSan and TSan, in builds of their own (build/address, build/undefined, build/thread). No suppressions.
 # Some five minutes on two cores, most of it TSan's.
 #
 #     tests/sanitize.sh [address|undefined|thread ...]

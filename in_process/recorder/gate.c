@@ -18,6 +18,10 @@ void host_prepare(void) {
     madvise(&kl_record_gate, sizeof kl_record_gate, MADV_WIPEONFORK);
 }
 
+void host_stopped(void) {
+    __atomic_store_n(&kl_record_gate.on, 0, __ATOMIC_RELEASE);
+}
+
 const char* host_allocator(void) {
     return "the program's own";
 }

@@ -12,6 +12,9 @@ void host_prepare(void);
  * Lives as long as the process. */
 const char* host_allocator(void);
 
+/* The recording has ended: whoever asked before each call whether there is one need not any more. */
+void host_stopped(void);
+
 /* 1: the events are those that the program tells; 0: they are malloc's. */
 uint32_t host_embedded(void);
 

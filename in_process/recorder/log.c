@@ -16,6 +16,7 @@
 
 #include "clock.h"
 #include "session.h"
+#include "signals.h"
 
 static char log_path[PATH_MAX];
 static char rings_path[PATH_MAX];
@@ -61,14 +62,32 @@ static uint32_t clock_choose(void) {
 }
 
 /* A program that closes all its descriptors may have opened another file under our number. */
-static bool file_is_ours(void) {
+static bool file_is_ours(int file) {
     struct stat status;
-    if (log_file >= 0 && fstat(log_file, &status) == 0 && status.st_dev == log_device &&
-        status.st_ino == log_inode)
-        return true;
-    log_file = open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    return log_file >= 0 && fstat(log_file, &status) == 0 && status.st_dev == log_device &&
+    return file >= 0 && fstat(file, &status) == 0 && status.st_dev == log_device &&
            status.st_ino == log_inode;
+}
+
+/* The file's descriptor, or -1. The threads that find it gone open it each for itself, and the last
+ * one's stays. */
+static int file_open_again(bool* keep) {
+    int file = __atomic_load_n(&log_file, __ATOMIC_ACQUIRE);
+    *keep = true;
+    if (file_is_ours(file)) return file;
+    int again = open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    if (again < 0) return -1;
+    if (!file_is_ours(again)) {
+        close(again);
+        return -1;
+    }
+    *keep = __atomic_compare_exchange_n(&log_file, &file, again, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED);
+    return again;
+}
+
+static void file_close(void) {
+    if (file_is_ours(log_file)) close(log_file);
+    log_file = -1;
 }
 
 /* Appends a chunk in one call, so that those of several threads do not mix. */
@@ -80,8 +99,14 @@ static bool chunk_append(struct kl_log_chunk chunk, const struct iovec* parts, i
         all[i + 1] = parts[i];
         chunk.bytes += parts[i].iov_len;
     }
-    if (!file_is_ours()) return false;
-    ssize_t written = writev(log_file, all, count + 1);
+    bool keep;
+    int file = file_open_again(&keep);
+    if (file < 0) return false;
+    errno = 0;
+    ssize_t written = writev(file, all, count + 1);
+    int error = errno;
+    if (!keep) close(file);
+    errno = error;
     return written >= 0 && (uint64_t)written == sizeof chunk + chunk.bytes;
 }
 
@@ -113,6 +138,7 @@ bool log_write_ring(struct kl_ring_entry* entry) {
 }
 
 bool log_prepare_ring(uint32_t index) {
+    sigset_t before = signals_block(); /* a handler may need a ring too, and would wait for us */
     while (atomic_flag_test_and_set(&preparing)) sched_yield();
     bool done = __atomic_load_n(&session.spool->prepared, __ATOMIC_ACQUIRE) > index;
     int file = done ? -1 : open(rings_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -125,6 +151,7 @@ bool log_prepare_ring(uint32_t index) {
     }
     if (file >= 0) close(file);
     atomic_flag_clear(&preparing);
+    signals_restore(before);
     return done;
 }
 
@@ -143,6 +170,7 @@ static int rings_create(void) {
 }
 
 static int log_create(void) {
+    file_close(); /* in a forked child, its parent's */
     log_file =
         open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log_file < 0) return errno;
@@ -176,16 +204,19 @@ int log_start(const char* path) {
     int length = snprintf(log_path, sizeof log_path, "%s%s%s", absolute, slash, path);
     int longer = snprintf(rings_path, sizeof rings_path, "%s%s%s.rings", absolute, slash, path);
     if (length < 0 || longer < 0 || (size_t)longer >= sizeof rings_path) return ENAMETOOLONG;
-    session.clock = clock_choose();
-    session.own_log = 1;
+    static bool chosen;
+    if (!chosen) session.clock = clock_choose();
+    chosen = true;
+    atomic_flag_clear(&preparing); /* it may have been forked */
     int error = log_create();
     if (error == 0) error = rings_create();
     if (error == 0) {
         session_describe(KL_SPOOL_MAGIC);
         error = log_write_head();
     }
+    session.own_log = error == 0;
     if (error != 0) {
-        if (log_file >= 0) close(log_file);
+        log_release();
         unlink(log_path);
         unlink(rings_path);
     }
@@ -203,9 +234,26 @@ int log_end(void) {
     written = written && chunk_append((struct kl_log_chunk){.kind = KL_CHUNK_MAPS}, &part, 1);
     written = written && chunk_append((struct kl_log_chunk){.kind = KL_CHUNK_END}, NULL, 0);
     int error = written ? 0 : (errno != 0 ? errno : ENOSPC);
-    if (error == 0) {
-        close(log_file);
-        unlink(rings_path);
-    }
+    if (error == 0) unlink(rings_path);
     return error;
+}
+
+void log_release(void) {
+    char* spool = (char*)session.spool;
+    file_close();
+    session.own_log = 0;
+    session.spool = NULL;
+    session.rings = NULL;
+    if (spool == NULL) return;
+    uint32_t prepared = __atomic_load_n(&((struct kl_spool*)spool)->prepared, __ATOMIC_ACQUIRE);
+    uint64_t first = kl_ring_offset(0);
+    uint64_t end = kl_ring_offset(prepared);
+    if (end > first) {
+        void* left = mmap(spool + first, end - first, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        if (left == MAP_FAILED) return; /* all of it stays mapped */
+        madvise(left, end - first, MADV_DONTFORK);
+    }
+    munmap(spool + end, kl_ring_offset(KL_RING_MAX) - end);
+    munmap(spool, first);
 }

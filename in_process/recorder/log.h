@@ -8,7 +8,8 @@
 
 #include "journal/ring.h"
 
-/* Creates both files and fills `session`. Returns 0 or the errno; nothing is left then. */
+/* Creates both files and fills `session`, in which nobody may be at work. Returns 0 or the errno;
+ * nothing is left then. */
 int log_start(const char* path);
 
 /* Gives ring `index`, the first without memory, its memory. False: the file system has no room. */
@@ -19,7 +20,12 @@ bool log_prepare_ring(uint32_t index);
 bool log_write_ring(struct kl_ring_entry* entry);
 
 /* Writes all rings out, ends the file and removes NAME.rings. Returns 0 or the errno. Nobody may
- * record any more. */
+ * record any more, nor be at work. */
 int log_end(void);
+
+/* Lets go of the rings; `session` has none then. A thread may be in the middle of an event, for
+ * however long: where its ring was there is memory that nobody reads, for good. That costs the
+ * address space of the rings that were taken, and no memory. */
+void log_release(void);
 
 #endif

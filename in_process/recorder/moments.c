@@ -8,13 +8,13 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT void kl_record_frame_now(void) {
-    if (recording()) record(KL_RING_FRAME, ticks(), NULL, 0, 0);
+    if (recording()) tell(KL_RING_FRAME, ticks(), NULL, 0, 0);
 }
 
 static void record_text(enum kl_ring_op op, const char* text, size_t length) {
     uint64_t halves[2] = {0, 0};
     memcpy(halves, text, length);
-    record(op, ticks(), (const void*)halves[0], halves[1], 0);
+    tell(op, ticks(), (const void*)halves[0], halves[1], 0);
 }
 
 EXPORT void kl_record_mark_now(const char* text) {

@@ -78,6 +78,8 @@ void host_prepare(void) {
     next_resolve();
 }
 
+void host_stopped(void) {}
+
 uint32_t host_embedded(void) {
     return 0;
 }

@@ -185,13 +185,23 @@ static bool session_join(void) {
     return true;
 }
 
+/* A forked child has its parent's variables, and neither its spool nor its threads. */
+static void session_forget(void) {
+    session.spool = NULL;
+    session.rings = NULL;
+    session.own_log = 0;
+    __atomic_store_n(&session.at_work, 0, __ATOMIC_RELAXED);
+}
+
 void session_start(void) {
     int saved_errno = errno;
+    session_forget();
     /* Again in a child: the advice is kept by fork, and costs nothing to repeat. */
     madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
     if (environ == NULL) {
         /* ld.so allocates before the C library has its environment: ask again at the next call. */
         atomic_store_explicit(&session_page.state, SESSION_UNKNOWN, memory_order_release);
+        errno = saved_errno;
         return;
     }
     bool on = session_join();
@@ -208,7 +218,26 @@ void session_stop(enum kl_stop reason) {
                                 __ATOMIC_RELAXED);
     __atomic_compare_exchange_n(&spool->stopped, &none, (uint32_t)reason, false, __ATOMIC_ACQ_REL,
                                 __ATOMIC_RELAXED);
-    atomic_store_explicit(&session_page.state, SESSION_OFF, memory_order_release);
+    atomic_store_explicit(&session_page.state, SESSION_OFF, memory_order_seq_cst);
+    host_stopped();
+}
+
+/* Either the state is seen OFF here, or this thread is seen by session_wait_for_all. */
+bool session_enter(void) {
+    __atomic_fetch_add(&session.at_work, 1, __ATOMIC_SEQ_CST);
+    if (atomic_load_explicit(&session_page.state, memory_order_seq_cst) == SESSION_ON) return true;
+    session_leave();
+    return false;
+}
+
+void session_leave(void) {
+    __atomic_fetch_sub(&session.at_work, 1, __ATOMIC_RELEASE);
+}
+
+void session_wait_for_all(void) {
+    enum { LOOK_EVERY_US = 50 };
+    while (__atomic_load_n(&session.at_work, __ATOMIC_ACQUIRE) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_US * 1000}, NULL);
 }
 
 void session_wait(uint32_t* word, uint32_t expected, uint32_t timeout_ms) {

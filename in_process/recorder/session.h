@@ -34,8 +34,13 @@ struct session {
                           threads */
     uint32_t stacks;   /* return addresses to record of each call; 0: only the caller */
     uint32_t own_log;  /* 1: nobody reads the rings; the threads empty them into a file (log.h) */
+    uint32_t number;  /* of the recording in this process: counts up with each that it begins itself
+                          (keel/recorder.h). A thread whose ring is of another takes a new one */
+    uint32_t at_work; /* threads that look at `spool` and `rings`, which they do on slow paths only:
+                          the next recording waits for them */
 };
-/* Constant while the state is ON, but for `threaded`. */
+/* Constant while the state is ON, but for `threaded` and `at_work`. Before another recording begins,
+ * spool and rings change while nobody is at work; clock and stacks stay. */
 extern struct session session;
 
 static inline uint32_t session_state(void) {
@@ -48,6 +53,13 @@ void session_start(void);
 
 /* Ends the recording of this process. Events with later times are not the reader's to use. */
 void session_stop(enum kl_stop reason);
+
+/* Around whatever uses the spool or the rings. False: the recording is over, and nothing was entered. */
+bool session_enter(void);
+void session_leave(void);
+
+/* Waits until nobody is inside. The state must be OFF; not for signal handlers. */
+void session_wait_for_all(void);
 
 /* Fills in the header of `session.spool`, which says how far it has come to `ready`. */
 void session_describe(uint64_t magic);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,6 +10,7 @@
 
 #include "host.h"
 #include "log.h"
+#include "signals.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -35,20 +35,6 @@ static inline void signal_fence(void) {
 
 static struct kl_ring* entry_ring(const struct kl_ring_entry* entry) {
     return session_ring((uint32_t)(entry - session.rings));
-}
-
-/* No signal handler may see a ring half taken: its claim of an index would leave a slot that nobody
- * fills. */
-static sigset_t signals_block(void) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    return before;
-}
-
-static void signals_restore(sigset_t before) {
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Makes room by writing the ring out ourselves. No handler may come to the same ring meanwhile. */
@@ -183,6 +169,8 @@ static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     return (index / half + 1) * half;
 }
 
+/* Signals are blocked: no handler may see a ring half taken, since its claim of an index would leave a
+ * slot that nobody fills. */
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
     struct kl_ring* ring = entry_ring(entry);
     uint64_t head = ring->head;
@@ -202,6 +190,10 @@ static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) 
 static bool thread_attach(struct thread* thread) {
     thread->busy = true; /* a handler's events borrow while we wait */
     signal_fence();
+    if (thread->slots != NULL) { /* a handler's event took one just before */
+        thread->busy = false;
+        return true;
+    }
     struct kl_ring_entry* entry = ring_take();
     bool room = entry != NULL;
     if (room) {
@@ -219,15 +211,11 @@ static bool thread_attach(struct thread* thread) {
     return room;
 }
 
-/* Runs at the thread's end. Other libraries' destructors may still free, so it lets them go first
- * once. */
-static void thread_detach(void* value) {
-    struct thread* thread = value;
-    if (session_state() != SESSION_ON || thread->slots == NULL) return;
-    if (++thread->passes < DESTRUCTOR_PASSES) {
-        pthread_setspecific(thread_key, thread);
-        return;
-    }
+static bool thread_is_stale(const struct thread* thread) {
+    return thread->recording != __atomic_load_n(&session.number, __ATOMIC_RELAXED);
+}
+
+static void thread_give_back(struct thread* thread) {
     char name[16] = "";
     uint64_t halves[2];
     prctl(PR_GET_NAME, name);
@@ -240,6 +228,20 @@ static void thread_detach(void* value) {
     thread->slots = NULL;
     ring_give_back(thread->entry, head);
     signals_restore(before);
+}
+
+/* Runs at the thread's end. Other libraries' destructors may still free, so it lets them go first
+ * once. */
+static void thread_detach(void* value) {
+    struct thread* thread = value;
+    if (session_state() != SESSION_ON || thread->slots == NULL) return;
+    if (++thread->passes < DESTRUCTOR_PASSES) {
+        pthread_setspecific(thread_key, thread);
+        return;
+    }
+    if (!session_enter()) return;
+    if (!thread_is_stale(thread)) thread_give_back(thread);
+    session_leave();
 }
 
 /* ---- the slow path
@@ -256,27 +258,69 @@ static void event_record_own(struct thread* thread, uint64_t index, struct kl_ri
     if (unread >= thread->ring_slots / 2 && session.own_log == 0) session_ring_bell();
 }
 
+static void event_record_first(struct thread* thread, struct kl_ring_event event) {
+    if (thread_attach(thread)) event_record_own(thread, index_claim(thread), event);
+}
+
+/* Forgets a ring of an earlier recording. */
+static void thread_renew(struct thread* thread) {
+    sigset_t before = signals_block();
+    thread->slots = NULL;
+    thread->limit = 0;
+    thread->recording = __atomic_load_n(&session.number, __ATOMIC_RELAXED);
+    signals_restore(before);
+}
+
+/* No slow path may be left in its middle, and what it calls are points of cancellation. */
+struct slow {
+    int saved_errno;
+    int cancelling;
+};
+static struct slow slow_begin(void) {
+    struct slow slow = {errno, PTHREAD_CANCEL_ENABLE};
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &slow.cancelling);
+    return slow;
+}
+static void slow_end(struct slow slow) {
+    pthread_setcancelstate(slow.cancelling, NULL);
+    errno = slow.saved_errno;
+}
+
 void thread_record_slow(uint64_t index, struct kl_ring_event event) {
     struct thread* thread = &recorder_thread;
-    int saved_errno = errno;
-    if (session_state() != SESSION_ON) {
-        /* The recording has ended while the call was under way. */
-    } else if (thread->busy || thread->closed) {
-        event_record_borrowed(thread, event);
-    } else if (thread->slots != NULL) {
-        event_record_own(thread, index, event);
-    } else if (thread_attach(thread)) {
-        index = index_claim(thread);
-        event_record_own(thread, index, event);
+    struct slow slow = slow_begin();
+    if (!session_enter()) { /* the recording has ended while the call was under way */
+        slow_end(slow);
+        return;
     }
-    errno = saved_errno;
+    bool stale = thread_is_stale(thread);
+    if (thread->busy || thread->closed || (stale && thread->telling > 1)) {
+        event_record_borrowed(thread, event);
+    } else if (thread->slots != NULL && !stale) {
+        event_record_own(thread, index, event);
+    } else {
+        if (stale) thread_renew(thread);
+        event_record_first(thread, event);
+    }
+    session_leave();
+    slow_end(slow);
+}
+
+/* A signal handler may have come in the middle of an event of the old recording, which goes on with
+ * the old ring behind it: then the thread stays as it is, and the handler's event borrows. */
+void thread_record_anew(struct kl_ring_event event) {
+    thread_record_slow(UINT64_MAX, event);
 }
 
 bool thread_has_ring(void) {
     struct thread* thread = &recorder_thread;
     if (thread->slots != NULL) return true;
-    return !thread->busy && !thread->closed && session_state() == SESSION_ON &&
-           thread_attach(thread);
+    if (thread->busy || thread->closed || !session_enter()) return false;
+    struct slow slow = slow_begin();
+    bool has_ring = thread_attach(thread);
+    slow_end(slow);
+    session_leave();
+    return has_ring;
 }
 
 bool thread_told_birth(uint64_t index, const void* block) {
@@ -317,6 +361,7 @@ bool thread_session_enter(void) {
     struct thread* thread = &recorder_thread;
     if (thread->starting) return false; /* the loader's own calls while we ask it */
     thread->starting = true;
+    struct slow slow = slow_begin();
     uint32_t expected = SESSION_UNKNOWN;
     if (atomic_compare_exchange_strong(&session_page.state, &expected, SESSION_STARTING)) {
         static bool resolved;
@@ -331,6 +376,7 @@ bool thread_session_enter(void) {
     while (session_state() == SESSION_STARTING) {
         /* Another thread of a fresh child is at it; that takes microseconds. */
     }
+    slow_end(slow);
     thread->starting = false;
     return session_state() == SESSION_ON;
 }

@@ -40,6 +40,8 @@ struct thread {
     uint64_t mask;               /* slots - 1 */
     uint32_t shift;              /* log2(slots) */
     uint32_t serial;             /* of this thread in the process, from 1; 0: not yet given */
+    uint32_t recording;          /* session.number of the recording that the ring is of */
+    uint32_t telling;            /* how often this thread is inside `tell`: handlers nest */
     struct deleting deleting;
     const void* caller;      /* of the operator under way; NULL: malloc's own caller counts */
     uint64_t realloc_origin; /* of a realloc of NULL that the program told the beginning of */
@@ -60,6 +62,9 @@ bool thread_session_enter(void);
 
 void thread_record_slow(uint64_t index, struct kl_ring_event event);
 
+/* Records an event of a thread whose ring is of an earlier recording. */
+void thread_record_anew(struct kl_ring_event event);
+
 /* Gives the thread a ring of its own if it has none. False: it has none, and records through
  * borrowed ones or not at all. */
 bool thread_has_ring(void);
@@ -73,7 +78,7 @@ bool thread_told_birth(uint64_t index, const void* block);
 uint64_t stack_origin(const void* caller);
 
 static inline bool recording(void) {
-    uint32_t state = atomic_load_explicit(&session_page.state, memory_order_relaxed);
+    uint32_t state = session_state(); /* who sees ON sees the session */
     if (LIKELY(state == SESSION_ON)) return true;
     return state != SESSION_OFF && thread_session_enter();
 }
@@ -158,6 +163,23 @@ static inline void record(enum kl_ring_op op, uint64_t time, const void* address
     }
     slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
     slot_expect(&thread->slots[(index + SLOTS_AHEAD) & thread->mask]);
+}
+
+/* As `record`, in a process that may begin one recording after another. A thread that a stop and a
+ * start overtake between the comparison and the store writes to where its ring was (log_release), and
+ * the event belongs to neither. */
+static inline void tell(enum kl_ring_op op, uint64_t time, const void* address, uint64_t size,
+                        uint64_t extra) {
+    struct thread* thread = &recorder_thread;
+    thread->telling++;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (LIKELY(thread->recording == __atomic_load_n(&session.number, __ATOMIC_ACQUIRE))) {
+        record(op, time, address, size, extra);
+    } else {
+        thread_record_anew((struct kl_ring_event){time, (uint64_t)address, size, extra << 16 | op});
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->telling--;
 }
 
 #endif

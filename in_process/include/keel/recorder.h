@@ -21,9 +21,17 @@
  * file system that caches; the journal counts these as stalls.
  *
  * THREADS. All functions may be called from any thread at any time, also from signal handlers, but
- * for kl_record_start and kl_record_stop: call them from one thread, and stop when no other thread is
- * in the middle of one of these functions, or its last event may be missing. A child made by fork is
- * not recorded.
+ * for kl_record_start and kl_record_stop, which are not for signal handlers. An event that another
+ * thread is in the middle of telling while a recording starts or stops may be missing. No function is
+ * a point of cancellation; errno stays as it was. A handler must not leave one by longjmp. A child
+ * made by fork is not recorded; it may start a recording of its own.
+ *
+ * AGAIN. After kl_record_stop another recording may start, into another file or the same. Each stands
+ * for itself: blocks that are older than it are freed in it as foreign ones, and threads are in it
+ * when they tell something, those that live across as well as new ones. Names of threads are told in
+ * each anew. Each recording that has ended keeps address space, and no memory, as large as its rings
+ * were: 1 MiB for each of the first 4 threads that told something at the same time, 260 KiB for each
+ * of the next 60, 68 KiB for others.
  *
  * CRASH. What was told before the program died, of whatever cause, is in game.spool and
  * game.spool.rings; `keel import game.spool` reads both. The second file disappears with
@@ -45,19 +53,21 @@ struct kl_record_gate {
 extern struct kl_record_gate kl_record_gate;
 
 /* Begins a recording into the file `path`, which is replaced, and the file `path`.rings beside it.
- * A process can be recorded once. Takes about 2 ms.
+ * Takes about 2 ms.
  *
- * Returns 0, or: EINVAL path is NULL or empty; EALREADY this process is or was recorded, by an
- * earlier call or by `keel record --embedded`; ENAMETOOLONG; an errno of creating or writing the
- * files (ENOSPC, EACCES, ENOENT ...). After an error neither file is there and nothing is recorded. */
+ * Returns 0, or: EINVAL path is NULL or empty; EALREADY this process is recorded by an earlier call, or
+ * is or was by `keel record --embedded`; EBUSY another thread is in kl_record_start or kl_record_stop;
+ * ENAMETOOLONG; an errno of creating or writing the files (ENOSPC, EACCES, ENOENT ...). After an error
+ * of the files neither is there and nothing is recorded. */
 int kl_record_start(const char* path);
 
 /* Ends the recording and completes the file. A normal exit does the same. Costs one write of what the
  * rings hold, at most some MB.
  *
- * Returns 0; EINVAL nothing is recorded from inside; or the errno of writing the file (usually
- * ENOSPC), which then lacks the last events, and so it does when a write failed earlier: the
- * recording has ended then by itself, kl_record_gate is off, and the program goes on. */
+ * Returns 0; EINVAL nothing is recorded from inside; EBUSY another thread is in kl_record_start or
+ * kl_record_stop; or the errno of writing the file (usually ENOSPC), which then lacks the last events,
+ * and so it does when a write failed earlier: the recording has ended then by itself, kl_record_gate
+ * is off, and the program goes on. Whatever it returns, another recording may start. */
 int kl_record_stop(void);
 
 /* What the functions below call when the gate is open. `caller` is an address in the code that the

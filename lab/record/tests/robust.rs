@@ -6,9 +6,9 @@
 
 mod common;
 
-use common::{Bench, root, whole};
+use common::{Bench, Journal, root, whole};
 use keel_journal::{Op, Told};
-use keel_record::Options;
+use keel_record::{Options, import_log};
 
 #[test]
 fn a_sandbox_is_not_disturbed_and_all_its_threads_are_recorded() {
@@ -87,6 +87,41 @@ fn a_static_program_tells_its_own_allocations() {
     assert_eq!((wrong.len(), wrong[0].told), (1, Told::wrongly(Some(1016), Some(128))));
     assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1 + 4 * 10, "and nothing else");
     assert_eq!((journal.metadata.foreign, journal.metadata.threads.len()), (0, 2));
+}
+
+#[test]
+fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
+    let bench = Bench::new();
+    let library = bench.static_library();
+    let include = format!("-I{}", root().join("in_process/include").display());
+    let program = bench.compile("again.c", &["-static", &include, library.to_str().unwrap()]);
+    let folder = bench.path("spools");
+    std::fs::create_dir(&folder).unwrap();
+    let status = std::process::Command::new(&program).arg(&folder).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    for (round, blocks) in [(0_usize, 100), (1, 40_000), (2, 200)] {
+        let output = bench.path(&format!("{round}.journal.parquet"));
+        let spool = folder.join(round.to_string());
+        let imported = import_log(&spool, &output, &[]).unwrap();
+        assert!(imported.ended_in_order && !folder.join(format!("{round}.rings")).exists());
+        let journal = Journal::read(&output);
+        // Of main, and of a thread that lives from the first recording to the last.
+        for size in [1001, 1003] {
+            assert_eq!(
+                (journal.count(Op::Malloc, size), journal.released(size)),
+                (blocks, blocks / 2),
+                "{round}"
+            );
+        }
+        assert_eq!(journal.metadata.threads.len(), 2, "{round}");
+        // What is left of the recording before is freed in this one; between the two nothing is told.
+        let from_before = if round == 0 { 0 } else { 10 };
+        assert_eq!(journal.metadata.foreign, from_before, "{round}");
+        assert_eq!(journal.events.len(), 3 * blocks + from_before as usize, "{round}: and nothing else");
+        let marks: Vec<&str> = journal.metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
+        assert_eq!(marks, [format!("recording {round}")]);
+        assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
+    }
 }
 
 #[test]
