@@ -70,6 +70,15 @@ const sceneOf = (panel, highest, lines) => {
   };
 };
 
+/** Clears the names of times, and where rings reach over the plot's edges: the names of latencies end just there. */
+const clearAround = (context, { x, y, width, height }) => {
+  const [left, across] = [x - RING_REACH, RING_REACH + width + PANEL.right];
+  context.clearRect(left, 0, across, y);
+  context.clearRect(left, y, RING_REACH, height);
+  context.clearRect(x + width, y, PANEL.right, height);
+  context.clearRect(left, y + height, across, PANEL.bottom);
+};
+
 /**
  * Draws a panel whole, or for a gesture only what a gesture changes: the plot and the names of times. Either way
  * every pixel is what a fresh drawing has.
@@ -81,8 +90,7 @@ const drawPanel = (panel, highest, gesture) => {
     panel.context = fit(panel.canvas).context;
     latencyLabels(panel.context, plot, lines);
   } else {
-    // The names of latencies end 6 pixels left of the plot; those of times begin at its edge.
-    panel.context.clearRect(plot.x - 3, plot.y + plot.height, plot.width + PANEL.right + 3, PANEL.bottom);
+    clearAround(panel.context, plot);
   }
   const { context } = panel;
   timeAxis(context, plot, state.view);

@@ -88,23 +88,22 @@ const dotsOf = (panel) => {
   return dots;
 };
 
-/** Rings the slowest call in view and says how long it took. */
+/** How far the ring of the slowest call reaches, and over a plot's edge at most. Its line's half included. */
+const RING = 5;
+const RING_REACH = 6;
+
+/** Rings the slowest call in view and says how long it took. A ring at the plot's edge is whole. */
 const labelWorst = (context, panel, { at, x, y }) => {
   const { plot } = panel;
-  context.save();
-  context.beginPath();
-  context.rect(plot.x, plot.y, plot.width, plot.height);
-  context.clip();
   context.strokeStyle = context.fillStyle = ink().text;
   context.lineWidth = 1.2;
   context.beginPath();
-  context.arc(x, y, 5, 0, 7);
+  context.arc(x, y, RING, 0, 7);
   context.stroke();
   context.textBaseline = "middle";
   const toLeft = x > plot.x + plot.width - 70;
   context.textAlign = toLeft ? "right" : "left";
   context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, plot.y + 7));
-  context.restore();
 };
 
 /** The mark nearest to a point, at most 14 pixels away. */

@@ -1,7 +1,8 @@
 // Painters turn a sheet into pixels: WebGL2 where there is one, else Canvas 2D. Both know the same four bytes a texel.
 //
 // A painter fills a plot whole: its ground, the lines of its axis, the cells upon them, and the dots of slow calls.
-// It is called for each frame of a gesture, so nothing here may depend on what was painted before.
+// Dots reach over the plot's edges, so that a call of the first moment is as round as any other. It is called for each
+// frame of a gesture, so nothing here may depend on what was painted before.
 
 const CHANNELS = { size: 1, difference: 1, cause: 2, thread: 3 };
 
@@ -11,7 +12,23 @@ const deviceBox = ({ x, y, width, height }, ratio) => ({
   width: Math.max(1, Math.round(width * ratio)), height: Math.max(1, Math.round(height * ratio)),
 });
 
-/** Writes the plot's pixels itself: one copy to the canvas, no scaling and no shapes. */
+/** Discs, the first uppermost. */
+const fillDots = (context, dots) => {
+  for (let at = dots.length - 1; at >= 0; at -= 1) {
+    const { x, y, radius, hue } = dots[at];
+    context.fillStyle = css(unpacked(dots.shades[hue]));
+    context.beginPath();
+    context.arc(x, y, radius, 0, 7);
+    context.fill();
+  }
+};
+
+/** The dots that a plot's box would cut. */
+const dotsAtEdges = (dots, { x, y, width, height }) => Object.assign(dots.filter((dot) => dot.x - dot.radius < x
+  || dot.x + dot.radius > x + width || dot.y - dot.radius < y || dot.y + dot.radius > y + height),
+{ shades: dots.shades });
+
+/** Writes the plot's pixels itself: one copy to the canvas, no scaling, and of shapes only the few at the edges. */
 const canvasPainter = {
   name: "canvas",
   /**
@@ -35,6 +52,7 @@ const canvasPainter = {
       writeDot(words, box, (x - plot.x) * ratio, (y - plot.y) * ratio, radius * ratio, dots.shades[hue]);
     }
     context.putImageData(image, box.x, box.y);
+    fillDots(context, dotsAtEdges(dots, plot));
   },
 };
 
@@ -191,14 +209,8 @@ class GlPainter {
       context.imageSmoothingEnabled = false;
       context.drawImage(this.canvas, box.x, box.y, box.width, box.height);
     }
-    for (let at = dots.length - 1; at >= 0; at -= 1) {
-      const { x, y, radius, hue } = dots[at];
-      context.fillStyle = css(unpacked(dots.shades[hue]));
-      context.beginPath();
-      context.arc(x, y, radius, 0, 7);
-      context.fill();
-    }
     context.restore();
+    fillDots(context, dots);
   }
 
   /** Draws the sheet's columns onto the painter's own canvas. */

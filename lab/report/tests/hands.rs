@@ -201,6 +201,70 @@ fn on_paper_nothing_is_cut_off_and_switches_are_gone() {
     window.no_problems();
 }
 
+/// Dark pixels (of the ring around the worst call) of the first panel in so many columns: from where the plot begins or
+/// ends outward, and as many inward.
+fn ring(window: &Window, at_end: bool) -> (f64, f64) {
+    let side = |outside: bool| {
+        window.number(&format!(
+            "(() => {{ const c = document.querySelector({FIRST:?}); \
+             const edge = {at_end} ? c.width - 8 : 50; const x = {at_end} === {outside} ? edge : edge - 6; \
+             const p = c.getContext('2d').getImageData(x, 0, 6, c.height - 24).data; let n = 0; \
+             for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 128 && p[i] + p[i + 1] + p[i + 2] < 210) n += 1; \
+             return n; }})()"
+        ))
+    };
+    (side(true), side(false))
+}
+
+#[test]
+fn the_worst_call_at_an_edge_has_a_whole_ring_and_leaves_nothing_behind() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // The first malloc of all takes longest, then the last.
+    let ends = |journal: &common::Journal| {
+        let malloc = |row: &usize| journal.op[*row] == 0;
+        let rows = 0..journal.op.len();
+        (rows.clone().find(malloc).unwrap(), rows.rev().find(malloc).unwrap())
+    };
+    let plant = |journal: &common::Journal, ticks: &mut [u32]| {
+        let (first, last) = ends(journal);
+        (ticks[first], ticks[last]) = (90_000_000, 80_000_000);
+    };
+    let (journal, _) = common::write_planted(folder.path(), 40_000, 2, 3, &plant);
+    let paths = [folder.path().to_path_buf()];
+    let report = keel_report::build(&paths, keel_report::Options::default(), &|_, _| {}).unwrap();
+    let page = folder.path().join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    let (first, last) = ends(&journal);
+    assert!(journal.time[first] * 2000 < journal.span, "less than half a pixel from the edge");
+    for suffix in ["?canvas", "?webgl"] {
+        window.show_at(&page, suffix);
+        window.settle();
+        let at = points(&window, &[0.3, 0.5, journal.time[last] as f64 / journal.span as f64]);
+        let (outside, inside) = ring(&window, false);
+        assert!(outside >= 10.0, "{suffix}: half of the ring lies left of the plot: {outside}, {inside}");
+        assert!((0.5..2.0).contains(&(outside / inside)), "{suffix}: as much as right of its edge: {inside}");
+
+        // Panned away frame by frame, nothing stays outside of the plot.
+        (0..3).for_each(|_| window.wheel(at[0], (0.0, -120.0), 2));
+        (0..20).for_each(|_| window.wheel(at[0], (0.0, 60.0), 8));
+        window.settle();
+        assert!(view(&window).0 > 0.0, "panned");
+        assert_eq!(ring(&window, false).0, 0.0, "{suffix}: what was outside is gone");
+
+        press_all(&window);
+        window.drag(at[1], (at[2].0 + 1.0, at[2].1));
+        let (outside, inside) = ring(&window, true);
+        assert!(outside >= 8.0, "{suffix}: half of the ring lies right of the plot: {outside}, {inside}");
+        window.no_problems();
+    }
+}
+
+fn press_all(window: &Window) {
+    window.eval("document.getElementById('all').click()");
+    window.settle();
+}
+
 /// Every chart on the time axis.
 const CHARTS: &str = "#panels canvas.density, #overview, #memory, #frames, #lanes, #lateness";
 

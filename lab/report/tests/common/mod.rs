@@ -256,7 +256,13 @@ fn outliers(journal: &Journal, measured: &Measured, latency: &BTreeMap<String, H
     found
 }
 
-fn allocator(folder: &Path, journal: &Journal, character: &Character, runs: u64) -> AllocatorResult {
+fn allocator(
+    folder: &Path,
+    journal: &Journal,
+    character: &Character,
+    runs: u64,
+    plant: Plant<'_>,
+) -> AllocatorResult {
     let mut result = AllocatorResult {
         name: character.name.into(),
         version: character.version.into(),
@@ -264,7 +270,8 @@ fn allocator(folder: &Path, journal: &Journal, character: &Character, runs: u64)
     };
     for number in 0..runs {
         let seed = number * 1000 + character.typical.to_bits();
-        let measured = measure(journal, character, seed);
+        let mut measured = measure(journal, character, seed);
+        plant(journal, &mut measured.ticks);
         let mut run = summarize(journal, &measured, character, number as u32);
         if number == 0 {
             let name = format!("run-{}-{number}.parquet", character.name);
@@ -279,8 +286,22 @@ fn allocator(folder: &Path, journal: &Journal, character: &Character, runs: u64)
     result
 }
 
+/// Changes what calls took, in each run alike.
+pub type Plant<'a> = &'a dyn Fn(&Journal, &mut [u32]);
+
 /// Writes a result folder of `rows` operations on the first `allocators` of [`CHARACTERS`] and the floor.
 pub fn write(folder: &Path, rows: usize, allocators: usize, runs: u64) -> (Journal, Comparison) {
+    write_planted(folder, rows, allocators, runs, &|_, _| ())
+}
+
+/// The same with some calls changed.
+pub fn write_planted(
+    folder: &Path,
+    rows: usize,
+    allocators: usize,
+    runs: u64,
+    plant: Plant<'_>,
+) -> (Journal, Comparison) {
     let journal = Journal::new(rows);
     journal.save(folder);
     let floor = CHARACTERS.len() - 1;
@@ -310,7 +331,7 @@ pub fn write(folder: &Path, rows: usize, allocators: usize, runs: u64) -> (Journ
             ..Settings::default()
         },
         clock: Clock { name: "tsc".into(), ticks_per_ns: TICKS_PER_NS, empty_pair, ..Clock::default() },
-        allocators: chosen.map(|character| allocator(folder, &journal, character, runs)).collect(),
+        allocators: chosen.map(|character| allocator(folder, &journal, character, runs, plant)).collect(),
         notes: vec!["4 threads on 2 CPUs: waiting threads sleep first and spin then.".into()],
         ..Comparison::default()
     };
