@@ -171,11 +171,11 @@ const drawFrameStrip = (cut, rows) => {
 /** The greatest share of the budget in each of so many columns. */
 const worstPieces = (plot, columns, cut, { inside }) => {
   const worst = new Float64Array(columns);
-  const column = (time) => clamp(Math.floor((xOfTime(plot, time) - plot.x) / plot.width * columns), 0, columns - 1);
+  const column = (time, most) => clamp(Math.floor((xOfTime(plot, time) - plot.x) / plot.width * columns), 0, most);
   for (let piece = cut.first(state.view.from); piece < cut.length && cut.begin(piece) <= state.view.to; piece += 1) {
     // A piece is as wide as it lasts, and never less than a pixel.
-    const from = column(cut.begin(piece));
-    const end = Math.max(from + 1, column(cut.end(piece)));
+    const from = column(cut.begin(piece), columns - 1);
+    const end = Math.max(from + 1, column(cut.end(piece), columns));
     const share = inside[piece] / state.budget;
     for (let x = from; x < end; x += 1) if (share > worst[x]) worst[x] = share;
   }

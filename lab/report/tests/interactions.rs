@@ -257,6 +257,43 @@ fn any_two_allocators_are_set_against_each_other() {
 }
 
 #[test]
+fn the_page_and_still_pictures_show_budgets_in_the_same_colours() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = make_page(&[folder.path()], 40_000, 2);
+    window.show(&page);
+    window.settle();
+    let options = |dark| keel_report::PlotOptions {
+        view: keel_report::View::Frames,
+        operation: None,
+        allocators: Vec::new(),
+        hue: keel_report::Hue::Size,
+        budget: None,
+        dark,
+        width: 900,
+        scale: 1.0,
+        threads: 1,
+    };
+    for (dark, next) in [(false, "Dark"), (true, "Light")] {
+        let picture = keel_report::plot(&[folder.path().to_path_buf()], &options(dark)).unwrap();
+        let svg = picture.svg().unwrap();
+        let swatches = window.eval(
+            "[...document.querySelectorAll('#frames-legend .swatch')].map((s) => \
+             getComputedStyle(s).backgroundColor.match(/\\d+/g) \
+               .reduce((text, part) => text + Number(part).toString(16).padStart(2, '0'), '#'))",
+        );
+        let swatches: Vec<String> = serde_json::from_value(swatches).unwrap();
+        assert_eq!(swatches.len(), 4);
+        for colour in &swatches {
+            let swatch = format!("width=\"9.0\" height=\"9.0\" fill=\"{colour}\"");
+            assert!(svg.contains(&swatch), "{colour} of the page is not in the picture's legend");
+        }
+        press(&window, "header", next);
+    }
+    window.no_problems();
+}
+
+#[test]
 fn several_comparisons_share_a_page() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

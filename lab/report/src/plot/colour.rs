@@ -99,6 +99,13 @@ pub fn chroma(hue: Hue, size_step: f64, cause: u8, lane: u8) -> Chroma {
     }
 }
 
+/// A bar that says what share of a budget was spent: how many of the limits of 1, 5 and 10 % it exceeds.
+pub fn spent(limits: usize, dark: bool) -> Colour {
+    const HUES: [(f64, f64); 4] = [(250.0, 0.07), (95.0, 0.15), (62.0, 0.17), (34.0, 0.2)];
+    let (hue, chroma) = HUES[limits.min(3)];
+    shade(polar(hue, chroma), if dark { 0.6 } else { 0.4 }, dark)
+}
+
 /// A shade of a hue: strength 0 is a single call, 1 the densest cell.
 pub fn shade((a, b): Chroma, strength: f64, dark: bool) -> Colour {
     let lightness = if dark { 0.42 + 0.53 * strength } else { 0.76 - 0.5 * strength };

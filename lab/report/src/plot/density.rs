@@ -70,17 +70,10 @@ fn kind_of(operation: &str) -> Result<usize, ReportError> {
     found.ok_or_else(|| ReportError::Plot(format!("a density is of one operation, not of {operation}")))
 }
 
-/// Refuses what has no raw rows, with a sentence.
-fn counted<'a>(entry: &'a Entry<'_, '_>) -> Result<&'a crate::rows::CountedRun, ReportError> {
-    entry.counted.runs[entry.index].as_ref().ok_or_else(|| {
-        ReportError::Plot(format!("no raw rows of {} were kept: compare without --raw none", entry.label))
-    })
-}
-
 fn grid(entries: &[Entry<'_, '_>], kind: usize, options: &PlotOptions) -> Result<Grid, ReportError> {
     let mut range = (u16::MAX, 0);
     for entry in entries {
-        if let Some((low, high)) = counted(entry)?.tiles[kind].row_range() {
+        if let Some((low, high)) = entry.run()?.tiles[kind].row_range() {
             range = (range.0.min(low), range.1.max(high));
         }
     }
@@ -98,7 +91,7 @@ pub fn time(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOptions) -
     let columns = grid.plot(0).width * options.scale.max(1.0);
     let mut tiles = Vec::new();
     for entry in entries {
-        let mut level = counted(entry)?.tiles[kind].clone();
+        let mut level = entry.run()?.tiles[kind].clone();
         while level.columns() as f32 > columns {
             level = level.halve();
         }
@@ -238,7 +231,7 @@ pub fn sizes(
     let grid = grid(entries, kind, options)?;
     let mut planes = Vec::new();
     for entry in entries {
-        planes.push(&counted(entry)?.planes[kind]);
+        planes.push(&entry.run()?.planes[kind]);
     }
     let highest = planes.iter().flat_map(|plane| plane.each()).map(|(_, _, calls)| calls).max().unwrap_or(1);
     let mut scene = scene(&grid, entries.len(), options, format!("Every {operation} by size"));

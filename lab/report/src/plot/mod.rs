@@ -1,21 +1,23 @@
 //! The page's views as still pictures, SVG or PNG, without a browser: for papers, for CI, for pull requests.
 //!
 //! ```text
-//! result folders -> Counted (as for the page) -> density, sizes, lifetimes | percentiles, memory | frames, lateness
+//! result folders -> Counted (as for the page) -> density, sizes, lifetimes | percentiles, memory | budget, lateness
 //!                                                -> Scene -> SVG text, PNG bytes
 //! ```
 
 mod axes;
+mod budget;
 mod charts;
 mod colour;
 mod density;
+mod lateness;
 mod png;
 mod scene;
-mod strips;
 
 use crate::ReportError;
 use crate::build::{Counted, Options, load};
 use crate::operations::OPERATION_NAMES;
+use crate::rows::CountedRun;
 use crate::verdict::FLOOR;
 use keel_results::Comparison;
 use scene::Scene;
@@ -34,7 +36,7 @@ pub enum View {
     Sizes,
     /// Blocks over size and lifetime, a folder a panel.
     Lifetimes,
-    /// Share of each frame's or audio buffer's time in calls, over time.
+    /// Share of each frame's or audio buffer's time in calls, over time, an allocator a lane.
     Frames,
     /// How late calls began, over time.
     Lateness,
@@ -112,6 +114,13 @@ impl Entry<'_, '_> {
     fn name(&self) -> &str {
         &self.counted.comparison.allocators[self.index].name
     }
+
+    /// Its counted rows; refuses, with a sentence, where none were kept.
+    fn run(&self) -> Result<&CountedRun, ReportError> {
+        self.counted.runs[self.index].as_ref().ok_or_else(|| {
+            ReportError::Plot(format!("no raw rows of {} were kept: compare without --raw none", self.label))
+        })
+    }
 }
 
 /// Draws one view of one or several result folders.
@@ -136,8 +145,8 @@ pub fn plot(folders: &[PathBuf], options: &PlotOptions) -> Result<Picture, Repor
         View::Percentiles => charts::percentiles(&entries, &operation, options),
         View::Memory => charts::memory(&entries, options),
         View::Lifetimes => density::lifetimes(folders, &counted, options)?,
-        View::Frames => strips::frames(&entries, options)?,
-        View::Lateness => strips::lateness(&entries, options)?,
+        View::Frames => budget::frames(&entries, options)?,
+        View::Lateness => lateness::lateness(&entries, options)?,
     }))
 }
 
