@@ -157,25 +157,26 @@ const loadLifetimes = () => once("lifetimes", async () => {
   return readPlane(reader, reader.varint());
 });
 
-/** What is known of why a call was slow, in words. Format 1 did not tell sleeping from being preempted. */
-const causeWords = (cause) => {
-  const has = (bit, text) => (cause & bit ? [text] : []);
+const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+
+/**
+ * What is known of why a call was slow, in words; how many pages it faulted and which system calls it made where that
+ * is known. Format 1 did not tell sleeping from being preempted.
+ */
+const callCause = ({ cause, faults, calls }, at) => {
+  const has = (bit, text) => (cause[at] & bit ? [text] : []);
+  const made = facts.system_calls.filter((_, bit) => calls[at] & 1 << bit);
+  const names = made.filter((name) => name !== "other");
+  const system = names.length ? `${made.length === 1 ? "system call" : "system calls"} ` +
+    list(names.length < made.length ? [...names, "others"] : names) : "system call";
+  const pages = faults[at] < 255 ? counted(faults[at], "page fault", "page faults") : "255 or more page faults";
   const words = [
     ...has(CAUSE.interrupted, facts.format < 2 ? "interrupted (preempted, or asleep at a lock)" : "preempted"),
-    ...has(CAUSE.slept, "asleep: at a lock, or for a page"),
+    ...has(CAUSE.slept, "asleep at a lock or for a page"),
     ...has(CAUSE.interrupt, "hardware interrupt"),
-    ...has(CAUSE.fault, "page fault"),
-    ...has(CAUSE.syscall, "system call"),
+    ...(faults[at] ? [pages] : has(CAUSE.fault, "page fault")),
+    ...(made.length ? [system] : has(CAUSE.syscall, "system call")),
   ];
-  if (words.length) return list(words);
-  return cause & (CAUSE.unknown | CAUSE.syscallUnknown) ? "not known" : "the allocator's own work";
-};
-
-/** The same of one call, with the number of its page faults and the names of its system calls where they are known. */
-const callCause = ({ cause, faults, calls }, at) => {
-  const known = [
-    ...(faults[at] ? [`page faults: ${faults[at] < 255 ? faults[at] : "255 or more"}`] : []),
-    ...facts.system_calls.filter((_, bit) => calls[at] & 1 << bit),
-  ];
-  return known.length ? `${causeWords(cause[at])} (${known.join(", ")})` : causeWords(cause[at]);
+  if (words.length) return words.join(", ");
+  return cause[at] & (CAUSE.unknown | CAUSE.syscallUnknown) ? "not known" : "the allocator's own work";
 };

@@ -195,6 +195,24 @@ const writeLane = (words, { width, height }, top, tall, colours, worst) => {
   });
 };
 
+/** The worst piece under the pointer in the lane that it is on. */
+const showPiece = (event) => {
+  const [x, y] = place(byId("frames"), event);
+  const plot = framesPlot;
+  if (!plot || !judged || x < plot.x || x > plot.x + plot.width) { hideTip(); return; }
+  const { cut, rows } = judged;
+  const row = [...rows].sort((a, b) => a.index - b.index)[Math.floor((y - plot.y) / LANE)];
+  const [from, to] = [timeAt(plot, x), timeAt(plot, x + 1)];
+  let worst = cut.first(from);
+  if (!row || worst >= cut.length || cut.begin(worst) > to) { hideTip(); return; }
+  for (let piece = worst; piece < cut.length && cut.begin(piece) < to; piece += 1) {
+    if (row.inside[piece] > row.inside[worst]) worst = piece;
+  }
+  const spent = row.inside[worst];
+  showTip(event, [`${percent(spent / state.budget)} of the budget`, facts.allocators[row.index].name,
+    `${duration(spent)} in calls`, joined([cut.isFrames && cut.name(worst), `at ${moment(cut.begin(worst), 1e8)}`])]);
+};
+
 const frameLegend = () => make("div", { class: "cause-legend" }, ...shareShades().map((colour, at) => {
   const swatch = make("span", { class: "swatch" });
   swatch.style.background = css(colour);
@@ -230,4 +248,5 @@ const setUpFrames = () => {
   watch(["pieces", "budget", "interrupted", "busiest", "shown", "theme", "size"], drawFrames);
   watch(["view", "cursor"], redrawFrameStrip, byId("frames"));
   listenStrip(byId("frames"), () => framesPlot);
+  byId("frames").addEventListener("pointermove", showPiece);
 };

@@ -136,6 +136,7 @@ const watchAll = () => {
   watch(["shown", "theme"], drawCauses);
   watch(["theme", "calm"], drawTables);
   watch(["theme"], drawVerdict);
+  watch(["theme"], drawGlance);
 };
 
 /** Paper is narrow, light and fine: everything is drawn anew for it, and back again afterwards. */

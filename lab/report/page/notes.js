@@ -10,11 +10,14 @@ const callsNote = () => {
   }
   const drawn = facts.allocators.filter((one) => one.drawn_run);
   const cut = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
+  const touched = window.matchMedia("(pointer: coarse)").matches;
   const marked = cut ? `each of the ${count(MOST_OUTLIERS)} slowest` : "each call above p99.9";
   return `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run are counted here, ` +
     "none sampled. Across: the moment in the program. Up: how long the call took. Dots: the slowest calls; " +
-    `${marked} tells its size, thread and cause when pointed at. ` +
-    "Click one to keep it. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan.";
+    `${marked} tells its size, thread and cause when ${touched ? "touched" : "pointed at"}. The ring is around the ` +
+    "slowest of the run that is drawn; the figures beside the names are medians over all runs. " +
+    (touched ? "A tap keeps a call. Two fingers zoom, one moves sideways, Show all goes back."
+      : "A click keeps a call. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan.");
 };
 
 const setUpNotes = () => {

@@ -2,6 +2,7 @@
 
 let latenessPlot = null;
 let lanesPlot = null;
+let lanesMarks = [];
 
 /** Keys, wheel and double click, as on every time chart. */
 const listenStrip = (canvas, plotOfCanvas) => {
@@ -108,12 +109,11 @@ const drawLanes = async () => {
     context.textBaseline = "middle";
     context.fillText(laneName(lane), plot.x - 8, y + LANE_HEIGHT / 2 - 2);
   });
-  const marks = state.marks ? outliers.flatMap(([index, calls]) => laneMarks(index, calls)) : [];
-  for (const { index, time, lane } of marks) {
-    const x = xOfTime(plot, time);
+  lanesMarks = state.marks ? outliers.flatMap(([index, calls]) => laneMarks(plot, index, calls)) : [];
+  for (const { index, x, y } of lanesMarks) {
     context.fillStyle = lookOf(index).colour;
     context.beginPath();
-    context.arc(x, plot.y + lane * LANE_HEIGHT + 6, 2.4, 0, 7);
+    context.arc(x, y, 2.4, 0, 7);
     context.fill();
   }
   drawCursor(context, plot);
@@ -133,17 +133,28 @@ const eachLaneBar = (plot, counts, each) => {
   pixels.forEach((calls, x) => { if (calls) each(plot.x + x, Math.min(wide, plot.width - x), calls); });
 };
 
-/** The slowest calls in view of an allocator, each with its lane. */
-const laneMarks = (index, outliers) => {
+/** The slowest calls in view of an allocator, and where they stand. */
+const laneMarks = (plot, index, outliers) => {
   const marks = [];
   if (!outliers) return marks;
   for (const at of outliers.slowestFirst) {
     const time = outliers.time[at];
     if (time < state.view.from || time > state.view.to) continue;
-    marks.push({ index, time, lane: laneOf(outliers.thread[at]) });
+    const y = plot.y + laneOf(outliers.thread[at]) * LANE_HEIGHT + 6;
+    marks.push({ index, outliers, at, x: xOfTime(plot, time), y });
     if (marks.length === WORST_IN_LANE) break;
   }
   return marks;
+};
+
+/** The slow call under the pointer; its colour alone would tell its allocator to few. */
+const showLaneMark = (event) => {
+  const [x, y] = place(byId("lanes"), event);
+  const far = (mark) => Math.hypot(mark.x - x, mark.y - y);
+  const near = lanesMarks.filter((mark) => far(mark) < 9).sort((a, b) => far(a) - far(b))[0];
+  if (!near) { hideTip(); return; }
+  const { index, outliers, at } = near;
+  showTip(event, markWords(facts.allocators[index].name, outliers, at, frameOf(outliers.time[at])));
 };
 
 const setUpStrips = () => {
@@ -153,4 +164,5 @@ const setUpStrips = () => {
     `${WORST_IN_LANE} slowest calls in view of each shown allocator, in its colour.`;
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);
+  byId("lanes").addEventListener("pointermove", showLaneMark);
 };

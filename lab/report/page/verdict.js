@@ -75,19 +75,50 @@ const drawLede = () => {
   const program = programName(facts.journal.program || facts.journal.name);
   byId("lede").textContent = `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
-    `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}. ` +
-    `Dots are medians over runs${runs > 1 ? ", bars their range, whiskers where the typical run lies (95 %)" : ""}.`;
+    `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}.`;
+  byId("criteria-note").textContent =
+    runs > 1 ? "Dots are medians over runs, bars their range, whiskers where the typical run lies (95 %)." : "";
 };
 
-/** A slow call in words, and the way to it. */
-const hitchWords = (title, { index, outliers, at }) => {
+/** What a cause means, and whose doing it is as far as that can be said. */
+const blameWords = (cause) => {
+  const machine = cause & (CAUSE.interrupted | CAUSE.interrupt);
+  const kernel = cause & (CAUSE.fault | CAUSE.syscall);
+  if (machine && kernel) {
+    return "The processor did something else meanwhile, and the kernel worked for the call: " +
+      "what each took is not known.";
+  }
+  if (machine) {
+    return "The processor did something else meanwhile: most likely the machine's doing, not the allocator's.";
+  }
+  if (cause & CAUSE.fault) return "The kernel handed out fresh pages meanwhile.";
+  return kernel ? "The allocator asked the kernel meanwhile." : "";
+};
+
+/** What the very same call took under the others: whether it asked for much, or this allocator made it long. */
+const othersWords = async ({ index, outliers, at }) => {
+  const rows = (await sameCall(outliers, at))
+    .filter((row) => row.index !== index && !facts.allocators[row.index].floor);
+  if (!rows.length) return "";
+  const words = ({ index: other, took }) => `${duration(took)} with ${facts.allocators[other].name}`;
+  if (rows.length === 1) return `The very same call took ${words(rows[0])}.`;
+  return `The very same call took ${words(rows[0])}, the others up to ${words(rows[rows.length - 1])}.`;
+};
+
+/** A slow call in words: how long and when, why, what it took elsewhere; and the way to it. */
+const hitchCard = async (title, hitch) => {
+  const { index, outliers, at } = hitch;
   const frame = frameOf(outliers.time[at]);
-  return [make("b", { text: `${title}: ` }), `${duration(outliers.latency[at])} in one ` +
-    `${OPERATION_NAMES[outliers.kind[at]]}${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ` +
-    `${facts.allocators[index].name}, at ${moment(outliers.time[at], 1e8)}` +
-    `${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, on thread ${outliers.thread[at]}: ` +
-    `${callCause(outliers, at)}. `,
-  make("button", { type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at) })];
+  const why = `${callCause(outliers, at)}. ${blameWords(outliers.cause[at])}`;
+  return make("article", { class: "hitch-card" },
+    make("p", {}, make("b", { text: `${title}: ${duration(outliers.latency[at])} ` }), `in one ` +
+      `${OPERATION_NAMES[outliers.kind[at]]}${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ` +
+      `${facts.allocators[index].name}, at ${moment(outliers.time[at], 1e8)}` +
+      `${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, on thread ${outliers.thread[at]}.`),
+    make("p", {}, make("b", { text: "Why: " }), why),
+    make("p", {}, `${await othersWords(hitch)} `, make("button", {
+      type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at),
+    })));
 };
 
 /** The worst hitch of all contenders; if the machine interrupted it, also the worst that it did not. */
@@ -102,6 +133,45 @@ const drawHitch = async () => {
   byId("hitch").hidden = !worst;
   if (!worst) return;
   const both = own && interrupted(worst.outliers.cause[worst.at]);
-  byId("hitch").replaceChildren(make("p", {}, ...hitchWords("The worst hitch", worst)),
-    ...(both ? [make("p", {}, ...hitchWords("The worst that nothing interrupted", own))] : []));
+  byId("hitch").replaceChildren(...await Promise.all([hitchCard("The worst hitch", worst),
+    ...(both ? [hitchCard("The worst that nothing interrupted", own)] : [])]));
+};
+
+/** A criterion that tells some apart. */
+const tells = ({ best, rows }) => best.length > 0 && best.length < rows.length;
+
+const glanceCell = (criterion, index) => {
+  const at = criterion.rows.findIndex(([one]) => one === index);
+  if (at < 0) return make("td", { class: "none", text: "–" });
+  const [median] = criterion.rows[at][1];
+  const lowest = criterion.rows[0][1][0];
+  const times = median / Math.max(lowest, 1e-9);
+  const best = tells(criterion) && criterion.best.includes(index);
+  const format = criterion.unit === "bytes" ? bytes : duration;
+  const mark = () => make("span", { class: "mark", role: "img", "aria-label": "may be lowest", text: "● " });
+  return make("td", { class: best ? "best" : tells(criterion) ? null : "none", title: format(median) },
+    best ? mark() : null, `${times.toFixed(times < 9.95 ? 2 : 0)}×`);
+};
+
+/** All criteria in one table: who may be lowest in which, and how far the others' medians are from the lowest. */
+const drawGlance = () => {
+  const { criteria } = facts.verdict;
+  byId("glance").hidden = contenders.length < 2 || !criteria.length;
+  if (byId("glance").hidden) return;
+  const telling = criteria.filter(tells);
+  const most = Math.max(...contenders.map((index) => facts.allocators[index].runs));
+  const rows = contenders.map((index) => ({ index, often: telling.filter(({ best }) => best.includes(index)).length }));
+  rows.sort((a, b) => b.often - a.often);
+  const head = make("tr", {}, make("th", { scope: "col", text: "allocator" }),
+    telling.length ? make("th", { scope: "col", text: "may be lowest in" }) : null,
+    ...criteria.map(({ title }) => make("th", { scope: "col", text: title })));
+  const body = rows.map(({ index, often }) => make("tr", {}, nameCell(index),
+    telling.length ? make("td", { text: `${often} of ${telling.length}` }) : null,
+    ...criteria.map((criterion) => glanceCell(criterion, index))));
+  byId("glance").replaceChildren(make("table", { "aria-label": "At a glance" },
+    make("thead", {}, head), make("tbody", {}, ...body)),
+  make("p", { class: "floor-note", text: `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest: ` +
+    `less is better. ${telling.length
+      ? "● may be the lowest as far as these runs can tell; a column without any tells no one apart."
+      : most > 1 ? "These runs tell no one apart." : "One run tells no one apart."}` }));
 };

@@ -103,8 +103,32 @@ fn draws_every_allocator(window: &Window, comparison: &keel_results::Comparison)
         serde_json::json!([drawn, drawn, drawn, drawn, drawn]),
         "every contender in every criterion"
     );
+    glance_says_what_the_cards_say(window, drawn);
     let headline = window.eval("document.getElementById('headline').textContent");
     assert!(headline.as_str().unwrap().contains("keel has"), "{headline}");
+}
+
+/// The table at a glance marks whom a card sets in bold, and has each card's figures over its lowest one.
+fn glance_says_what_the_cards_say(window: &Window, drawn: usize) {
+    let cards = "[...document.querySelectorAll('.criterion')].map((c) => [c.querySelector('h3').textContent, \
+        Object.fromEntries([...c.querySelectorAll('.strip')].map((s) => \
+          [s.querySelector('.who').textContent, s.classList.contains('best')]))])";
+    let marks = "(() => { const heads = [...document.querySelectorAll('#glance thead th')].map((h) => h.textContent); \
+        const rows = [...document.querySelectorAll('#glance tbody tr')]; \
+        return heads.flatMap((head, at) => at < 2 ? [] : [[head, Object.fromEntries(rows.map((r) => \
+          [r.cells[0].textContent, !!r.cells[at].querySelector('.mark')]))]]); })()";
+    let marks = window.eval(marks);
+    assert_eq!(marks, window.eval(cards));
+    assert!(marks.to_string().contains("true"), "someone may be lowest in something: {marks}");
+    let figures = "[...document.querySelectorAll('#glance tbody tr')].flatMap((r) => \
+        [...r.cells].slice(2).map((c) => parseFloat(c.textContent.replace('● ', ''))))";
+    let figures: Vec<f64> = serde_json::from_value(window.eval(figures)).unwrap();
+    assert_eq!(figures.len(), drawn * 5);
+    assert!(figures.iter().all(|times| *times >= 1.0), "{figures:?}");
+    assert!(
+        figures.iter().filter(|times| **times == 1.0).count() >= 5,
+        "a lowest in each column: {figures:?}"
+    );
 }
 
 fn table_is_right(window: &Window, comparison: &keel_results::Comparison) {

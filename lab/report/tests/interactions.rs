@@ -101,6 +101,9 @@ fn a_call_is_explained_and_allocators_are_subtracted() {
     window.settle();
     let hitch = window.eval("document.getElementById('hitch').textContent");
     assert!(hitch.as_str().unwrap().starts_with("The worst hitch: "), "{hitch}");
+    for part in ["Why: ", "The very same call took ", " the others up to "] {
+        assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
+    }
     press(&window, "#hitch", "Show it");
     let detail = window.eval("document.getElementById('detail').textContent");
     let same = window.number("document.querySelectorAll('#detail .same').length");
@@ -190,12 +193,29 @@ fn budgets_follow_their_switches() {
     window.settle();
     let sorted = "document.querySelectorAll('#frames-table th[aria-sort=ascending]').length";
     assert_eq!(window.number(sorted), 1.0);
+    for (chart, words) in [("frames", "of the budget"), ("lanes", "thread 0")] {
+        let told = tips(&window, chart);
+        assert!(told.iter().any(|tip| tip.contains(words) && tip.contains("keel")), "{chart}: {told:?}");
+    }
     for chart in ["lanes", "lifetimes", "memory"] {
         let name = window.eval(&format!("document.getElementById('{chart}').getAttribute('aria-label')"));
         assert!(name.as_str().is_some_and(|name| name.len() > 20), "{chart}: {name}");
     }
     assert_eq!(window.number("document.querySelectorAll('#planes canvas').length"), 3.0);
     window.no_problems();
+}
+
+/// What is told when the pointer goes along the first lane of a chart.
+fn tips(window: &Window, chart: &str) -> Vec<String> {
+    let script = format!(
+        "(() => {{ const c = document.getElementById({chart:?}); const b = c.getBoundingClientRect(); \
+         const tip = document.getElementById('tip'); const told = []; \
+         for (let x = 96; x < b.width; x += 2) {{ c.dispatchEvent(new PointerEvent('pointermove', \
+             {{ clientX: b.left + x, clientY: b.top + 13, bubbles: true }})); \
+           if (!tip.hidden) told.push(tip.textContent); }} \
+         c.dispatchEvent(new PointerEvent('pointerleave')); return told; }})()"
+    );
+    serde_json::from_value(window.eval(&script)).unwrap()
 }
 
 /// Titles and cells of the table of two, row by row.
