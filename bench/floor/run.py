@@ -5,8 +5,8 @@ bench/floor/run.py [--rounds N] JOURNAL
 
 In turn, N times: floor.c beside this file, which shares no code with the lab, and `keel compare JOURNAL -a null --touch
 none`. Prints the medians of both, and keeps every round in bench/runs/<date>-<machine>/floor.csv. A free of the null
-allocator does nothing; its malloc bumps a pointer up to an end. They agree when they differ by less than one step of the
-processor's clock, which is the least that a single reading can tell.
+allocator does nothing; its malloc bumps a pointer up to an end. They agree when they differ by less than one step of
+the processor's clock, which is the least that a single reading can tell.
 """
 import argparse
 import json
