@@ -8,6 +8,7 @@ mod error;
 mod forms;
 mod live;
 mod objects;
+mod opening;
 mod overlaps;
 mod plain;
 mod source;
@@ -24,6 +25,7 @@ use error::Fault;
 use forms::{Line, Parser, Record, doom3};
 use keel_journal::{Event, Mark, Metadata, Writer};
 use objects::Objects;
+use opening::Opening;
 use source::Source;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +44,9 @@ pub struct Options {
     pub form: Option<Form>,
     /// Of a text with several processes, the one to read.
     pub process: Option<u64>,
+    /// The allocations at the text's first moment stand for blocks that lived when it began: the journal says so, and a
+    /// replay makes them before its clock starts. Needs a form with times.
+    pub prologue: bool,
 }
 
 impl Default for Options {
@@ -53,6 +58,7 @@ impl Default for Options {
             zstd_level: 3,
             form: None,
             process: None,
+            prologue: false,
         }
     }
 }
@@ -106,7 +112,8 @@ pub fn import(
         let lines = match &mut lines {
             Some(lines) => lines,
             none => {
-                let journal = || Ok(Writer::with_options(output, options.journal())?);
+                let journal =
+                    || Ok(Opening::new(Writer::with_options(output, options.journal())?, options.prologue));
                 let frames = std::mem::take(&mut frames);
                 none.insert(Lines::start(&block.bytes, path, options, frames, journal)?)
             }
@@ -122,7 +129,17 @@ pub fn import(
     let last = inputs.last().cloned().unwrap_or_default();
     let Some(lines) = lines else { return Err(Error::Empty { path: last }) };
     let form = lines.form;
-    let (writer, metadata) = lines.finish(&last, &options.program)?;
+    let (opening, mut metadata) = lines.finish(&last, &options.program)?;
+    if options.prologue && metadata.clock == ORDER {
+        return Err(Error::Unsupported {
+            path: last,
+            found: "its operations have no times, so nothing tells which of them stand for blocks that lived before"
+                .to_owned(),
+            advice: "import it without --prologue",
+        });
+    }
+    let (writer, prologue) = opening.into_parts();
+    metadata.prologue = prologue;
     if writer.rows() == 0 {
         return Err(Error::Empty { path: last });
     }
@@ -172,6 +189,9 @@ enum Stop {
 /// Lines that are parsed before they are applied. The table of live addresses is larger than the caches; looking all of
 /// them up in a row lets the processor wait for many lines of memory at once instead of one after the other.
 const WAITING_LINES: usize = 64;
+
+/// The clock of a journal whose text had no times.
+const ORDER: &str = "order";
 
 /// Where events go.
 pub(crate) trait Sink {
@@ -312,7 +332,7 @@ impl<S: Sink> Lines<S> {
         let metadata = Metadata {
             writer: format!("keel import ({}) {}", self.form.name(), env!("CARGO_PKG_VERSION")),
             program: program.to_owned(),
-            clock: if timed { "text" } else { "order" }.to_owned(),
+            clock: if timed { "text" } else { ORDER }.to_owned(),
             clock_hz: 1e9,
             threads: remains.threads,
             frames: remains.frames,

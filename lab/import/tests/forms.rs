@@ -387,3 +387,20 @@ const LINES: [&str; 28] = [
     "a 0 8",
     "Allocate a 8",
 ];
+
+#[test]
+fn blocks_at_the_first_moment_are_a_prologue_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, journal) = (folder.path().join("cut.txt"), folder.path().join("cut.parquet"));
+    std::fs::write(&text, "a 16 0x10 0 50\na 32 0x20 1 50\nf 0x10 0 50\na 64 0x30 0 50\nf 0x20 1 70\n")
+        .unwrap();
+    let asked = Options { prologue: true, ..Options::default() };
+    // What follows the first operation of another kind is the program's, whatever its time.
+    assert_eq!(read(&text, &journal, &asked).unwrap().2.prologue, 2);
+    assert_eq!(read(&text, &journal, &Options::default()).unwrap().2.prologue, 0);
+    std::fs::write(&text, "malloc(16) = 0x10\nmalloc(16) = 0x20\n").unwrap();
+    std::fs::remove_file(&journal).unwrap();
+    let error = read(&text, &journal, &asked).unwrap_err().to_string();
+    assert!(error.contains("have no times") && error.contains("without --prologue"), "{error}");
+    assert!(!journal.exists());
+}

@@ -5,7 +5,8 @@
 //! while the clock runs, and nothing is left behind whatever dies.
 //!
 //! ```text
-//! plan      Header | Thread per thread | Op ... thread by thread | schedule: one u64 (ns) per timed Op, if paced
+//! plan      Header | Thread per thread | Op ... thread by thread, its prologue first |
+//!           schedule: one u64 (ns) per timed Op, if paced
 //! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in their order
 //! ```
 //!
@@ -13,6 +14,9 @@
 //! freed, so that slots are bounded by the live objects and not by the length of the journal. Who may use it again
 //! is settled when the plan is made, so that the player needs no check: the thread that freed the object at any
 //! later row, or any thread from `skew` rows on, because no thread runs further ahead of the slowest than that.
+//!
+//! **Prologue.** A recording that begins late starts with the blocks that lived then. Each thread makes its own before
+//! the run, without a clock and in no row, and none begins the run before all are done.
 //!
 //! **Skew.** At pace `max` threads run free, each as fast as it can, but never more than [`Header::skew`] rows
 //! ahead of the slowest thread that is not yet done. So the set of live objects, and with it the memory, stays
@@ -25,7 +29,7 @@ mod script;
 mod shared;
 
 pub use op::{Kind, Op};
-pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread};
+pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread, ThreadShape};
 pub use results::{
     CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
     CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record, Results, SELF_TESTS, SelfTest,
@@ -35,6 +39,9 @@ pub use script::{Call, Reading, Script, Step};
 pub use shared::{Plain, SharedError, SharedMemory};
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
+
+/// The row of the steps of a prologue, which stand in no row of `operations.parquet`.
+pub const PROLOGUE_ROW: u32 = u32::MAX - 1;
 
 /// How far a thread may run ahead of the slowest, in rows of the journal.
 pub const SKEW_ROWS: u32 = 1 << 14;

@@ -4,7 +4,7 @@ use crate::{Op, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"keelplan");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The first bytes of a plan.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Header {
     version: u32,
     /// Threads.
     pub threads: u32,
-    /// Steps, timed or not.
+    /// Steps, timed or not, and those of the prologue.
     pub steps: u64,
     /// Timed steps = rows of `operations.parquet`.
     pub rows: u64,
@@ -32,9 +32,11 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Thread {
-    /// Index of its first step.
+    /// Index of its first step, which is of the prologue if it has any of these.
     pub first_step: u64,
-    /// Number of steps.
+    /// Number of steps of the prologue: blocks that lived when the recording began, made before the clock starts.
+    pub prologue: u64,
+    /// Number of steps after these.
     pub steps: u64,
     /// Index of its first record, and of its first time in the schedule.
     pub first_record: u64,
@@ -47,11 +49,22 @@ unsafe impl Plain for Header {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Thread {}
 
+/// How many steps a thread is to have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadShape {
+    /// See [`Thread`].
+    pub prologue: u64,
+    /// See [`Thread`].
+    pub steps: u64,
+    /// See [`Thread`].
+    pub records: u64,
+}
+
 /// How large a plan is to be.
 #[derive(Clone, Debug, Default)]
 pub struct PlanShape {
-    /// Steps and timed steps of each thread.
-    pub threads: Vec<(u64, u64)>,
+    /// Thread by thread.
+    pub threads: Vec<ThreadShape>,
     /// See [`Header`].
     pub slots: u32,
     /// See [`Header`].
@@ -70,7 +83,7 @@ pub struct Plan {
 /// Fills a plan, thread by thread or in any order of threads, each thread's steps in their order.
 pub struct PlanWriter {
     plan: Plan,
-    written: Vec<(u64, u64)>,
+    written: Vec<ThreadShape>,
 }
 
 impl Header {
@@ -120,10 +133,19 @@ impl Plan {
         self.memory.slice(Header::threads_at(), self.header.threads as usize).unwrap_or_default()
     }
 
-    /// The steps of a thread.
+    /// The steps of a thread's prologue.
+    pub fn prologue(&self, thread: &Thread) -> &[Op] {
+        self.part(thread.first_step, thread.prologue)
+    }
+
+    /// The steps of a thread, those of its prologue left out.
     pub fn steps(&self, thread: &Thread) -> &[Op] {
-        let at = self.header.steps_at() + thread.first_step as usize * size_of::<Op>();
-        self.memory.slice(at, thread.steps as usize).unwrap_or_default()
+        self.part(thread.first_step + thread.prologue, thread.steps)
+    }
+
+    fn part(&self, first: u64, count: u64) -> &[Op] {
+        let at = self.header.steps_at() + first as usize * size_of::<Op>();
+        self.memory.slice(at, count as usize).unwrap_or_default()
     }
 
     /// The time of each timed step of a thread, ns since the run's start; None at pace `max`.
@@ -143,8 +165,8 @@ impl PlanWriter {
             magic: MAGIC,
             version: VERSION,
             threads: shape.threads.len() as u32,
-            steps: shape.threads.iter().map(|&(steps, _)| steps).sum(),
-            rows: shape.threads.iter().map(|&(_, records)| records).sum(),
+            steps: shape.threads.iter().map(|thread| thread.prologue + thread.steps).sum(),
+            rows: shape.threads.iter().map(|thread| thread.records).sum(),
             slots: shape.slots,
             skew: crate::SKEW_ROWS,
             alive: shape.alive,
@@ -153,15 +175,15 @@ impl PlanWriter {
         let memory = SharedMemory::create("the plan", header.bytes())?;
         let plan = Plan { memory, header };
         let (mut first_step, mut first_record) = (0, 0);
-        for (index, &(steps, records)) in shape.threads.iter().enumerate() {
+        for (index, &ThreadShape { prologue, steps, records }) in shape.threads.iter().enumerate() {
             plan.put(
                 Header::threads_at() + index * size_of::<Thread>(),
-                Thread { first_step, steps, first_record, records },
+                Thread { first_step, prologue, steps, first_record, records },
             );
-            first_step += steps;
+            first_step += prologue + steps;
             first_record += records;
         }
-        Ok(PlanWriter { plan, written: vec![(0, 0); shape.threads.len()] })
+        Ok(PlanWriter { plan, written: vec![ThreadShape::default(); shape.threads.len()] })
     }
 
     /// Appends a step to a thread; `time` is its place in the schedule (ns), ignored without one or for untimed steps.
@@ -170,19 +192,35 @@ impl PlanWriter {
     /// If the thread would get more steps than the shape said.
     pub fn push(&mut self, thread: usize, op: Op, time: u64) {
         let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
-        let (steps, records) = &mut self.written[thread];
-        assert!(*steps < entry.steps, "thread {thread} has more steps than were counted");
-        let step = (entry.first_step + *steps) as usize;
-        *steps += 1;
+        let written = &mut self.written[thread];
+        assert!(written.steps < entry.steps, "thread {thread} has more steps than were counted");
+        let step = (entry.first_step + entry.prologue + written.steps) as usize;
+        written.steps += 1;
         self.plan.put(header.steps_at() + step * size_of::<Op>(), op);
         if op.is_timed() {
-            assert!(*records < entry.records, "thread {thread} has more timed steps than were counted");
-            let record = (entry.first_record + *records) as usize;
-            *records += 1;
+            assert!(
+                written.records < entry.records,
+                "thread {thread} has more timed steps than were counted"
+            );
+            let record = (entry.first_record + written.records) as usize;
+            written.records += 1;
             if header.paced == 1 {
                 self.plan.put(header.schedule_at() + record * 8, time);
             }
         }
+    }
+
+    /// Appends a step to a thread's prologue.
+    ///
+    /// # Panics
+    /// If the prologue would get more steps than the shape said.
+    pub fn push_prologue(&mut self, thread: usize, op: Op) {
+        let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
+        let written = &mut self.written[thread].prologue;
+        assert!(*written < entry.prologue, "thread {thread} has a longer prologue than was counted");
+        let step = (entry.first_step + *written) as usize;
+        *written += 1;
+        self.plan.put(header.steps_at() + step * size_of::<Op>(), op);
     }
 
     /// The plan, complete; `slots` is how many it turned out to need.
@@ -191,7 +229,8 @@ impl PlanWriter {
     /// If a thread has fewer steps than the shape said.
     pub fn finish(mut self, slots: u32) -> Plan {
         for (entry, written) in self.plan.threads().iter().zip(&self.written) {
-            assert!((entry.steps, entry.records) == *written, "steps written and counted agree");
+            let Thread { prologue, steps, records, .. } = *entry;
+            assert!(ThreadShape { prologue, steps, records } == *written, "steps written and counted agree");
         }
         self.plan.header.slots = slots;
         self.plan.put(0, self.plan.header);

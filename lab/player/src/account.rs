@@ -3,22 +3,11 @@
 
 use crate::clock::Clock;
 use crate::own;
-use crate::perform::{Complaints, Meter, Part, report, step_call};
+use crate::perform::{Complaints, Part, Unmetered, report, step_call};
 use crate::touch;
 use crate::wait::announce;
 use keel_plan::{Kind, Op, Slot};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-
-struct Nothing;
-
-impl Meter for Nothing {
-    type Seen = ();
-
-    #[inline(always)]
-    fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, ()) {
-        (call(), ())
-    }
-}
 
 /// Executes the part at once; a schedule is not followed.
 ///
@@ -51,7 +40,7 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
                         *step,
                         slot,
                         size,
-                        &mut Nothing,
+                        &mut Unmetered,
                         &complaints,
                     );
                 }
@@ -68,6 +57,7 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     state.last_ticks.store(until.wrapping_sub(part.origin), Relaxed);
     report(state, first_usage, first_cpu);
 }
+
 /// What a block holds, if the allocator can tell; a null block nothing.
 unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
     let block = slot.block.load(Relaxed);
@@ -90,7 +80,7 @@ unsafe fn leave(part: &Part<'_>, step: Op, slot: &Slot) {
 }
 
 /// A block was made. Where threads make blocks at the same time, the moment of the peak is sharp to those few.
-unsafe fn enter(part: &Part<'_>, slot: &Slot, asked: u64) {
+pub(crate) unsafe fn enter(part: &Part<'_>, slot: &Slot, asked: u64) {
     let control = part.control;
     let asked = asked.min(u64::from(u32::MAX));
     // SAFETY: passed on.

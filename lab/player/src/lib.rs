@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! main            prepare everything, park the threads, load the allocator, let go, join
+//!   prologue      each thread makes the blocks that lived when the recording began   (no clock)
 //!   thread        for each step of its part of the plan:
 //!     hold        wait while too far ahead of the slowest thread           (reported apart)
 //!     pace        wait until the step is due                               (paces 1x, Nx, gapless)
@@ -24,6 +25,7 @@ pub mod null;
 pub mod own;
 pub mod own_calls;
 pub mod perform;
+mod prologue;
 pub mod self_test;
 pub mod target;
 pub mod telling;

@@ -148,6 +148,7 @@ fn run<C: Clock + 'static>(
     let slots = slots(plan.header().slots as usize)?;
     let common = Part {
         table: &keel_player::null::TABLE,
+        prologue: &[],
         steps: &[],
         schedule: None,
         records: std::ptr::null_mut(),
@@ -177,13 +178,13 @@ fn part_of(
     index: usize,
     thread: &Thread,
 ) -> Result<Part<'static>, String> {
-    let steps = plan.steps(thread);
+    let (prologue, steps) = (plan.prologue(thread), plan.steps(thread));
     // A thread that has not begun stands at its first step; nobody may run too far ahead of that either.
     results.states()[index].next_row.store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
     let records = results
         .records_mut(thread.first_record, thread.records)
         .ok_or("the results are smaller than the plan")?;
-    Ok(Part { steps, schedule: plan.schedule(thread), records, index, ..common })
+    Ok(Part { prologue, steps, schedule: plan.schedule(thread), records, index, ..common })
 }
 
 /// Starts, parks, loads, lets go, joins.
@@ -196,8 +197,8 @@ fn perform_all<C: Clock + 'static>(
     let control = results.control();
     let limit = alive.max(threads::AT_ONCE);
     // In order of their first steps: whoever waits to be created is then later than all that run (see `alive`).
-    let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| !part.steps.is_empty()).collect();
-    order.sort_by_key(|part| part.steps[0].row);
+    let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| first_row(part).is_some()).collect();
+    order.sort_by_key(|part| first_row(part));
     let beforehand = order.len().min(limit);
     let mut started = Vec::with_capacity(order.len());
     for part in &order[..beforehand] {
@@ -210,11 +211,12 @@ fn perform_all<C: Clock + 'static>(
     if name != "null" {
         control.own_calls.store(own_calls::count(table.malloc as *const std::ffi::c_void), Relaxed);
     }
+    GATE.prepare(table, beforehand);
     let (origin, ns) = clock::pair::<C>();
     control.start_ticks.store(origin, Relaxed);
     control.start_ns.store(ns, Relaxed);
     control.set_state(State::Running);
-    GATE.open(table, origin);
+    GATE.open(origin);
     for part in &order[beforehand..] {
         GATE.wait_for_room(started.len(), limit);
         started.push(threads::start::<C>(**part, &GATE)?);
@@ -230,6 +232,11 @@ fn perform_all<C: Clock + 'static>(
     }
     control.set_state(State::Done);
     Ok(())
+}
+
+/// The row from which a thread is there; None if it does nothing.
+fn first_row(part: &Part<'_>) -> Option<u32> {
+    if part.prologue.is_empty() { part.steps.first().map(|step| step.row) } else { Some(0) }
 }
 
 fn measure_empty_pairs<C: Clock>(results: &Results, senses: Senses) {

@@ -22,6 +22,8 @@ const LOOK_PAIRS: u32 = 8;
 pub struct Part<'a> {
     /// The allocator.
     pub table: &'a Table,
+    /// The steps before the run.
+    pub prologue: &'a [Op],
     /// The steps.
     pub steps: &'a [Op],
     /// When each timed step is due, ns since the start; None at pace `max`.
@@ -132,6 +134,18 @@ pub(crate) trait Meter {
     /// What is learnt of it.
     type Seen;
     fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, Self::Seen);
+}
+
+/// No clock, and nothing to be learnt.
+pub(crate) struct Unmetered;
+
+impl Meter for Unmetered {
+    type Seen = ();
+
+    #[inline(always)]
+    fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, ()) {
+        (call(), ())
+    }
 }
 
 /// The clock and the witnesses.

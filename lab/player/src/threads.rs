@@ -1,4 +1,5 @@
-//! The threads of the run: started before the clock, parked, let go together, each ending when its part is done.
+//! The threads of the run: started before the clock, parked; given the allocator, by which each makes the blocks of its
+//! prologue; parked again, let go together, each ending when its part is done.
 //!
 //! A thread that is created while the clock runs would cost a `calloc` by the C library, which under `system` and
 //! `preload` is the allocator under test. So all threads exist beforehand, up to the larger of [`AT_ONCE`] and as
@@ -7,6 +8,7 @@
 use crate::clock::Clock;
 use crate::own;
 use crate::perform::{Part, perform};
+use crate::prologue;
 use keel_allocators::table::Table;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -18,8 +20,10 @@ const WARM_STACK: usize = 64 << 10;
 
 /// Shared by all threads of a run.
 pub struct Gate {
+    loaded: AtomicU32,
     open: AtomicU32,
     parked: AtomicU32,
+    ready: AtomicU32,
     ended: AtomicU32,
     origin: AtomicU64,
     table: AtomicPtr<Table>,
@@ -35,8 +39,10 @@ impl Gate {
     /// Closed.
     pub const fn new() -> Gate {
         Gate {
+            loaded: AtomicU32::new(0),
             open: AtomicU32::new(0),
             parked: AtomicU32::new(0),
+            ready: AtomicU32::new(0),
             ended: AtomicU32::new(0),
             origin: AtomicU64::new(0),
             table: AtomicPtr::new(std::ptr::null_mut()),
@@ -45,26 +51,40 @@ impl Gate {
 
     /// Waits until so many threads stand at the gate.
     pub fn wait_for_parked(&self, count: usize) {
-        while (self.parked.load(Ordering::Acquire) as usize) < count {
-            own::sleep_ns(50_000);
-        }
+        wait_for(&self.parked, count);
     }
 
-    /// Lets all threads go: the allocator is loaded, and the run starts at `origin` ticks.
-    pub fn open(&self, table: &'static Table, origin: u64) {
+    /// Gives the allocator, which is loaded, to all threads, and waits until so many have made the blocks of their
+    /// prologues.
+    pub fn prepare(&self, table: &'static Table, count: usize) {
         self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Relaxed);
+        self.loaded.store(1, Ordering::Release);
+        futex_wake(&self.loaded);
+        wait_for(&self.ready, count);
+    }
+
+    /// Lets all threads go: the run starts at `origin` ticks.
+    pub fn open(&self, origin: u64) {
         self.origin.store(origin, Ordering::Relaxed);
         self.open.store(1, Ordering::Release);
         futex_wake(&self.open);
     }
 
-    fn pass(&self) -> (&'static Table, u64) {
+    fn table(&self) -> &'static Table {
         self.parked.fetch_add(1, Ordering::AcqRel);
+        while self.loaded.load(Ordering::Acquire) == 0 {
+            futex_wait(&self.loaded, 0);
+        }
+        // SAFETY: stored before `loaded`, from a static reference.
+        unsafe { &*self.table.load(Ordering::Relaxed) }
+    }
+
+    fn pass(&self) -> u64 {
+        self.ready.fetch_add(1, Ordering::AcqRel);
         while self.open.load(Ordering::Acquire) == 0 {
             futex_wait(&self.open, 0);
         }
-        // SAFETY: stored before the gate was opened, from a static reference.
-        (unsafe { &*self.table.load(Ordering::Relaxed) }, self.origin.load(Ordering::Relaxed))
+        self.origin.load(Ordering::Relaxed)
     }
 
     /// Waits until fewer than `limit` of `created` threads are still at work.
@@ -118,14 +138,16 @@ extern "C" fn act<C: Clock>(argument: *mut c_void) -> *mut c_void {
     // SAFETY: `start` passed a leaked Actor of this type.
     let actor = unsafe { &*argument.cast::<Actor<C>>() };
     warm_stack();
-    let (table, origin) = actor.gate.pass();
-    let part = Part { table, origin, ..actor.part };
+    let table = actor.gate.table();
+    let part = Part { table, ..actor.part };
     // SAFETY: the table's own rule: before the first and after the last use. The plan is replay's.
     unsafe {
         if let Some(thread_init) = table.thread_init {
             thread_init();
         }
-        perform::<C>(part);
+        prologue::perform(&part);
+        let origin = actor.gate.pass();
+        perform::<C>(Part { origin, ..part });
         if let Some(thread_exit) = table.thread_exit {
             thread_exit();
         }
@@ -142,6 +164,12 @@ fn warm_stack() {
         page[0] = 1;
     }
     std::hint::black_box(&mut room);
+}
+
+fn wait_for(counter: &AtomicU32, count: usize) {
+    while (counter.load(Ordering::Acquire) as usize) < count {
+        own::sleep_ns(50_000);
+    }
 }
 
 fn futex_wait(word: &AtomicU32, value: u32) {

@@ -97,6 +97,7 @@ fn perform_first(threads: u32) {
         .for_each(|state| state.next_row.store(u32::MAX, std::sync::atomic::Ordering::Relaxed));
     keel_test_counted(&Part {
         table: &TABLE,
+        prologue: &[],
         steps: compiled.plan.steps(&compiled.plan.threads()[0]),
         schedule: None,
         records: std::ptr::null_mut(),

@@ -40,6 +40,44 @@ fn lively() -> Story {
     story
 }
 
+/// Three threads hold blocks when the recording begins; then others free, resize and add to them.
+fn begun_late() -> Story {
+    let mut story = Story::default();
+    let held: Vec<u64> = (0..3000).map(|index| story.malloc(index % 3, 4096)).collect();
+    story.source.metadata.prologue = story.rows();
+    for (index, block) in held.into_iter().enumerate() {
+        let thread = (index % 4) as u32;
+        match index % 3 {
+            0 => story.free(thread, block),
+            1 => _ = story.push(thread, Op::Realloc, 5000, block),
+            _ => _ = story.malloc(thread, 100),
+        }
+    }
+    story
+}
+
+#[test]
+fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured() {
+    let story = begun_late();
+    for (verify, unclocked) in [(false, false), (true, false), (false, true)] {
+        let mut bench = Bench::new();
+        (bench.options.verify, bench.options.throughput, bench.options.slop) = (verify, unclocked, unclocked);
+        let outcome = bench.compare(&story, vec![system(), floor()]).unwrap();
+        let journal = &outcome.comparison.journal;
+        assert_eq!((journal.prologue_blocks, journal.prologue_bytes), (3000, 3000 * 4096));
+        assert_eq!((journal.operations["malloc"], journal.operations["free"]), (1000, 1000));
+        let result = &outcome.comparison.allocators[0];
+        assert_eq!(failure(result), "no failure");
+        let run = &result.runs[0];
+        let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
+        assert_eq!(counted, 3000);
+        // What another thread frees is in memory before the first call: all of its pages were touched.
+        assert!(run.memory[0].resident > 3000 * 4096, "{:?}", run.memory[0]);
+        assert!(run.memory.iter().all(|sample| sample.live > 2000 * 4096), "{:?}", run.memory);
+        assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("3000 blocks of 11.7 MiB")));
+    }
+}
+
 #[test]
 fn every_operation_is_measured_once_on_every_allocator() {
     let mut bench = Bench::new();

@@ -9,7 +9,7 @@ mod slots;
 
 use crate::{Error, Options, Source};
 use keel_journal::{Event, Op as Operation, Told};
-use keel_plan::{Kind, Op, Plan, PlanShape, PlanWriter};
+use keel_plan::{Kind, Op, PROLOGUE_ROW, Plan, PlanShape, PlanWriter, ThreadShape};
 use keel_results::JournalFacts;
 use pacing::Pacer;
 use rustc_hash::FxHashMap;
@@ -36,13 +36,15 @@ pub(crate) struct Operated {
     pub thread: u32,
     pub frame: u32,
     pub time: u64,
-    /// Rows since the operation that created the block released here; 0 if none is released.
+    /// Rows since the operation that created the block released here; 0 if none is released, or one of the prologue.
     pub age: u32,
 }
 
 /// What the machine hands on.
 trait Sink {
     fn step(&mut self, thread: usize, op: Op, due: u64);
+    /// A step before the run: a block that lived when the recording began.
+    fn prologue(&mut self, thread: usize, op: Op);
     fn operation(&mut self, operation: Operated) -> Result<(), Error>;
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn compile_with(
         return Err(Error::Empty);
     }
     let shape = PlanShape {
-        threads: count.threads.iter().map(|thread| (thread.steps, thread.records)).collect(),
+        threads: count.threads.iter().map(|thread| thread.shape).collect(),
         slots: machine.slots.used(),
         alive: count.alive_at_once(),
         paced: machine.pacer.is_paced(),
@@ -127,14 +129,37 @@ impl Machine {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), Error> {
         let mut journal_row = 0;
+        let prologue = source.metadata().prologue;
         source.for_each(&mut |event| {
-            self.event(event, journal_row, sink)?;
+            if journal_row < prologue && event.released == 0 && event.op.creates() {
+                self.early(event, sink);
+            } else {
+                self.event(event, journal_row, sink)?;
+            }
             journal_row += 1;
             if journal_row % 65_536 == 0 {
                 progress(journal_row);
             }
             Ok(())
         })
+    }
+
+    /// A block that lived when the recording began: made before the run, in no row.
+    fn early(&mut self, event: &Event, sink: &mut dyn Sink) {
+        self.threads_seen = self.threads_seen.max(event.thread + 1);
+        let slot = self.slots.take(event.thread, 0);
+        let thread = self.thread_of(event);
+        if event.size >> 32 != 0 {
+            sink.prologue(thread, Op::new(Kind::High, PROLOGUE_ROW, slot, (event.size >> 32) as u32, 0));
+        }
+        sink.prologue(thread, Self::making(event, PROLOGUE_ROW, slot));
+        self.facts.prologue_blocks += 1;
+        self.facts.prologue_bytes += event.size;
+        self.bear(event, slot, PROLOGUE_ROW);
+    }
+
+    fn thread_of(&self, event: &Event) -> usize {
+        if self.serial { 0 } else { event.thread as usize }
     }
 
     fn event(&mut self, event: &Event, journal_row: u64, sink: &mut dyn Sink) -> Result<(), Error> {
@@ -173,7 +198,7 @@ impl Machine {
             thread: event.thread,
             frame: event.frame,
             time: event.time,
-            age: old.map_or(0, |old| self.row - old.row),
+            age: old.map_or(0, |old| self.row.saturating_sub(old.row)),
         })?;
         self.account(event, operation, slot, old);
         self.row += 1;
@@ -182,30 +207,36 @@ impl Machine {
 
     /// The steps of an event: what must be waited for or said first, then the call.
     fn steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
-        let thread = if self.serial { 0 } else { event.thread as usize };
+        let thread = self.thread_of(event);
         if let Some(old) = old.filter(|old| old.thread != event.thread && !self.serial) {
             sink.step(thread, Op::new(Kind::Await, self.row, slot, old.row + 1, 0), due);
         }
         if event.op.creates() && event.size >> 32 != 0 {
             sink.step(thread, Op::new(Kind::High, self.row, slot, (event.size >> 32) as u32, 0), due);
         }
+        if matches!(event.op, Operation::Free | Operation::ForeignFree) {
+            return self.free_steps(event, slot, old, due, sink);
+        }
+        sink.step(thread, Self::making(event, self.row, slot), due);
+    }
+
+    /// The step of an event that makes a block.
+    fn making(event: &Event, row: u32, slot: u32) -> Op {
         let size = event.size as u32;
-        let step = match event.op {
-            Operation::Free | Operation::ForeignFree => return self.free_steps(event, slot, old, due, sink),
-            Operation::Malloc | Operation::ForeignRealloc => Op::new(Kind::Malloc, self.row, slot, size, 0),
-            Operation::Calloc => Op::new(Kind::Calloc, self.row, slot, size, 0),
-            Operation::Aligned => Op::new(Kind::Aligned, self.row, slot, size, alignment(event.align)),
+        match event.op {
+            Operation::Calloc => Op::new(Kind::Calloc, row, slot, size, 0),
+            Operation::Aligned => Op::new(Kind::Aligned, row, slot, size, alignment(event.align)),
             // realloc(p, 0) frees in some allocators and not in others; the recorded one returned a block.
-            Operation::Realloc if old.is_none() => Op::fresh_realloc(self.row, slot, size.max(1)),
-            Operation::Realloc if event.size == 0 => Op::new(Kind::Realloc, self.row, slot, 1, 0),
-            Operation::Realloc => Op::new(Kind::Realloc, self.row, slot, size, 0),
-        };
-        sink.step(thread, step, due);
+            Operation::Realloc if event.released == 0 => Op::fresh_realloc(row, slot, size.max(1)),
+            Operation::Realloc if event.size == 0 => Op::new(Kind::Realloc, row, slot, 1, 0),
+            Operation::Realloc => Op::new(Kind::Realloc, row, slot, size, 0),
+            _ => Op::new(Kind::Malloc, row, slot, size, 0),
+        }
     }
 
     /// The steps of a free. What it tells is what its block was asked for with.
     fn free_steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
-        let thread = if self.serial { 0 } else { event.thread as usize };
+        let thread = self.thread_of(event);
         let kind = replayed_free(event, old);
         let (size, align) = old.map_or((0, 0), |old| (old.size, 1 << old.align_log2));
         let (size, align) = match kind {
@@ -238,20 +269,25 @@ impl Machine {
             self.facts.cross_thread_frees += u64::from(old.thread != event.thread);
         }
         if event.op.creates() {
-            let (row, thread, size) = (self.row, event.thread, event.size);
-            let align_log2 = match event.op {
-                Operation::Aligned => alignment(event.align).trailing_zeros() as u8,
-                _ => 0,
-            };
-            self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
-            self.live_bytes += size;
-            self.facts.total_bytes += size;
-            if self.live_bytes > self.facts.peak_live_bytes {
-                self.facts.peak_live_bytes = self.live_bytes;
-                self.facts.peak_live_objects = self.live.len() as u64;
-            }
+            self.facts.total_bytes += event.size;
+            self.bear(event, slot, self.row);
         } else {
             self.slots.give_back(event.thread, slot, self.row);
+        }
+    }
+
+    /// A block has come to life.
+    fn bear(&mut self, event: &Event, slot: u32, row: u32) {
+        let (thread, size) = (event.thread, event.size);
+        let align_log2 = match event.op {
+            Operation::Aligned => alignment(event.align).trailing_zeros() as u8,
+            _ => 0,
+        };
+        self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
+        self.live_bytes += size;
+        if self.live_bytes > self.facts.peak_live_bytes {
+            self.facts.peak_live_bytes = self.live_bytes;
+            self.facts.peak_live_objects = self.live.len() as u64;
         }
     }
 
@@ -311,26 +347,27 @@ struct Count {
 
 #[derive(Clone, Default)]
 struct ThreadCount {
-    steps: u64,
-    records: u64,
+    shape: ThreadShape,
     first_row: u32,
     last_row: u32,
 }
 
 impl Sink for Count {
     fn step(&mut self, thread: usize, op: Op, due: u64) {
-        if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, ThreadCount::default());
-        }
-        let count = &mut self.threads[thread];
-        if count.steps == 0 {
+        let count = self.thread(thread);
+        if count.shape == ThreadShape::default() {
             count.first_row = op.row;
         }
         count.last_row = op.row;
-        count.steps += 1;
-        count.records += u64::from(op.is_timed());
+        count.shape.steps += 1;
+        count.shape.records += u64::from(op.is_timed());
         self.longest_pause = self.longest_pause.max(due.saturating_sub(self.last_due));
         self.last_due = self.last_due.max(due);
+    }
+
+    /// Its thread is there from the first row on.
+    fn prologue(&mut self, thread: usize, _: Op) {
+        self.thread(thread).shape.prologue += 1;
     }
 
     fn operation(&mut self, operation: Operated) -> Result<(), Error> {
@@ -343,10 +380,17 @@ impl Sink for Count {
 }
 
 impl Count {
+    fn thread(&mut self, thread: usize) -> &mut ThreadCount {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, ThreadCount::default());
+        }
+        &mut self.threads[thread]
+    }
+
     /// The most threads whose rows overlap: a sweep over their first and last rows.
     fn alive_at_once(&self) -> u32 {
         let mut edges: Vec<(u32, i32)> = Vec::with_capacity(2 * self.threads.len());
-        for thread in self.threads.iter().filter(|thread| thread.steps > 0) {
+        for thread in self.threads.iter().filter(|thread| thread.shape != ThreadShape::default()) {
             edges.push((thread.first_row, -1));
             edges.push((thread.last_row, 1));
         }
@@ -369,6 +413,10 @@ struct Write<'a> {
 impl Sink for Write<'_> {
     fn step(&mut self, thread: usize, op: Op, due: u64) {
         self.writer.push(thread, op, due);
+    }
+
+    fn prologue(&mut self, thread: usize, op: Op) {
+        self.writer.push_prologue(thread, op);
     }
 
     fn operation(&mut self, operation: Operated) -> Result<(), Error> {

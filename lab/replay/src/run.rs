@@ -195,13 +195,23 @@ fn judge(status: ExitStatus, results: &Results, said: &str, rows: u64, kind: Kin
     let (refused, corrupt) = (control.refused.load(Relaxed), control.corrupt.load(Relaxed));
     if refused > rows / MOST_REFUSED && kind != Kind::Floor {
         let row = control.first_refused.load(Relaxed);
-        return Some(format!("it returned NULL from {refused} of {rows} calls, first at row {row}"));
+        let place = place(row);
+        return Some(format!("it returned NULL from {refused} of {rows} calls, first {place}"));
     }
     if corrupt > 0 {
         let row = control.first_corrupt.load(Relaxed);
-        return Some(format!("{corrupt} blocks did not hold what was written into them, first at row {row}"));
+        let place = place(row);
+        return Some(format!("{corrupt} blocks did not hold what was written into them, first {place}"));
     }
     None
+}
+
+/// Where a row of the plan stands.
+pub fn place(row: u64) -> String {
+    if row == u64::from(keel_plan::PROLOGUE_ROW) {
+        return "among the blocks that lived when the recording began".to_owned();
+    }
+    format!("at row {row}")
 }
 
 fn name(signal: i32) -> String {

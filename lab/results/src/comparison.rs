@@ -88,8 +88,12 @@ pub struct JournalFacts {
     pub peak_live_bytes: u64,
     /// See `peak_live_bytes`.
     pub peak_live_objects: u64,
-    /// Sum of all sizes asked for.
+    /// Sum of all sizes asked for, the prologue left out.
     pub total_bytes: u64,
+    /// Blocks that lived when the recording began: made before the clock starts, and in no figure of calls.
+    pub prologue_blocks: u64,
+    /// Their bytes.
+    pub prologue_bytes: u64,
     /// Frame marks, ns since the journal's start.
     pub frames: Vec<u64>,
 }

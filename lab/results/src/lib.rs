@@ -4,7 +4,8 @@
 //! - `results.json`: one [`Comparison`];
 //! - `operations.parquet`: one row for each replayed operation in journal order (`op` u8, `size` u64 (for a free,
 //!   of the block it frees), `thread` u32, `frame` u32, `time` u64 ns, never decreasing, `age` u32: rows since the
-//!   one that created the block released here, 0 if none is), written once, shared by all runs;
+//!   one that created the block released here, 0 if none is, or one from before the recording), written once, shared
+//!   by all runs;
 //! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of `operations.parquet`
 //!   (`start` u64 ns since the run's start, `ticks` u32 inside the call, `cause` u8 bit set).
 //!

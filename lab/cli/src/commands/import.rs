@@ -51,6 +51,10 @@ pub struct Arguments {
     /// Of a trace with several processes, the one to read
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
+    /// The allocations at the trace's first moment are of blocks that lived when it began: a replay makes them before
+    /// its clock starts. For a piece of a longer trace, with times
+    #[arg(long)]
+    prologue: bool,
     /// The recorded program's name, for reports
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
@@ -80,6 +84,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         program: arguments.program,
         form: arguments.from,
         process: arguments.process,
+        prologue: arguments.prologue,
         ..Options::default()
     };
     let summary = keel_import::import(&arguments.inputs, &arguments.output, &options, &mut |bytes| {

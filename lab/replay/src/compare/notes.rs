@@ -1,6 +1,7 @@
 //! What a reader of the numbers must know.
 
 use super::session::Session;
+use crate::run::place;
 use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_results::{AllocatorResult, Comparison, JournalFacts};
@@ -29,15 +30,25 @@ impl Session<'_> {
                 header.skew
             ));
         }
+        let facts = &self.compiled.facts;
+        if facts.prologue_blocks > 0 {
+            notes.push(format!(
+                "{} blocks of {:.1} MiB in all lived when the recording began: they are made before the clock starts, \
+                 and are in no figure of calls.",
+                facts.prologue_blocks,
+                facts.prologue_bytes as f64 / f64::from(1 << 20)
+            ));
+        }
         notes_on_instrument(comparison, &mut notes);
         notes_on_disturbances(comparison, &mut notes);
         notes_on_medians(comparison, &mut notes);
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run, first at row {row}; its numbers are of a \
+                    "{} returned NULL from {calls} calls of a run, first {}; its numbers are of a \
                      program that does without those blocks.",
-                    allocator.name
+                    allocator.name,
+                    place(*row)
                 ));
             }
         }

@@ -135,6 +135,36 @@ fn a_journal_that_breaks_the_rules_is_an_error_with_its_row() {
 }
 
 #[test]
+fn blocks_that_lived_before_are_made_before_the_run_and_in_no_row() {
+    let mut story = Story::default();
+    let (one, two) = (story.malloc(0, 10), story.malloc(1, (5 << 32) + 6));
+    story.source.metadata.prologue = 2;
+    story.malloc(1, 30);
+    story.free(1, one);
+    story.free(1, two);
+    let compiled = story.compiled(Pace::Max);
+    let threads = compiled.plan.threads();
+    let before = |thread: usize| compiled.plan.prologue(&threads[thread]);
+    assert_eq!(
+        before(0).iter().map(|step| (step.kind(), step.argument)).collect::<Vec<_>>(),
+        [(Kind::Malloc, 10)]
+    );
+    let kinds: Vec<_> = before(1).iter().map(|step| (step.kind(), step.argument)).collect();
+    assert_eq!(kinds, [(Kind::High, 5), (Kind::Malloc, 6)]);
+    assert!(steps(&compiled, 0).is_empty(), "all that it did lies before the run");
+    // Another thread's block must be waited for: threads that are created late make theirs late.
+    let run: Vec<_> = steps(&compiled, 1).iter().map(|step| (step.kind(), step.row)).collect();
+    assert_eq!(run, [(Kind::Malloc, 0), (Kind::Await, 1), (Kind::Free, 1), (Kind::Free, 2)]);
+    assert_eq!(steps(&compiled, 1)[1].argument, keel_plan::PROLOGUE_ROW + 1);
+    assert_eq!(compiled.plan.header().rows, 3);
+    assert_eq!(compiled.plan.header().alive, 2);
+    let facts = &compiled.facts;
+    assert_eq!((facts.operations["malloc"], facts.operations["free"], facts.total_bytes), (1, 2, 30));
+    assert_eq!((facts.prologue_blocks, facts.prologue_bytes), (2, (5 << 32) + 16));
+    assert_eq!(facts.peak_live_bytes, (5 << 32) + 46);
+}
+
+#[test]
 fn foreign_frees_are_left_out_and_counted() {
     let mut story = Story::default();
     story.malloc(0, 8);
@@ -224,7 +254,7 @@ fn compile_skewed(source: &Sourced, skew: u32) -> Plan {
     let (mut count, mut first) = (Count::default(), machine());
     first.feed(source, &mut count, &mut |_| {}).unwrap();
     let shape = PlanShape {
-        threads: count.threads.iter().map(|thread| (thread.steps, thread.records)).collect(),
+        threads: count.threads.iter().map(|thread| thread.shape).collect(),
         slots: first.slots.used(),
         alive: count.alive_at_once(),
         paced: false,

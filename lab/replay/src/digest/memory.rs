@@ -1,7 +1,7 @@
 //! Resident against live memory over the time of a run.
 
 use super::{Measured, Row};
-use keel_plan::Kind;
+use keel_plan::{Kind, Op};
 use keel_results::{Fragmentation, MemorySample};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,7 +28,25 @@ impl Memory {
                 live: 0,
             })
             .collect();
-        Memory { changes: vec![0; samples.len() + 1], samples, sizes: vec![0; slots], near: 0 }
+        let mut memory =
+            Memory { changes: vec![0; samples.len() + 1], samples, sizes: vec![0; slots], near: 0 };
+        measured.plan.threads().iter().for_each(|thread| memory.begin(measured.plan.prologue(thread)));
+        memory
+    }
+
+    /// Blocks that are there from the start.
+    fn begin(&mut self, prologue: &[Op]) {
+        let mut high = 0;
+        for step in prologue {
+            if step.kind() == Kind::High {
+                high = u64::from(step.argument) << 32;
+                continue;
+            }
+            let size = high | u64::from(step.argument);
+            high = 0;
+            self.sizes[step.slot as usize] = size;
+            self.changes[0] += size as i64;
+        }
     }
 
     pub fn add(&mut self, row: &Row<'_>, start: u64) {

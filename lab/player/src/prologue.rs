@@ -1,0 +1,50 @@
+//! What a thread does before the run: it makes the blocks that lived when the recording began. They are made, touched
+//! and, under `verify`, filled like all others, but no clock runs, and no call of theirs is in any figure.
+
+use crate::account;
+use crate::perform::{Complaints, Part, Unmetered, step_call};
+use crate::touch;
+use keel_plan::{Kind, Slot};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Makes the blocks of the part's prologue.
+///
+/// # Safety
+/// As for [`crate::perform::perform`].
+pub unsafe fn perform(part: &Part<'_>) {
+    let complaints = Complaints(part.control);
+    let mut high = 0usize;
+    for step in part.prologue {
+        if step.kind() == Kind::High {
+            high = (step.argument as usize) << 32;
+            continue;
+        }
+        let slot = &part.slots[step.slot as usize];
+        let size = high | step.argument as usize;
+        high = 0;
+        // SAFETY: the caller vouches for the plan; the block is live after the call, and of this size.
+        unsafe {
+            step_call::<_, { touch::NONE }, true>(part, *step, slot, size, &mut Unmetered, &complaints);
+            touch_as_ordered(part.orders.touch, slot, size);
+            if part.orders.account {
+                account::enter(part, slot, size as u64);
+            }
+        }
+    }
+}
+
+unsafe fn touch_as_ordered(policy: u8, slot: &Slot, size: usize) {
+    let block = slot.block.load(Relaxed);
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: a live block of this size.
+    unsafe {
+        match policy {
+            touch::FIRST => touch::touch::<{ touch::FIRST }>(block, 0, size),
+            touch::PAGE => touch::touch::<{ touch::PAGE }>(block, 0, size),
+            touch::ALL => touch::touch::<{ touch::ALL }>(block, 0, size),
+            _ => {}
+        }
+    }
+}
