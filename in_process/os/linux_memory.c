@@ -1,3 +1,4 @@
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "os/memory.h"
@@ -7,12 +8,14 @@
 #include <unistd.h>
 
 size_t os_page_bytes(void) {
-    static size_t cached; // written with the same value by whoever comes first
-    if (cached == 0) {
+    static atomic_word cached; // written with the same value by whoever comes first
+    uintptr_t known = atomic_get(&cached);
+    if (known == 0) {
         long bytes = sysconf(_SC_PAGESIZE);
-        cached = bytes > 0 ? (size_t)bytes : 4096;
+        known = bytes > 0 ? (uintptr_t)bytes : 4096;
+        atomic_set(&cached, known);
     }
-    return cached;
+    return known;
 }
 
 // A call to the system on a thread of the program is what the latency contract is about.
