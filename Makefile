@@ -49,6 +49,10 @@ bench-throughput: ## what all calls together cost on every allocator, and Keel a
 	@scripts/build.sh
 	@scripts/bench.sh throughput
 
+test-arm64: ## the C, cross-compiled for arm64, and its tests under emulation; fetches the compiler and qemu (as root)
+	@scripts/setup.sh build test arm64
+	@tests/arm64.sh
+
 test-recorded: ## many real programs, recorded with their children: same output, and every journal keeps every rule
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -102,4 +106,4 @@ docs: ## the Rust documentation of the lab, in target/doc
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs check format bench bench-latency bench-throughput bench-programs bench-causes stress sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-causes stress sanitize fuzz install amalgamation crate docs clean

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to it that the tools for the named purposes are there: setup.sh build|test|check|programs ...
+# Sees to it that the tools for the named purposes are there: setup.sh build|test|check|arm64|programs ...
 # "programs" are those that `make test-programs` runs; their files say what they need.
 # Installs them where it may (apt, as root), else prints the one line that does. Quick when nothing is missing.
 set -euo pipefail
@@ -27,6 +27,10 @@ test xz xz-utils
 check clang-format clang-format
 check clang clang
 check python3 python3
+arm64 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+arm64 aarch64-linux-gnu-g++ g++-aarch64-linux-gnu
+arm64 /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-dev-arm64-cross
+arm64 qemu-aarch64-static qemu-user-static
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "
 

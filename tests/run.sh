@@ -2,20 +2,24 @@
 # Runs every C test: the allocator's and the recorder's units, the contract of malloc, the stress, real programs.
 # Prints the counts of each suite and ends with `total: N passed, N failed, N skipped`.
 #
-#     tests/run.sh [-B BUILD_DIRECTORY] [-L LABELS] [--reference] [--progress]
+#     tests/run.sh [-B BUILD_DIRECTORY] [-L LABELS] [-E TESTS] [-j JOBS] [--reference] [--progress]
 #
 # -L takes a regular expression over: contract stress toys programs interleavings cxx mimalloc linking ...
-# (`ctest --print-labels`). --reference adds the run of the contract against the C library. --progress tells on stderr
-# when each program ends. A program counts by its closing line `N passed, N failed, N skipped`, or else as one test.
+# (`ctest --print-labels`), -E one over the names of tests to leave out. --reference adds the run of the contract
+# against the C library. --progress tells on stderr when each program ends. A program counts by its closing line
+# `N passed, N failed, N skipped`, or else as one test.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=build/cmake
 selection=(-LE reference)
+jobs=$(($(nproc) + 1)) # some tests sleep
 exec 3>/dev/null # progress
 while [ $# -gt 0 ]; do
     case $1 in
         -B) build=$2; shift 2 ;;
         -L) selection+=(-L "$2"); shift 2 ;;
+        -E) selection+=(-E "$2"); shift 2 ;;
+        -j) jobs=$2; shift 2 ;;
         --progress) exec 3>&2; shift ;;
         --reference) selection=("${selection[@]:2}"); shift ;;
         *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
@@ -28,7 +32,6 @@ if [ ! -f "$build/CMakeCache.txt" ]; then cmake -S . -B "$build" -G Ninja >"$log
 echo "building $build" >&3
 cmake --build "$build" >"$log" 2>&1 || { cat "$log"; exit 1; }
 
-jobs=$(($(nproc) + 1)) # some tests sleep
 ctest --test-dir "$build" -V -j "$jobs" "${selection[@]}" 2>&1 | tee "$log" |
     grep --line-buffered -E "^ *[0-9]+/[0-9]+ +Test " >&3
 status=${PIPESTATUS[0]}

@@ -14,6 +14,7 @@
  *
  *     CHECK_SECONDS    deadline of one test, default 60
  *     CHECK_VERBOSE=1  names each test that passes, with its time
+ *     CHECK_LEAVE_OUT  names of tests that are not run, with a blank before and after each
  *     CHECK_MALLOC_IN  the file name that must hold `malloc` (so that a test of Keel cannot quietly
  * test the C library) CI=true          a test skipped for want of something counts as failed
  */
