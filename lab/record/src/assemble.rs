@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// How far the times of two threads may be inverted; processors whose counters differ by more are not fit for a clock.
-const SKEW_NS: u64 = 10_000;
+pub const SKEW_NS: u64 = 10_000;
 
 /// An inversion may uncover another; a chain of real ones is short.
 const CHAIN_MAX: u32 = 16;
