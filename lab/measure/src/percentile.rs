@@ -12,15 +12,21 @@ pub(crate) const EXACT_TICKS: u64 = 2048;
 
 /// The time, ticks, that a share `quantile` of the calls does not exceed; `step` is the clock's, ticks, 0 if unknown.
 /// Never more than half a step from the reading itself.
+///
+/// Where a step is longer than many calls, as on machines whose counter runs at 25 MHz, a reading of 0 is a time of up
+/// to half a step, since none is less than 0.
 pub fn percentile(counts: &Histogram<u64>, quantile: f64, step: u64) -> f64 {
     let reading = counts.value_at_quantile(quantile);
-    if step == 0 || reading == 0 || reading >= EXACT_TICKS {
+    if step == 0 || reading >= EXACT_TICKS {
         return reading as f64;
     }
-    let (at, below) = (counts.count_at(reading), counts.count_between(0, reading - 1));
+    let below = reading.checked_sub(1).map_or(0, |last| counts.count_between(0, last));
     let wanted = quantile * counts.len() as f64 - below as f64;
-    let share = (wanted / at.max(1) as f64).clamp(0.0, 1.0);
-    reading as f64 + (share - 0.5) * step as f64
+    let share = (wanted / counts.count_at(reading).max(1) as f64).clamp(0.0, 1.0);
+    match reading {
+        0 => share * 0.5 * step as f64,
+        _ => reading as f64 + (share - 0.5) * step as f64,
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +58,9 @@ mod tests {
         assert_eq!(percentile(&counts(&[(32, 150), (34, 200), (36, 50)]), 0.5, 2), 33.5);
         assert_eq!(percentile(&counts(&[(34, 7)]), 1.0, 2), 35.0);
         assert_eq!(percentile(&counts(&[(34, 7)]), 0.5, 0), 34.0, "nothing is known of the step");
-        assert_eq!(percentile(&counts(&[(0, 7)]), 0.5, 2), 0.0);
+        assert_eq!(percentile(&counts(&[(0, 7)]), 0.5, 0), 0.0);
+        assert_eq!(percentile(&counts(&[(0, 100), (40, 300)]), 0.0, 40), 0.0);
+        assert_eq!(percentile(&counts(&[(0, 100), (40, 300)]), 0.25, 40), 20.0);
         assert_eq!(
             percentile(&counts(&[(5000, 7)]), 0.5, 2),
             counts(&[(5000, 7)]).value_at_quantile(0.5) as f64
@@ -65,5 +73,15 @@ mod tests {
         assert_eq!(readings(53.0, 26).value_at_quantile(0.5), readings(58.0, 26).value_at_quantile(0.5));
         assert!(shown(58.0) > shown(53.0) + 1.0, "{} and {}", shown(58.0), shown(53.0));
         assert!([53.0, 58.0, 65.0, 70.0].iter().all(|&ticks| (shown(ticks) - ticks).abs() < 8.0));
+    }
+
+    #[test]
+    fn calls_shorter_than_a_step_are_told_apart() {
+        let shown = |ticks| percentile(&readings(ticks, 26), 0.5, 26);
+        assert_eq!(readings(5.0, 26).value_at_quantile(0.5), 0);
+        assert_eq!(readings(12.0, 26).value_at_quantile(0.5), 0);
+        let times = [2.0, 5.0, 12.0, 16.0, 22.0];
+        assert!(times.windows(2).all(|two| shown(two[0]) + 0.5 < shown(two[1])), "{:?}", times.map(shown));
+        assert!(times.iter().all(|&ticks| (shown(ticks) - ticks).abs() < 8.0), "{:?}", times.map(shown));
     }
 }
