@@ -1,4 +1,7 @@
 //! HdrHistogram interval logs, version 1.3 of the format: a line for each operation of each run, values in nanoseconds.
+//!
+//! They hold single readings of the clock, so percentiles of them lie up to half a step of it beside the table's, which
+//! are taken between the steps; a comment in the log says how long a step is.
 
 use crate::{ExportError, Written};
 use hdrhistogram::Histogram;
@@ -21,9 +24,18 @@ pub fn hdr(
 ) -> Result<Written, ExportError> {
     let comparison = Comparison::load(folder)?;
     let encode = |error: &dyn std::fmt::Debug| ExportError::Encode(format!("{error:?}"));
+    let step = match comparison.clock.step_ticks {
+        0 => keel_measure::clock_step(&comparison),
+        step => step,
+    };
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("Latencies in ns by keel {}", env!("CARGO_PKG_VERSION")))
+        .add_comment(&format!(
+            "Single readings of a clock that moves in steps of {:.2} ns: percentiles lie up to half a step beside \
+             those of keel compare",
+            step as f64 / comparison.clock.ticks_per_ns
+        ))
         // Intervals' maxima are in the unit of the values.
         .with_max_value_divisor(1.0)
         .begin_log_with(&mut output, &mut serializer)?;
@@ -81,9 +93,43 @@ fn in_nanoseconds(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
-    use crate::sample::folder;
+    use crate::sample::{folder, three_runs};
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    /// Tag, start in ms, and counts of each line.
+    fn lines(log: &[u8]) -> Vec<(String, u128, Histogram<u64>)> {
+        let mut found = Vec::new();
+        for entry in IntervalLogIterator::new(log) {
+            let LogEntry::Interval(interval) = entry.unwrap() else { continue };
+            let tag = interval.tag().unwrap().as_str().to_owned();
+            let bytes = base64_decode(interval.encoded_histogram());
+            let counts = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+            found.push((tag, interval.start_timestamp().as_millis(), counts));
+        }
+        found
+    }
+
+    #[test]
+    fn percentiles_of_the_log_lie_within_half_a_step_of_the_tables() {
+        for step_ticks in [26, 0] {
+            let folder = three_runs(step_ticks);
+            let mut log = Vec::new();
+            hdr(folder.path(), None, &mut log).unwrap();
+            assert!(String::from_utf8_lossy(&log).contains("in steps of 10.00 ns"));
+            let comparison = Comparison::load(folder.path()).unwrap();
+            let lines = lines(&log);
+            assert_eq!(lines.len(), 3);
+            for ((_, _, counts), run) in lines.iter().zip(&comparison.allocators[0].runs) {
+                for quantile in [0.5, 0.9, 0.99] {
+                    let table = keel_measure::percentile(&run.latency["malloc"].0, quantile, 26) / 2.6;
+                    let beside = (counts.value_at_quantile(quantile) as f64 - table).abs();
+                    // Half a step, and what is rounded to whole ns.
+                    assert!(beside <= 5.5, "p{}: {beside} ns beside {table}", quantile * 100.0);
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_log_is_read_by_its_own_library() {
@@ -91,14 +137,9 @@ mod tests {
         let mut output = Vec::new();
         let written = hdr(folder.path(), None, &mut output).unwrap();
         assert_eq!(written.lines, 3);
-        let mut found = Vec::new();
-        for entry in IntervalLogIterator::new(&output) {
-            let LogEntry::Interval(interval) = entry.unwrap() else { continue };
-            let tag = interval.tag().unwrap().as_str().to_owned();
-            let bytes = base64_decode(interval.encoded_histogram());
-            let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
-            found.push((tag, interval.start_timestamp().as_millis(), histogram.len(), histogram.max()));
-        }
+        let lines = lines(&output).into_iter();
+        let found: Vec<_> =
+            lines.map(|(tag, start, counts)| (tag, start, counts.len(), counts.max())).collect();
         let expected = [
             ("system.malloc".to_owned(), 0, 2, 100),
             ("keel.free".to_owned(), 2, 2, 40),

@@ -7,7 +7,10 @@
 
 use crate::rows::{Call, all_kept, each_call};
 use crate::{ExportError, Written};
-use keel_results::{CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_SYSCALL, Comparison, MemorySample, Run};
+use keel_results::{
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
+    CAUSE_SYSCALL_UNKNOWN, Comparison, MemorySample, Run,
+};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
@@ -152,9 +155,17 @@ impl ProcessTrace<'_> {
     }
 }
 
+/// All that is known of why, not only what outweighs the rest.
 fn cause(bits: u8) -> String {
-    let names =
-        [(CAUSE_INTERRUPTED, "interrupted"), (CAUSE_FAULT, "page fault"), (CAUSE_SYSCALL, "system call")];
+    let names = [
+        (CAUSE_INTERRUPTED, "preempted"),
+        (CAUSE_SLEPT, "slept"),
+        (CAUSE_SYSCALL, "system call"),
+        (CAUSE_FAULT, "page fault"),
+        (CAUSE_INTERRUPT, "interrupt"),
+        (CAUSE_INTERRUPTED_UNKNOWN, "perhaps preempted"),
+        (CAUSE_SYSCALL_UNKNOWN, "perhaps a system call"),
+    ];
     let known: Vec<&str> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
     known.join(", ")
 }
@@ -271,6 +282,14 @@ mod tests {
             .map(|(_, event)| number(event, 30))
             .collect();
         assert_eq!(counters, [96, 4096]);
+    }
+
+    #[test]
+    fn every_bit_of_a_cause_has_a_word() {
+        assert_eq!(cause(0), "");
+        assert_eq!(cause(CAUSE_SLEPT | CAUSE_SYSCALL), "slept, system call");
+        let bits = (0..7).map(|bit| cause(1 << bit)).collect::<BTreeSet<String>>();
+        assert!(bits.len() == 7 && !bits.contains(""), "{bits:?}");
     }
 
     #[test]

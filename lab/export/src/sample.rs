@@ -68,3 +68,26 @@ fn histogram(ticks: &[u64]) -> Histogram {
     ticks.iter().for_each(|ticks| histogram.0.record(*ticks).unwrap());
     histogram
 }
+
+/// A comparison on a clock of 26 ticks a step, of three runs of malloc whose medians lie in the same step; and each has
+/// a tail.
+pub(crate) fn three_runs(step_ticks: u64) -> tempfile::TempDir {
+    let clock = Clock { ticks_per_ns: 2.6, step_ticks, ..Clock::default() };
+    let run = |(share, worst)| {
+        let mut counts = Histogram::default();
+        let readings = [(52, share), (78, 10_000 - share), (104, 500), (worst, 20)];
+        readings.iter().for_each(|&(ticks, times)| counts.0.record_n(ticks, times).unwrap());
+        let ticks: u64 = readings.iter().map(|(ticks, times)| ticks * times).sum();
+        Run {
+            inside_ns: BTreeMap::from([("malloc".to_owned(), ticks as f64 / clock.ticks_per_ns)]),
+            latency: BTreeMap::from([("malloc".to_owned(), counts)]),
+            ..Run::default()
+        }
+    };
+    let runs = [(4000, 5200), (5100, 52_000_000), (4600, 5200)].map(run).to_vec();
+    let allocators = vec![AllocatorResult { name: "keel".to_owned(), runs, ..AllocatorResult::default() }];
+    let folder = tempfile::tempdir().unwrap();
+    let comparison = Comparison { version: RESULTS_VERSION, clock, allocators, ..Comparison::default() };
+    comparison.save(folder.path()).unwrap();
+    folder
+}

@@ -1,7 +1,7 @@
 //! The numbers of a comparison as one flat JSON document, for scripts: nothing to know of histograms or ticks.
 
 use crate::{ExportError, Written};
-use keel_results::{AllocatorResult, Comparison, Histogram, Run};
+use keel_results::{AllocatorResult, Clock, Comparison, Histogram, Run};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -57,8 +57,19 @@ struct Operation {
     mean_ns: f64,
     /// Time inside, a run, ns.
     total_ns: Spread,
-    /// Each percentile of each run, ns: none is an average.
-    latency_ns: BTreeMap<&'static str, Spread>,
+    /// By the names of [`PERCENTILES`], ns.
+    latency_ns: BTreeMap<&'static str, Percentile>,
+}
+
+/// A percentile, as the table of `keel compare` tells it: taken between the steps of the clock, and never averaged. The
+/// best and the worst call are single readings.
+#[derive(Serialize)]
+struct Percentile {
+    /// Of the calls of all runs together.
+    all_runs: f64,
+    /// Of single runs.
+    #[serde(flatten)]
+    spread: Spread,
 }
 
 /// Of the runs' values the least, the middle and the greatest.
@@ -87,11 +98,15 @@ pub fn summary(
     allocator: Option<&str>,
     output: &mut dyn Write,
 ) -> Result<Written, ExportError> {
-    let comparison = Comparison::load(folder)?;
-    let ticks_per_ns = comparison.clock.ticks_per_ns;
+    let mut comparison = Comparison::load(folder)?;
+    if comparison.clock.step_ticks == 0 {
+        // Results from before the step was written down.
+        comparison.clock.step_ticks = keel_measure::clock_step(&comparison);
+    }
     let wanted = |result: &&AllocatorResult| allocator.is_none_or(|name| result.name == name);
+    let clock = &comparison.clock;
     let allocators: Vec<_> =
-        comparison.allocators.iter().filter(wanted).map(|result| describe(result, ticks_per_ns)).collect();
+        comparison.allocators.iter().filter(wanted).map(|result| describe(result, clock)).collect();
     if let Some(name) = allocator.filter(|_| allocators.is_empty()) {
         let known: Vec<&str> = comparison.allocators.iter().map(|result| result.name.as_str()).collect();
         return Err(ExportError::Unknown { name: name.to_owned(), known: known.join(", ") });
@@ -111,12 +126,11 @@ pub fn summary(
     Ok(Written { allocator: allocator.unwrap_or("all allocators").to_owned(), lines })
 }
 
-fn describe(result: &AllocatorResult, ticks_per_ns: f64) -> Allocator<'_> {
+fn describe<'a>(result: &'a AllocatorResult, clock: &Clock) -> Allocator<'a> {
     let spread = |value: fn(&Run) -> u64| Spread::of(result.runs.iter().map(|run| value(run) as f64));
     let names: BTreeSet<&str> =
         result.runs.iter().flat_map(|run| run.latency.keys()).map(String::as_str).collect();
-    let operations =
-        names.into_iter().filter_map(|name| Some((name, operation(result, name, ticks_per_ns)?)));
+    let operations = names.into_iter().filter_map(|name| Some((name, operation(result, name, clock)?)));
     Allocator {
         name: &result.name,
         version: &result.version,
@@ -131,25 +145,26 @@ fn describe(result: &AllocatorResult, ticks_per_ns: f64) -> Allocator<'_> {
     }
 }
 
-fn operation(result: &AllocatorResult, name: &str, ticks_per_ns: f64) -> Option<Operation> {
+fn operation(result: &AllocatorResult, name: &str, clock: &Clock) -> Option<Operation> {
     let latencies = || result.runs.iter().filter_map(|run| run.latency.get(name));
     let filled: Vec<&Histogram> = latencies().filter(|histogram| !histogram.0.is_empty()).collect();
-    let count: u64 = filled.iter().map(|histogram| histogram.0.len()).sum();
-    if count == 0 {
-        return None;
-    }
+    let all = keel_measure::all_runs(&filled)?;
     let inside = || result.runs.iter().filter_map(|run| run.inside_ns.get(name).copied());
-    let at = |histogram: &Histogram, quantile: f64| match quantile {
-        0.0 => histogram.0.min() as f64 / ticks_per_ns,
-        1.0 => histogram.0.max() as f64 / ticks_per_ns,
-        _ => histogram.0.value_at_quantile(quantile) as f64 / ticks_per_ns,
+    let at = |histogram: &Histogram, quantile: f64| {
+        let ticks = match quantile {
+            0.0 => histogram.0.min() as f64,
+            1.0 => histogram.0.max() as f64,
+            _ => keel_measure::percentile(&histogram.0, quantile, clock.step_ticks),
+        };
+        ticks / clock.ticks_per_ns
     };
     let percentile = |&(name, quantile): &(&'static str, f64)| {
-        (name, Spread::of(filled.iter().map(|histogram| at(histogram, quantile))))
+        let spread = Spread::of(filled.iter().map(|histogram| at(histogram, quantile)));
+        (name, Percentile { all_runs: at(&all, quantile), spread })
     };
     Some(Operation {
-        count,
-        mean_ns: inside().sum::<f64>() / count as f64,
+        count: all.0.len(),
+        mean_ns: inside().sum::<f64>() / all.0.len() as f64,
         total_ns: Spread::of(inside()),
         latency_ns: PERCENTILES.iter().map(percentile).collect(),
     })
@@ -159,7 +174,7 @@ fn operation(result: &AllocatorResult, name: &str, ticks_per_ns: f64) -> Option<
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
-    use crate::sample::folder;
+    use crate::sample::{folder, three_runs};
 
     #[test]
     fn numbers_are_in_nanoseconds() {
@@ -172,5 +187,34 @@ mod tests {
         assert_eq!(malloc["latency_ns"]["best"]["median"], 10.0);
         assert_eq!(malloc["latency_ns"]["worst"]["most"], 20.0);
         assert!(summary(folder.path(), Some("x"), &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_table() {
+        for step_ticks in [26, 0] {
+            let folder = three_runs(step_ticks);
+            let mut output = Vec::new();
+            summary(folder.path(), None, &mut output).unwrap();
+            let document: serde_json::Value = serde_json::from_slice(&output).unwrap();
+            let told = &document["allocators"][0]["operations"]["malloc"];
+            let mut comparison = Comparison::load(folder.path()).unwrap();
+            comparison.clock.step_ticks = 26;
+            let table =
+                keel_measure::summary(&comparison.allocators[0], "malloc", &comparison.clock).unwrap();
+            let close = |one: &serde_json::Value, other: f64| {
+                assert!((one.as_f64().unwrap() - other).abs() < 1e-9, "{one} and {other}");
+            };
+            close(&told["mean_ns"], table.mean);
+            let names = ["p50", "p90", "p99", "p99_9", "p99_99"];
+            for ((name, all), spread) in names.iter().zip(table.quantiles).zip(table.spreads) {
+                close(&told["latency_ns"][name]["all_runs"], all);
+                close(&told["latency_ns"][name]["least"], spread.least);
+                close(&told["latency_ns"][name]["median"], spread.median);
+                close(&told["latency_ns"][name]["most"], spread.most);
+            }
+            let median = told["latency_ns"]["p50"]["median"].as_f64().unwrap();
+            assert!((median / 10.0).fract() > 0.01, "{median} ns is a reading of the clock, nothing between");
+            close(&told["latency_ns"]["best"]["most"], 20.0);
+        }
     }
 }

@@ -72,10 +72,11 @@ fn spread_of(values: &mut [f64]) -> Spread {
 
 /// The histograms of several runs as one; None if there are none.
 pub fn all_runs(histograms: &[&Histogram]) -> Option<Histogram> {
-    let (first, rest) = histograms.split_first()?;
-    let mut merged = Histogram(first.0.clone());
-    for histogram in rest {
-        // Can only fail if one cannot grow to the range of the other, and all of ours grow by themselves.
+    histograms.first()?;
+    // A new one grows as needed; one that was read from a file does not.
+    let mut merged = Histogram::default();
+    merged.0.auto(true);
+    for histogram in histograms {
         merged.0.add(&histogram.0).ok()?;
     }
     Some(merged)
