@@ -34,6 +34,7 @@ fn wrong_options_name_what_is_possible() {
         ("--touch", "some", "give none, first-byte, page or all"),
         ("--runs", "0", "give 1 to 1000, FEWEST..MOST, or auto"),
         ("--runs", "5..3", "give 1 to 1000, FEWEST..MOST, or auto"),
+        ("--symbols", "mi_", "--symbols is for libraries given by path, and none is"),
     ] {
         let output = keel(folder.path(), &["compare", "game.journal.parquet", option, value]);
         assert_eq!(output.status.code(), Some(2), "{option}");
@@ -65,6 +66,10 @@ fn results_are_never_replaced_unasked() {
     let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("--force"), "{}", said(&output));
+    // With --force they stay until there are others: here none can be made, for want of a player.
+    let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old", "--force"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(folder.path().join("old/results.json").exists());
     // Nor is a folder of other things ever, not even with --force.
     std::fs::create_dir(folder.path().join("home")).unwrap();
     std::fs::write(folder.path().join("home/letter"), "dear").unwrap();

@@ -8,6 +8,12 @@ pub const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
 /// Calls that must lie beyond a percentile for it to be one.
 const BEYOND: f64 = 9.999;
+
+/// Whether so many calls of a run bear a percentile: at least ten lie beyond it.
+pub fn bears(calls: u64, quantile: f64) -> bool {
+    calls as f64 * (1.0 - quantile) >= BEYOND
+}
+
 /// All operations together.
 pub const ALL_OPERATIONS: &str = "all";
 /// The figures of whole runs.
@@ -68,7 +74,7 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
         let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
         add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
         for (name, quantile) in PERCENTILES {
-            if calls as f64 * (1.0 - quantile) >= BEYOND {
+            if bears(calls, quantile) {
                 add(name, step, &|histogram, _| {
                     percentile(histogram, quantile, clock.step_ticks) / clock.ticks_per_ns
                 });
@@ -130,7 +136,7 @@ pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
     };
     add("mean", &hdrhistogram::Histogram::mean);
     for (name, quantile) in PERCENTILES {
-        if count as f64 * (1.0 - quantile) >= BEYOND {
+        if bears(count, quantile) {
             add(name, &|frames| frames.value_at_quantile(quantile) as f64);
         }
     }

@@ -11,7 +11,9 @@ mod time;
 
 pub use conclude::{Difference, conclude, differences, frame_pairs, leaders};
 pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
-pub use figures::{ALL_OPERATIONS, FRAME, Figure, PERCENTILES, RUN, clock_step, figures, frame_figures};
+pub use figures::{
+    ALL_OPERATIONS, FRAME, Figure, PERCENTILES, RUN, bears, clock_step, figures, frame_figures,
+};
 pub use machine::{ProcessorTime, machine};
 pub use percentile::percentile;
 pub use statistics::{QUANTILES, Spread, Summary, all_runs, median_run, middle, summary, total_inside};

@@ -25,6 +25,8 @@ pub struct Spread {
 pub struct Summary {
     /// Calls in all runs.
     pub count: u64,
+    /// Calls in the run that has the fewest: what percentiles they bear tells [`crate::bears`].
+    pub fewest: u64,
     /// Their mean.
     pub mean: f64,
     /// [`QUANTILES`] of the calls of all runs together.
@@ -54,6 +56,7 @@ pub fn summary(result: &AllocatorResult, operation: &str, clock: &Clock) -> Opti
     };
     Some(Summary {
         count: merged.0.len(),
+        fewest: histograms.iter().map(|one| one.0.len()).min().unwrap_or(0),
         // The sum is exact; the histogram's own mean is of rounded values.
         mean: inside / merged.0.len() as f64,
         quantiles: QUANTILES.map(|quantile| at(&merged, quantile)),
@@ -131,7 +134,7 @@ mod tests {
         };
         let clock = Clock { ticks_per_ns: 2.0, ..Clock::default() };
         let summary = summary(&result, "malloc", &clock).unwrap();
-        assert_eq!(summary.count, 300);
+        assert_eq!((summary.count, summary.fewest), (300, 100));
         assert_eq!(summary.quantiles[0], 10.0);
         assert_eq!(summary.quantiles[2], 20.0);
         assert!((summary.worst - 1000.0).abs() < 1.0);

@@ -294,6 +294,25 @@ fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
 }
 
 #[test]
+fn a_comparison_of_nobody_ends_at_once() {
+    let mut bench = Bench::new();
+    bench.options.runs = 5;
+    let story = mallocs(5_000, 32);
+    let missing = allocator("missing", Kind::Peer, Some("/nowhere/missing.so".into()));
+    let error = bench.compare(&story, vec![missing, floor()]).unwrap_err().to_string();
+    assert!(error.contains("none of the allocators can be used: missing: "), "{error}");
+    assert!(!bench.results().exists());
+    // One that can be loaded and then fails leaves the floor alone: no further round is made.
+    let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
+    let outcome = with_environment(&[("KEEL_FIXTURE", "crash:700")], || {
+        bench.compare(&story, vec![fixture, floor()]).unwrap()
+    });
+    let [broken, null] = &outcome.comparison.allocators[..] else { panic!("two allocators") };
+    assert!(failure(broken).contains("it crashed"), "{}", failure(broken));
+    assert!(null.runs.len() <= 1, "{} runs of the floor", null.runs.len());
+}
+
+#[test]
 fn a_few_refused_calls_are_noted_and_the_rest_counts() {
     let bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));

@@ -85,8 +85,13 @@ pub struct Outcome {
 /// # Errors
 /// What concerns the comparison as a whole: the journal, the memory, the folder. An allocator that fails is an outcome.
 pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, Error> {
-    let folder = Partial::create(&request.folder)?;
     let mut comparison = described(request);
+    if everyone_failed(&comparison) {
+        let told = comparison.allocators.iter().filter_map(|one| Some((&one.name, one.failure.as_ref()?)));
+        let reasons: Vec<String> = told.map(|(name, reason)| format!("{name}: {reason}")).collect();
+        return Err(Error::NoneUsable(reasons.join("; ")));
+    }
+    let folder = Partial::create(&request.folder)?;
     let compiled = compile(request, &folder.path, progress)?;
     comparison.journal = keel_results::JournalFacts { name: request.name.clone(), ..compiled.facts.clone() };
     let mut session = Session::new(request, &compiled, &folder.path)?;
@@ -101,6 +106,12 @@ pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) ->
     comparison.save(&folder.path)?;
     folder.finish()?;
     Ok(Outcome { comparison, stopped })
+}
+
+/// Of the allocators that were asked for none is left; the floor alone tells nothing.
+fn everyone_failed(comparison: &Comparison) -> bool {
+    let mut others = comparison.allocators.iter().filter(|one| one.name != FLOOR).peekable();
+    others.peek().is_some() && others.all(|one| one.failure.is_some())
 }
 
 fn described(request: &Request<'_>) -> Comparison {

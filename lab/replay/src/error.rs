@@ -19,6 +19,9 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// There is nothing to compare: of those asked for, none can be loaded.
+    #[error("none of the allocators can be used: {0}; `keel allocators` tells what there is")]
+    NoneUsable(String),
     /// Nothing to replay.
     #[error("the journal holds no operation that can be replayed")]
     Empty,

@@ -6,7 +6,7 @@
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
 use crate::verdict::FLOOR;
-use keel_measure::percentile;
+use keel_measure::{bears, percentile};
 use keel_results::{AllocatorResult, Clock, Comparison, Histogram, Interval, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ fn summarize_runs(
     let at = |quantile: f64| over_runs(&|counts| percentile(counts, quantile, clock.step_ticks));
     let mut percentiles = BTreeMap::new();
     for (name, quantile) in PERCENTILES {
-        if count as f64 * (1.0 - quantile) >= 9.999 {
+        if bears(count, quantile) {
             let spread = at(quantile)?;
             percentiles.insert(name, spread.with(interval(name), runs.len()));
         }

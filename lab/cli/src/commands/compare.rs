@@ -123,7 +123,12 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
 /// result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
-    let allocators = match places(&layout).resolve(&specs(&arguments)) {
+    let specs = specs(&arguments);
+    if arguments.symbols.is_some() && !specs.iter().any(|spec| is_path(&Spec::parse(spec))) {
+        eprintln!("keel: --symbols is for libraries given by path, and none is: give one, as -a ./libx.so");
+        return Ok(ExitCode::from(2));
+    }
+    let allocators = match places(&layout).resolve(&specs) {
         Ok(allocators) => allocators,
         Err(unknown) => {
             eprintln!("keel: {unknown}");
@@ -131,7 +136,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     };
     let journal = Journal::open(&arguments.journal)?;
-    let folder = result_folder(&arguments)?;
+    let folder = ResultFolder::choose(&arguments)?;
     let options = options(&arguments);
     let verify = options.verify;
     let bars = Bars::new();
@@ -141,7 +146,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         allocators: with_floor(&allocators),
         options,
         player: layout.private("keel-player")?,
-        folder: folder.clone(),
+        folder: folder.written.clone(),
         command: std::env::args().collect(),
         stop: interrupt::asked_to_stop(),
     };
@@ -156,7 +161,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         }
     };
     bars.bar.finish_and_clear();
-    print(&arguments, &outcome, &folder)?;
+    folder.finish()?;
+    print(&arguments, &outcome, &folder.path)?;
     Ok(exit_code(&outcome, verify))
 }
 
@@ -169,11 +175,15 @@ fn specs(arguments: &Arguments) -> Vec<String> {
     if let Some(prefix) = &arguments.symbols {
         let paths = specs.iter_mut().filter(|spec| {
             let spec = Spec::parse(spec);
-            spec.symbols.is_none() && (spec.name.contains('/') || spec.name.ends_with(".so"))
+            spec.symbols.is_none() && is_path(&spec)
         });
         paths.for_each(|spec| *spec = format!("{spec}:symbols={prefix}"));
     }
     specs
+}
+
+fn is_path(spec: &Spec) -> bool {
+    spec.name.contains('/') || spec.name.ends_with(".so")
 }
 
 /// An open journal; a text journal is imported on the fly into a file that goes with this.
@@ -253,37 +263,70 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The folder to write, which does not exist or is empty when this returns.
-fn result_folder(arguments: &Arguments) -> Result<PathBuf> {
-    let Some(folder) = &arguments.output else {
-        let name = file_name(&arguments.journal);
-        let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
-        let numbered = (1..).map(|number| match number {
-            1 => PathBuf::from(format!("{stem}.comparison")),
-            _ => PathBuf::from(format!("{stem}.comparison-{number}")),
-        });
-        return numbered.into_iter().find(|folder| !folder.exists()).context("every folder name is taken");
-    };
-    let occupied =
-        folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if !occupied {
-        return Ok(folder.clone());
+/// Where the results are to be. Those that they replace stay until the new ones are whole.
+struct ResultFolder {
+    path: PathBuf,
+    /// Where they are written: the same, or beside it; it does not exist or is empty.
+    written: PathBuf,
+}
+
+impl ResultFolder {
+    fn choose(arguments: &Arguments) -> Result<ResultFolder> {
+        let Some(folder) = &arguments.output else {
+            let name = file_name(&arguments.journal);
+            let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
+            let numbered = (1..).map(|number| match number {
+                1 => PathBuf::from(format!("{stem}.comparison")),
+                _ => PathBuf::from(format!("{stem}.comparison-{number}")),
+            });
+            let free = numbered.into_iter().find(|folder| !folder.exists());
+            let path = free.context("every folder name is taken")?;
+            return Ok(ResultFolder { written: path.clone(), path });
+        };
+        let path = folder.clone();
+        let occupied =
+            folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+        if !occupied {
+            return Ok(ResultFolder { written: path.clone(), path });
+        }
+        if !folder.join(RESULTS_FILE).is_file() {
+            bail!("{} exists and is no result folder: choose another with -o", folder.display());
+        }
+        if !arguments.force {
+            bail!(
+                "{} holds results already: choose another folder with -o, or add --force to replace it",
+                folder.display()
+            );
+        }
+        // The real one, so that it is written beside what it replaces and not beside a link to it.
+        let path = folder.canonicalize().with_context(|| folder.display().to_string())?;
+        let mut written = path.clone().into_os_string();
+        written.push(format!(".new-{}", std::process::id()));
+        Ok(ResultFolder { path, written: written.into() })
     }
-    if !folder.join(RESULTS_FILE).is_file() {
-        bail!("{} exists and is no result folder: choose another with -o", folder.display());
+
+    /// The new results are whole, and take the place of the old.
+    fn finish(&self) -> Result<()> {
+        if self.written != self.path {
+            let failed = || {
+                format!(
+                    "cannot replace {}; the new results are {}",
+                    self.path.display(),
+                    self.written.display()
+                )
+            };
+            std::fs::remove_dir_all(&self.path).with_context(failed)?;
+            std::fs::rename(&self.written, &self.path).with_context(failed)?;
+        }
+        Ok(())
     }
-    if !arguments.force {
-        bail!(
-            "{} holds results already: choose another folder with -o, or add --force to replace it",
-            folder.display()
-        );
-    }
-    std::fs::remove_dir_all(folder).with_context(|| format!("cannot replace {}", folder.display()))?;
-    Ok(folder.clone())
 }
 
 fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> {
-    if arguments.json {
+    let is_bare = !is_measured(outcome) && !arguments.json;
+    if is_bare {
+        // Tables of the floor alone would only hide what went wrong.
+    } else if arguments.json {
         let json = table::json(&outcome.comparison, folder);
         format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
     } else {
@@ -299,17 +342,27 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
             eprintln!("keel: {}: {failure}", allocator.name);
         }
     }
-    eprintln!("results: {} (a page of them: keel report {})", folder.display(), folder.display());
+    match is_bare {
+        true => eprintln!("results: {}, which say no more than this", folder.display()),
+        false => {
+            eprintln!("results: {} (a page of them: keel report {})", folder.display(), folder.display())
+        }
+    }
     Ok(())
+}
+
+/// Whether anything that was asked for was measured.
+fn is_measured(outcome: &Outcome) -> bool {
+    let allocators = &outcome.comparison.allocators;
+    let only_floor = allocators.iter().all(|allocator| allocator.name == FLOOR);
+    only_floor || allocators.iter().any(|allocator| allocator.name != FLOOR && !allocator.runs.is_empty())
 }
 
 fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
     let allocators = &outcome.comparison.allocators;
-    let measured = allocators.iter().any(|allocator| allocator.name != FLOOR && !allocator.runs.is_empty());
-    let only_floor = allocators.iter().all(|allocator| allocator.name == FLOOR);
     if outcome.stopped {
         ExitCode::from(130)
-    } else if !(measured || only_floor) || (verify && allocators.iter().any(|one| one.failure.is_some())) {
+    } else if !is_measured(outcome) || (verify && allocators.iter().any(|one| one.failure.is_some())) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

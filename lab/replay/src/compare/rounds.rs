@@ -2,7 +2,7 @@
 
 use super::disturbance::{Watch, best_pair, disturbances, is_calmer, is_slowed};
 use super::session::{Clocked, Session};
-use super::{Progress, Request};
+use super::{Progress, Request, everyone_failed};
 use crate::digest::throughput;
 use crate::run::RunFailure;
 use crate::{Error, Keep, Pace};
@@ -81,6 +81,9 @@ impl Session<'_> {
         let everyone: Vec<usize> = (0..self.request.allocators.len()).collect();
         for round in 0..runs {
             self.round(round, &everyone, rounds, comparison, progress)?;
+            if everyone_failed(comparison) {
+                return Ok(());
+            }
             self.repeat_disturbed(round..round + 1, rounds, comparison, progress)?;
         }
         // What the best run of all showed may tell of earlier ones that they were disturbed.

@@ -3,7 +3,7 @@
 use crate::format::{bytes, count};
 use crate::table::{aligned, duration};
 use keel_allocators::FLOOR;
-use keel_measure::{QUANTILES, Summary, summary};
+use keel_measure::{QUANTILES, Summary, bears, summary};
 use keel_results::{AllocatorResult, CAUSE_WORDS, Comparison, Interval, Run};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -62,7 +62,12 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
 
 fn latency_row(name: &str, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
     let mut row = vec![label(name), duration(summary.mean)];
-    row.extend(summary.quantiles.iter().map(|&ns| duration(ns)));
+    // With fewer than ten calls beyond it in a run, a percentile would be the tale of a few calls.
+    row.extend(
+        summary.quantiles.iter().zip(QUANTILES).map(|(&ns, quantile)| {
+            if bears(summary.fewest, quantile) { duration(ns) } else { String::new() }
+        }),
+    );
     row.push(duration(summary.worst));
     row.push(
         interval.map_or(String::new(), |p999| format!("{} .. {}", duration(p999.low), duration(p999.high))),
@@ -238,4 +243,17 @@ fn json_summary(summary: &Summary) -> Value {
     }
     object.insert("worst".to_owned(), json!(summary.worst));
     Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_that_too_few_calls_bear_are_left_out() {
+        let of = |fewest| Summary { fewest, quantiles: [20.0, 30.0, 40.0, 50.0, 60.0], ..Summary::default() };
+        let told = |fewest| latency_row("keel", &of(fewest), None)[2..7].to_vec();
+        assert_eq!(told(1_000), ["20.0 ns", "30.0 ns", "40.0 ns", "", ""]);
+        assert_eq!(told(100_000), ["20.0 ns", "30.0 ns", "40.0 ns", "50.0 ns", "60.0 ns"]);
+    }
 }
