@@ -6,7 +6,7 @@ mod support;
 use keel_allocators::{Allocator, Kind};
 use keel_journal::Op;
 use keel_plan::{CAUSE_FAULT, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT};
-use keel_replay::{Error, Options, Pace, Progress, Touch};
+use keel_replay::{Error, Keep, Options, Pace, Progress, Touch};
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -174,6 +174,12 @@ fn threads_that_come_and_go_by_the_hundred_are_started_as_others_end() {
     assert_eq!(run.latency["malloc"].0.len(), 700);
 }
 
+/// A run, and how many of its calls took page faults.
+struct Touched {
+    run: keel_results::Run,
+    faulted: u64,
+}
+
 #[test]
 fn touching_writes_each_page_and_no_more() {
     // Mappings of 64 pages of their own, so that every first touch of a page is exactly one fault.
@@ -182,25 +188,36 @@ fn touching_writes_each_page_and_no_more() {
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let faults = |touch: Touch, touch_timed: bool| {
         let mut bench = Bench::new();
-        bench.options = Options { touch, touch_timed, ..bench.options };
-        with_environment(&[("KEEL_FIXTURE", "map")], || {
-            bench.run(&mallocs(blocks, pages * 4096), fixture.clone())
-        })
+        bench.options = Options { touch, touch_timed, keep: Keep::All, ..bench.options };
+        let outcome = with_environment(&[("KEEL_FIXTURE", "map")], || {
+            bench.compare(&mallocs(blocks, pages * 4096), vec![fixture.clone()]).unwrap()
+        });
+        let run = outcome.comparison.allocators[0].runs[0].clone();
+        let mut rows = RunReader::open(&bench.results().join(run.raw.as_ref().unwrap())).unwrap();
+        let mut faulted = 0;
+        while let Some(rows) = rows.next_rows().unwrap() {
+            faulted += rows.cause.iter().filter(|&&cause| u32::from(cause) & CAUSE_FAULT != 0).count() as u64;
+        }
+        Touched { run, faulted }
     };
-    let near = |faults: u64, expected: u64| (expected..expected + 150).contains(&faults);
-    assert!(near(faults(Touch::None, true).minor_faults, 0));
-    assert!(near(faults(Touch::FirstByte, true).minor_faults, blocks));
+    let near = |told: &Touched, expected: u64| {
+        let faults = told.run.minor_faults;
+        assert!((expected..expected + 150).contains(&faults), "{faults} of {expected}");
+    };
+    near(&faults(Touch::None, true), 0);
+    near(&faults(Touch::FirstByte, true), blocks);
     let inside = faults(Touch::Page, true);
-    assert!(near(inside.minor_faults, blocks * pages), "{}", inside.minor_faults);
-    assert!(near(faults(Touch::All, true).minor_faults, blocks * pages));
+    near(&inside, blocks * pages);
+    assert_eq!(inside.faulted, blocks);
+    near(&faults(Touch::All, true), blocks * pages);
     // Untimed, the faults are the same but fall outside of the calls.
     let outside = faults(Touch::Page, false);
-    assert!(near(outside.minor_faults, blocks * pages), "{}", outside.minor_faults);
-    assert!(outside.inside_ns["malloc"] < inside.inside_ns["malloc"]);
+    near(&outside, blocks * pages);
+    assert!(outside.faulted < blocks / 10, "{} calls with a fault", outside.faulted);
     assert!(
-        inside.outliers.iter().all(|slow| u32::from(slow.cause) & CAUSE_FAULT != 0),
+        inside.run.outliers.iter().all(|slow| u32::from(slow.cause) & CAUSE_FAULT != 0),
         "{:?}",
-        inside.outliers
+        inside.run.outliers
     );
 }
 
