@@ -159,7 +159,10 @@ const drawGlance = () => {
   byId("glance").hidden = contenders.length < 2 || !criteria.length;
   if (byId("glance").hidden) return;
   const telling = criteria.filter(tells);
-  const most = Math.max(...contenders.map((index) => facts.allocators[index].runs));
+  const runs = contenders.map((index) => facts.allocators[index].runs);
+  const [least, most] = [Math.min(...runs), Math.max(...runs)];
+  const few = most > 1 && least < FEW_ROUNDS
+    ? ` ${counted(least, "run is", "runs are")} few: compare with --runs 5 or more before deciding.` : "";
   const rows = contenders.map((index) => ({ index, often: telling.filter(({ best }) => best.includes(index)).length }));
   rows.sort((a, b) => b.often - a.often);
   const head = make("tr", {}, make("th", { scope: "col", text: "allocator" }),
@@ -173,5 +176,5 @@ const drawGlance = () => {
   make("p", { class: "floor-note", text: `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest: ` +
     `less is better. ${telling.length
       ? "● may be the lowest as far as these runs can tell; a column without any tells no one apart."
-      : most > 1 ? "These runs tell no one apart." : "One run tells no one apart."}` }));
+      : most > 1 ? "These runs tell no one apart." : "One run tells no one apart."}${few}` }));
 };

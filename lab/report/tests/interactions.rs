@@ -104,6 +104,8 @@ fn a_call_is_explained_and_allocators_are_subtracted() {
     for part in ["Why: ", "The very same call took ", " the others up to "] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }
+    let note = window.eval("document.querySelector('#glance .floor-note').textContent");
+    assert!(note.as_str().unwrap().contains("2 runs are few"), "{note}");
     press(&window, "#hitch", "Show it");
     let detail = window.eval("document.getElementById('detail').textContent");
     let same = window.number("document.querySelectorAll('#detail .same').length");
