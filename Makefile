@@ -85,7 +85,7 @@ sanitize: ## unit tests and stress under ASan, UBSan and TSan
 	@scripts/setup.sh build check
 	@tests/sanitize.sh
 
-fuzz: ## fuzz the importers for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
+fuzz: ## fuzz all importers and salvage for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
 	@scripts/setup.sh build
 	@cargo build --release --locked -p keel-import -p keel-unify --examples
 	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)

@@ -27,6 +27,9 @@ use std::collections::{BinaryHeap, VecDeque};
 /// How far the times of two threads may be inverted; processors whose counters differ by more are not fit for a clock.
 pub const SKEW_NS: u64 = 10_000;
 
+/// A century, which is about what a journal's times can say: later ones are no times.
+const LATEST_NS: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+
 /// An inversion may uncover another; a chain of real ones is short.
 const CHAIN_MAX: u32 = 16;
 
@@ -253,7 +256,7 @@ impl Assembler {
         if event.creates() && self.live.contains_key(&event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
             if let Some(block) = self.live.remove(&event.address) {
-                self.facts.live_bytes -= block.asked.size();
+                self.facts.live_bytes = self.facts.live_bytes.wrapping_sub(block.asked.size());
                 self.reissued += u64::from(block.object != SKIPPED);
                 if let Some((_, early)) = &mut self.early {
                     early.release(block.object);
@@ -335,7 +338,8 @@ impl Assembler {
         }) {
             self.begin_span(sink);
         }
-        let time = self.clock.nanoseconds(event.time).saturating_sub(self.origin).max(self.last_row);
+        let time = self.clock.nanoseconds(event.time).saturating_sub(self.origin);
+        let time = time.min(LATEST_NS).max(self.last_row);
         self.last_moment = self.last_moment.max(time);
         match event.op() {
             op::MALLOC => self.born(ring, Op::Malloc, event, time, origin, sink),
@@ -391,12 +395,13 @@ impl Assembler {
     /// Takes a block out of those that live; one that was never seen has no object and no size.
     fn die(&mut self, address: u64) -> Live {
         let block = self.live.remove(&address).unwrap_or_default();
-        self.facts.live_bytes -= block.asked.size();
+        self.facts.live_bytes = self.facts.live_bytes.wrapping_sub(block.asked.size());
         block
     }
 
     fn live(&mut self, address: u64, object: u64, asked: Asked) {
-        self.facts.live_bytes += asked.size();
+        // A program may tell of blocks that are larger in sum than any number is; later it has freed them.
+        self.facts.live_bytes = self.facts.live_bytes.wrapping_add(asked.size());
         self.live.insert(address, Live { object, asked });
     }
 
@@ -409,7 +414,7 @@ impl Assembler {
         origin: Origin,
         sink: &mut dyn RowSink,
     ) {
-        let (size, align) = if op == Op::Aligned { event.size_and_align() } else { (event.size, 0) };
+        let (size, align) = if op == Op::Aligned { event.size_and_align() } else { (event.size_asked(), 0) };
         if self.origins.is_skipped(origin.module) {
             self.facts.skipped += 1;
             return self.live(event.address, SKIPPED, Asked::new(size, align));
@@ -469,7 +474,8 @@ impl Assembler {
             }
             return;
         }
-        let (released, size, asked) = (realloc.old.object, event.size, Asked::new(event.size, 0));
+        let (released, size) = (realloc.old.object, event.size_asked());
+        let asked = Asked::new(size, 0);
         let skipped = released == 0 && self.origins.is_skipped(origin.module);
         if skipped || released == SKIPPED {
             self.facts.skipped += 1;

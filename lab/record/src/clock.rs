@@ -55,8 +55,9 @@ impl Clock {
 
     fn set_frequency(&mut self) {
         let ticks = self.latest.ticks.saturating_sub(self.first.ticks);
-        if self.kind == ring::CLOCK_TSC && ticks > 0 {
-            self.ns_per_tick = self.latest.raw_ns.saturating_sub(self.first.raw_ns) as f64 / ticks as f64;
+        let raw_ns = self.latest.raw_ns.saturating_sub(self.first.raw_ns);
+        if self.kind == ring::CLOCK_TSC && ticks > 0 && raw_ns > 0 {
+            self.ns_per_tick = raw_ns as f64 / ticks as f64;
         }
     }
 

@@ -232,6 +232,8 @@ impl Log {
             let present = chunk.bytes.min(length - at);
             moments.push(chunk.moment);
             match chunk.kind {
+                // No such ring can be: the head of the chunk is not what was written.
+                ring::CHUNK_EVENTS if chunk.ring >= ring::RING_MAX => torn_bytes += present,
                 ring::CHUNK_EVENTS => {
                     let count = present / EVENT_BYTES;
                     torn_bytes += present % EVENT_BYTES;
@@ -344,7 +346,7 @@ impl Rest {
         for ring in 0..spool.prepared() {
             let pieces = log.rings.get(&ring).and_then(|pieces| pieces.last());
             // The program may have died between writing a chunk and giving its room back.
-            let written = pieces.map_or(0, |piece| piece.first + piece.count);
+            let written = pieces.map_or(0, |piece| piece.first.saturating_add(piece.count));
             let mut events = Vec::new();
             spool.copy_out(ring, written.max(spool.given_back(ring)), true, &mut events);
             rings.insert(ring, events);

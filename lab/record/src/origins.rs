@@ -134,7 +134,7 @@ impl Origins {
         let module = self.module_of(address);
         let place = match self.mapping(address) {
             Some(mapping) if module != Origin::NONE => {
-                (i64::from(module), address - mapping.start + mapping.offset)
+                (i64::from(module), (address - mapping.start).wrapping_add(mapping.offset))
             }
             _ => (-1, address),
         };

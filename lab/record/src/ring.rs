@@ -92,16 +92,24 @@ impl RawEvent {
         self.word >> 16
     }
 
+    /// Bytes asked for. No block is larger than a journal can say, whatever a program tells.
+    pub fn size_asked(&self) -> u64 {
+        self.size.min(i64::MAX as u64)
+    }
+
     /// Size and alignment of an `ALIGNED`.
     pub fn size_and_align(&self) -> (u64, u64) {
-        (self.size & ((1 << ALIGN_SHIFT) - 1), 1 << (self.size >> ALIGN_SHIFT))
+        (self.size & ((1 << ALIGN_SHIFT) - 1), self.align())
+    }
+
+    fn align(&self) -> u64 {
+        1 << (self.size >> ALIGN_SHIFT).min(62)
     }
 
     /// The size and the alignment that a `FREE` told of its block.
     pub fn told(&self) -> (Option<u64>, Option<u64>) {
         let size = (self.size & TOLD_SIZE != 0).then_some(self.size & (TOLD_SIZE - 1));
-        let align_log2 = self.size >> ALIGN_SHIFT;
-        (size, (align_log2 != 0).then_some(1 << align_log2))
+        (size, (self.size >> ALIGN_SHIFT != 0).then(|| self.align()))
     }
 
     /// Whether its extra is an origin.
@@ -290,7 +298,7 @@ mod tests {
         assert_eq!(told(TOLD_SIZE), (Some(0), None));
         assert_eq!(told(TOLD_SIZE | 77), (Some(77), None));
         assert_eq!(told(6 << ALIGN_SHIFT), (None, Some(64)));
-        assert_eq!(told(u64::MAX), (Some(TOLD_SIZE - 1), Some(1 << 63)));
+        assert_eq!(told(u64::MAX), (Some(TOLD_SIZE - 1), Some(1 << 62)));
     }
 
     #[test]

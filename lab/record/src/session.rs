@@ -316,6 +316,10 @@ impl Spool {
         const HOLES_MAX: u64 = 64;
         let slots = ring::ring_slots(index);
         let mut at = first;
+        // No ring comes so far.
+        if first > u64::MAX / 2 {
+            return first;
+        }
         while at - first < u64::from(slots) {
             if let Some(event) = self.event(index, at) {
                 into.push(event);

@@ -1,8 +1,9 @@
 //! Fuzzes the importers: `fuzz [--seconds N] [--seed N] [TARGET...]`, `make fuzz`.
 //!
-//! A target is a form of text, or `packed` for the archives around them. It begins with the samples and with texts that
-//! `keel export` writes, changes bytes, numbers, fields and lines, and keeps for further changes whatever made the
-//! importer behave in a new way: another fault, another kind of mend, other operations. For each input must hold:
+//! A target is a form of text, `packed` for the archives around them, or what unfinished recordings leave: `spool`,
+//! `rings`, `partial` (left.rs). A form begins with the samples and with texts that `keel export` writes, changes
+//! bytes, numbers, fields and lines, and keeps for further changes whatever made the importer behave in a new way:
+//! another fault, another kind of mend, other operations. For each input must hold:
 //!
 //! - no panic, with and without `--repair`;
 //! - with `--repair`, no fault but those of lines that cannot be read;
@@ -13,9 +14,12 @@
 //! instrumented build, so it runs with whatever compiler builds Keel.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
+mod left;
+
 use keel_export::{TraceForm, trace_events};
 use keel_import::{Error, Form, Options, import, parse};
 use keel_journal::{Event, Metadata, Rules};
+use left::Left;
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::Read as _;
@@ -44,6 +48,7 @@ fn main() -> Result<(), Failure> {
     if targets.is_empty() {
         targets = Form::ALL.iter().map(|form| form.name().to_owned()).collect();
         targets.push("packed".to_owned());
+        targets.extend(Left::ALL.map(|(name, _)| name.to_owned()));
     }
     // Panics are caught and reported with their input; the default message would only bury it.
     std::panic::set_hook(Box::new(|_| {}));
@@ -61,11 +66,18 @@ fn main() -> Result<(), Failure> {
 enum Target {
     Form(Form),
     Packed,
+    Left(Left),
 }
 
 impl Target {
     fn named(name: &str) -> Option<Target> {
-        if name == "packed" { Some(Target::Packed) } else { Form::from_name(name).map(Target::Form) }
+        let left = Left::ALL.iter().find(|(its, _)| *its == name).map(|(_, left)| Target::Left(*left));
+        let packed = (name == "packed").then_some(Target::Packed);
+        left.or(packed).or_else(|| Form::from_name(name).map(Target::Form))
+    }
+
+    fn longest(self) -> usize {
+        if let Target::Left(left) = self { left.longest() } else { LONGEST }
     }
 }
 
@@ -133,6 +145,7 @@ impl Campaign {
         match self.target {
             Target::Form(form) => check_form(form, input),
             Target::Packed => self.check_packed(input),
+            Target::Left(left) => left.check(input, self.folder.path()),
         }
     }
 
@@ -155,12 +168,17 @@ impl Campaign {
         for _ in 0..1 << self.random.below(5) {
             self.mutate(&mut input);
         }
-        input.truncate(LONGEST);
+        input.truncate(self.target.longest());
         input
     }
 
     fn mutate(&mut self, input: &mut Vec<u8>) {
         let random = &mut self.random;
+        if let Target::Left(left) = self.target
+            && random.below(8) != 0
+        {
+            return left.mutate(input, random);
+        }
         if input.is_empty() {
             input.push(b'a');
         }
@@ -300,6 +318,9 @@ fn shape(message: &str) -> String {
 
 /// The samples of a form, and the other forms' samples written in it.
 fn seeds(target: Target) -> Vec<Vec<u8>> {
+    if let Target::Left(left) = target {
+        return left.seeds();
+    }
     let mut seeds = Vec::new();
     let entries = std::fs::read_dir(SAMPLES).into_iter().flatten().filter_map(Result::ok);
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
