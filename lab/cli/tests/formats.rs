@@ -44,6 +44,19 @@ fn capture_prints_through_what_is_no_trace() {
 }
 
 #[test]
+fn blocks_that_are_larger_in_sum_than_any_number_is_are_counted_as_the_largest() {
+    let folder = tempfile::tempdir().unwrap();
+    let text: String = (1..5).map(|block| format!("a {} {block}0 0 5\n", i64::MAX)).collect();
+    std::fs::write(folder.path().join("huge.txt"), text + "f 10 0 6\n").unwrap();
+    let imported = keel(folder.path(), &["import", "huge.txt", "-o", "huge.journal.parquet"], b"");
+    assert!(imported.status.success(), "{}", said(&imported));
+    for arguments in [&["info"][..], &["info", "--top", "3"], &["info", "--verify"]] {
+        let output = keel(folder.path(), &[arguments, &["huge.journal.parquet"]].concat(), b"");
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
 fn capture_finds_overlaps_and_still_writes_the_journal() {
     let folder = tempfile::tempdir().unwrap();
     let text = "a 1000 20 0\na 1010 40 1\nf 1000 20 0\n";

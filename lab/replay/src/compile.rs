@@ -265,11 +265,11 @@ impl Machine {
             self.facts.wrong_frees += u64::from(event.told.differs());
         }
         if let Some(old) = old {
-            self.live_bytes -= old.size;
+            self.live_bytes = self.live_bytes.saturating_sub(old.size);
             self.facts.cross_thread_frees += u64::from(old.thread != event.thread);
         }
         if event.op.creates() {
-            self.facts.total_bytes += event.size;
+            self.facts.total_bytes = self.facts.total_bytes.saturating_add(event.size);
             self.bear(event, slot, self.row);
         } else {
             self.slots.give_back(event.thread, slot, self.row);
@@ -284,7 +284,8 @@ impl Machine {
             _ => 0,
         };
         self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
-        self.live_bytes += size;
+        // A journal may have blocks that are more in sum than any number is; no allocator will grant them.
+        self.live_bytes = self.live_bytes.saturating_add(size);
         if self.live_bytes > self.facts.peak_live_bytes {
             self.facts.peak_live_bytes = self.live_bytes;
             self.facts.peak_live_objects = self.live.len() as u64;

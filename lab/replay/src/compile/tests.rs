@@ -63,6 +63,19 @@ fn a_free_on_another_thread_waits_for_its_object_and_for_nothing_else() {
 }
 
 #[test]
+fn blocks_may_be_larger_in_sum_than_any_number_is() {
+    let mut story = Story::default();
+    let blocks = [1, 2, 3, 4].map(|_| story.malloc(0, i64::MAX as u64));
+    for block in blocks {
+        story.free(0, block);
+    }
+    let compiled = story.compiled(Pace::Max);
+    assert_eq!((compiled.facts.total_bytes, compiled.facts.peak_live_bytes), (u64::MAX, u64::MAX));
+    // Each may take a step more for its size.
+    assert_eq!(steps(&compiled, 0).iter().filter(|step| step.kind() == Kind::Free).count(), 4);
+}
+
+#[test]
 fn a_realloc_keeps_its_slot_and_one_of_null_takes_a_fresh_one() {
     let mut story = Story::default();
     let one = story.malloc(0, 10);

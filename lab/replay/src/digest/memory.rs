@@ -65,13 +65,14 @@ impl Memory {
         while self.near > 0 && self.samples[self.near - 1].time >= start {
             self.near -= 1;
         }
-        self.changes[self.near] += change;
+        let place = &mut self.changes[self.near];
+        *place = place.saturating_add(change);
     }
 
     pub fn finish(mut self) -> Vec<MemorySample> {
         let mut live = 0i64;
         for (sample, change) in self.samples.iter_mut().zip(&self.changes) {
-            live += change;
+            live = live.saturating_add(*change);
             sample.live = live.max(0) as u64;
         }
         self.samples

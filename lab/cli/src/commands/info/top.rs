@@ -49,15 +49,16 @@ impl Tally {
         for place in self.places(origin) {
             place.operations += 1;
             place.blocks += blocks;
-            place.bytes += event.size;
-            place.kept_bytes += event.size;
+            // Sizes are what the journal says, and may be more in sum than any number is.
+            place.bytes = place.bytes.saturating_add(event.size);
+            place.kept_bytes = place.kept_bytes.saturating_add(event.size);
         }
         if blocks > 0 {
             self.live.insert(event.created, (origin, event.size));
         }
         if let Some((born, size)) = self.live.remove(&event.released) {
             for place in self.places(born) {
-                place.kept_bytes -= size;
+                place.kept_bytes = place.kept_bytes.saturating_sub(size);
             }
         }
     }
