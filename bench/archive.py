@@ -31,7 +31,9 @@ def keep(benchmark, columns, rows):
         number += 1
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["# command", " ".join([f"bench/{benchmark}/run.py", *sys.argv[1:]])])
+        program = pathlib.Path(sys.argv[0]).resolve()
+        own = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program
+        writer.writerow(["# command", " ".join([str(own), *sys.argv[1:]])])
         writer.writerow(["# kernel", os.uname().release, "load before", "%.1f %.1f %.1f" % os.getloadavg()])
         writer.writerow(columns)
         writer.writerows(rows)

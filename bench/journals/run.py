@@ -136,7 +136,8 @@ def compared(journal, folder, settings, runs, pages):
             return kept["seconds"], False
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.perf_counter()
-    names = ["--allocators", settings["allocators"]] if settings["allocators"] else []
+    # One more with settings alone would be the only one.
+    names = ["--allocators", settings["allocators"] or "all"]
     names += [word for one in settings["with"] for word in ("--allocator", one)]
     rows = [] if pages else ["--raw", "none", "--no-slop"]
     figures = keel("compare", journal, "--pace", settings["pace"], "--runs", runs, *names, *rows, "--json",

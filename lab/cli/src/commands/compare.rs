@@ -24,7 +24,8 @@ pub struct Arguments {
     /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all` [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more, with settings: NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off; may be given again
+    /// One with settings, NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off, beside those of -a (without -a: only
+    /// these); may be given again
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Call libraries given by path by functions with this prefix, as mi_ for mi_malloc, instead of by LD_PRELOAD
