@@ -154,7 +154,7 @@ impl Machine {
         }
         sink.prologue(thread, Self::making(event, PROLOGUE_ROW, slot));
         self.facts.prologue_blocks += 1;
-        self.facts.prologue_bytes += event.size;
+        self.facts.prologue_bytes = self.facts.prologue_bytes.saturating_add(event.size);
         self.bear(event, slot, PROLOGUE_ROW);
     }
 

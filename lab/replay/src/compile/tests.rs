@@ -73,6 +73,9 @@ fn blocks_may_be_larger_in_sum_than_any_number_is() {
     assert_eq!((compiled.facts.total_bytes, compiled.facts.peak_live_bytes), (u64::MAX, u64::MAX));
     // Each may take a step more for its size.
     assert_eq!(steps(&compiled, 0).iter().filter(|step| step.kind() == Kind::Free).count(), 4);
+    story.source.metadata.prologue = 4;
+    let facts = story.compiled(Pace::Max).facts;
+    assert_eq!((facts.prologue_bytes, facts.peak_live_bytes), (u64::MAX, u64::MAX));
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Memory {
             let size = high | u64::from(step.argument);
             high = 0;
             self.sizes[step.slot as usize] = size;
-            self.changes[0] += size as i64;
+            self.change(0, size as i64);
         }
     }
 
@@ -65,8 +65,12 @@ impl Memory {
         while self.near > 0 && self.samples[self.near - 1].time >= start {
             self.near -= 1;
         }
-        let place = &mut self.changes[self.near];
-        *place = place.saturating_add(change);
+        self.change(self.near, change);
+    }
+
+    /// Sizes are what the journal says, and may be more in sum than any number is.
+    fn change(&mut self, sample: usize, by: i64) {
+        self.changes[sample] = self.changes[sample].saturating_add(by);
     }
 
     pub fn finish(mut self) -> Vec<MemorySample> {
