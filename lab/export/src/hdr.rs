@@ -24,10 +24,7 @@ pub fn hdr(
 ) -> Result<Written, ExportError> {
     let comparison = Comparison::load(folder)?;
     let encode = |error: &dyn std::fmt::Debug| ExportError::Encode(format!("{error:?}"));
-    let step = match comparison.clock.step_ticks {
-        0 => keel_measure::clock_step(&comparison),
-        step => step,
-    };
+    let step = keel_measure::known_step(&comparison);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("Latencies in ns by keel {}", env!("CARGO_PKG_VERSION")))

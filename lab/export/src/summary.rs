@@ -99,10 +99,7 @@ pub fn summary(
     output: &mut dyn Write,
 ) -> Result<Written, ExportError> {
     let mut comparison = Comparison::load(folder)?;
-    if comparison.clock.step_ticks == 0 {
-        // Results from before the step was written down.
-        comparison.clock.step_ticks = keel_measure::clock_step(&comparison);
-    }
+    comparison.clock.step_ticks = keel_measure::known_step(&comparison);
     let wanted = |result: &&AllocatorResult| allocator.is_none_or(|name| result.name == name);
     let clock = &comparison.clock;
     let allocators: Vec<_> =

@@ -55,6 +55,14 @@ pub fn clock_step(comparison: &Comparison) -> u64 {
     values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
 }
 
+/// The clock's step, ticks: as the results say, or, where an older keel did not write it down, as their times show.
+pub fn known_step(comparison: &Comparison) -> u64 {
+    match comparison.clock.step_ticks {
+        0 => clock_step(comparison),
+        step => step,
+    }
+}
+
 /// Every figure of an allocator, in the order of tables.
 pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure> {
     let clock = &comparison.clock;

@@ -12,7 +12,7 @@ mod time;
 pub use conclude::{Difference, conclude, differences, frame_pairs, leaders};
 pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
 pub use figures::{
-    ALL_OPERATIONS, FRAME, Figure, PERCENTILES, RUN, bears, clock_step, figures, frame_figures,
+    ALL_OPERATIONS, FRAME, Figure, PERCENTILES, RUN, bears, clock_step, figures, frame_figures, known_step,
 };
 pub use machine::{ProcessorTime, machine};
 pub use percentile::percentile;

@@ -28,7 +28,7 @@ mod results;
 mod script;
 mod shared;
 
-pub use op::{Kind, Op};
+pub use op::{Kind, Op, calls};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread, ThreadShape};
 pub use results::{
     CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,

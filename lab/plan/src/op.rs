@@ -99,6 +99,19 @@ impl Op {
     }
 }
 
+/// The calls among the steps with their sizes, both halves.
+pub fn calls(steps: &[Op]) -> impl Iterator<Item = (Op, u64)> {
+    let mut high = 0;
+    steps.iter().filter_map(move |step| {
+        if step.kind() == Kind::High {
+            high = u64::from(step.argument) << 32;
+            return None;
+        }
+        let size = std::mem::take(&mut high) | u64::from(step.argument);
+        step.is_timed().then_some((*step, size))
+    })
+}
+
 impl Kind {
     /// What it counts as in results: a free is a free, whatever it tells.
     #[inline]

@@ -4,7 +4,7 @@
 use crate::account;
 use crate::perform::{Complaints, Part, Unmetered, step_call};
 use crate::touch;
-use keel_plan::{Kind, Slot};
+use keel_plan::{Slot, calls};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Makes the blocks of the part's prologue.
@@ -13,21 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 /// As for [`crate::perform::perform`].
 pub unsafe fn perform(part: &Part<'_>) {
     let complaints = Complaints(part.control);
-    let mut high = 0usize;
-    for step in part.prologue {
-        if step.kind() == Kind::High {
-            high = (step.argument as usize) << 32;
-            continue;
-        }
-        let slot = &part.slots[step.slot as usize];
-        let size = high | step.argument as usize;
-        high = 0;
+    for (step, bytes) in calls(part.prologue) {
+        let (slot, size) = (&part.slots[step.slot as usize], bytes as usize);
         // SAFETY: the caller vouches for the plan; the block is live after the call, and of this size.
         unsafe {
-            step_call::<_, { touch::NONE }, true>(part, *step, slot, size, &mut Unmetered, &complaints);
+            step_call::<_, { touch::NONE }, true>(part, step, slot, size, &mut Unmetered, &complaints);
             touch_as_ordered(part.orders.touch, slot, size);
             if part.orders.account {
-                account::enter(part, slot, size as u64);
+                account::enter(part, slot, bytes);
             }
         }
     }

@@ -27,9 +27,7 @@ pub fn complete(comparison: &mut Comparison, floor: &str) {
 }
 
 fn complete_figures(comparison: &mut Comparison, floor: &str) {
-    if comparison.clock.step_ticks == 0 {
-        comparison.clock.step_ticks = keel_measure::clock_step(comparison);
-    }
+    comparison.clock.step_ticks = keel_measure::known_step(comparison);
     if !comparison.paired.is_empty() || comparison.allocators.iter().any(|one| !one.intervals.is_empty()) {
         return;
     }

@@ -36,14 +36,7 @@ impl Memory {
 
     /// Blocks that are there from the start.
     fn begin(&mut self, prologue: &[Op]) {
-        let mut high = 0;
-        for step in prologue {
-            if step.kind() == Kind::High {
-                high = u64::from(step.argument) << 32;
-                continue;
-            }
-            let size = high | u64::from(step.argument);
-            high = 0;
+        for (step, size) in keel_plan::calls(prologue) {
             self.sizes[step.slot as usize] = size;
             self.change(0, size as i64);
         }
