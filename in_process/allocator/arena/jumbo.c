@@ -5,6 +5,9 @@
 #include "base/counters.h"
 #include "os/memory.h"
 
+#define TABLE_BYTES                                                                                \
+    ((size_t)2 << 20) // what one page-table page describes (x86-64, arm64 with 4 KiB)
+
 static atomic_signed live_bytes;
 
 size_t jumbo_live_bytes(void) {
@@ -51,6 +54,22 @@ void jumbo_release(struct page* page) {
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 
+// A place for a block that has outgrown its own, with room behind it: what has grown will grow
+// again, and where the system puts a mapping there is often none, so that a vector would move at
+// every step. The room is not kept: others may take it, and then the block moves once more. It begins
+// as far into what one page-table page describes as the old place does, so that whole such pages
+// change hands and not every entry.
+static char* place_to_grow(const char* old_start, size_t bytes) {
+    size_t unit = os_page_bytes();
+    size_t whole_bytes = TABLE_BYTES + bytes + round_up(bytes / 2, unit);
+    char* whole = os_map(whole_bytes, unit);
+    if (whole == NULL) return os_map(bytes, unit); // a limited address space may have no room
+    size_t before = ((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1);
+    if (before > 0) os_unmap(whole, before);
+    os_unmap(whole + before + bytes, whole_bytes - before - bytes);
+    return whole + before;
+}
+
 void* jumbo_resize(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
@@ -64,7 +83,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     }
     // Elsewhere: first a place that is described, then the move, which replaces it; so every
     // failure leaves the old.
-    char* start = os_map(bytes, os_page_bytes());
+    char* start = place_to_grow(old_start, bytes);
     if (start != NULL && window_for(start) != NULL &&
         os_remap_to(old_start, old_bytes, start, bytes)) {
         jumbo_enter(page_of(start), owner, start, bytes);

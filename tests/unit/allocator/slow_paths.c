@@ -9,6 +9,7 @@
 #include "keel/keel.h"
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static uint64_t event(enum event which) {
     return atomic_get(&counters.events[which]);
@@ -148,6 +149,28 @@ static void test_growth_moves_without_copying(void) {
     kl_free(block);
 }
 
+// Between two holes that fit the block once but not twice, put at their ends, it would go back and
+// forth at every step.
+static void test_growth_leaves_room_to_grow(void) {
+    const size_t mib = (size_t)1 << 20, hole = 136 * mib, between = 2 * mib;
+    char* reserved = mmap(NULL, 2 * hole + 3 * between, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(reserved != MAP_FAILED);
+    CHECK(munmap(reserved + between, hole) == 0);
+    CHECK(munmap(reserved + hole + 2 * between, hole) == 0);
+    unsigned moves = 0;
+    char* block = kl_malloc(16 * mib);
+    for (size_t size = 17 * mib; size <= 128 * mib; size += mib) {
+        char* grown = kl_realloc(block, size);
+        CHECK(grown != NULL);
+        moves += grown != block;
+        block = grown;
+    }
+    CHECK(moves <= 8); // each leaves room for half as much again
+    kl_free(block);
+    CHECK(munmap(reserved, 2 * hole + 3 * between) == 0);
+}
+
 // --- the report ---
 
 static uint64_t figure(const char* json, const char* name) {
@@ -193,6 +216,7 @@ int main(void) {
     test_huge_zone();
     test_realtime();
     test_growth_moves_without_copying();
+    test_growth_leaves_room_to_grow();
     test_report();
     check_work_bounds();
     return 0;
