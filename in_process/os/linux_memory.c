@@ -74,6 +74,20 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) 
     return result != MAP_FAILED;
 }
 
+bool os_remap_content(void* start, size_t bytes, void* target) {
+#ifdef MREMAP_DONTUNMAP
+    int saved = errno;
+    void* result =
+        mremap(start, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target);
+    count_call(EVENT_REMAP);
+    errno = saved;
+    return result != MAP_FAILED;
+#else
+    (void)start, (void)bytes, (void)target;
+    return false;
+#endif
+}
+
 bool os_discard(void* start, size_t bytes) {
     int saved = errno;
     int result = madvise(start, bytes, MADV_DONTNEED);

@@ -83,6 +83,20 @@ static void prepare_other(void) {
     EXPLORE_CHECK(run_allocate(64).start == base); // in all sets again, and stale there
     EXPLORE_CHECK(first_index / 64 == (size_t)(other - window->base) / SUPERBLOCK_BYTES / 64);
 }
+// Two superblocks side by side: free are the last slice of the lower and the first two of the upper.
+static void prepare_seam(void) {
+    (void)run_allocate(64); // the first lies apart, as its window's metadata is mapped behind it
+    other = run_allocate(64).start;
+    char* upper = run_allocate(64).start;
+    EXPLORE_CHECK(upper == other + SUPERBLOCK_BYTES);
+    run_release(other, 64);
+    prepare_left(1, true);
+    EXPLORE_CHECK(base == other);
+    hold(upper + 2 * SLICE_BYTES, 62);
+    run_release(upper, 2);
+    for (unsigned slices = 3; slices <= 64; slices++)
+        EXPLORE_CHECK(run_allocate(slices).start == NULL);
+}
 static void prepare_none(void) {
     prepare_left(0, true);
     settle(0);
@@ -103,6 +117,12 @@ static bool summaries_hold(void) {
     return true;
 }
 
+static bool seam_is_used;
+static void check_above_seam(void) {
+    uint64_t free = atomic_get(&window->superblocks[first_index + 1].free);
+    for (unsigned i = 0; i < 64; i++) EXPLORE_CHECK(other_holders[i] + (free >> i & 1) == 1);
+}
+
 static void check(void) {
     unsigned count = 0;
     uint64_t free = atomic_get(&window->superblocks[first_index].free);
@@ -110,6 +130,7 @@ static void check(void) {
         EXPLORE_CHECK(holders[i] + (free >> i & 1) == 1);
         count += holders[i];
     }
+    if (seam_is_used) check_above_seam();
     EXPLORE_CHECK(run_check());
     EXPLORE_CHECK(summaries_hold());
     EXPLORE_CHECK(count <= run_live_slices());
@@ -135,6 +156,14 @@ static void give_second(void) {
 static void extend_into_last(void) {
     char* start = base + 59 * SLICE_BYTES;
     if (run_extend(start, 1, 3)) hold(start + SLICE_BYTES, 2);
+}
+static void extend_over_seam(void) {
+    char* start = base + 62 * SLICE_BYTES;
+    if (run_extend(start, 1, 3)) hold(start + SLICE_BYTES, 2);
+}
+static void give_empty(void) {
+    let_go(base, 1);
+    run_release_empty(base, 1);
 }
 static void discard(void) {
     struct free_run run = run_take_dirty(4);
@@ -219,6 +248,30 @@ static const struct explore_scenario extends_beside_discard = {
     THREADS_2(extend_into_last, discard),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
+static const struct explore_scenario extends_over_seam = {
+    .name = "slices, extension into the next superblock beside a taker",
+    .prepare = prepare_seam,
+    THREADS_2(extend_over_seam, take_1),
+    .preemptions = EXPLORE_ALL,
+    .weak = 1};
+static const struct explore_scenario extends_over_seam_beside_discard = {
+    .name = "slices, extension into the next superblock beside discard",
+    .prepare = prepare_seam,
+    THREADS_2(extend_over_seam, discard),
+    .preemptions = EXPLORE_ALL,
+    .weak = 1};
+static const struct explore_scenario gives_empty = {
+    .name = "slices, one gives slices without memory beside a taker",
+    .prepare = prepare_1,
+    THREADS_2(take_1_give_1, give_empty),
+    .preemptions = EXPLORE_ALL,
+    .weak = 3};
+static const struct explore_scenario gives_empty_beside_discard = {
+    .name = "slices, one gives slices without memory beside discard",
+    .prepare = prepare_1,
+    THREADS_2(discard, give_empty),
+    .preemptions = EXPLORE_ALL,
+    .weak = 3};
 static const struct explore_scenario taker_beside_discard = {
     .name = "slices, discard beside one who takes and gives",
     .prepare = prepare_2,
@@ -277,6 +330,20 @@ TEST(slices_extends_beside_taker) {
 TEST(slices_extends_beside_discard) {
     explore_holds(&extends_beside_discard);
 }
+TEST(slices_extends_over_seam) {
+    seam_is_used = true;
+    explore_holds(&extends_over_seam);
+}
+TEST(slices_extends_over_seam_beside_discard) {
+    seam_is_used = true;
+    explore_holds(&extends_over_seam_beside_discard);
+}
+TEST(slices_gives_empty) {
+    explore_holds(&gives_empty);
+}
+TEST(slices_gives_empty_beside_discard) {
+    explore_holds(&gives_empty_beside_discard);
+}
 TEST(slices_taker_beside_discard) {
     explore_holds(&taker_beside_discard);
 }
@@ -315,12 +382,18 @@ TEST(slices_find_no_second_look_at_the_set) {
 }
 // Seeded: two threads extend into, or discard, the same slices.
 TEST(slices_find_a_split_extension) {
-    explore_break("run_extend", "try_bits", SPLIT);
+    explore_break("part_take", "try_bits", SPLIT);
     explore_finds(&extends, "");
 }
 TEST(slices_find_a_split_discard) {
     explore_break("superblock_take_free", "try_bits", SPLIT);
     explore_finds(&extends, "");
+}
+// Seeded: the same above a superblock's end.
+TEST(slices_find_a_split_extension_over_the_seam) {
+    seam_is_used = true;
+    explore_break("part_take", "try_bits", SPLIT);
+    explore_finds(&extends_over_seam, "");
 }
 // Seeded: the next holder's writes are not ordered behind the last one's.
 TEST(slices_find_a_weak_give) {

@@ -90,6 +90,10 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start;
     return old_bytes == new_bytes;
 }
+bool os_remap_content(void* start, size_t bytes, void* target) {
+    (void)bytes;
+    return start == target;
+}
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
     (void)old_bytes;
     (void)new_bytes;

@@ -93,3 +93,22 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     jumbo_enter(page, owner, old_start, old_bytes);
     return NULL;
 }
+
+void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {
+    bytes = round_up(bytes, os_page_bytes());
+    char* start = place_to_grow(old_start, bytes);
+    if (start == NULL) return NULL;
+    if (window_for(start) != NULL && os_remap_content(old_start, old_bytes, start)) {
+        // What was mapped behind is another mapping to the system, which grows no two as one.
+        os_unmap(start + old_bytes, bytes - old_bytes);
+        if (os_remap(start, old_bytes, bytes)) {
+            jumbo_enter(page_of(start), heap | PAGE_JUMBO, start, bytes);
+            count_event(EVENT_JUMBO_ALLOCATED, 1);
+            return start;
+        }
+        (void)os_remap_content(start, old_bytes, old_start); // as it was
+        bytes = old_bytes;
+    }
+    os_unmap(start, bytes);
+    return NULL;
+}

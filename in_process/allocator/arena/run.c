@@ -81,6 +81,7 @@ static uint64_t eligible_slices(struct superblock* superblock, uint64_t free, en
 // compare-and-swaps; where that ended it early, what it did not find may be there all the same.
 struct search {
     unsigned slices;
+    unsigned room; // that many more must be free behind, which are not taken
     enum run_wish wish;
     unsigned tries; // what is left of them
     bool cut_short;
@@ -93,6 +94,7 @@ static struct run superblock_take(struct window* window, unsigned index, enum ru
     uint64_t free = atomic_get(&superblock->free);
     while (search->tries > 0) {
         uint64_t starts = bit_runs(eligible_slices(superblock, free, wish), search->slices);
+        if (search->room > 0) starts &= bit_runs(free, search->slices + search->room);
         if (starts == 0) return run_none;
         unsigned first = bit_lowest(starts);
         uint64_t mask = bit_range(first, search->slices);
@@ -151,7 +153,7 @@ static struct run bucket_take(struct window* window, unsigned bucket, enum run_w
 }
 
 static struct run window_take(struct window* window, struct search* search) {
-    unsigned slices = search->slices;
+    unsigned slices = search->slices + search->room;
     unsigned bucket =
         slices == 1 ? 0 : bit_highest(slices - 1) + 1; // every run there is long enough
     struct run run = search->wish == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
@@ -194,23 +196,49 @@ static struct run narrow_allocate_wherever(struct search* search) {
     return run_none;
 }
 
-// Takes `count` wholly free superblocks from `first` on, or none of them.
-static bool superblocks_take(struct window* window, unsigned first, unsigned count,
-                             struct run* run) {
-    *run = (struct run){slice_address(window, first, 0), true, true};
-    for (unsigned i = 0; i < count; i++) {
-        struct superblock* superblock = &window->superblocks[first + i];
-        uint64_t expected = ~UINT64_C(0);
-        if (atomic_try_bits(&superblock->free, &expected, 0)) {
-            struct run part = slices_take(superblock, ~UINT64_C(0), run->start);
-            run->zero &= part.zero;
-            run->warm &= part.warm;
-            continue;
+// Takes the slices of the mask, if all of them are free.
+static bool part_take(struct superblock* superblock, uint64_t mask) {
+    uint64_t free = atomic_get(&superblock->free);
+    for (unsigned tries = 0; tries < RUN_TRIES && (free & mask) == mask; tries++) {
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return true;
+    }
+    return false;
+}
+
+// What lies of [slice, slice + slices) in the superblock in which it begins.
+static uint64_t part_mask(size_t slice, unsigned slices) {
+    unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
+    unsigned here = SUPERBLOCK_SLICES - first;
+    return bit_range(first, here < slices ? here : slices);
+}
+
+// Gives slices of one window back, superblock by superblock.
+static void range_give(struct window* window, size_t slice, unsigned slices) {
+    while (slices > 0) {
+        uint64_t mask = part_mask(slice, slices);
+        slices_give(window, (unsigned)(slice / SUPERBLOCK_SLICES), mask);
+        slice += bit_count(mask);
+        slices -= bit_count(mask);
+    }
+}
+
+// Takes all slices from `slice` on, or none. If none, *failed is the superblock that is not as free
+// as that takes.
+static bool range_take(struct window* window, size_t slice, unsigned slices, struct run* run,
+                       unsigned* failed) {
+    *run = (struct run){window->base + slice * SLICE_BYTES, true, true};
+    for (unsigned taken = 0; taken < slices;) {
+        unsigned index = (unsigned)((slice + taken) / SUPERBLOCK_SLICES);
+        uint64_t mask = part_mask(slice + taken, slices - taken);
+        if (!part_take(&window->superblocks[index], mask)) {
+            *failed = index;
+            range_give(window, slice, taken);
+            return false;
         }
-        superblock_set_remove(&window->by_run[RUN_BUCKETS - 1], first + i);
-        superblock_file(window, first + i, 0, atomic_get_ordered(&superblock->free));
-        while (i-- > 0) slices_give(window, first + i, ~UINT64_C(0));
-        return false;
+        struct run part = slices_take(&window->superblocks[index], mask, run->start);
+        run->zero &= part.zero;
+        run->warm &= part.warm;
+        taken += bit_count(mask);
     }
     return true;
 }
@@ -243,19 +271,24 @@ static bool wide_place(struct window* window, unsigned count, unsigned* place) {
     return looks > 0;
 }
 
-// Runs of more than a superblock: whole superblocks, the rest of the last one given back.
-static struct run wide_allocate(unsigned slices) {
-    unsigned count = (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
+static unsigned superblocks_for(unsigned slices) {
+    return (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
+}
+
+// From the first slice of a superblock on, in superblocks that are wholly free; the room is as many
+// more of them behind, which are not taken.
+static struct run wide_allocate(unsigned slices, unsigned room_superblocks) {
+    unsigned count = superblocks_for(slices) + room_superblocks;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
         unsigned first = 0;
+        unsigned failed = 0;
         struct run run;
         for (unsigned tries = 0; window != NULL && tries < WIDE_TRIES; tries++) {
             if (!wide_place(window, count, &first)) break;
-            if (!superblocks_take(window, first, count, &run)) continue;
-            unsigned rest = count * SUPERBLOCK_SLICES - slices;
-            if (rest > 0) slices_give(window, first + count - 1, bit_range(64 - rest, rest));
-            return run;
+            if (range_take(window, (size_t)first * SUPERBLOCK_SLICES, slices, &run, &failed))
+                return run;
+            superblock_unfile(window, failed, RUN_BUCKETS - 1);
         }
     }
     return run_none;
@@ -275,26 +308,42 @@ static struct run narrow_or_grow(unsigned slices, enum run_wish wish) {
 
 static struct run wide_or_grow(unsigned slices) {
     for (unsigned round = 0; round < 3; round++) {
-        struct run run = wide_allocate(slices);
+        struct run run = wide_allocate(slices, 0);
         if (run.start != NULL) return run;
-        if (!window_grow((slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES)) break;
+        if (!window_grow(superblocks_for(slices))) break;
     }
     return run_none;
 }
 
-static struct run allocate(unsigned slices, enum run_wish wish) {
-    struct run run =
-        slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, wish);
+static struct run run_note(struct run run, unsigned slices) {
     if (run.start == NULL) return run;
     if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
     count_event(EVENT_RUN_ALLOCATED, 1);
     return run;
 }
 
+static struct run allocate(unsigned slices, enum run_wish wish) {
+    return run_note(
+        slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, wish), slices);
+}
+
 struct run run_allocate(unsigned slices) {
     struct run run = region_take_shared(slices, 1);
     return run.start != NULL ? run : allocate(slices, RUN_WARM);
 }
+
+struct run run_allocate_growing(unsigned slices) {
+    struct run run = region_take_shared(slices, 1);
+    if (run.start != NULL) return run;
+    if (slices <= SUPERBLOCK_SLICES / 2) {
+        struct search search = {.slices = slices, .room = slices, .wish = RUN_WARM};
+        run = narrow_allocate(&search);
+    } else {
+        run = wide_allocate(slices, superblocks_for(slices));
+    }
+    return run.start != NULL ? run_note(run, slices) : allocate(slices, RUN_WARM);
+}
+
 struct run run_allocate_narrow(unsigned slices, enum run_wish wish) {
     struct run run = region_take_shared(slices, 1);
     return run.start != NULL ? run : allocate(slices, wish);
@@ -308,15 +357,7 @@ static void slices_release(char* start, unsigned slices) {
         return;
     }
     struct window* window = window_find(start);
-    size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
-    while (slices > 0) {
-        unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
-        unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
-        unsigned here = SUPERBLOCK_SLICES - first < slices ? SUPERBLOCK_SLICES - first : slices;
-        slices_give(window, index, bit_range(first, here));
-        slice += here;
-        slices -= here;
-    }
+    range_give(window, (size_t)(start - window->base) / SLICE_BYTES, slices);
 }
 
 void run_release(char* start, unsigned slices) {
@@ -336,20 +377,30 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
     return run;
 }
 
+void run_release_empty(char* start, unsigned slices) {
+    struct window* window = window_find(start);
+    size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
+    (void)atomic_sub(&live_slices, (int64_t)slices);
+    while (slices > 0) {
+        unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+        struct superblock* superblock = &window->superblocks[index];
+        uint64_t mask = part_mask(slice, slices);
+        (void)atomic_and_ordered(&superblock->touched, ~mask);
+        uint64_t before = atomic_or_ordered(&superblock->free, mask);
+        superblock_file(window, index, before, before | mask);
+        slice += bit_count(mask);
+        slices -= bit_count(mask);
+    }
+    count_event(EVENT_RUN_RELEASED, 1);
+}
+
 bool run_extend(char* start, unsigned slices, unsigned new_slices) {
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
-    unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
-    if (first + new_slices > SUPERBLOCK_SLICES) return false;
-    struct superblock* superblock = &window->superblocks[slice / SUPERBLOCK_SLICES];
-    uint64_t mask = bit_range(first + slices, new_slices - slices);
-    uint64_t free = atomic_get(&superblock->free);
-    for (unsigned tries = 0; tries < RUN_TRIES && (free & mask) == mask; tries++) {
-        if (!atomic_try_bits(&superblock->free, &free, free & ~mask)) continue;
-        (void)slices_take(superblock, mask, start);
-        return true;
-    }
-    return false;
+    if (slice + new_slices > WINDOW_SLICES) return false;
+    struct run run;
+    unsigned failed;
+    return range_take(window, slice + slices, new_slices - slices, &run, &failed);
 }
 
 // The highest free and touched, or the lowest free and untouched, run of at most slices_max slices

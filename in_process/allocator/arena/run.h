@@ -35,13 +35,20 @@ struct run run_allocate_narrow(unsigned slices, enum run_wish wish);
 // slices.
 struct run run_allocate(unsigned slices);
 
+// The same for a block that has grown and will again: where there is such a place, with room behind to
+// extend it to twice the slices. The room is not taken.
+struct run run_allocate_growing(unsigned slices);
+
 // start is a multiple of alignment_slices * 64 KiB; slices + alignment_slices - 1 <= 64.
 struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
 
 void run_release(char* start, unsigned slices);
 
-// Takes the slices that follow the run, if they are free and in the same superblock. False: nothing
-// changed.
+// The same for one whose memory has been taken away: it is all zero and occupies none. Not in a region.
+void run_release_empty(char* start, unsigned slices);
+
+// Takes the slices that follow the run, if they are free and in the same window. False: nothing
+// changed. At most RUN_TRIES compare-and-swaps for each superblock.
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
 // Slices taken by runs of at most RUN_NARROW slices so far: what the keeper's reserve is for. Never

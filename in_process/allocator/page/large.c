@@ -75,10 +75,10 @@ struct large large_allocate_in(struct region* region, size_t bytes, size_t align
 }
 
 struct large large_allocate_movable(size_t bytes) {
-    if (bytes < LARGE_MOVABLE_BYTES || bytes > KEEL_SIZE_MAX - WINDOW_BYTES)
-        return large_allocate(bytes, 1);
-    if (!limit_admits(bytes)) return (struct large){NULL, true};
-    return large_of_mapping(bytes, 1);
+    if (!is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
+    if (bytes >= LARGE_MOVABLE_BYTES) return large_of_mapping(bytes, 1);
+    size_t slices = slices_for(bytes);
+    return large_of_run(run_allocate_growing((unsigned)slices), slices);
 }
 
 void large_release(struct page* page) {
@@ -92,17 +92,32 @@ void large_release(struct page* page) {
     run_release(start, slices);
 }
 
+// Out of the slices, into a mapping of its own: its page tables move, not its content.
+static void* leave_run(struct page* page, size_t bytes) {
+    char* start = page->start;
+    if (bytes < LARGE_MOVABLE_BYTES || region_of(start) != NULL) return NULL;
+    uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
+    void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
+    if (moved == NULL) return NULL;
+    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    atomic_set_release(&page->owner, 0);
+    run_release_empty(start, slices);
+    return moved;
+}
+
 void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
         return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
     }
-    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    size_t needed = slices_for(bytes);
-    unsigned wanted = needed > RUN_SLICES_MAX ? RUN_SLICES_MAX + 1 : (unsigned)needed;
-    if (bytes <= SLICE_BYTES || wanted > RUN_SLICES_MAX) return NULL;
-    if (wanted > slices && !run_extend(page->start, slices, wanted)) return NULL;
-    if (wanted < slices) run_release(page->start + wanted * SLICE_BYTES, slices - wanted);
+    size_t slices = page->bytes / SLICE_BYTES;
+    size_t wanted = slices_for(bytes);
+    if (bytes <= SLICE_BYTES) return NULL;
+    if (wanted > RUN_SLICES_MAX) return leave_run(page, bytes);
+    if (wanted > slices && !run_extend(page->start, (unsigned)slices, (unsigned)wanted))
+        return leave_run(page, bytes);
+    if (wanted < slices)
+        run_release(page->start + wanted * SLICE_BYTES, (unsigned)(slices - wanted));
     page->bytes = wanted * SLICE_BYTES;
     return page->start;
 }

@@ -19,9 +19,9 @@ struct large large_allocate(size_t bytes, size_t alignment);
 struct region;
 struct large large_allocate_in(struct region* region, size_t bytes, size_t alignment);
 
-// For a block that has grown and may grow again: a mapping of its own from 16 MiB on, whose growth
-// moves page tables.
-#define LARGE_MOVABLE_BYTES ((size_t)16 << 20)
+// For a block that has grown and may grow again: slices with room behind, or from
+// LARGE_MOVABLE_BYTES on a mapping of its own, whose growth moves page tables.
+#define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.

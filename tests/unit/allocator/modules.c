@@ -53,6 +53,39 @@ static void test_runs(void) {
     run_release(c.start, 200);
 }
 
+// Each has twice its slices to extend into, beyond its superblock too, and what it does not take stays free.
+static void test_runs_that_grow(void) {
+    const unsigned sizes[] = {1, 3, 20, 32, 33, 64, 70, 200};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned slices = sizes[i];
+        size_t live = run_live_slices();
+        struct run run = run_allocate_growing(slices);
+        CHECK(run.start != NULL && run_live_slices() == live + slices);
+        CHECK(run_extend(run.start, slices, 2 * slices));
+        CHECK(run_live_slices() == live + (size_t)2 * slices && run_check());
+        memset(run.start, 1, 2 * slices * SLICE_BYTES);
+        struct run behind = run_allocate(1);
+        CHECK(behind.start < run.start || behind.start >= run.start + 2 * slices * SLICE_BYTES);
+        run_release(behind.start, 1);
+        run_release(run.start, 2 * slices);
+        CHECK(run_live_slices() == live && run_check());
+    }
+}
+
+// Nothing is taken when only a part of what lies behind is free, on whichever side of a superblock's end.
+static void test_runs_that_cannot_grow(void) {
+    struct run wide = run_allocate(64 + 64 + 8);
+    CHECK(wide.start != NULL);
+    run_release(wide.start + 60 * SLICE_BYTES, 10); // 4 slices below the end, 6 above
+    size_t live = run_live_slices();
+    CHECK(!run_extend(wide.start, 60, 71));
+    CHECK(run_live_slices() == live && run_check());
+    CHECK(run_extend(wide.start, 60, 70));
+    CHECK(run_live_slices() == live + 10 && run_check());
+    run_release(wide.start, 64 + 64 + 8);
+    CHECK(run_check());
+}
+
 static void test_alignment(void) {
     for (size_t alignment = 1; alignment <= (size_t)1 << 28; alignment *= 2) {
         for (size_t size = 0; size < 300000; size = size * 3 / 2 + 1) {
@@ -119,6 +152,8 @@ int main(void) {
     test_bits();
     test_text();
     test_runs();
+    test_runs_that_grow();
+    test_runs_that_cannot_grow();
     test_sizes();
     test_alignment();
     test_refusals();

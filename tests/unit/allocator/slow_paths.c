@@ -9,7 +9,6 @@
 #include "keel/keel.h"
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static uint64_t event(enum event which) {
     return atomic_get(&counters.events[which]);
@@ -127,50 +126,6 @@ static void test_huge_zone(void) {
     CHECK(run_check());
 }
 
-// --- growth ---
-
-// A block that grows from 8 to 128 MiB is copied when it becomes a mapping of its own, and not again.
-static void test_growth_moves_without_copying(void) {
-    const size_t mib = (size_t)1 << 20;
-    uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
-    uint64_t moves = event(EVENT_REMAP);
-    unsigned char* block = kl_malloc(8 * mib);
-    CHECK(block != NULL);
-    for (size_t size = 8 * mib; size < 128 * mib; size += 4 * mib) {
-        for (size_t at = size - 4 * mib; at < size; at += mib)
-            block[at] = (unsigned char)(at / mib);
-        block = kl_realloc(block, size + 4 * mib);
-        CHECK(block != NULL);
-    }
-    for (size_t at = 4 * mib; at < 124 * mib; at += mib)
-        CHECK(block[at] == (unsigned char)(at / mib));
-    CHECK(event(EVENT_JUMBO_ALLOCATED) == mappings + 1);
-    CHECK(event(EVENT_REMAP) >= moves + 26);
-    kl_free(block);
-}
-
-// Between two holes that fit the block once but not twice, put at their ends, it would go back and
-// forth at every step.
-static void test_growth_leaves_room_to_grow(void) {
-    const size_t mib = (size_t)1 << 20, hole = 136 * mib, between = 2 * mib;
-    char* reserved = mmap(NULL, 2 * hole + 3 * between, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    CHECK(reserved != MAP_FAILED);
-    CHECK(munmap(reserved + between, hole) == 0);
-    CHECK(munmap(reserved + hole + 2 * between, hole) == 0);
-    unsigned moves = 0;
-    char* block = kl_malloc(16 * mib);
-    for (size_t size = 17 * mib; size <= 128 * mib; size += mib) {
-        char* grown = kl_realloc(block, size);
-        CHECK(grown != NULL);
-        moves += grown != block;
-        block = grown;
-    }
-    CHECK(moves <= 8); // each leaves room for half as much again
-    kl_free(block);
-    CHECK(munmap(reserved, 2 * hole + 3 * between) == 0);
-}
-
 // --- the report ---
 
 static uint64_t figure(const char* json, const char* name) {
@@ -215,8 +170,6 @@ int main(void) {
     test_calloc_is_zero();
     test_huge_zone();
     test_realtime();
-    test_growth_moves_without_copying();
-    test_growth_leaves_room_to_grow();
     test_report();
     check_work_bounds();
     return 0;

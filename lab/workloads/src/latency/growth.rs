@@ -4,8 +4,18 @@ use crate::heap::Heap;
 use crate::watch::Findings;
 use std::ptr::null_mut;
 
-/// As vectors grow (by half, 64 B to 8 MiB, 24 of them in turn), and as buffers grow (by 4 KiB, to 1 MiB, 4 in turn).
+/// As vectors grow (by half, 64 B to 8 MiB, 24 of them in turn), as buffers grow (by 4 KiB, to 1 MiB, 4 in turn), and one
+/// large array alone, by doubling and by 1 MiB.
 pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
+    vectors_by_half(heap, findings);
+    buffers_by_page(heap, findings);
+    let doublings: Vec<usize> = (16..=24).map(|bits| 1 << bits).collect();
+    large_array(heap, findings, "double to 16 MiB", &doublings);
+    let steps: Vec<usize> = (1..=24).map(|mib| mib << 20).collect();
+    large_array(heap, findings, "grow by 1 MiB to 24 MiB", &steps);
+}
+
+fn vectors_by_half(heap: &Heap, findings: &mut Findings) {
     let mut vectors = heap.watch("grow by half");
     for _ in 0..heap.scaled(8) {
         let mut arrays: [*mut u8; 24] = [null_mut(); 24];
@@ -21,6 +31,9 @@ pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
         arrays.into_iter().for_each(|array| heap.free(array));
     }
     vectors.finish(findings);
+}
+
+fn buffers_by_page(heap: &Heap, findings: &mut Findings) {
     let mut buffers = heap.watch("grow by 4 KiB");
     for _ in 0..heap.scaled(10) {
         let mut arrays: [*mut u8; 4] = [null_mut(); 4];
@@ -33,4 +46,18 @@ pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
         arrays.into_iter().for_each(|array| heap.free(array));
     }
     buffers.finish(findings);
+}
+
+/// Grown through all the sizes, each new page written, and freed; again and again.
+fn large_array(heap: &Heap, findings: &mut Findings, name: &'static str, sizes: &[usize]) {
+    let mut steps = heap.watch(name);
+    for _ in 0..heap.scaled(20) {
+        let mut array = null_mut();
+        for size in sizes {
+            array = steps.time(|| heap.realloc(array, *size));
+            heap.touch_pages(array, *size);
+        }
+        heap.free(array);
+    }
+    steps.finish(findings);
 }

@@ -1,0 +1,160 @@
+// A block that grows by steps is hardly ever copied: it extends into the memory behind it, and where that is another's,
+// its page tables move instead of its content.
+#include "allocator/arena/jumbo.h"
+#include "allocator/arena/run.h"
+#include "base/counters.h"
+#include "check.h"
+#include "keel/keel.h"
+#include <string.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+
+static uint64_t event(enum event which) {
+    return atomic_get(&counters.events[which]);
+}
+
+// A byte in every 64 KiB tells which one it is.
+static void mark(unsigned char* block, size_t from, size_t end) {
+    for (size_t at = from; at < end; at += 65536) block[at] = (unsigned char)(at / 65536 * 7 + 1);
+}
+static bool is_marked(const unsigned char* block, size_t end) {
+    for (size_t at = 0; at < end; at += 65536) {
+        if (block[at] != (unsigned char)(at / 65536 * 7 + 1)) return false;
+    }
+    return true;
+}
+
+// What copies takes another block first, and what moves page tables makes a mapping at most once.
+static void test_steps(size_t from, size_t step, size_t end, unsigned copies_max) {
+    uint64_t runs = event(EVENT_RUN_ALLOCATED);
+    uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
+    unsigned char* block = kl_malloc(from);
+    CHECK(block != NULL);
+    mark(block, 0, from);
+    for (size_t size = from; size < end; size += step) {
+        block = kl_realloc(block, size + step);
+        CHECK(block != NULL && is_marked(block, size));
+        mark(block, size, size + step);
+    }
+    CHECK(event(EVENT_RUN_ALLOCATED) <= runs + 1 + copies_max);
+    CHECK(event(EVENT_JUMBO_ALLOCATED) <= mappings + 1);
+    kl_free(block);
+    CHECK(run_check());
+}
+
+// Several that grow in turn, each into the others' way, move ever more seldom: a new place has room
+// behind it where there is such a one. Without that there are half as many moves again.
+static void test_in_turn(void) {
+    enum { BLOCKS = 4, STEPS = 50, STEP = 65536, MOVES_MAX = 32 };
+    unsigned char* block[BLOCKS] = {NULL};
+    unsigned moves = 0;
+    for (size_t size = 2 * STEP; size <= (size_t)STEPS * STEP; size += STEP) {
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            unsigned char* grown = kl_realloc(block[i], size);
+            CHECK(grown != NULL && (block[i] == NULL || is_marked(grown, size - STEP)));
+            moves += block[i] != NULL && grown != block[i];
+            block[i] = grown;
+            mark(grown, 0, size);
+        }
+    }
+    CHECK(moves <= MOVES_MAX);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(block[i]);
+    CHECK(run_check());
+}
+
+static bool occupies_memory(void* start, size_t bytes) {
+    static unsigned char pages[4096];
+    CHECK(bytes / 4096 <= sizeof pages && mincore(start, bytes, pages) == 0); // mapped, all of it
+    for (size_t i = 0; i < bytes / 4096; i++) {
+        if ((pages[i] & 1) != 0) return true;
+    }
+    return false;
+}
+
+// With a neighbour behind it, it leaves its slices, and its memory with it.
+static void test_neighbours(void) {
+    enum { NEIGHBOURS = 64 };
+    static char* neighbours[NEIGHBOURS];
+    unsigned count = 0;
+    unsigned char* block = kl_malloc(8 * MIB);
+    CHECK(block != NULL);
+    mark(block, 0, 8 * MIB);
+    char* behind = (char*)block + 8 * MIB;
+    while (count < NEIGHBOURS && (count == 0 || neighbours[count - 1] != behind)) {
+        neighbours[count] = kl_malloc(4 * MIB);
+        CHECK(neighbours[count] != NULL);
+        count++;
+    }
+    CHECK(neighbours[count - 1] == behind); // the superblock behind is taken
+    uint64_t runs = event(EVENT_RUN_ALLOCATED);
+    uint64_t mappings = event(EVENT_JUMBO_ALLOCATED);
+    uint64_t remaps = event(EVENT_REMAP);
+    size_t live = run_live_slices();
+    unsigned char* grown = kl_realloc(block, 16 * MIB);
+    CHECK(grown != NULL && grown != block && is_marked(grown, 8 * MIB));
+    CHECK(event(EVENT_JUMBO_ALLOCATED) == mappings + 1 && event(EVENT_RUN_ALLOCATED) == runs);
+    CHECK(run_live_slices() == live - 8 * MIB / SLICE_BYTES && jumbo_live_bytes() == 16 * MIB);
+    CHECK(kl_usable_size(grown) == 16 * MIB && run_check());
+    CHECK(event(EVENT_REMAP) == remaps + 2); // there, and to its new length
+    for (size_t at = 8 * MIB; at < 16 * MIB; at += 4096) CHECK(grown[at] == 0);
+    CHECK(!occupies_memory(block, 8 * MIB));
+
+    // What it has left is free, and all zero.
+    unsigned char* next = kl_calloc(1, 8 * MIB);
+    CHECK(next != NULL);
+    for (size_t at = 0; at < 8 * MIB; at += 512) CHECK(next[at] == 0);
+    kl_free(next);
+    kl_free(grown);
+    while (count-- > 0) kl_free(neighbours[count]);
+    CHECK(run_check() && jumbo_live_bytes() == 0);
+}
+
+// Where the system sees two mappings in a block, it moves neither; then the block is copied.
+static void test_two_mappings(void) {
+    unsigned char* block = kl_malloc(8 * MIB);
+    CHECK(block != NULL);
+    mark(block, 0, 8 * MIB);
+    // A fork is not what this is about: it only makes the range two mappings.
+    CHECK(madvise(block, 4 * MIB, MADV_DONTFORK) == 0);
+    unsigned char* grown = kl_realloc(block, 100 * MIB); // more than slices can be
+    CHECK(grown != NULL && is_marked(grown, 8 * MIB) && run_check());
+    CHECK(madvise(block, 4 * MIB, MADV_DOFORK) == 0); // its addresses, which are free slices now
+    kl_free(grown);
+    CHECK(run_check());
+}
+
+// Between two holes that fit the block once but not twice, put at their ends, it would go back and
+// forth at every step.
+static void test_room_in_address_space(void) {
+    const size_t hole = 136 * MIB, between = 2 * MIB;
+    char* reserved = mmap(NULL, 2 * hole + 3 * between, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(reserved != MAP_FAILED);
+    CHECK(munmap(reserved + between, hole) == 0);
+    CHECK(munmap(reserved + hole + 2 * between, hole) == 0);
+    unsigned moves = 0;
+    char* block = kl_malloc(66 * MIB);
+    for (size_t size = 67 * MIB; size <= 128 * MIB; size += MIB) {
+        char* grown = kl_realloc(block, size);
+        CHECK(grown != NULL);
+        moves += grown != block;
+        block = grown;
+    }
+    CHECK(moves <= 4); // each leaves room for half as much again
+    kl_free(block);
+    // Not the holes: what has come to lie there meanwhile is somebody's.
+    for (unsigned i = 0; i < 3; i++) CHECK(munmap(reserved + i * (hole + between), between) == 0);
+}
+
+int main(void) {
+    test_in_turn();
+    test_room_in_address_space();
+    test_steps(MIB, MIB, 128 * MIB, 2);
+    test_steps(65536 * 2, 65536, 32 * MIB, 8);
+    test_steps(8 * MIB, 4 * MIB, 256 * MIB, 1);
+    test_neighbours();
+    test_two_mappings();
+    check_work_bounds();
+    return 0;
+}
