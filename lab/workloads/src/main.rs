@@ -82,7 +82,11 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
         "threads that come, allocate 20,000 blocks and go; others free them",
         Kind::Latency(latency::threads::come_and_go),
     ),
-    ("realloc", "arrays that grow by half, by 4 KiB, and large ones", Kind::Latency(latency::growth::realloc_growth)),
+    (
+        "realloc",
+        "arrays that grow by half, by 4 KiB, and large ones",
+        Kind::Latency(latency::growth::realloc_growth),
+    ),
     (
         "handover",
         "calls on both sides of a queue between two threads",
