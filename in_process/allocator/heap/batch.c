@@ -11,7 +11,7 @@ static struct heap* home_of(struct page* page) {
 static void outbox_send(struct heap* heap, struct outbox* outbox) {
     atomic_bump(&heap->counts[HEAP_MAIL_SENT], 1);
     heap->waiting_bytes -= outbox->bytes;
-    inbox_push_mail(&outbox->home->inbox, outbox->mail);
+    (void)inbox_push_mail(&outbox->home->inbox, outbox->mail);
     *outbox = (struct outbox){.home = NULL};
 }
 

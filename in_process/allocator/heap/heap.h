@@ -86,7 +86,7 @@ struct heap {
     uint32_t considered;      // draws when the keeper was last thought of
     uint64_t activity_seen;   // keeper's own
     uint64_t idle_us;         // keeper's own: for so long that has not changed
-    uintptr_t mail_seen;      // keeper's own: the inbox's head when it was last relieved
+    uintptr_t mail_seen;      // keeper's own: first of what was sorted in vain (relief.c), or 0
     struct region* region;    // first-class: all of its memory is from there; NULL: from anywhere
     uint64_t held_bytes;      // first-class: of pages, kept slices and large blocks
     uint64_t limit_bytes;     // first-class: held_bytes goes no further; 0: no limit

@@ -66,22 +66,31 @@ static unsigned gather(struct heap* heap, struct batch_list batch, struct mail* 
     return released;
 }
 
+bool heap_can_be_relieved(struct heap* heap) {
+    uintptr_t seen = heap->mail_seen;
+    return inbox_has_mail(&heap->inbox) && (seen == 0 || atomic_get(&heap->inbox.head) != seen);
+}
+
 bool heap_relieve(struct heap* heap) {
     struct mail back = {0, 0};
     struct batch_list batch;
     unsigned released = 0;
     unsigned taken = 0;
+    heap->mail_seen = 0;
     if (!os_lock_try(&relief.lock)) return false;
     if (inbox_enter(&heap->inbox)) {
         while (taken < RELIEF_BATCHES_MAX && inbox_take(&heap->inbox, &batch)) {
             released += gather(heap, batch, &back);
             taken++;
         }
+        bool all = atomic_get(&heap->inbox.pending) == 0;
         inbox_leave(&heap->inbox);
         for (unsigned i = 0; taken > 0 && i < GATHER_PLACES; i++) {
             released += place_clear(heap, &relief.gather[i], &back);
         }
-        if (back.last != 0) inbox_push_mail(&heap->inbox, back);
+        // Mail that came while this was sorted lies below what is put back, and has not been seen.
+        bool alone = back.last != 0 && inbox_push_mail(&heap->inbox, back);
+        if (all && alone && released == 0) heap->mail_seen = back.first;
     }
     os_lock_release(&relief.lock);
     return released > 0 || taken == RELIEF_BATCHES_MAX;

@@ -21,6 +21,9 @@
 // time. True: it was worth it, there may be more.
 bool heap_relieve(struct heap* heap);
 
+// True: the heap has mail, and not just what the last call has put back. For the same caller.
+bool heap_can_be_relieved(struct heap* heap);
+
 // Waits until it is done, and keeps it from being done again: for fork, whose child would lose the batches in
 // the middle of being sorted, and for who must find all mail in its inbox. May sleep.
 void relief_pause(void);

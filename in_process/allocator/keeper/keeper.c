@@ -139,11 +139,7 @@ static bool discard_surplus(void) {
 // keeps; and what others have freed of it will not be taken home soon. True: there may be more to do.
 static bool look_after_idle(struct heap* heap) {
     heap_release_empty(heap);
-    if (!inbox_has_mail(&heap->inbox) || atomic_get(&heap->inbox.head) == heap->mail_seen)
-        return false;
-    bool more = heap_relieve(heap);
-    heap->mail_seen = more ? 0 : atomic_get(&heap->inbox.head);
-    return more;
+    return heap_can_be_relieved(heap) && heap_relieve(heap);
 }
 
 static bool is_idle(struct heap* heap, uint32_t passed_us) {
@@ -162,7 +158,10 @@ static bool look_after_heaps(uint32_t slept_us) {
     if (keeper.since_heaps_us < HEAPS_PERIOD_US) return false;
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
         if (heap_is_realtime(heap)) realtime |= heap_fill_spare(heap);
-        if (is_idle(heap, keeper.since_heaps_us)) worked |= look_after_idle(heap);
+        if (is_idle(heap, keeper.since_heaps_us))
+            worked |= look_after_idle(heap);
+        else
+            heap->mail_seen = 0; // what it takes home may be the head of other mail one day
     }
     keeper.since_heaps_us = 0;
     keeper.any_realtime = realtime;

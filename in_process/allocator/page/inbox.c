@@ -18,17 +18,18 @@ void mail_add(struct mail* mail, struct batch_list batch, uint32_t block_bytes) 
     if (mail->last == 0) mail->last = (uintptr_t)message;
 }
 
-void inbox_push_mail(struct inbox* inbox, struct mail mail) {
+bool inbox_push_mail(struct inbox* inbox, struct mail mail) {
     struct message* last = (struct message*)mail.last;
     atomic_set(&last->link, LINK_PENDING);
     uintptr_t before = atomic_swap(&inbox->head, mail.first);
     atomic_set_release(&last->link, before);
+    return before == 0;
 }
 
 void inbox_push(struct inbox* inbox, struct batch_list batch, uint32_t block_bytes) {
     struct mail mail = {0, 0};
     mail_add(&mail, batch, block_bytes);
-    inbox_push_mail(inbox, mail);
+    (void)inbox_push_mail(inbox, mail);
 }
 
 bool inbox_take(struct inbox* inbox, struct batch_list* batch) {

@@ -45,8 +45,8 @@ struct mail {
 // Adds a message. The blocks are of one page whose blocks have block_bytes.
 void mail_add(struct mail* mail, struct batch_list batch, uint32_t block_bytes);
 
-// Any thread; there is mail. One exchange however much it is.
-void inbox_push_mail(struct inbox* inbox, struct mail mail);
+// Any thread; there is mail. One exchange however much it is. True: nothing was pushed before that nobody has taken.
+bool inbox_push_mail(struct inbox* inbox, struct mail mail);
 
 // The same for one message.
 void inbox_push(struct inbox* inbox, struct batch_list batch, uint32_t block_bytes);
