@@ -91,14 +91,13 @@ TEST(the_dead_leave_one_block_each_and_the_rest_is_reused) {
     for (int i = 0; i < DEAD; i++) unpack(kept[i]);
 }
 
-static _Atomic unsigned waiting;
-static _Atomic bool may_go;
+// They sleep until all are there: five hundred that look every millisecond leave no time to start the rest.
+static pthread_barrier_t all_there;
 
 static void* allocate_wait_and_free(void* argument) {
     struct parcel* parcels[50];
     for (unsigned i = 0; i < 50; i++) parcels[i] = pack(16 + i * 20, (uintptr_t)argument + i);
-    atomic_fetch_add(&waiting, 1);
-    while (!may_go) sleep_ms(1);
+    (void)pthread_barrier_wait(&all_there);
     for (unsigned i = 0; i < 50; i++) unpack(parcels[i]);
     return NULL;
 }
@@ -106,10 +105,9 @@ static void* allocate_wait_and_free(void* argument) {
 TEST(five_hundred_threads_live_at_the_same_time) {
     enum { MANY = 500 };
     static pthread_t threads[MANY];
+    CHECK(pthread_barrier_init(&all_there, NULL, MANY) == 0);
     for (uintptr_t i = 0; i < MANY; i++)
         threads[i] = start(allocate_wait_and_free, (void*)(i * 100));
-    while (waiting < MANY) sleep_ms(1);
-    may_go = true;
     for (int i = 0; i < MANY; i++) finish(threads[i]);
 }
 
