@@ -5,6 +5,7 @@
 #include "allocator/arena/window.h"
 #include "allocator/heap/pool.h"
 #include "base/counters.h"
+#include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
 #include <pthread.h>
@@ -167,6 +168,7 @@ static void test_report(void) {
 }
 
 int main(void) {
+    option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_calloc_is_zero();
     test_huge_zone();
     test_realtime();
