@@ -173,7 +173,7 @@ TEST(no_figure_is_negative_while_threads_work) {
     for (int i = 0; i < 256; i++) kl_free(places[i]);
     struct sum sum;
     // The keeper may have a heap of those threads in hand just now, which is then passed over.
-    for (int again = 0; again < 200; again++) {
+    for (int waited = 0; waited < 60000; waited += 10) {
         kl_collect(true);
         sum = (struct sum){.after_reset = true};
         CHECK(kl_stats_visit(add, &sum));
