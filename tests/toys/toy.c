@@ -28,7 +28,7 @@ enum {
     TOY_WEAK_ALIGNMENT,    // aligned forms above a page give a page
     TOY_FORGETFUL,         // free keeps mapped blocks for ever
     TOY_RACING,            // no lock
-    TOY_LOCKED_IN_CHILD,   // fork does not care about the lock
+    TOY_LOCKED_IN_CHILD,   // a child of fork finds the lock taken, for ever
     TOY_QUIET_NEW          // declared for the C++ suite: malloc(huge) "succeeds" with a small block
 };
 #define HAS(fault) (TOY_FAULT == (fault))
@@ -62,7 +62,8 @@ static void unlock_in_child(void) {
 }
 
 __attribute__((constructor)) static void register_fork(void) {
-    if (!HAS(TOY_LOCKED_IN_CHILD)) pthread_atfork(enter, leave, unlock_in_child);
+    // An allocator that forgets about fork leaves the lock taken when a thread holds it just then; here one always does.
+    pthread_atfork(enter, leave, HAS(TOY_LOCKED_IN_CHILD) ? NULL : unlock_in_child);
 }
 
 static void* refuse(void) {
