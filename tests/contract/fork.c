@@ -96,9 +96,12 @@ static void* allocate_in_a_new_thread(void* argument) {
     return NULL;
 }
 
+// Of a child: far longer than it works, on the busiest machine.
+enum { PATIENCE_SECONDS = 100 };
+
 static void live_as_child(void) {
     struct random random = {5};
-    alarm(20); // a lock left behind by a thread that is not here would hang it
+    alarm(PATIENCE_SECONDS); // a lock left behind by a thread that is not here would hang it
     check_and_free_blocks();
     for (int i = 0; i < 2000; i++) free(malloc(size_for_any_part(&random)));
     fill_blocks();
@@ -135,7 +138,7 @@ TEST(threads_can_be_born_in_the_child_of_a_process_where_threads_are_born) {
     for (int i = 0; i < 2000; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(PATIENCE_SECONDS);
             if (pthread_create(&thread, NULL, allocate_once, (void*)100) != 0) _exit(2);
             _exit(pthread_join(thread, NULL));
         }
@@ -192,7 +195,7 @@ TEST(a_child_that_ends_normally_runs_its_exit_handlers) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(20);
+            alarm(PATIENCE_SECONDS);
             check_and_free_blocks();
             exit(0);
         }

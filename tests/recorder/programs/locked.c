@@ -11,7 +11,7 @@ static void nothing(void) {}
 __attribute__((constructor)) static void lock(int count, char** arguments) {
     if (count != 2) _exit(3);
     const char* what = arguments[1];
-    alarm(20);
+    alarm(100);
     for (int again = 0; again < 8; again++) {
         if (strcmp(what, "newlocale") == 0 && newlocale(LC_ALL_MASK, "C.UTF-8", NULL) == NULL)
             _exit(4);
