@@ -293,7 +293,7 @@ static void check_returned(void) {
     EXPLORE_CHECK(heap_check(heap) && run_check());
 }
 
-// The owner sleeps on, and nobody sends any more: what the keeper may let go of it has let go of, or will look at again.
+// The owner sleeps on and nobody sends any more: what the keeper may let go of is gone, or will be looked at again.
 static void check_relieved(void) {
     EXPLORE_CHECK(atomic_get(&page->owner) == 0 || heap_can_be_relieved(heap));
     check_returned();

@@ -62,7 +62,7 @@ static void unlock_in_child(void) {
 }
 
 __attribute__((constructor)) static void register_fork(void) {
-    // An allocator that forgets about fork leaves the lock taken when a thread holds it just then; here one always does.
+    // An allocator that forgets about fork leaves the lock taken if a thread holds it just then. Here one always does.
     pthread_atfork(enter, leave, HAS(TOY_LOCKED_IN_CHILD) ? NULL : unlock_in_child);
 }
 
