@@ -79,6 +79,22 @@ fn results_are_never_replaced_unasked() {
     assert!(folder.path().join("home/letter").exists());
 }
 
+/// A path that was mistyped ends it before the first run: beside others it would be missed.
+#[test]
+fn an_allocator_that_cannot_be_used_ends_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\n").unwrap();
+    for command in [&["compare", "story.txt", "-o", "new", "-a"][..], &["time", "story.txt", "-a"]] {
+        for mistyped in ["system,./libnot.so", "system,before=/not/there.so:KEEL_KEEPER=on"] {
+            let output = keel(folder.path(), &[command, &[mistyped]].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+            assert!(said(&output).contains("cannot be used:"), "{}", said(&output));
+            assert!(said(&output).contains("No such file or directory"), "{}", said(&output));
+        }
+    }
+    assert!(!folder.path().join("new").exists());
+}
+
 #[test]
 fn without_its_player_keel_says_how_to_build_it() {
     let folder = tempfile::tempdir().unwrap();

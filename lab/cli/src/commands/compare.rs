@@ -120,7 +120,7 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
     }
 }
 
-/// Runs the subcommand. Exit code 2 for an allocator that there is not, 130 if stopped, 1 if no allocator gave a
+/// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 130 if stopped, 1 if no allocator gave a
 /// result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
@@ -129,13 +129,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         eprintln!("keel: --symbols is for libraries given by path, and none is: give one, as -a ./libx.so");
         return Ok(ExitCode::from(2));
     }
-    let allocators = match places(&layout).resolve(&specs) {
-        Ok(allocators) => allocators,
-        Err(unknown) => {
-            eprintln!("keel: {unknown}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let Some(allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
     let journal = Journal::open(&arguments.journal)?;
     let folder = ResultFolder::choose(&arguments)?;
     let options = options(&arguments);
@@ -225,6 +219,25 @@ impl Drop for Journal {
 /// Where the allocators lie.
 pub fn places(layout: &Layout) -> Places {
     Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") }
+}
+
+/// Those that the specifications ask for, each of which can be used; before the first run and not minutes into it, where
+/// the one that was mistyped would be missed. `None`: stderr says which cannot, and why.
+pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
+    let allocators = match places(layout).resolve(specs) {
+        Ok(allocators) => allocators,
+        Err(unknown) => {
+            eprintln!("keel: {unknown}");
+            return None;
+        }
+    };
+    for allocator in &allocators {
+        if let Some(reason) = &allocator.unavailable {
+            eprintln!("keel: {} cannot be used: {reason}", allocator.name);
+            return None;
+        }
+    }
+    Some(allocators)
 }
 
 /// The floor is always measured: without it nobody can tell what the instrument adds.

@@ -1,6 +1,6 @@
 //! `keel time`: the second half of the Judy kit.
 
-use super::compare::places;
+use super::compare::chosen;
 use crate::format;
 use crate::layout::Layout;
 use anyhow::{Result, bail};
@@ -38,16 +38,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the subcommand. Exit code 2 for an allocator that there is not, 1 if one gave no result.
+/// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 1 if one gave no result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
-    let allocators = match places(&layout).resolve(&arguments.allocators) {
-        Ok(allocators) => allocators,
-        Err(unknown) => {
-            eprintln!("keel: {unknown}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let Some(allocators) = chosen(&layout, &arguments.allocators) else { return Ok(ExitCode::from(2)) };
     let reader = Reader::open(&arguments.journal)?;
     if reader.rows() == 0 {
         bail!("{} holds no operation: there is nothing to time", arguments.journal.display());
@@ -107,7 +101,7 @@ fn measure(
     allocators: &[Allocator],
 ) -> Vec<Measured> {
     let mut readings: Vec<Vec<Vec<Reading>>> = vec![Vec::new(); allocators.len()];
-    let mut failures: Vec<Option<String>> = allocators.iter().map(|one| one.unavailable.clone()).collect();
+    let mut failures: Vec<Option<String>> = vec![None; allocators.len()];
     for _ in 0..arguments.runs {
         for ((allocator, readings), failure) in allocators.iter().zip(&mut readings).zip(&mut failures) {
             if failure.is_none() {
