@@ -1,109 +1,258 @@
 //! The live blocks: what is known of the one at an address.
 //!
-//! Open addressing with linear probing, at most half full, and nothing left behind by what was removed: a look-up
-//! nearly always reads one line of memory, where a table of the standard kind reads two. With as many live blocks as
-//! large programs have, most of those lines lie outside of the caches; [`Live::warm`] asks for many at once.
+//! A bucket is one line of memory with room for four blocks, and takes those whose addresses come to it. All four
+//! addresses are compared, whatever is there: which of them it is, and whether the block comes or goes, nobody can foresee,
+//! so nothing branches on it. A block whose bucket is full strays to the next one that has room; buckets are half full at
+//! most, taken together, so few do.
+//!
+//! With as many live blocks as large programs have, most buckets lie outside of the caches; [`Live::warm`] asks for many
+//! at once.
 
-/// A place of the table; empty if `address` is 0.
+use keel_journal::Asked;
+use rustc_hash::FxHashMap;
+
+/// Blocks of a bucket.
+const SLOTS: usize = 4;
+
 #[derive(Clone, Copy, Default)]
-struct Place<T> {
-    address: u64,
-    block: T,
+#[repr(C, align(64))]
+struct Bucket {
+    /// 0 where there is no block.
+    addresses: [u64; SLOTS],
+    blocks: [Packed; SLOTS],
+}
+
+/// What is known of a block, in a word: its number, and in the upper bits how many bytes it was asked for with, or
+/// [`Packed::ELSEWHERE`]. Of the first slot, [`Packed::STRAYS`] tells of the bucket.
+#[derive(Clone, Copy, Default)]
+struct Packed(u64);
+
+impl Packed {
+    const SHIFT: u32 = 48;
+    /// Blocks that would be in this bucket, had there been room, lie in others.
+    const STRAYS: u64 = 1 << 47;
+    const OBJECT: u64 = Packed::STRAYS - 1;
+    /// Stands for a size that does not fit, or one with an alignment: [`Live::unusual`] has it.
+    const ELSEWHERE: u64 = 0xffff;
+
+    #[inline]
+    fn new(object: u64, asked: Asked) -> Packed {
+        let fits = (asked.size() < Packed::ELSEWHERE) & asked.align().is_none();
+        let size = if fits { asked.size() } else { Packed::ELSEWHERE };
+        Packed(size << Packed::SHIFT | object & Packed::OBJECT)
+    }
+
+    #[inline]
+    const fn object(self) -> u64 {
+        self.0 & Packed::OBJECT
+    }
+
+    #[inline]
+    const fn is_elsewhere(self) -> bool {
+        self.0 >> Packed::SHIFT == Packed::ELSEWHERE
+    }
+}
+
+impl Bucket {
+    /// The first slot with this address; `SLOTS` if none has it.
+    #[inline]
+    fn slot_of(&self, address: u64) -> usize {
+        let slots = self.addresses.iter().enumerate().rev();
+        slots.fold(SLOTS, |found, (slot, other)| if *other == address { slot } else { found })
+    }
+
+    #[inline]
+    fn has_strays(&self) -> bool {
+        self.blocks[0].0 & Packed::STRAYS != 0
+    }
+
+    /// Fills a slot, or empties it.
+    #[inline]
+    fn put(&mut self, slot: usize, address: u64, block: Packed) {
+        self.addresses[slot] = address;
+        self.blocks[slot].0 = block.0 | self.blocks[slot].0 & Packed::STRAYS;
+    }
 }
 
 /// Blocks by address, which is never 0.
-pub(crate) struct Live<T> {
+pub(crate) struct Live {
     /// A power of two of them.
-    places: Vec<Place<T>>,
+    buckets: Vec<Bucket>,
     count: usize,
+    /// For each bucket with strays, how many.
+    strays: FxHashMap<usize, u64>,
+    /// What those blocks were asked for with for which there is no room in their slots, by address.
+    unusual: FxHashMap<u64, Asked>,
 }
 
-const LEAST_PLACES: usize = 1 << 10;
+/// What is known of a live block: its number, below 2^47, and what it was asked for with.
+pub(crate) type Block = (u64, Asked);
+
+const LEAST_BUCKETS: usize = 1 << 8;
 /// 2^64 by the golden ratio: neighbouring addresses come to lie far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl<T: Copy + Default> Live<T> {
-    pub fn new() -> Live<T> {
-        Live { places: vec![Place::default(); LEAST_PLACES], count: 0 }
+impl Live {
+    pub fn new() -> Live {
+        Live {
+            buckets: vec![Bucket::default(); LEAST_BUCKETS],
+            count: 0,
+            strays: FxHashMap::default(),
+            unusual: FxHashMap::default(),
+        }
     }
 
-    /// Where the search for an address begins.
+    /// The bucket that an address comes to.
     #[inline]
     fn home(&self, address: u64) -> usize {
-        (address.wrapping_mul(SPREAD) >> (64 - self.places.len().trailing_zeros())) as usize
+        (address.wrapping_mul(SPREAD) >> (64 - self.buckets.len().trailing_zeros())) as usize
     }
 
-    #[inline]
-    fn after(&self, place: usize) -> usize {
-        (place + 1) & (self.places.len() - 1)
-    }
-
-    /// The place of an address, or the empty one where it would come.
-    #[inline]
-    fn find(&self, address: u64) -> usize {
-        let mut place = self.home(address);
-        while self.places[place].address != 0 && self.places[place].address != address {
-            place = self.after(place);
-        }
-        place
-    }
-
-    /// Reads the places of these addresses and forgets them. No branch depends on what is read, so the processor waits
-    /// for all of them together.
+    /// Reads the buckets that these addresses come to, and forgets them. No branch depends on what is read, so the
+    /// processor waits for all of them together.
     pub fn warm(&self, addresses: impl Iterator<Item = u64>) {
-        let read = addresses.fold(0, |read, address| read ^ self.places[self.home(address)].address);
+        let read = addresses.fold(0, |read, address| read ^ self.buckets[self.home(address)].addresses[0]);
         std::hint::black_box(read);
     }
 
-    /// Puts a block at an address; returns the one that was there and is there no more.
+    /// What nearly every line does: a block comes where none is, or the one at the address goes. Returns the number of
+    /// the one that goes, 0 if none does. `None`, and nothing is done, where it is not as simple: then
+    /// [`Live::insert`] and [`Live::remove`] tell.
     #[inline]
-    pub fn insert(&mut self, address: u64, block: T) -> Option<T> {
-        if self.count >= self.places.len() / 2 {
+    pub fn exchange(&mut self, address: u64, comes: bool, block: Block) -> Option<u64> {
+        let home = self.home(address);
+        let is_full = self.is_full();
+        let bucket = &mut self.buckets[home];
+        let (found, free) = (bucket.slot_of(address), bucket.slot_of(0));
+        let slot = if comes { free } else { found };
+        if (slot >= SLOTS) | (comes & ((found < SLOTS) | bucket.has_strays() | is_full)) {
+            return None;
+        }
+        let slot = slot % SLOTS;
+        let gone = bucket.blocks[slot];
+        let new = if comes { Packed::new(block.0, block.1) } else { Packed::default() };
+        if gone.is_elsewhere() | new.is_elsewhere() {
+            return None;
+        }
+        bucket.put(slot, if comes { address } else { 0 }, new);
+        self.count = self.count.wrapping_add(usize::from(comes)).wrapping_sub(usize::from(!comes));
+        // An empty slot has the number 0.
+        Some(gone.object())
+    }
+
+    /// Puts a block at an address; returns the one that was there and is there no more.
+    pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
+        let before = self.remove(address);
+        if self.is_full() {
             self.grow();
         }
-        let place = self.find(address);
-        let before = std::mem::replace(&mut self.places[place], Place { address, block });
-        self.count += usize::from(before.address == 0);
-        (before.address != 0).then_some(before.block)
+        let packed = Packed::new(block.0, block.1);
+        if packed.is_elsewhere() {
+            self.unusual.insert(address, block.1);
+        }
+        self.add(address, packed);
+        before
     }
 
     /// Takes away the block at an address.
-    #[inline]
-    pub fn remove(&mut self, address: u64) -> Option<T> {
-        let place = self.find(address);
-        let Place { address, block } = self.places[place];
-        if address == 0 {
-            return None;
-        }
+    pub fn remove(&mut self, address: u64) -> Option<Block> {
+        let (index, slot) = self.find(address)?;
+        let block = self.buckets[index].blocks[slot];
+        self.buckets[index].put(slot, 0, Packed::default());
         self.count -= 1;
-        self.close_gap(place);
-        Some(block)
+        let home = self.home(address);
+        if index != home {
+            self.forget_stray(home);
+        }
+        let unusual = if block.is_elsewhere() { self.unusual.remove(&address) } else { None };
+        Some((block.object(), unusual.unwrap_or_else(|| Asked::new(block.0 >> Packed::SHIFT, 0))))
     }
 
-    /// Empties a place and moves up what would not be found beyond it.
+    /// Whether half of the room is taken.
     #[inline]
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.places.len() - 1;
-        let mut next = self.after(gap);
-        while self.places[next].address != 0 {
-            let distance = next.wrapping_sub(self.home(self.places[next].address)) & mask;
-            // It may move into the gap if its search passes there.
-            if distance >= next.wrapping_sub(gap) & mask {
-                self.places[gap] = self.places[next];
-                gap = next;
-            }
-            next = self.after(next);
+    fn is_full(&self) -> bool {
+        self.count >= self.buckets.len() * SLOTS / 2
+    }
+
+    /// The bucket and the slot of an address.
+    #[inline]
+    fn find(&self, address: u64) -> Option<(usize, usize)> {
+        let home = self.home(address);
+        let bucket = &self.buckets[home];
+        let slot = bucket.slot_of(address);
+        if address == 0 {
+            None
+        } else if slot < SLOTS {
+            Some((home, slot))
+        } else if bucket.has_strays() {
+            self.find_stray(home, address)
+        } else {
+            None
         }
-        self.places[gap] = Place::default();
+    }
+
+    #[cold]
+    fn find_stray(&self, home: usize, address: u64) -> Option<(usize, usize)> {
+        let mut index = home;
+        let mut unseen = self.strays.get(&home).copied().unwrap_or(0);
+        while unseen > 0 {
+            index = self.after(index);
+            for (slot, other) in self.buckets[index].addresses.iter().enumerate() {
+                if *other == address {
+                    return Some((index, slot));
+                }
+                unseen -= u64::from(*other != 0 && self.home(*other) == home);
+            }
+        }
+        None
+    }
+
+    fn after(&self, bucket: usize) -> usize {
+        (bucket + 1) & (self.buckets.len() - 1)
+    }
+
+    /// Puts a block at an address where none is; there is room.
+    fn add(&mut self, address: u64, block: Packed) {
+        let home = self.home(address);
+        let mut index = home;
+        let mut slot = self.buckets[index].slot_of(0);
+        while slot == SLOTS {
+            index = self.after(index);
+            slot = self.buckets[index].slot_of(0);
+        }
+        self.buckets[index].put(slot, address, block);
+        self.count += 1;
+        if index != home {
+            self.note_stray(home);
+        }
+    }
+
+    #[cold]
+    fn note_stray(&mut self, home: usize) {
+        *self.strays.entry(home).or_default() += 1;
+        self.buckets[home].blocks[0].0 |= Packed::STRAYS;
+    }
+
+    #[cold]
+    fn forget_stray(&mut self, home: usize) {
+        let Some(strays) = self.strays.get_mut(&home) else { return };
+        *strays -= 1;
+        if *strays == 0 {
+            self.strays.remove(&home);
+            self.buckets[home].blocks[0].0 &= !Packed::STRAYS;
+        }
     }
 
     #[cold]
     fn grow(&mut self) {
-        let larger = vec![Place::default(); self.places.len() * 2];
-        for place in std::mem::replace(&mut self.places, larger) {
-            if place.address != 0 {
-                let free = self.find(place.address);
-                self.places[free] = place;
+        let larger = vec![Bucket::default(); self.buckets.len() * 2];
+        self.count = 0;
+        self.strays.clear();
+        for bucket in std::mem::replace(&mut self.buckets, larger) {
+            for (address, block) in bucket.addresses.into_iter().zip(bucket.blocks) {
+                if address != 0 {
+                    self.add(address, Packed(block.0 & !Packed::STRAYS));
+                }
             }
         }
     }
@@ -111,28 +260,66 @@ impl<T: Copy + Default> Live<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Live;
+    use super::{LEAST_BUCKETS, Live, SLOTS};
+    use keel_journal::Asked;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
     proptest! {
-        /// The same as the standard table, whatever comes; few addresses, so that gaps close in the midst of others.
+        /// The same as the standard table, whatever comes, by the short way where there is one or by the long one. Few
+        /// addresses, and half of them come to the same few buckets, so that many stray.
         #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0_u64..3000, any::<bool>()), 0..6000)) {
+        fn it_is_a_map(
+            steps in prop::collection::vec((0_u64..3000, any::<bool>(), any::<bool>()), 0..6000)
+        ) {
             let (mut live, mut model) = (Live::new(), HashMap::new());
-            for (object, (address, inserts)) in (1..).zip(steps) {
-                let address = (address + 1).wrapping_mul(0x10_0000_0000_0001);
-                if inserts {
-                    prop_assert_eq!(live.insert(address, object), model.insert(address, object));
+            for (object, (number, comes, short)) in (1..).zip(steps) {
+                let address = address(number);
+                let block = (object, Asked::new(object * 50, [0, 0, 0, 64][object as usize % 4]));
+                let known = model.get(&address).copied();
+                let gone = if short { live.exchange(address, comes, block) } else { None };
+                if let Some(gone) = gone {
+                    prop_assert_eq!(known.map(|(object, _)| object), (!comes).then_some(gone));
+                    prop_assert!(gone != 0 || comes);
+                } else if comes {
+                    prop_assert_eq!(live.insert(address, block), known);
                 } else {
-                    prop_assert_eq!(live.remove(address), model.remove(&address));
+                    prop_assert_eq!(live.remove(address), known);
                 }
+                if comes { model.insert(address, block) } else { model.remove(&address) };
                 prop_assert_eq!(live.count, model.len());
             }
-            for (address, object) in model {
-                prop_assert_eq!(live.remove(address), Some(object));
+            for (address, block) in model {
+                prop_assert_eq!(live.remove(address), Some(block));
             }
-            prop_assert!(live.places.iter().all(|place| place.address == 0));
+            let is_empty = |bucket: &super::Bucket| bucket.addresses == [0; SLOTS] && !bucket.has_strays();
+            prop_assert!(live.buckets.iter().all(is_empty) && live.strays.is_empty() && live.unusual.is_empty());
+        }
+    }
+
+    /// The upper bits of what an address is multiplied to are its bucket.
+    fn address(number: u64) -> u64 {
+        /// The odd number that makes 1 of [`super::SPREAD`].
+        const BACK: u64 = 0xf1de_83e1_9937_733d;
+        assert_eq!(super::SPREAD.wrapping_mul(BACK), 1, "of 64 bits");
+        let product = if number & 1 == 0 { number << 52 } else { ((number % 40) << 56) | number };
+        BACK.wrapping_mul(product + 1)
+    }
+
+    #[test]
+    fn blocks_that_stray_are_found_and_counted() {
+        let mut live = Live::new();
+        let block = |number: u64| (number, Asked::default());
+        let odd = |number| address(number * 80 + 1);
+        for number in 0..20 {
+            assert_eq!(live.home(odd(number)), live.home(odd(0)));
+            assert_eq!(live.exchange(odd(number), true, block(number + 1)).is_some(), number < SLOTS as u64);
+            live.insert(odd(number), block(number + 1));
+        }
+        assert!(live.buckets.len() == LEAST_BUCKETS && live.strays[&live.home(odd(0))] == 16);
+        for number in (0..20).rev() {
+            assert_eq!(live.remove(odd(number)), Some(block(number + 1)));
+            assert_eq!(live.remove(odd(number)), None);
         }
     }
 }

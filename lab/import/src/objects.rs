@@ -47,7 +47,7 @@ pub(crate) const STEP_NS: u64 = 1000;
 /// What is known while lines go by: the live addresses, the threads, the frame.
 pub(crate) struct Objects {
     repair: bool,
-    live: Live<(u64, Asked)>,
+    live: Live,
     created: u64,
     time: u64,
     threads: Vec<u64>,
@@ -61,6 +61,8 @@ pub(crate) struct Objects {
     /// Whether the text has times, and which of them is 0: none is known before the first operation.
     timed: bool,
     zero: Option<u64>,
+    /// Whether the text's times are those of the journal.
+    times_are_whole: bool,
     /// Whether the parser has told what the text is like.
     adapted: bool,
     naming: Naming,
@@ -85,6 +87,7 @@ impl Objects {
             events: 0,
             timed: true,
             zero: Some(0),
+            times_are_whole: false,
             adapted: false,
             naming: Naming::Address,
             ended: FxHashSet::default(),
@@ -98,6 +101,7 @@ impl Objects {
             let times = parser.times();
             (self.timed, self.naming) = (times != Times::None, parser.naming());
             self.zero = (times != Times::SinceBefore).then_some(0);
+            self.times_are_whole = times == Times::SinceStart;
         }
     }
 
@@ -130,7 +134,7 @@ impl Objects {
         refused.map_err(|fault| Fault { advice: PROCESSES, ..fault })
     }
 
-    /// Brings the places of these records' blocks into the caches; changes nothing.
+    /// Brings what is known of these records' blocks into the caches; changes nothing.
     pub fn warm<'a>(&self, records: impl Iterator<Item = &'a Record>) {
         self.live.warm(records.map(|record| if record.old != 0 { record.old } else { record.new }));
     }
@@ -141,6 +145,47 @@ impl Objects {
     /// put it together.
     #[inline]
     pub fn apply(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
+        match self.usual(record) {
+            Some(event) => Ok(sink.push(&event)?),
+            None => self.apply_unusual(record, sink),
+        }
+    }
+
+    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time of the text, of the
+    /// thread of the line above. `None`, and nothing is done, if it is not as simple.
+    #[inline(always)]
+    fn usual(&mut self, record: &Record) -> Option<Event> {
+        let comes = record.op != Op::Free;
+        // The first three operations are those of one block.
+        let simple =
+            ((record.op as u8) < Op::Realloc as u8) & (record.told == Told::NOTHING) & self.times_are_whole;
+        let in_order = (record.time >= self.time) & (record.begin == record.time);
+        let same_thread = (record.thread == self.last_thread.0) & (self.last_thread.1 != u32::MAX);
+        let address = if comes { record.new } else { record.old };
+        if !(simple & in_order & same_thread & (address != 0)) {
+            return None;
+        }
+        let size = if comes { record.size } else { 0 };
+        let created = self.created + u64::from(comes);
+        let released = self.live.exchange(address, comes, (created, Asked::new(size, 0)))?;
+        (self.created, self.time) = (created, record.time);
+        self.events += 1;
+        Some(Event {
+            time: record.time,
+            begin: record.time,
+            thread: self.last_thread.1,
+            op: record.op,
+            size,
+            align: 0,
+            created: if comes { created } else { 0 },
+            released,
+            frame: self.frame_of(record.time),
+            told: Told::NOTHING,
+        })
+    }
+
+    #[inline(never)]
+    fn apply_unusual(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
         // Lines that are left out leave no trace: their threads are counted when they do something.
         if record.op == Op::Free && record.old == 0 {
             self.mend(Mend::NullFree, "the address of a live block", "0 (a free of NULL)")?;

@@ -23,6 +23,7 @@ impl Opening {
         (self.writer, self.blocks)
     }
 
+    #[cold]
     fn count(&mut self, event: &Event) {
         let first = *self.first.get_or_insert(event.time);
         self.is_open = event.time == first && event.op.creates() && event.released == 0;
@@ -31,7 +32,7 @@ impl Opening {
 }
 
 impl Sink for Opening {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, event: &Event) -> Result<()> {
         if self.is_open {
             self.count(event);

@@ -1,130 +1,178 @@
 //! Numbers of a line in its plainest form, eight digits at a time.
 //!
-//! A field of up to sixteen digits is loaded as one word, its end is found in all bytes at once, and its digits are
-//! joined two by two, four by four and eight by eight. So nothing branches on the number of digits, which nobody can
-//! foresee. What is not in this form (other blanks, longer numbers, a prefix, the last bytes of a block) is left to
-//! [`crate::text::Cursor`], which also says what is wrong with it.
+//! The ends of a line's fields are found in all of its bytes at once, so that no field has to wait for the one before it.
+//! Digits are joined two by two, four by four and eight by eight: nothing branches on how many there are, which nobody
+//! can foresee, but on whether they are more than eight. What is wrong is gathered, and looked at once a line. What is
+//! not in this form (other blanks, longer numbers, a prefix, a line of more than 64 bytes, the last bytes of a block) is
+//! left to [`crate::text::Cursor`], which also says what is wrong with it.
 
-/// Bytes that a field is loaded with.
-const FIELD_BYTES: usize = 16;
+/// Bytes of text in which the ends of fields are looked for, half of them at a time.
+const LINE_BYTES: usize = 64;
+/// Bytes of text that can be loaded: a field that begins in the last of those is loaded as two words.
+const TEXT_BYTES: usize = LINE_BYTES + 16;
+const HALF: usize = LINE_BYTES / 2;
 
-/// Walks over text whose fields are separated by one blank and whose lines end in LF or CR LF.
+/// Walks over a line whose fields are separated by one blank and which ends in LF or CR LF.
 pub(crate) struct Plain<'a> {
-    bytes: &'a [u8],
+    text: &'a [u8; TEXT_BYTES],
+    /// Bit n: byte n is no visible character. Of what is passed, or not yet looked at, nothing.
+    ends: u64,
+    /// Where the next field begins.
     at: usize,
+    /// Not 0 once something was not in this form; what is then returned means nothing.
+    wrong: u64,
 }
 
 impl<'a> Plain<'a> {
     /// Behind the letter and the blank that begin a line; `None` if it does not begin so.
     #[inline]
     pub fn after_letter(bytes: &'a [u8]) -> Option<(u8, Plain<'a>)> {
-        let [letter, b' ', ..] = *bytes else { return None };
-        Some((letter, Plain { bytes, at: 2 }))
+        let text = bytes.first_chunk::<TEXT_BYTES>()?;
+        let [letter, b' ', ..] = *text else { return None };
+        Some((letter, Plain { text, ends: ends(text, 0) & !3, at: 2, wrong: 0 }))
     }
 
     /// The field here as a decimal number, and the blank behind it.
     #[inline]
-    pub fn decimal(&mut self) -> Option<u64> {
-        let (text, digits) = self.field()?;
-        let value = decimal(text, digits)?;
-        self.at += digits;
-        self.blank()?;
-        Some(value)
+    pub fn decimal(&mut self) -> u64 {
+        let (start, digits) = self.field();
+        self.blank();
+        self.decimal_of(start, digits)
     }
 
     /// The field here as a hexadecimal number without prefix, and the blank behind it.
     #[inline]
-    pub fn hexadecimal(&mut self) -> Option<u64> {
-        let (text, digits) = self.field()?;
-        let value = hexadecimal(text, digits)?;
-        self.at += digits;
-        self.blank()?;
-        Some(value)
+    pub fn hexadecimal(&mut self) -> u64 {
+        let (start, digits) = self.field();
+        self.blank();
+        let more = digits.wrapping_sub(8);
+        match digits {
+            1..=8 => self.eight_nibbles(to_the_right(self.word(start), digits) | padding(digits)),
+            9..=16 => {
+                let upper = to_the_right(self.word(start), more) | padding(more);
+                self.eight_nibbles(upper) << 32 | self.eight_nibbles(self.word(start + more))
+            }
+            _ => self.refuse(),
+        }
     }
 
-    /// The last field as a decimal number, and the line's end: the number, and the length of the line.
+    /// The last field as a decimal number, and the line's end: the number, and the length of the line. `None` if the line
+    /// is not in this form.
     #[inline]
     pub fn last_decimal(mut self) -> Option<(u64, usize)> {
-        let (text, digits) = self.field()?;
-        let value = decimal(text, digits)?;
-        self.at += digits;
-        self.at += usize::from(*self.bytes.get(self.at)? == b'\r');
-        (*self.bytes.get(self.at)? == b'\n').then_some((value, self.at + 1))
+        let (start, digits) = self.field();
+        let value = self.decimal_of(start, digits);
+        let end = self.at - 1;
+        let end = end + usize::from(self.text[end] == b'\r');
+        (self.wrong == 0 && self.text[end] == b'\n').then_some((value, end + 1))
+    }
+
+    /// Where the field here begins, and how many bytes come before the first that is no visible character.
+    #[inline]
+    fn field(&mut self) -> (usize, usize) {
+        if self.ends == 0 {
+            self.look_further();
+        }
+        let (start, end) = (self.at, self.ends.trailing_zeros() as usize);
+        self.ends &= self.ends.wrapping_sub(1);
+        self.at = end + 1;
+        // Without an end, `end` is 64: too many bytes for a number, or not the end that is expected.
+        (start, end.wrapping_sub(start))
+    }
+
+    #[inline(never)]
+    fn look_further(&mut self) {
+        let ahead = u64::MAX.checked_shl(self.at as u32).unwrap_or(0);
+        self.ends = ends(self.text, HALF) << HALF & ahead;
+    }
+
+    /// The byte that ended the last field is a blank.
+    #[inline]
+    fn blank(&mut self) {
+        self.wrong |= u64::from(self.text[self.at - 1] ^ b' ');
+    }
+
+    #[cold]
+    fn refuse(&mut self) -> u64 {
+        self.wrong = u64::MAX;
+        0
     }
 
     #[inline]
-    fn blank(&mut self) -> Option<()> {
-        let blank = *self.bytes.get(self.at)? == b' ';
-        self.at += 1;
-        blank.then_some(())
+    fn word(&self, start: usize) -> u64 {
+        let bytes = self.text.get(start..).and_then(|text| text.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Sixteen bytes from here on, and how many of them come before the first that is no visible character.
     #[inline]
-    fn field(&self) -> Option<(u128, usize)> {
-        let text = u128::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk::<FIELD_BYTES>()?);
-        // The lowest bit set is that of the first byte below '!'; those above it may be wrong.
-        let ends = text.wrapping_sub(each(b'!')) & !text & each(0x80);
-        let digits = (ends.trailing_zeros() / 8) as usize;
-        (digits != 0).then_some((text, digits))
+    fn decimal_of(&mut self, start: usize, digits: usize) -> u64 {
+        let zeros = each(b'0');
+        let more = digits.wrapping_sub(8);
+        match digits {
+            1..=8 => self.eight_decimals(to_the_right(self.word(start) ^ zeros, digits)),
+            9..=16 => {
+                let upper = self.eight_decimals(to_the_right(self.word(start) ^ zeros, more));
+                let lower = self.eight_decimals(self.word(start + more) ^ zeros);
+                upper.wrapping_mul(100_000_000).wrapping_add(lower)
+            }
+            _ => self.refuse(),
+        }
     }
+
+    /// Eight digits, one a byte, the first in the lowest.
+    #[inline]
+    fn eight_decimals(&mut self, digits: u64) -> u64 {
+        // A byte above 9 reaches its upper bit, or had it before.
+        self.wrong |= (digits.wrapping_add(each(0x80 - 10)) | digits) & each(0x80);
+        // Each step joins neighbours: the lower one's value times the weight, plus the upper one's.
+        let pairs = digits.wrapping_mul(10 * 0x100 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
+        let fours = pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16 & 0x0000_ffff_0000_ffff;
+        fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32
+    }
+
+    /// Eight hexadecimal digits as text, the first in the lowest byte.
+    #[inline]
+    fn eight_nibbles(&mut self, text: u64) -> u64 {
+        // Of bytes below 0x80: the upper bit of each that is at least `least`.
+        let at_least = |text: u64, least: u8| text.wrapping_add(each(0x80 - least));
+        let lower_case = text | each(0x20);
+        let decimals = at_least(text, b'0') & !at_least(text, b'9' + 1);
+        let letters = at_least(lower_case, b'a') & !at_least(lower_case, b'f' + 1);
+        self.wrong |= !((decimals | letters) & !text) & each(0x80);
+        // The letters are 1 to 6 in their lower four bits, and alone have bit 6.
+        let digits = (text & each(0x0f)).wrapping_add((text >> 6 & each(1)).wrapping_mul(9));
+        let pairs = (digits << 4 | digits >> 8) & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
+        (fours << 16 | fours >> 32) & 0xffff_ffff
+    }
+}
+
+/// Bit n: byte `from` + n is no visible character. Of 32 bytes.
+#[inline]
+fn ends(text: &[u8; TEXT_BYTES], from: usize) -> u64 {
+    let (words, _) = text[from..from + HALF].as_chunks();
+    words.iter().rev().fold(0, |found, word| {
+        let word = u64::from_le_bytes(*word);
+        let visible = (word & each(0x7f)).wrapping_add(each(0x80 - b'!')) | word;
+        // The eight upper bits come to lie side by side.
+        let bits = ((!visible & each(0x80)) >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        found << 8 | bits
+    })
 }
 
 /// A word with this byte everywhere.
-const fn each(byte: u8) -> u128 {
-    u128::from_ne_bytes([byte; FIELD_BYTES])
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
 }
 
-/// Moves the first `digits` bytes, 1 to 16, to the upper end; zeros come before them.
+/// Moves the first `digits` bytes, 1 to 8, to the upper end; zeros come before them.
 #[inline]
-fn to_the_right(text: u128, digits: usize) -> u128 {
-    text << (8 * (FIELD_BYTES - digits))
+const fn to_the_right(text: u64, digits: usize) -> u64 {
+    text << ((64 - 8 * digits) & 63)
 }
 
+/// The digits 0 that come before so many others, 1 to 8, to make eight.
 #[inline]
-fn decimal(text: u128, digits: usize) -> Option<u64> {
-    let values = to_the_right(text ^ each(b'0'), digits);
-    // A byte above 9 reaches its upper bit, or had it before.
-    if (values.wrapping_add(each(0x80 - 10)) | values) & each(0x80) != 0 {
-        return None;
-    }
-    let low = eight_decimals((values >> 64) as u64);
-    if digits <= 8 {
-        return Some(low);
-    }
-    Some(eight_decimals(values as u64).wrapping_mul(100_000_000).wrapping_add(low))
-}
-
-/// Eight digits, one a byte, the first in the lowest.
-#[inline]
-fn eight_decimals(digits: u64) -> u64 {
-    // Each step joins neighbours: the lower one's value times the weight, plus the upper one's.
-    let pairs = digits.wrapping_mul(10 * 0x100 + 1) >> 8 & 0x00ff_00ff_00ff_00ff;
-    let fours = pairs.wrapping_mul(100 * 0x1_0000 + 1) >> 16 & 0x0000_ffff_0000_ffff;
-    fours.wrapping_mul(10_000 * 0x1_0000_0000 + 1) >> 32
-}
-
-#[inline]
-fn hexadecimal(text: u128, digits: usize) -> Option<u64> {
-    let padding = each(b'0') >> (8 * (digits - 1)) >> 8;
-    let text = to_the_right(text, digits) | padding;
-    // Of bytes below 0x80: the upper bit of each that is at least `least`.
-    let at_least = |text: u128, least: u8| text.wrapping_add(each(0x80 - least));
-    let lower_case = text | each(0x20);
-    let decimals = at_least(text, b'0') & !at_least(text, b'9' + 1);
-    let letters = at_least(lower_case, b'a') & !at_least(lower_case, b'f' + 1);
-    if (decimals | letters) & !text & each(0x80) != each(0x80) {
-        return None;
-    }
-    // The letters are 1 to 6 in their lower four bits, and alone have bit 6.
-    let values = (text & each(0x0f)) + (text >> 6 & each(1)) * 9;
-    Some(eight_nibbles(values as u64) << 32 | eight_nibbles((values >> 64) as u64))
-}
-
-/// Eight hexadecimal digits, one a byte, the first in the lowest.
-#[inline]
-fn eight_nibbles(digits: u64) -> u64 {
-    let pairs = (digits << 4 | digits >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
-    (fours << 16 | fours >> 32) & 0xffff_ffff
+const fn padding(digits: usize) -> u64 {
+    each(b'0') >> ((8 * (digits - 1)) & 63) >> 8
 }

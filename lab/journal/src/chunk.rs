@@ -3,7 +3,7 @@
 //! Parquet's own library can write columns too. This one knows what a journal holds: it takes a third of the time, and
 //! chooses encodings that become smaller (docs/reference/journal-size.md).
 
-use crate::encodings::{Delta, Number, delta, hybrid, index_width, plain, split};
+use crate::encodings::{Delta, Number, bits, delta, hybrid, index_width, one_run, plain, split};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter as _};
@@ -40,8 +40,9 @@ const DICTIONARY_VALUES: usize = 1 << 16;
 /// A column that is to be written.
 pub(crate) struct Column<'a, T> {
     pub values: &'a [T],
-    /// For each row whether it has a value; `None` if all have.
+    /// For each row whether it has a value, or nothing if none has one; `None` if all have.
     pub present: Option<&'a [bool]>,
+    pub rows: usize,
     pub way: Way,
 }
 
@@ -105,7 +106,7 @@ impl Packer {
         descriptor: ColumnDescPtr,
         column: &Column<'_, T>,
     ) -> Result<(Vec<u8>, ColumnCloseResult)> {
-        let Column { values, present, way } = *column;
+        let Column { values, present, rows, way } = *column;
         let mut progress = Progress {
             sink: TrackedWrite::new(Vec::new()),
             encodings: vec![Encoding::RLE],
@@ -119,16 +120,15 @@ impl Packer {
             self.dictionary_page(&dictionary.values, &mut progress)?;
         }
         progress.data_offset = progress.sink.bytes_written() as u64;
-        let rows = present.map_or(values.len(), <[bool]>::len);
         let mut from = 0;
         for first in (0..rows).step_by(PAGE_ROWS) {
             let page = first..rows.min(first + PAGE_ROWS);
-            let levels = present.map(|present| &present[page.clone()]);
+            let levels = present.map(|present| present.get(page.clone()).unwrap_or_default());
             let count = levels.map_or(page.len(), |levels| levels.iter().filter(|present| **present).count());
             let here = from..from + count;
             from += count;
             self.raw.clear();
-            levels.into_iter().for_each(|levels| put_levels(levels, &mut self.raw));
+            levels.into_iter().for_each(|levels| put_levels(levels, page.len(), &mut self.raw));
             let encoding = self.put_values(values, here, way, dictionary.as_ref())?;
             self.data_page(page.len(), encoding, &mut progress)?;
         }
@@ -153,8 +153,7 @@ impl Packer {
         if let Some(dictionary) = dictionary {
             let width = index_width(dictionary.values.len());
             self.raw.push(width as u8);
-            let indices = dictionary.indices[range].iter().map(|index| u64::from(*index));
-            hybrid(indices, width, &mut self.raw);
+            hybrid(&dictionary.indices[range], width, &mut self.raw);
             return Ok(Encoding::RLE_DICTIONARY);
         }
         let way = match way {
@@ -252,11 +251,15 @@ impl Packer {
     }
 }
 
-/// Definition levels of one bit, behind their length.
-fn put_levels(present: &[bool], output: &mut Vec<u8>) {
+/// Definition levels of one bit, behind their length; of rows without values if `present` is empty.
+fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
     let start = output.len();
     output.extend_from_slice(&[0; 4]);
-    hybrid(present.iter().map(|present| u64::from(*present)), 1, output);
+    if present.is_empty() {
+        one_run(rows as u64, 0, 1, output);
+    } else {
+        bits(present, output);
+    }
     let length = (output.len() - start - 4) as u32;
     output[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
@@ -276,26 +279,23 @@ impl<T: Number> Dictionary<T> {
     fn of(values: &[T]) -> Option<Dictionary<T>> {
         let mut dictionary = Dictionary { values: Vec::new(), indices: Vec::with_capacity(values.len()) };
         let mut known = HashMap::new();
-        let mut recent: Vec<Option<(T, u32)>> = vec![None; RECENT as usize];
+        // The first value stands in all places: no place has to tell whether it has one.
+        let mut recent = [(*values.first()?, 0); RECENT as usize];
         let most = DICTIONARY_VALUES.min(values.len() / 2 + 1);
         for value in values {
-            let place = (value.bits() % RECENT) as usize;
-            let index = match recent[place] {
-                Some((same, index)) if same == *value => index,
-                _ => {
-                    let next = dictionary.values.len();
-                    let index = *known.entry(*value).or_insert(next as u32);
-                    if index as usize == next {
-                        if next == most {
-                            return None;
-                        }
-                        dictionary.values.push(*value);
+            let place = &mut recent[(value.bits() % RECENT) as usize];
+            if place.0 != *value || dictionary.values.is_empty() {
+                let next = dictionary.values.len();
+                let index = *known.entry(*value).or_insert(next as u32);
+                if index as usize == next {
+                    if next == most {
+                        return None;
                     }
-                    recent[place] = Some((*value, index));
-                    index
+                    dictionary.values.push(*value);
                 }
-            };
-            dictionary.indices.push(index);
+                *place = (*value, index);
+            }
+            dictionary.indices.push(place.1);
         }
         Some(dictionary)
     }

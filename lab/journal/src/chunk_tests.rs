@@ -31,7 +31,8 @@ fn through<T: Stated>(rows: &[Option<T>], way: Way) -> (Vec<Option<i64>>, Vec<En
     let descriptor = file.schema_descr().column(0);
     let values: Vec<T> = rows.iter().copied().flatten().collect();
     let present: Vec<bool> = rows.iter().map(Option::is_some).collect();
-    let column = Column { values: &values, present: nullable.then_some(present.as_slice()), way };
+    let present = nullable.then_some(present.as_slice());
+    let column = Column { values: &values, present, rows: rows.len(), way };
     let mut group = file.next_row_group().unwrap();
     Packer::new(1).unwrap().append(&mut group, descriptor, &column).unwrap();
     group.close().unwrap();

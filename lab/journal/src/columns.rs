@@ -8,7 +8,7 @@
 //! - `op`, `thread`, `align`, `told` have few values: dictionary.
 
 use crate::chunk::{Column, Way};
-use crate::{Error, Event, Origin, Result};
+use crate::{Error, Event, Origin, Result, Told};
 use parquet::file::metadata::{RowGroupMetaData, SortingColumn};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::parser::parse_message_type;
@@ -100,38 +100,51 @@ pub(crate) fn properties() -> WriterProperties {
 /// A nullable column as Parquet wants it: for each row whether it has a value, and the values that there are.
 #[derive(Default)]
 pub(crate) struct Nullable<T> {
+    rows: usize,
+    /// For each row whether it has a value; nothing as long as none has one.
     present: Vec<bool>,
     values: Vec<T>,
 }
 
-impl<T: Copy + Default> Nullable<T> {
-    /// Appends rows. Which of them have a value nobody can foresee, so nothing branches on it: every row writes one,
-    /// and that of a row without is overwritten.
-    fn extend(&mut self, values: &[T], is_present: impl Fn(usize, &T) -> bool) {
-        let first = self.present.len();
-        self.present.extend(values.iter().enumerate().map(|(row, value)| is_present(row, value)));
-        let present = &self.present[first..];
-        if !present.contains(&true) {
-            return;
+impl<T: Copy + Default + PartialEq> Nullable<T> {
+    /// Appends at most [`PENDING_ROWS`] rows, each with a value where it is not `none`. Which of them have one nobody can
+    /// foresee, so nothing branches on it: every row writes one, and that of a row without is overwritten.
+    fn extend(&mut self, values: &[T], none: T) {
+        if values.iter().fold(true, |all, value| all & (*value == none)) {
+            return self.extend_by_nothing(values.len());
         }
-        let mut end = self.values.len();
-        self.values.resize(end + values.len(), T::default());
-        for (value, present) in values.iter().zip(present) {
-            self.values[end] = *value;
-            end += usize::from(*present);
+        self.present.resize(self.rows, false);
+        self.rows += values.len();
+        self.present.extend(values.iter().map(|value| *value != none));
+        let (mut kept, mut end) = ([none; PENDING_ROWS], 0);
+        for value in values {
+            kept[end % PENDING_ROWS] = *value;
+            end += usize::from(*value != none);
         }
-        self.values.truncate(end);
+        self.values.extend_from_slice(&kept[..end]);
+    }
+
+    /// Appends rows without a value.
+    fn extend_by_nothing(&mut self, rows: usize) {
+        self.rows += rows;
+        if !self.values.is_empty() {
+            self.present.resize(self.rows, false);
+        }
     }
 
     fn clear(&mut self) {
+        self.rows = 0;
         self.present.clear();
         self.values.clear();
     }
 
     pub fn column(&self, way: Way) -> Column<'_, T> {
-        Column { values: &self.values, present: Some(&self.present), way }
+        Column { values: &self.values, present: Some(&self.present), rows: self.rows, way }
     }
 }
+
+/// Stands for no value where 0 is one.
+const NONE: i64 = -1;
 
 /// Rows that are kept together before they are appended to the columns: few enough for the first-level cache.
 const PENDING_ROWS: usize = 256;
@@ -141,6 +154,7 @@ const PENDING_ROWS: usize = 256;
 struct Pending {
     count: usize,
     time: [i64; PENDING_ROWS],
+    /// [`NONE`] where it is that of `time`.
     begin: [i64; PENDING_ROWS],
     thread: [i32; PENDING_ROWS],
     op: [i32; PENDING_ROWS],
@@ -149,9 +163,6 @@ struct Pending {
     created: [i64; PENDING_ROWS],
     released: [i64; PENDING_ROWS],
     frame: [i32; PENDING_ROWS],
-    told: [i32; PENDING_ROWS],
-    told_size: [i64; PENDING_ROWS],
-    told_align: [i64; PENDING_ROWS],
 }
 
 impl Default for Pending {
@@ -168,9 +179,6 @@ impl Default for Pending {
             created: wide,
             released: wide,
             frame: narrow,
-            told: narrow,
-            told_size: wide,
-            told_align: wide,
         }
     }
 }
@@ -181,6 +189,8 @@ pub(crate) struct Batch {
     pending: Box<Pending>,
     /// Of the pending rows; empty while nothing is known of any.
     pending_origins: Vec<Origin>,
+    /// What the pending rows told; empty while none told anything.
+    pending_told: Vec<Told>,
     /// What is known beside the rows by now, for whoever must salvage the file.
     pub description: Option<Box<crate::Metadata>>,
     pub time: Vec<i64>,
@@ -209,12 +219,14 @@ impl Batch {
     pub fn push(&mut self, event: &Event, origin: Origin) {
         let pending = &mut *self.pending;
         let row = pending.count;
-        if origin != Origin::UNKNOWN || !self.pending_origins.is_empty() {
-            self.pending_origins.resize(row, Origin::UNKNOWN);
-            self.pending_origins.push(origin);
+        if (origin != Origin::UNKNOWN) | !self.pending_origins.is_empty() {
+            note(&mut self.pending_origins, row, origin, Origin::UNKNOWN);
+        }
+        if (event.told != Told::NOTHING) | !self.pending_told.is_empty() {
+            note(&mut self.pending_told, row, event.told, Told::NOTHING);
         }
         pending.time[row] = event.time as i64;
-        pending.begin[row] = event.begin as i64;
+        pending.begin[row] = if event.begin == event.time { NONE } else { event.begin as i64 };
         pending.thread[row] = event.thread as i32;
         pending.op[row] = event.op as i32;
         pending.size[row] = event.size as i64;
@@ -222,10 +234,6 @@ impl Batch {
         pending.created[row] = event.created as i64;
         pending.released[row] = event.released as i64;
         pending.frame[row] = event.frame as i32;
-        pending.told[row] = i32::from(event.told.code());
-        let number = |told: Option<u64>| told.map_or(-1, |number| number as i64);
-        pending.told_size[row] = number(event.told.wrong_size());
-        pending.told_align[row] = number(event.told.wrong_align());
         pending.count = row + 1;
         if pending.count == PENDING_ROWS {
             self.settle();
@@ -235,40 +243,58 @@ impl Batch {
     /// Appends the pending rows to the columns.
     pub fn settle(&mut self) {
         let pending = &mut *self.pending;
-        let rows = ..std::mem::take(&mut pending.count);
-        let (time, not_zero) = (&pending.time, |_, number: &i64| *number != 0);
-        self.time.extend_from_slice(&time[rows]);
-        self.begin.extend(&pending.begin[rows], |row, begin| *begin != time[row]);
+        let count = std::mem::take(&mut pending.count);
+        let rows = ..count;
+        self.time.extend_from_slice(&pending.time[rows]);
+        self.begin.extend(&pending.begin[rows], NONE);
         self.thread.extend_from_slice(&pending.thread[rows]);
         self.op.extend_from_slice(&pending.op[rows]);
         self.size.extend_from_slice(&pending.size[rows]);
-        self.align.extend(&pending.align[rows], not_zero);
-        self.created.extend(&pending.created[rows], not_zero);
-        self.released.extend(&pending.released[rows], not_zero);
+        self.align.extend(&pending.align[rows], 0);
+        self.created.extend(&pending.created[rows], 0);
+        self.released.extend(&pending.released[rows], 0);
         self.frame.extend_from_slice(&pending.frame[rows]);
+        self.settle_origins(count);
+        self.settle_told(count);
+    }
+
+    fn settle_origins(&mut self, count: usize) {
+        if self.pending_origins.is_empty() {
+            self.module.extend_by_nothing(count);
+            return self.stack.extend_by_nothing(count);
+        }
         // Unknown is u32::MAX, which is -1.
-        let known = |_, index: &i32| *index >= 0;
-        let mut indices = [Origin::NONE as i32; PENDING_ROWS];
-        self.pending_origins
-            .iter()
-            .zip(&mut indices)
-            .for_each(|(origin, module)| *module = origin.module as i32);
-        self.module.extend(&indices[rows], known);
-        self.pending_origins
-            .iter()
-            .zip(&mut indices)
-            .for_each(|(origin, stack)| *stack = origin.stack as i32);
-        self.stack.extend(&indices[rows], known);
-        self.told.extend(&pending.told[rows], |_, code| *code != 0);
-        // Sizes and alignments are never negative; -1 stands for none.
-        self.told_size.extend(&pending.told_size[rows], |_, size| *size >= 0);
-        self.told_align.extend(&pending.told_align[rows], |_, align| *align >= 0);
+        let none = Origin::NONE as i32;
+        let mut indices = [none; PENDING_ROWS];
+        let origins = self.pending_origins.iter();
+        origins.clone().zip(&mut indices).for_each(|(origin, index)| *index = origin.module as i32);
+        self.module.extend(&indices[..count], none);
+        origins.zip(&mut indices).for_each(|(origin, index)| *index = origin.stack as i32);
+        self.stack.extend(&indices[..count], none);
         self.pending_origins.clear();
+    }
+
+    fn settle_told(&mut self, count: usize) {
+        if self.pending_told.is_empty() {
+            self.told.extend_by_nothing(count);
+            self.told_size.extend_by_nothing(count);
+            return self.told_align.extend_by_nothing(count);
+        }
+        let codes: Vec<i32> = self.pending_told.iter().map(|told| i32::from(told.code())).collect();
+        // Sizes and alignments are never negative.
+        let number = |told: Option<u64>| told.map_or(NONE, |number| number as i64);
+        let sizes: Vec<i64> = self.pending_told.iter().map(|told| number(told.wrong_size())).collect();
+        let aligns: Vec<i64> = self.pending_told.iter().map(|told| number(told.wrong_align())).collect();
+        self.told.extend(&codes, 0);
+        self.told_size.extend(&sizes, NONE);
+        self.told_align.extend(&aligns, NONE);
+        self.pending_told.clear();
     }
 
     pub fn clear(&mut self) {
         self.pending.count = 0;
         self.pending_origins.clear();
+        self.pending_told.clear();
         self.description = None;
         self.time.clear();
         self.begin.clear();
@@ -285,4 +311,11 @@ impl Batch {
         self.told_size.clear();
         self.told_align.clear();
     }
+}
+
+/// Puts what is known of a pending row behind that of the rows before it, of which nothing may have been known.
+#[cold]
+fn note<T: Clone>(known: &mut Vec<T>, row: usize, news: T, nothing: T) {
+    known.resize(row, nothing);
+    known.push(news);
 }

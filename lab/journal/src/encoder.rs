@@ -305,5 +305,5 @@ impl Columns<'_, '_> {
 
 /// A column with a value for every row.
 const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
-    Column { values, present: None, way }
+    Column { values, present: None, rows: values.len(), way }
 }

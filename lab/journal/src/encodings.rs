@@ -4,7 +4,7 @@
 //! across bytes. So where numbers repeat, they are packed in whole bytes, or in 1, 2 or 4 bits, though fewer bits would
 //! hold them: that takes more room before zstd and less after it.
 
-/// What a column holds: INT32 or INT64.
+/// What a column holds: INT32 or INT64; and the places in a dictionary.
 pub(crate) trait Number: Copy + Ord + std::hash::Hash {
     const BYTES: usize;
     const ZERO: Self;
@@ -39,6 +39,31 @@ impl Number for i32 {
     #[inline]
     fn narrow(wide: i64) -> i32 {
         wide as i32
+    }
+}
+
+impl Number for u32 {
+    const BYTES: usize = 4;
+    const ZERO: u32 = 0;
+
+    #[inline]
+    fn minus(self, other: u32) -> u32 {
+        self.wrapping_sub(other)
+    }
+
+    #[inline]
+    fn bits(self) -> u64 {
+        u64::from(self)
+    }
+
+    #[inline]
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+
+    #[inline]
+    fn narrow(wide: i64) -> u32 {
+        wide as u32
     }
 }
 
@@ -88,8 +113,8 @@ impl Delta {
     }
 
     /// What is subtracted from the differences of a block.
-    fn base<T: Number>(self, least: T, most: T) -> T {
-        if self != Delta::Repeating || least == most {
+    fn base<T: Number>(self, least: T, all_same: bool) -> T {
+        if self != Delta::Repeating || all_same {
             return least;
         }
         let steps = [0, i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
@@ -116,18 +141,26 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
     for (later, earlier) in values.get(1..).unwrap_or_default().chunks(block).zip(values.chunks(block)) {
         differences.clear();
         differences.extend(later.iter().zip(earlier).map(|(later, earlier)| later.minus(*earlier)));
-        let least = differences.iter().copied().min().unwrap_or(T::ZERO);
-        let most = differences.iter().copied().max().unwrap_or(T::ZERO);
-        let base = way.base(least, most);
+        let one = differences[0];
+        let least = differences.iter().fold(one, |least, value| least.min(*value));
+        let differing = differences.iter().fold(0, |bits, value| bits | (value.bits() ^ one.bits()));
+        let base = way.base(least, differing == 0);
         varint(zigzag(base.wide()), output);
         let widths = output.len();
         output.resize(widths + miniblocks, 0);
-        for (index, miniblock_values) in differences.chunks(miniblock).enumerate() {
-            let most = miniblock_values.iter().map(|value| value.minus(base).bits()).max().unwrap_or(0);
-            let width = way.width(u64::BITS - most.leading_zeros());
+        if differing == 0 {
+            continue;
+        }
+        for (index, miniblock_values) in differences.chunks_mut(miniblock).enumerate() {
+            let mut used = 0;
+            for value in &mut *miniblock_values {
+                *value = value.minus(base);
+                used |= value.bits();
+            }
+            let width = way.width(u64::BITS - used.leading_zeros());
             output[widths + index] = width as u8;
             let end = output.len() + miniblock * width as usize / 8;
-            pack(miniblock_values.iter().map(|value| value.minus(base).bits()), width, output);
+            pack(miniblock_values, width, output);
             // The last miniblock is as long as the others.
             output.resize(end, 0);
         }
@@ -135,25 +168,48 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
 }
 
 /// Numbers of `width` bits, 0 to 64, the first in the lowest bits; the last byte is filled up with zeros.
-fn pack(values: impl Iterator<Item = u64>, width: u32, output: &mut Vec<u8>) {
+fn pack<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     match width {
         0 => return,
-        8 => return output.extend(values.map(|value| value as u8)),
-        16 => return values.for_each(|value| output.extend_from_slice(&(value as u16).to_le_bytes())),
+        8 => return output.extend(values.iter().map(|value| value.bits() as u8)),
+        16 => {
+            let places = room::<2>(values.len(), output).iter_mut();
+            return places
+                .zip(values)
+                .for_each(|(place, value)| *place = (value.bits() as u16).to_le_bytes());
+        }
         _ => {}
     }
     let (mut word, mut filled) = (0_u64, 0);
-    for value in values {
-        word |= value << filled;
-        filled += width;
-        if filled >= u64::BITS {
-            output.extend_from_slice(&word.to_le_bytes());
-            filled -= u64::BITS;
-            word = value.checked_shr(width - filled).unwrap_or(0);
+    let mut words = [0; PACKED_WORDS];
+    for chunk in values.chunks(PACKED_WORDS) {
+        let mut count = 0;
+        for value in chunk {
+            let value = value.bits();
+            word |= value.wrapping_shl(filled);
+            filled += width;
+            if filled >= u64::BITS {
+                words[count % PACKED_WORDS] = word;
+                count += 1;
+                filled -= u64::BITS;
+                word = value.checked_shr(width - filled).unwrap_or(0);
+            }
         }
+        let places = room::<8>(count, output).iter_mut();
+        places.zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
     }
     output.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
+
+/// So many more numbers of so many bytes, to be filled in.
+fn room<const BYTES: usize>(count: usize, output: &mut Vec<u8>) -> &mut [[u8; BYTES]] {
+    let start = output.len();
+    output.resize(start + count * BYTES, 0);
+    output[start..].as_chunks_mut().0
+}
+
+/// Values that fill at most as many words.
+const PACKED_WORDS: usize = 32;
 
 /// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on.
 pub(crate) fn split<T: Number>(values: &[T], output: &mut Vec<u8>) {
@@ -171,23 +227,56 @@ pub(crate) fn plain<T: Number>(values: &[T], output: &mut Vec<u8>) {
 }
 
 /// The RLE and bit-packing hybrid, as one run: of one value if all are the same, else packed.
-pub(crate) fn hybrid(values: impl ExactSizeIterator<Item = u64> + Clone, width: u32, output: &mut Vec<u8>) {
-    let count = values.len() as u64;
-    let mut all = values.clone();
-    match all.next() {
-        None => {}
-        Some(first) if all.all(|value| value == first) => {
-            varint(count << 1, output);
-            output.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
-        }
-        Some(_) => {
-            let groups = count.div_ceil(8);
-            varint(groups << 1 | 1, output);
-            let end = output.len() + (groups * u64::from(width)) as usize;
-            pack(values, width, output);
-            output.resize(end, 0);
-        }
+pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
+    let Some(first) = values.first() else { return };
+    if values.iter().fold(true, |same, value| same & (value == first)) {
+        return one_run(values.len() as u64, first.bits(), width, output);
     }
+    let end = packed_run(values.len(), width, output);
+    match width {
+        1 => output.extend(values.chunks(8).map(|values| joined(values, 1))),
+        2 => output.extend(values.chunks(4).map(|values| joined(values, 2))),
+        4 => output.extend(values.chunks(2).map(|values| joined(values, 4))),
+        _ => pack(values, width, output),
+    }
+    output.resize(end, 0);
+}
+
+/// As [`hybrid`] of one bit each.
+pub(crate) fn bits(values: &[bool], output: &mut Vec<u8>) {
+    let Some(first) = values.first() else { return };
+    if values.iter().fold(true, |same, value| same & (value == first)) {
+        return one_run(values.len() as u64, u64::from(*first), 1, output);
+    }
+    packed_run(values.len(), 1, output);
+    let (eights, rest) = values.as_chunks::<8>();
+    output.extend(eights.iter().map(|eight| {
+        let bytes = u64::from_le_bytes(eight.map(u8::from));
+        // The lowest bits of the bytes come to lie side by side, above all others.
+        (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+    }));
+    if !rest.is_empty() {
+        output.push(rest.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
+    }
+}
+
+/// A run of the hybrid: so many times this value.
+pub(crate) fn one_run(count: u64, value: u64, width: u32, output: &mut Vec<u8>) {
+    varint(count << 1, output);
+    output.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
+}
+
+/// Begins a packed run; returns where it must end, filled up with zeros.
+fn packed_run(count: usize, width: u32, output: &mut Vec<u8>) -> usize {
+    let groups = count.div_ceil(8);
+    varint((groups as u64) << 1 | 1, output);
+    output.len() + groups * width as usize
+}
+
+/// Numbers of so many bits as one byte.
+#[inline]
+fn joined<T: Number>(values: &[T], width: u32) -> u8 {
+    values.iter().rev().fold(0, |byte, value| byte << width | value.bits() as u8)
 }
 
 /// Bits for an index below `count` in a hybrid: whole bytes, or a whole part of one.

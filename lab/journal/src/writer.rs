@@ -148,8 +148,8 @@ impl Writer {
     /// As [`Writer::push`]. That the metadata lists the module and the stack is the caller's to see to.
     #[inline]
     pub fn push_from(&mut self, event: &Event, origin: Origin) -> Result<()> {
-        if let Some(what) = self.broken_rule(event) {
-            return Err(Error::Invalid { row: self.rows, what });
+        if self.breaks_rule(event) {
+            return Err(Error::Invalid { row: self.rows, what: self.broken_rule(event) });
         }
         self.last_time = event.time;
         self.objects += u64::from(event.created != 0);
@@ -201,32 +201,28 @@ impl Writer {
     }
 
     #[inline]
-    fn broken_rule(&self, event: &Event) -> Option<String> {
-        let created = if event.op.creates() { self.objects + 1 } else { 0 };
+    fn breaks_rule(&self, event: &Event) -> bool {
         let releases = match event.op {
             Op::Free => event.released != 0,
             Op::Realloc => true,
             _ => event.released == 0,
         };
-        let in_order = event.time >= self.last_time && event.begin <= event.time;
-        let large = (event.time | event.size | event.align | told_bits(event)) >> 63 != 0
-            || (event.thread | event.frame) >> 31 != 0;
-        let told = event.told == Told::NOTHING || event.op == Op::Free;
-        if in_order
-            && event.created == created
-            && releases
-            && event.released <= self.objects
-            && !large
-            && told
-        {
-            return None;
-        }
-        Some(self.describe_broken_rule(event, created, large))
+        let in_order = (event.time >= self.last_time) & (event.begin <= event.time);
+        let told = (event.told == Told::NOTHING) | (event.op == Op::Free);
+        let known = (event.created == self.next_object(event)) & (event.released <= self.objects);
+        !(in_order & known & releases & !is_large(event) & told)
+    }
+
+    /// The object that the event has to create, 0 for none.
+    #[inline]
+    fn next_object(&self, event: &Event) -> u64 {
+        if event.op.creates() { self.objects.wrapping_add(1) } else { 0 }
     }
 
     #[cold]
-    fn describe_broken_rule(&self, event: &Event, created: u64, large: bool) -> String {
-        if large {
+    fn broken_rule(&self, event: &Event) -> String {
+        let created = self.next_object(event);
+        if is_large(event) {
             format!("a number is too large for the format: {event:?}")
         } else if event.time < self.last_time {
             format!("its time {} ns lies before that of the row above, {} ns", event.time, self.last_time)
@@ -353,6 +349,13 @@ fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<B
         drop(empty.try_send(batch));
     }
     Ok(encoder)
+}
+
+/// Whether a number is too large for the format.
+#[inline]
+fn is_large(event: &Event) -> bool {
+    (event.time | event.size | event.align | told_bits(event)) >> 63 != 0
+        || (event.thread | event.frame) >> 31 != 0
 }
 
 /// Of the numbers that a wrong free told.

@@ -102,30 +102,30 @@ pub(crate) fn parse_plain(bytes: &[u8], record: &mut Record) -> Option<usize> {
     let (letter, mut line) = Plain::after_letter(bytes)?;
     *record = Record::default();
     match letter {
-        b'a' | b'c' => {
-            record.op = if letter == b'a' { Op::Malloc } else { Op::Calloc };
-            record.size = line.decimal()?;
-            record.new = line.hexadecimal()?;
-        }
         b'f' => {
             record.op = Op::Free;
-            record.old = line.hexadecimal()?;
+            record.old = line.hexadecimal();
+        }
+        b'a' | b'c' => {
+            record.op = if letter == b'a' { Op::Malloc } else { Op::Calloc };
+            record.size = line.decimal();
+            record.new = line.hexadecimal();
         }
         b'r' => {
             record.op = Op::Realloc;
-            record.size = line.decimal()?;
-            record.old = line.hexadecimal()?;
-            record.new = line.hexadecimal()?;
+            record.size = line.decimal();
+            record.old = line.hexadecimal();
+            record.new = line.hexadecimal();
         }
         b'm' => {
             record.op = Op::Aligned;
-            record.align = line.decimal()?;
-            record.size = line.decimal()?;
-            record.new = line.hexadecimal()?;
+            record.align = line.decimal();
+            record.size = line.decimal();
+            record.new = line.hexadecimal();
         }
         _ => return None,
     }
-    record.thread = line.decimal()?;
+    record.thread = line.decimal();
     let (time, length) = line.last_decimal()?;
     (record.begin, record.time) = (time, time);
     Some(length)
@@ -199,9 +199,10 @@ mod tests {
             "c 1984 56470b2f22a0 0 1234567890123456\n",
             "r 900 0 10 3 12345678\n",
             "m 64 100 fedcba9876543210 2 123456789\n",
+            "r 12345678 fedcba987654 fedcba9876543210 1234567 123456789012\n",
         ];
         for line in lines {
-            let padded = format!("{line}f 10 0 123456789012345\n");
+            let padded = format!("{line}{}", "f 10 0 123456789012345\n".repeat(4));
             let whole = parse_line(line.trim_end().as_bytes()).unwrap().unwrap();
             let mut record = Record::default();
             assert_eq!(parse_plain(padded.as_bytes(), &mut record), Some(line.len()), "{line}");
@@ -217,7 +218,7 @@ mod tests {
             valid in r"[acfmr]( [0-9]{1,17})?( [0-9]{1,17})?( [0-9a-fA-F]{1,17}){1,2} [0-9]{1,17} [0-9]{1,17}\r?\n",
         ) {
             for line in [line, valid] {
-                let padded = format!("{line}f 10 0 123456789012345\n");
+                let padded = format!("{line}{}", "f 10 0 123456789012345\n".repeat(4));
                 let mut record = Record { align: 8, old: 9, ..Record::default() };
                 if let Some(length) = parse_plain(padded.as_bytes(), &mut record) {
                     prop_assert_eq!(length, line.len());
