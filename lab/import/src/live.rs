@@ -1,12 +1,12 @@
 //! The live blocks: what is known of the one at an address.
 //!
 //! A bucket is one line of memory with room for four blocks, and takes those whose addresses come to it. All four
-//! addresses are compared, whatever is there: which of them it is, and whether the block comes or goes, nobody can foresee,
-//! so nothing branches on it. A block whose bucket is full strays to the next one that has room; buckets are half full at
-//! most, taken together, so few do.
+//! addresses are compared, whatever is there: which of them it is, and whether the block comes or goes, nobody can
+//! foresee, so nothing branches on it. A block whose bucket is full strays to the next one that has room; buckets are
+//! half full at most, taken together, so few do.
 //!
-//! With as many live blocks as large programs have, most buckets lie outside of the caches; [`Live::warm`] asks for many
-//! at once.
+//! With as many live blocks as large programs have, most buckets lie outside of the caches; [`Live::warm`] asks for
+//! many at once.
 
 use keel_journal::Asked;
 use rustc_hash::FxHashMap;

@@ -1,10 +1,10 @@
 //! Numbers of a line in its plainest form, eight digits at a time.
 //!
-//! The ends of a line's fields are found in all of its bytes at once, so that no field has to wait for the one before it.
-//! Digits are joined two by two, four by four and eight by eight: nothing branches on how many there are, which nobody
-//! can foresee, but on whether they are more than eight. What is wrong is gathered, and looked at once a line. What is
-//! not in this form (other blanks, longer numbers, a prefix, a line of more than 64 bytes, the last bytes of a block) is
-//! left to [`crate::text::Cursor`], which also says what is wrong with it.
+//! The ends of a line's fields are found in all of its bytes at once, so that no field has to wait for the one before
+//! it. Digits are joined two by two, four by four and eight by eight: nothing branches on how many there are, which
+//! nobody can foresee, but on whether they are more than eight. What is wrong is gathered, and looked at once a line.
+//! What is not in this form (other blanks, longer numbers, a prefix, a line of more than 64 bytes, the last bytes of a
+//! block) is left to [`crate::text::Cursor`], which also says what is wrong with it.
 
 /// Bytes of text in which the ends of fields are looked for, half of them at a time.
 const LINE_BYTES: usize = 64;
@@ -41,7 +41,7 @@ impl<'a> Plain<'a> {
     }
 
     /// The field here as a hexadecimal number without prefix, and the blank behind it.
-    #[inline]
+    #[inline(always)]
     pub fn hexadecimal(&mut self) -> u64 {
         let (start, digits) = self.field();
         self.blank();
@@ -56,8 +56,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The last field as a decimal number, and the line's end: the number, and the length of the line. `None` if the line
-    /// is not in this form.
+    /// The last field as a decimal number, and the line's end: the number, and the length of the line. `None` if the
+    /// line is not in this form.
     #[inline]
     pub fn last_decimal(mut self) -> Option<(u64, usize)> {
         let (start, digits) = self.field();
@@ -104,7 +104,7 @@ impl<'a> Plain<'a> {
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    #[inline]
+    #[inline(always)]
     fn decimal_of(&mut self, start: usize, digits: usize) -> u64 {
         let zeros = each(b'0');
         let more = digits.wrapping_sub(8);

@@ -107,8 +107,8 @@ pub(crate) struct Nullable<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Nullable<T> {
-    /// Appends at most [`PENDING_ROWS`] rows, each with a value where it is not `none`. Which of them have one nobody can
-    /// foresee, so nothing branches on it: every row writes one, and that of a row without is overwritten.
+    /// Appends at most [`PENDING_ROWS`] rows, each with a value where it is not `none`. Which of them have one nobody
+    /// can foresee, so nothing branches on it: every row writes one, and that of a row without is overwritten.
     fn extend(&mut self, values: &[T], none: T) {
         if values.iter().fold(true, |all, value| all & (*value == none)) {
             return self.extend_by_nothing(values.len());
