@@ -113,7 +113,7 @@ const describe = (panel) => {
     panel.canvas.setAttribute("aria-label", `${one.name}: no call of ${state.operation}`);
     return;
   }
-  const parts = [["p50", "p50"], ["p999", "p99.9"]].filter(([name]) => summary.percentiles[name])
+  const parts = [["p50", `${state.operation} p50`], ["p999", "p99.9"]].filter(([name]) => summary.percentiles[name])
     .map(([name, label]) => `${label} ${duration(summary.percentiles[name][0])}`);
   parts.push(`worst ${duration(summary.worst[0])}`);
   stats.textContent = parts.join("  ·  ");

@@ -1,11 +1,14 @@
 // Several comparisons in one page: a switch between them, and their figures side by side.
 
+// Of the operation that the verdict speaks of.
+const folderOperation = facts.verdict.operation;
+const ofOperation = (one) => one.operations[folderOperation];
 const FOLDER_FIGURES = [
-  ["p50", "typical (p50)", (one) => one.operations.all?.percentiles.p50, duration],
-  ["p999", "p99.9", (one) => one.operations.all?.percentiles.p999, duration],
-  ["p9999", "p99.99", (one) => one.operations.all?.percentiles.p9999, duration],
-  ["worst", "worst", (one) => one.operations.all?.worst, duration],
-  ["mean", "mean", (one) => one.operations.all?.mean, duration],
+  ["p50", `${folderOperation} p50`, (one) => ofOperation(one)?.percentiles.p50, duration],
+  ["p999", "p99.9", (one) => ofOperation(one)?.percentiles.p999, duration],
+  ["p9999", "p99.99", (one) => ofOperation(one)?.percentiles.p9999, duration],
+  ["worst", "worst", (one) => ofOperation(one)?.worst, duration],
+  ["mean", "mean", (one) => ofOperation(one)?.mean, duration],
   ["peak", "peak memory", (one) => one.figures.peak, bytes],
 ];
 let folderFigure = "p999";
@@ -20,7 +23,7 @@ const drawFolders = (all) => {
     ...names.map((text) => make("th", { scope: "col", text })));
   const rows = all.map((one, number) => {
     const found = names.map((name) => one.allocators.find((allocator) => allocator.name === name));
-    const leaders = one.leaders[folderFigure === "peak" ? "run" : "all"]?.[folderFigure] ?? [];
+    const leaders = one.leaders[folderFigure === "peak" ? "run" : folderOperation]?.[folderFigure] ?? [];
     const cells = found.map((allocator) => {
       const spread = allocator && value(allocator);
       if (!spread) return make("td", { class: "none", text: "–" });
@@ -33,7 +36,10 @@ const drawFolders = (all) => {
     return make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "words", text: one.settings.pace }),
       make("td", { class: "words", text: one.settings.touch }), ...cells);
   });
+  const title = folderFigure === "peak" ? "Peak memory"
+    : `${folderOperation} ${PAIR_NAMES[folderFigure] ?? folderFigure}`;
   byId("folders-table").replaceChildren(make("table", { "aria-label": "Comparisons side by side" },
+    make("caption", { text: title }),
     make("thead", {}, head), make("tbody", {}, ...rows)));
 };
 

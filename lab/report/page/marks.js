@@ -144,7 +144,7 @@ const pin = async (index, outliers, at) => {
   const box = byId("detail");
   const frame = frameOf(outliers.time[at]);
   const fact = (name, value) => [make("dt", { text: name }), make("dd", {}, value)];
-  const rows = await sameCall(outliers, at);
+  const [rows, floorNs] = await Promise.all([sameCall(outliers, at), machineNs()]);
   if (pinned?.index !== index || pinned.at !== at) return;
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
@@ -169,7 +169,8 @@ const pin = async (index, outliers, at) => {
         : "unknown"),
       ...fact("Thread", String(outliers.thread[at])), ...fact("Moment", moment(outliers.time[at], 1e5)),
       ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
-      ...fact("Cause", callCause(outliers, at))),
+      ...fact("Cause", callCause(outliers, at)),
+      ...fact("Whose doing", doingWords(doingOf(outliers, at, floorNs)))),
     rows.length ? make("div", { class: "same-call" }, make("p", { class: "note",
       text: "The very same call in the drawn run of every allocator (bars are logarithmic):" }), ...bars)
       : make("p", { class: "note", text: "Only the slowest calls of each allocator are looked up in all others." }));

@@ -22,7 +22,8 @@ const callsNote = () => {
 
 const setUpNotes = () => {
   byId("calls-note").textContent = callsNote();
-  byId("percentiles-note").textContent = "Each step to the right is ten times rarer, up to the worst call of all. " +
+  byId("percentiles-note").textContent = "Of the operation chosen above. Each step to the right is ten times " +
+    "rarer, up to the worst call of all. " +
     "Lines are medians over runs, shading their range, upright lines the 95 % intervals. " +
     "The dashed grey line is the floor: the same replay with no allocator at all.";
   byId("memory-note").textContent = "Resident memory that each allocator held in its drawn run, and as a grey area " +

@@ -35,18 +35,22 @@ const drawCauses = async () => {
   byId("causes-section").hidden = !indices.length;
   if (!indices.length) return;
   const loaded = await Promise.all(indices.map(async (index) => [index, await loadOutliers(index)]));
+  const floorNs = await machineNs();
   const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
   byId("causes").replaceChildren(causeLegend(), ...bars);
-  byId("slowest").replaceChildren(slowestTable(loaded));
+  byId("slowest").replaceChildren(slowestTable(loaded, floorNs));
 };
 
-const slowestTable = (loaded) => {
+const DOING_SHORT = { allocator: "the allocator's", system: "the system's", unknown: "cannot be told" };
+
+const slowestTable = (loaded, floorNs) => {
   const rows = loaded.flatMap(([index, outliers]) => {
     return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({ index, outliers, at }));
   });
   rows.sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at]);
   const frames = frameMarks !== null;
-  const columns = ["allocator", "took", "operation", "size", "thread", "moment", ...(frames ? ["frame"] : []), "cause"];
+  const columns = ["allocator", "took", "operation", "size", "thread", "moment", ...(frames ? ["frame"] : []),
+    "whose doing", "cause"];
   const body = rows.slice(0, SLOWEST_SHOWN).map(({ index, outliers, at }) => make("tr", {}, nameCell(index),
     make("td", { text: duration(outliers.latency[at]) }),
     make("td", { text: OPERATION_NAMES[outliers.kind[at]] }),
@@ -58,9 +62,10 @@ const slowestTable = (loaded) => {
       onclick: () => lookAtCall(index, outliers, at),
     })),
     frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
+    make("td", { class: "words", text: DOING_SHORT[doingOf(outliers, at, floorNs)[0]] }),
     make("td", { class: "words", text: callCause(outliers, at) })));
   const head = columns.map((name) =>
-    make("th", { text: name, scope: "col", class: name === "cause" ? "words" : null }));
+    make("th", { text: name, scope: "col", class: ["cause", "whose doing"].includes(name) ? "words" : null }));
   return make("table", { "aria-label": "The slowest calls" }, make("thead", {}, make("tr", {}, ...head)),
     make("tbody", {}, ...body));
 };

@@ -97,6 +97,7 @@ const drawCurve = (context, index) => {
 };
 
 const drawPercentiles = () => {
+  byId("percentiles-title").textContent = `How rare is how slow: ${state.operation}`;
   const canvas = byId("percentiles");
   const { context, width, height } = fit(canvas);
   const indices = curveIndices();

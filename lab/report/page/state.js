@@ -1,15 +1,9 @@
 // What is shown, and who redraws when that changes.
 
 const contenders = facts.allocators.flatMap((one, index) => (one.floor || !one.runs ? [] : [index]));
-const busiest = () => {
-  const calls = (name) => Math.max(0, ...facts.allocators.map((one) => one.operations[name]?.count ?? 0));
-  const creating = facts.operations.filter((name) => name !== "free");
-  const names = creating.length ? creating : facts.operations;
-  return names.reduce((a, b) => (calls(b) > calls(a) ? b : a), names[0]);
-};
 
 const state = {
-  operation: busiest(),
+  operation: facts.verdict.operation, // of which the verdict speaks
   colour: "size",
   marks: true,
   shown: new Set(contenders.length ? contenders : facts.allocators.map((_, index) => index)),

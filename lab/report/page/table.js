@@ -17,8 +17,9 @@ const LATENCY_COLUMNS = [
   ["worst", "worst", (summary) => summary.worst], ["total", "mean", (summary) => summary.total],
 ];
 const RUN_COLUMNS = [
-  ["without a clock", "throughput", duration], ["peak memory", "peak", bytes], ["page faults", "minor_faults", count],
-  ["major faults", "major_faults", count], ["elapsed", "elapsed", duration], ["CPU", "cpu", duration],
+  ["throughput (ns/op)", "throughput", duration], ["peak memory", "peak", bytes],
+  ["page faults", "minor_faults", count], ["major faults", "major_faults", count],
+  ["elapsed", "elapsed", duration], ["CPU", "cpu", duration],
   ["waiting for other threads", "waited", duration], ["context switches", "involuntary_switches", count],
 ];
 

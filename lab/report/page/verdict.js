@@ -46,6 +46,14 @@ const stripScale = (criterion) => {
   return (value) => clamp(92 * value / Math.max(high, 1e-9), 0, 100);
 };
 
+/** Which allocator, criterion by criterion: the sentences of the cards without their intervals. */
+const drawAnswers = () => {
+  const answered = facts.verdict.criteria.filter(({ answer }) => answer[0]);
+  byId("answers").hidden = !answered.length;
+  byId("answers").lastElementChild.replaceChildren(...answered.map(({ title, answer: [who, how] }) => make("div", {},
+    make("dt", { text: title }), make("dd", {}, make("b", { text: who }), make("span", { text: how })))));
+};
+
 const drawVerdict = () => {
   byId("criteria").replaceChildren(...facts.verdict.criteria.map((criterion) => {
     const scale = stripScale(criterion);
@@ -54,10 +62,11 @@ const drawVerdict = () => {
       ? make("p", { class: "floor-note", text: `no allocator at all: ${format(criterion.floor[0])}` }) : null;
     return make("article", { class: "criterion" }, make("h3", { text: criterion.title }),
       make("p", { class: "meaning", text: criterion.meaning }),
-      ...criterion.rows.map((_, at) => criterionRow(criterion, at, scale)), floor,
+      make("div", { class: "strips" }, ...criterion.rows.map((_, at) => criterionRow(criterion, at, scale)), floor),
       make("p", { class: "sentence", text: criterion.sentence }));
   }));
   byId("overall").textContent = facts.verdict.overall;
+  drawAnswers();
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
 
@@ -80,63 +89,6 @@ const drawLede = () => {
     runs > 1 ? "Dots are medians over runs, bars their range, whiskers where the typical run lies (95 %)." : "";
 };
 
-/** What a cause means, and whose doing it is as far as that can be said. */
-const blameWords = (cause) => {
-  const machine = cause & (CAUSE.interrupted | CAUSE.interrupt);
-  const kernel = cause & (CAUSE.fault | CAUSE.syscall);
-  if (machine && kernel) {
-    return "The processor did something else meanwhile, and the kernel worked for the call: " +
-      "what each took is not known.";
-  }
-  if (machine) {
-    return "The processor did something else meanwhile: most likely the machine's doing, not the allocator's.";
-  }
-  if (cause & CAUSE.fault) return "The kernel handed out fresh pages meanwhile.";
-  return kernel ? "The allocator asked the kernel meanwhile." : "";
-};
-
-/** What the very same call took under the others: whether it asked for much, or this allocator made it long. */
-const othersWords = async ({ index, outliers, at }) => {
-  const rows = (await sameCall(outliers, at))
-    .filter((row) => row.index !== index && !facts.allocators[row.index].floor);
-  if (!rows.length) return "";
-  const words = ({ index: other, took }) => `${duration(took)} with ${facts.allocators[other].name}`;
-  if (rows.length === 1) return `The very same call took ${words(rows[0])}.`;
-  return `The very same call took ${words(rows[0])}, the others up to ${words(rows[rows.length - 1])}.`;
-};
-
-/** A slow call in words: how long and when, why, what it took elsewhere; and the way to it. */
-const hitchCard = async (title, hitch) => {
-  const { index, outliers, at } = hitch;
-  const frame = frameOf(outliers.time[at]);
-  const why = `${callCause(outliers, at)}. ${blameWords(outliers.cause[at])}`;
-  return make("article", { class: "hitch-card" },
-    make("p", {}, make("b", { text: `${title}: ${duration(outliers.latency[at])} ` }), `in one ` +
-      `${OPERATION_NAMES[outliers.kind[at]]}${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ` +
-      `${facts.allocators[index].name}, at ${moment(outliers.time[at], 1e8)}` +
-      `${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, on thread ${outliers.thread[at]}.`),
-    make("p", {}, make("b", { text: "Why: " }), why),
-    make("p", {}, `${await othersWords(hitch)} `, make("button", {
-      type: "button", class: "link", text: "Show it", onclick: () => lookAtCall(index, outliers, at),
-    })));
-};
-
-/** The worst hitch of all contenders; if the machine interrupted it, also the worst that it did not. */
-const drawHitch = async () => {
-  const loaded = await Promise.all(contenders.map(async (index) => [index, await loadOutliers(index)]));
-  const slowest = (fits) => loaded.flatMap(([index, outliers]) => {
-    const at = outliers?.slowestFirst.find((call) => fits(outliers.cause[call]));
-    return at === undefined ? [] : [{ index, outliers, at }];
-  }).sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at])[0];
-  const interrupted = (cause) => causeIndex(cause) === 2;
-  const [worst, own] = [slowest(() => true), slowest((cause) => !interrupted(cause))];
-  byId("hitch").hidden = !worst;
-  if (!worst) return;
-  const both = own && interrupted(worst.outliers.cause[worst.at]);
-  byId("hitch").replaceChildren(...await Promise.all([hitchCard("The worst hitch", worst),
-    ...(both ? [hitchCard("The worst that nothing interrupted", own)] : [])]));
-};
-
 /** A criterion that tells some apart. */
 const tells = ({ best, rows }) => best.length > 0 && best.length < rows.length;
 
@@ -153,11 +105,27 @@ const glanceCell = (criterion, index) => {
     best ? mark() : null, `${times.toFixed(times < 9.95 ? 2 : 0)}×`);
 };
 
+// What a telephone shows of the table first; the other figures are a tap away.
+const KEY_CRITERIA = ["p999", "throughput", "memory"];
+let glanceRest = false;
+
+/** On a narrow screen: which of the two halves of the table is seen. */
+const glanceSwitch = (box, criteria, key) => {
+  const titles = (wanted) => list(criteria.filter(({ id }) => key.has(id) === wanted).map(({ title }) => title));
+  const button = (rest, text) => make("button", {
+    type: "button", text, "aria-pressed": String(glanceRest === rest), "aria-label": `Show ${titles(!rest)}`,
+    onclick: () => { glanceRest = rest; drawGlance(); box.querySelector("[aria-pressed=true]").focus(); },
+  });
+  return make("div", { class: "choice narrow-only", role: "group", "aria-label": "Figures of the table" },
+    button(false, "Main figures"), button(true, "The others"));
+};
+
 /** All criteria in one table: who may be lowest in which, and how far the others' medians are from the lowest. */
 const drawGlance = () => {
   const { criteria } = facts.verdict;
-  byId("glance").hidden = contenders.length < 2 || !criteria.length;
-  if (byId("glance").hidden) return;
+  const box = byId("glance");
+  box.hidden = contenders.length < 2 || !criteria.length;
+  if (box.hidden) return;
   const telling = criteria.filter(tells);
   const runs = contenders.map((index) => facts.allocators[index].runs);
   const [least, most] = [Math.min(...runs), Math.max(...runs)];
@@ -165,16 +133,25 @@ const drawGlance = () => {
     ? ` ${counted(least, "run is", "runs are")} few: compare with --runs 5 or more before deciding.` : "";
   const rows = contenders.map((index) => ({ index, often: telling.filter(({ best }) => best.includes(index)).length }));
   rows.sort((a, b) => b.often - a.often);
+  // Paces other than max have no throughput: the time in calls takes its place.
+  const key = new Set(KEY_CRITERIA.map((id) => (criteria.some((one) => one.id === id) ? id : "time")));
+  const part = ({ id }) => (key.has(id) ? "main-part" : "other-part");
   const head = make("tr", {}, make("th", { scope: "col", text: "allocator" }),
-    telling.length ? make("th", { scope: "col", text: "may be lowest in" }) : null,
-    ...criteria.map(({ title }) => make("th", { scope: "col", text: title })));
+    telling.length ? make("th", { scope: "col", class: "other-part", text: "may be lowest in" }) : null,
+    ...criteria.map((criterion) => make("th", { scope: "col", class: part(criterion), text: criterion.title })));
+  const cell = (criterion, index) => {
+    const made = glanceCell(criterion, index);
+    made.classList.add(part(criterion));
+    return made;
+  };
   const body = rows.map(({ index, often }) => make("tr", {}, nameCell(index),
-    telling.length ? make("td", { text: `${often} of ${telling.length}` }) : null,
-    ...criteria.map((criterion) => glanceCell(criterion, index))));
-  byId("glance").replaceChildren(make("table", { "aria-label": "At a glance" },
-    make("thead", {}, head), make("tbody", {}, ...body)),
-  make("p", { class: "floor-note", text: `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest: ` +
-    `less is better. ${telling.length
-      ? "● may be the lowest as far as these runs can tell; a column without any tells no one apart."
-      : most > 1 ? "These runs tell no one apart." : "One run tells no one apart."}${few}` }));
+    telling.length ? make("td", { class: "other-part", text: `${often} of ${telling.length}` }) : null,
+    ...criteria.map((criterion) => cell(criterion, index))));
+  const table = make("table", { "aria-label": "At a glance", class: glanceRest ? "others" : "main" },
+    make("thead", {}, head), make("tbody", {}, ...body));
+  box.replaceChildren(glanceSwitch(box, criteria, key), table,
+    make("p", { class: "floor-note", text: `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest: ` +
+      `less is better. ${telling.length
+        ? "● may be the lowest as far as these runs can tell; a column without any tells no one apart."
+        : most > 1 ? "These runs tell no one apart." : "One run tells no one apart."}${few}` }));
 };

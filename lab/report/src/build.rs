@@ -113,7 +113,7 @@ fn check(folder: &Path, comparison: &Comparison) -> Result<(), ReportError> {
 }
 
 /// Of the runs with raw rows the one with the median time inside calls: neither the luckiest nor the unluckiest.
-fn drawn_run(result: &AllocatorResult) -> Option<usize> {
+pub fn drawn_run(result: &AllocatorResult) -> Option<usize> {
     let inside = |run: &Run| run.inside_ns.values().sum::<f64>();
     let mut kept: Vec<usize> = (0..result.runs.len()).filter(|run| result.runs[*run].raw.is_some()).collect();
     kept.sort_by(|a, b| inside(&result.runs[*a]).total_cmp(&inside(&result.runs[*b])));

@@ -13,6 +13,7 @@ mod blocks;
 mod build;
 mod contest;
 mod encode;
+mod hitch;
 mod model;
 mod operations;
 mod page;

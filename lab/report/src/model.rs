@@ -115,8 +115,8 @@ pub struct AllocatorFacts {
     pub operations: BTreeMap<String, OperationSummary>,
     /// The same without the calls that the system interrupted; empty if that was not measured.
     pub undisturbed: BTreeMap<String, OperationSummary>,
-    /// Whole-run figures by name, over runs: `peak`, `throughput` (ns an operation without a clock), `minor_faults`,
-    /// `major_faults`, `elapsed`, `cpu`, `waited`, `voluntary_switches`, `involuntary_switches`.
+    /// Whole-run figures by name, over runs: `peak`, `throughput` (ns an operation in runs that do not time each
+    /// call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`, `voluntary_switches`, `involuntary_switches`.
     pub figures: BTreeMap<&'static str, Spread>,
     /// Time inside the calls of a frame, over runs: `mean`, `p50` ... , `worst`; empty without frames.
     pub frames: BTreeMap<String, Spread>,

@@ -11,7 +11,7 @@ const STYLE: [&str; 3] = [
     include_str!("../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only what stands above it.
-const SCRIPTS: [&str; 23] = [
+const SCRIPTS: [&str; 24] = [
     include_str!("../page/words.js"),
     include_str!("../page/data.js"),
     include_str!("../page/pyramid.js"),
@@ -32,6 +32,7 @@ const SCRIPTS: [&str; 23] = [
     include_str!("../page/table.js"),
     include_str!("../page/pairs.js"),
     include_str!("../page/verdict.js"),
+    include_str!("../page/hitch.js"),
     include_str!("../page/folders.js"),
     include_str!("../page/notes.js"),
     include_str!("../page/main.js"),

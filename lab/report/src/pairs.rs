@@ -92,8 +92,8 @@ pub struct Pair {
 pub struct PairRow {
     /// `malloc` ... , `all`, `frame` (the time inside calls of one frame) or `run`.
     pub operation: String,
-    /// `mean`, `p50` ... `p99.999`, `worst`; of a run `throughput` (ns an operation without a clock), `elapsed`,
-    /// `peak`.
+    /// `mean`, `p50` ... `p99.999`, `worst`; of a run `throughput` (ns an operation in runs that do not time each
+    /// call), `elapsed`, `peak`.
     pub figure: String,
     /// The median over runs of each: ns, or bytes for `peak`.
     pub a: f64,

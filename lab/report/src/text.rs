@@ -3,6 +3,7 @@
 use crate::ReportError;
 use crate::build::{figures_of, load};
 use crate::contest::lowest;
+use crate::hitch::hitches;
 use crate::model::{AllocatorFacts, Facts};
 use crate::statistics::Spread;
 use crate::summary::OperationSummary;
@@ -85,8 +86,9 @@ impl Axis {
     }
 }
 
-/// What the runs bear, a line a criterion, behind a headline; for the terminal.
-pub fn verdict(comparison: &Comparison) -> String {
+/// What the runs bear, a line a criterion, behind a headline; then the worst hitch and whose doing it was. For the
+/// terminal. `folder` is where the comparison lies.
+pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportError> {
     let verdict = figures_of(comparison).verdict;
     let width = verdict.criteria.iter().map(|one| one.title.len()).max().unwrap_or(0);
     let mut text = format!("{}\n", verdict.headline);
@@ -96,7 +98,10 @@ pub fn verdict(comparison: &Comparison) -> String {
     for criterion in &verdict.criteria {
         let _ = writeln!(text, "  {:width$}  {}", criterion.title.to_lowercase(), criterion.sentence);
     }
-    text
+    for hitch in hitches(comparison, folder)? {
+        let _ = writeln!(text, "{hitch}");
+    }
+    Ok(text)
 }
 
 /// A result folder's figures as Markdown: the verdict, what it rests on, and a table an operation.
@@ -110,6 +115,10 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
         let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
     }
     text.push('\n');
+    for hitch in hitches(&comparison, folder)? {
+        let (title, rest) = hitch.split_once(": ").unwrap_or(("", &hitch));
+        let _ = writeln!(text, "**{title}**: {}\n", escaped(rest));
+    }
     for operation in facts.operations.iter().copied() {
         operation_table(&mut text, &comparison, &facts, operation);
     }
@@ -237,7 +246,7 @@ mod tests {
         assert!(text.contains("Medians over"), "{text}");
         assert!(
             text.contains(
-                "- **Tail**: keel is below all others: 4.0 times less (95 %: 4.0 to 4.0) than a\\|b"
+                "- **malloc p99.9**: keel is below all others: 4.0 times less (95 %: 4.0 to 4.0) than a\\|b"
             ),
             "{text}"
         );
@@ -247,12 +256,12 @@ mod tests {
     fn the_terminal_gets_the_same_verdict() {
         let mut comparison = comparison();
         crate::contest::complete(&mut comparison, "null");
-        let text = verdict(&comparison);
+        let text = verdict(&comparison, Path::new("no folder is needed where no run kept its rows")).unwrap();
         assert!(
-            text.lines().next().unwrap().contains("keel has the least time in calls, the fastest typical"),
+            text.starts_with("keel has the lowest malloc p50 and p99.9, and the least time in all calls."),
             "{text}"
         );
-        assert!(text.contains("\n  tail           keel is below all others"), "{text}");
+        assert!(text.contains("\n  malloc p99.9       keel is below all others"), "{text}");
         assert!(!text.contains("peak memory"), "which was not measured: {text}");
     }
 }

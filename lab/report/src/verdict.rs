@@ -6,8 +6,9 @@
 //! the kind that the statistics suppose, so the words are hedged.
 
 use crate::contest::{Ratio, lowest, ratio};
+use crate::operations::OPERATION_NAMES;
 use crate::statistics::Spread;
-use crate::summary::{ALL_OPERATIONS, OperationSummary};
+use crate::summary::{ALL_OPERATIONS, OperationSummary, figure_name};
 use crate::words;
 use keel_measure::RUN;
 use keel_results::{CAUSE_INTERRUPTED, Comparison, Interval};
@@ -18,6 +19,11 @@ use std::collections::BTreeMap;
 pub const FLOOR: &str = "null";
 /// Fewer runs than this cannot carry a claim.
 pub const FEW_RUNS: usize = 4;
+/// Its name and meaning everywhere.
+const THROUGHPUT: &str = "Throughput (ns/op)";
+const THROUGHPUT_MEANING: &str = "time an operation in runs that do not time each call";
+/// More names than this are not listed in a headline.
+const NAMES: usize = 5;
 /// A lead smaller than this may be certain and is yet no reason to choose anything.
 pub const SLIGHT: f64 = 1.005;
 
@@ -28,6 +34,8 @@ pub struct Verdict {
     pub headline: String,
     /// Who is oftenest among those that may be lowest, a sentence; empty if that would be many.
     pub overall: String,
+    /// Whose percentiles are weighed: of the operations that make blocks the one that the program calls most.
+    pub operation: &'static str,
     /// What was compared, each with its own sentence.
     pub criteria: Vec<Criterion>,
     /// What a reader must keep in mind, plain sentences.
@@ -39,14 +47,16 @@ pub struct Verdict {
 pub struct Criterion {
     /// `time`, `throughput`, `p50`, `p999`, `p9999`, `memory`.
     pub id: &'static str,
-    /// Its heading.
-    pub title: &'static str,
+    /// Its heading, which names the operation.
+    pub title: String,
     /// What it is, a line.
-    pub meaning: &'static str,
+    pub meaning: String,
     /// `ns` or `bytes`.
     pub unit: &'static str,
     /// What can be said.
     pub sentence: String,
+    /// The same for a list of all criteria: who may be lowest, and how that is known. Empty of less than two rounds.
+    pub answer: [String; 2],
     /// Index of the allocator and its figure, lowest median first.
     pub rows: Vec<(usize, Spread)>,
     /// Those that may be the lowest; one alone is. Empty where the runs bear nothing.
@@ -71,10 +81,14 @@ pub struct Contender<'a> {
     pub runs: usize,
 }
 
-impl Contender<'_> {
-    fn all(&self) -> Option<&OperationSummary> {
-        self.operations.get(ALL_OPERATIONS)
-    }
+/// What the page, the table and the words speak of first: the operation that makes most blocks, malloc of two alike.
+fn main_operation(contenders: &[Contender<'_>]) -> &'static str {
+    let calls = |name: &str| {
+        let counts = contenders.iter().filter_map(|one| Some(one.operations.get(name)?.count));
+        counts.max().unwrap_or(0)
+    };
+    let making = OPERATION_NAMES.into_iter().filter(|name| *name != "free" && calls(name) > 0);
+    making.rev().max_by_key(|name| calls(name)).unwrap_or(OPERATION_NAMES[1])
 }
 
 /// What is weighed: where results hold it, and where a contender does.
@@ -89,48 +103,54 @@ struct Figure<'a> {
 /// Weighs the contenders against each other. `calm` is the comparison without interrupted calls.
 pub fn judge(comparison: &Comparison, calm: Option<&Comparison>, contenders: &[Contender<'_>]) -> Verdict {
     let runs = contenders.iter().filter(|one| one.runs > 0).map(|one| one.runs).min().unwrap_or(0);
-    let criteria = criteria(comparison, contenders, runs);
-    let headline = headline(&criteria, contenders, runs);
+    let operation = main_operation(contenders);
+    let criteria = criteria(comparison, contenders, operation, runs);
+    let headline = headline(&criteria, contenders, operation, runs);
     let overall = overall(&criteria, contenders);
-    let cautions = cautions(comparison, calm, contenders, &criteria, runs);
-    Verdict { headline, overall, criteria, cautions }
+    let cautions = cautions(comparison, calm, contenders, &criteria, operation, runs);
+    Verdict { headline, overall, operation, criteria, cautions }
 }
 
 fn clock_step_ns(comparison: &Comparison) -> f64 {
     comparison.clock.step_ticks as f64 / comparison.clock.ticks_per_ns.max(1e-9)
 }
 
-fn criteria(comparison: &Comparison, contenders: &[Contender<'_>], runs: usize) -> Vec<Criterion> {
+fn criteria(
+    comparison: &Comparison,
+    contenders: &[Contender<'_>],
+    operation: &'static str,
+    runs: usize,
+) -> Vec<Criterion> {
     let step = clock_step_ns(comparison);
-    let percentile = |name: &'static str, title, meaning| {
-        let of = move |one: &Contender<'_>| one.all()?.percentiles.get(name).copied();
-        let figure = Figure { operation: ALL_OPERATIONS, name, step, of: &of };
+    let percentile = |name: &'static str, meaning: &str| {
+        let of = move |one: &Contender<'_>| one.operations.get(operation)?.percentiles.get(name).copied();
+        let figure = Figure { operation, name, step, of: &of };
+        let (title, meaning) = (format!("{operation} {}", figure_name(name)), meaning.to_owned());
         let new = Criterion { id: name, title, meaning, unit: "ns", ..Criterion::default() };
         weigh(new, comparison, contenders, &figure, runs)
     };
-    let whole = |id, title, meaning, unit, operation, name, of: &dyn Fn(&Contender<'_>) -> Option<Spread>| {
-        let new = Criterion { id, title, meaning, unit, ..Criterion::default() };
-        weigh(new, comparison, contenders, &Figure { operation, name, step: 0.0, of }, runs)
+    let whole = |id, title: &str, meaning: &str, unit, figure: &Figure<'_>| {
+        let (title, meaning) = (title.to_owned(), meaning.to_owned());
+        weigh(
+            Criterion { id, title, meaning, unit, ..Criterion::default() },
+            comparison,
+            contenders,
+            figure,
+            runs,
+        )
     };
+    let of_run = |name, of| Figure { operation: RUN, name, step: 0.0, of };
+    let total = |one: &Contender<'_>| Some(one.operations.get(ALL_OPERATIONS)?.total);
+    let time = Figure { operation: ALL_OPERATIONS, name: "mean", step: 0.0, of: &total };
+    let throughput = |one: &Contender<'_>| one.figures.get("throughput").copied();
+    let peak = |one: &Contender<'_>| one.figures.get("peak").copied();
     let found = [
-        whole("time", "Time in calls", "all calls of a run added up", "ns", ALL_OPERATIONS, "mean", &|one| {
-            Some(one.all()?.total)
-        }),
-        whole(
-            "throughput",
-            "Without a clock",
-            "an operation of runs in which no clock is read around calls",
-            "ns",
-            RUN,
-            "throughput",
-            &|one| one.figures.get("throughput").copied(),
-        ),
-        percentile("p50", "Typical call", "half of all calls take longer"),
-        percentile("p999", "Tail", "p99.9: one call in 1,000 takes longer"),
-        percentile("p9999", "Far tail", "p99.99: one call in 10,000 takes longer"),
-        whole("memory", "Peak memory", "most resident memory at any moment", "bytes", RUN, "peak", &|one| {
-            one.figures.get("peak").copied()
-        }),
+        percentile("p50", &format!("the typical one: half of all {operation} calls take longer")),
+        percentile("p999", &format!("one {operation} in 1,000 takes longer")),
+        percentile("p9999", &format!("one {operation} in 10,000 takes longer")),
+        whole("time", "Time in all calls", "of every operation, a run's calls added up", "ns", &time),
+        whole("throughput", THROUGHPUT, THROUGHPUT_MEANING, "ns", &of_run("throughput", &throughput)),
+        whole("memory", "Peak memory", "most resident memory at any moment", "bytes", &of_run("peak", &peak)),
     ];
     // What is zero everywhere was not measured.
     let measured = |criterion: &Criterion| criterion.rows.iter().any(|(_, spread)| spread.high > 0.0);
@@ -164,83 +184,118 @@ fn weigh(
     let near: Vec<usize> = near.map(|(row, _)| row.0).collect();
     criterion.best.extend(near);
     criterion.sentence = sentence(&criterion, contenders, runs, figure.step);
+    criterion.answer = answer(&criterion, contenders, runs);
     criterion
+}
+
+impl Criterion {
+    /// Who may be lowest, the lowest median first; and who is not.
+    fn parted<'a>(&self, contenders: &[Contender<'a>]) -> (Vec<&'a str>, Vec<&'a str>) {
+        let (best, above): (Vec<_>, Vec<_>) = self.rows.iter().partition(|row| self.best.contains(&row.0));
+        let names = |rows: Vec<&(usize, Spread)>| rows.iter().map(|row| contenders[row.0].name).collect();
+        (names(best), names(above))
+    }
+
+    /// Whether those that may be lowest are known to lie next to each other, or a lead is certain and next to nothing.
+    fn slight(&self) -> bool {
+        let placed = self.rows.iter().zip(&self.ratios).filter(|(row, _)| self.best.contains(&row.0));
+        self.best.len() > 1
+            && placed.filter_map(|(_, ratio)| *ratio).all(|Ratio { interval, .. }| {
+                interval.value < SLIGHT && (interval.low > 1.0 || interval.high < SLIGHT)
+            })
+    }
+
+    /// The one that comes nearest to the only lowest.
+    fn next(&self) -> Option<(usize, Ratio)> {
+        let next = self.rows.iter().zip(&self.ratios).filter(|(row, _)| !self.best.contains(&row.0));
+        next.filter_map(|(row, ratio)| Some((row.0, (*ratio)?)))
+            .min_by(|a, b| a.1.interval.value.total_cmp(&b.1.interval.value))
+    }
 }
 
 /// `step`: what the clock cannot tell apart.
 fn sentence(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize, step: f64) -> String {
-    let name = |index: &usize| contenders[*index].name;
     if criterion.rows.len() < 2 {
         return "Nothing to compare with.".into();
     }
     if runs < 2 {
-        let first = name(&criterion.rows[0].0);
+        let first = contenders[criterion.rows[0].0].name;
         return format!("{first} is lowest in the only run; how far runs scatter is not known.");
     }
-    let placed = criterion.rows.iter().filter(|row| criterion.best.contains(&row.0));
-    let names: Vec<&str> = placed.map(|row| name(&row.0)).collect();
-    let [only] = criterion.best.as_slice() else {
-        let medians =
-            || criterion.rows.iter().filter(|row| criterion.best.contains(&row.0)).map(|row| row.1.median);
-        let apart = medians().fold(0.0, f64::max) - medians().fold(f64::INFINITY, f64::min);
-        let slight =
-            criterion.rows.iter().zip(&criterion.ratios).filter(|(row, _)| criterion.best.contains(&row.0));
-        let slight = slight.filter_map(|(_, ratio)| *ratio).all(|ratio| ratio.interval.value < SLIGHT);
-        let why = if slight && !names.is_empty() {
-            "it is less than half a percent"
-        } else if step > 0.0 && (0.0..=step).contains(&apart) {
-            "they are closer than the clock can tell"
-        } else {
-            "their runs scatter more than they differ"
-        };
-        let above: Vec<&str> = criterion
-            .rows
-            .iter()
-            .filter(|row| !criterion.best.contains(&row.0))
-            .map(|row| name(&row.0))
-            .collect();
-        return match names.as_slice() {
-            [] => format!("No clear difference: {why}."),
-            _ if above.is_empty() => format!("No clear difference: {why}."),
-            [first, rest @ ..] if rest.len() > 2 => {
-                format!(
-                    "No clear difference between {first} and {} others: {why}. Higher: {}.",
-                    rest.len(),
-                    words::list(&above)
-                )
-            }
-            _ => format!("No clear difference between {}: {why}.", words::list(&names)),
-        };
+    let (names, above) = criterion.parted(contenders);
+    if criterion.best.len() == 1 {
+        let hedge = if runs < FEW_RUNS { " in these few rounds" } else { "" };
+        let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
+            let less = less(&ratio.interval);
+            format!(": {less} {}, the next, over {} rounds", contenders[index].name, ratio.rounds)
+        });
+        return format!("{} is below all others{hedge}{lead}.", names[0]);
+    }
+    let medians =
+        || criterion.rows.iter().filter(|row| criterion.best.contains(&row.0)).map(|row| row.1.median);
+    let apart = medians().fold(0.0, f64::max) - medians().fold(f64::INFINITY, f64::min);
+    let why = if criterion.slight() {
+        "it is less than half a percent"
+    } else if step > 0.0 && (0.0..=step).contains(&apart) {
+        "they are closer than the clock can tell"
+    } else {
+        "their runs scatter more than they differ"
     };
-    let next = criterion.rows.iter().zip(&criterion.ratios).filter(|(row, _)| row.0 != *only);
-    let nearest = next
-        .filter_map(|(row, ratio)| Some((row.0, (*ratio)?)))
-        .min_by(|a, b| a.1.interval.value.total_cmp(&b.1.interval.value));
-    let hedge = if runs < FEW_RUNS { " in these few rounds" } else { "" };
-    let lead = nearest.map_or(String::new(), |(index, ratio)| {
-        format!(
-            ": {} {}, the next, over {} rounds",
-            less(&ratio.interval),
-            contenders[index].name,
-            ratio.rounds
-        )
-    });
-    format!("{} is below all others{hedge}{lead}.", names[0])
+    match names.as_slice() {
+        [first, rest @ ..] if !above.is_empty() && rest.len() > 2 => {
+            let (others, higher) = (rest.len(), words::list(&above));
+            format!("No clear difference between {first} and {others} others: {why}. Higher: {higher}.")
+        }
+        [_, ..] if !above.is_empty() => {
+            format!("No clear difference between {}: {why}.", words::list(&names))
+        }
+        _ => format!("No clear difference: {why}."),
+    }
+}
+
+/// The sentence for a list of all criteria, in which there is no room for intervals.
+fn answer(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize) -> [String; 2] {
+    if criterion.rows.len() < 2 || runs < 2 || criterion.best.is_empty() {
+        return [String::new(), String::new()];
+    }
+    let (names, above) = criterion.parted(contenders);
+    if criterion.best.len() == 1 {
+        let hedge = if runs < FEW_RUNS { format!(", as it seems from {runs} rounds") } else { String::new() };
+        let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
+            format!("{} than {}, the next{hedge}", how_much_less(&ratio.interval).0, contenders[index].name)
+        });
+        return [names[0].to_owned(), lead];
+    }
+    let why =
+        if criterion.slight() { "less than half a percent apart" } else { "not separated by these runs" };
+    let who = match above.as_slice() {
+        [] => return ["any of them".into(), why.to_owned()],
+        few if few.len() < names.len() && names.len() > NAMES => format!("any but {}", words::either(few)),
+        _ => words::either(&names),
+    };
+    [who, why.to_owned()]
 }
 
 /// How much less 1 is than a ratio: `12 % less (95 %: 8 to 15 %) than`.
 fn less(ratio: &Interval) -> String {
-    if ratio.value >= 1.95 {
-        return format!("{:.1} times less (95 %: {:.1} to {:.1}) than", ratio.value, ratio.low, ratio.high);
-    }
-    let percent = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
-    let digits = usize::from(percent(ratio.low) < 1.95);
-    let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(percent);
-    format!("{value:.digits$} % less (95 %: {low:.digits$} to {high:.digits$} %) than")
+    let (value, interval) = how_much_less(ratio);
+    format!("{value} ({interval}) than")
 }
 
-/// Winners first, grouped; then what is undecided.
-fn headline(criteria: &[Criterion], contenders: &[Contender<'_>], runs: usize) -> String {
+/// How much less 1 is than a ratio, and the same of its interval: `12 % less`, `95 %: 8 to 15 %`.
+fn how_much_less(ratio: &Interval) -> (String, String) {
+    let Interval { value, low, high } = *ratio;
+    if value >= 1.95 {
+        return (format!("{value:.1} times less"), format!("95 %: {low:.1} to {high:.1}"));
+    }
+    let percent = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
+    let digits = usize::from(percent(low) < 1.95);
+    let [value, low, high] = [value, low, high].map(percent);
+    (format!("{value:.digits$} % less"), format!("95 %: {low:.digits$} to {high:.digits$} %"))
+}
+
+/// Winners first, grouped; then the question that most come with, the tail, if no one won it.
+fn headline(criteria: &[Criterion], contenders: &[Contender<'_>], operation: &str, runs: usize) -> String {
     let compared = criteria.iter().map(|criterion| criterion.rows.len()).max().unwrap_or(0);
     if compared < 2 {
         return "One allocator was measured: there is nothing to compare it with.".into();
@@ -248,41 +303,69 @@ fn headline(criteria: &[Criterion], contenders: &[Contender<'_>], runs: usize) -
     if runs < 2 {
         return "One run of each allocator: enough to look at, too little for a verdict.".into();
     }
-    let mut won: Vec<(usize, Vec<&str>)> = Vec::new();
-    let mut open = Vec::new();
+    let mut won: Vec<(usize, Vec<&Criterion>)> = Vec::new();
     for criterion in criteria {
-        let prize = prize(criterion.id);
-        match criterion.best.as_slice() {
-            [winner] => match won.iter_mut().find(|(index, _)| index == winner) {
-                Some((_, prizes)) => prizes.push(prize),
-                None => won.push((*winner, vec![prize])),
-            },
-            tied => open.push(undecided(criterion, tied, contenders)),
+        let [winner] = criterion.best.as_slice() else { continue };
+        match won.iter_mut().find(|(index, _)| index == winner) {
+            Some((_, prizes)) => prizes.push(criterion),
+            None => won.push((*winner, vec![criterion])),
         }
     }
     won.sort_by_key(|(_, prizes)| std::cmp::Reverse(prizes.len()));
     let verb = if runs < FEW_RUNS { "seems to have" } else { "has" };
-    let clauses: Vec<String> = won
+    let clauses = won
         .iter()
-        .map(|(index, prizes)| format!("{} {verb} {}", contenders[*index].name, words::list(prizes)))
-        .collect();
-    let open: Vec<&str> = open.iter().map(String::as_str).collect();
-    match (clauses.is_empty(), open.is_empty()) {
-        (true, _) => "No allocator alone is best in anything that was measured.".into(),
-        (false, true) => format!("{}.", clauses.join("; ")),
-        (false, false) => format!("{}. No clear winner in {}.", clauses.join("; "), words::list(&open)),
+        .map(|(index, found)| format!("{} {verb} {}", contenders[*index].name, prizes(found, operation)));
+    let clauses: Vec<String> = clauses.collect();
+    let said = match clauses.is_empty() {
+        true => "No allocator alone is lowest in anything that was measured.".to_owned(),
+        false => format!("{}.", clauses.join("; ")),
+    };
+    let tail = criteria.iter().find(|criterion| criterion.id == "p999").or(criteria.first());
+    match tail.filter(|criterion| criterion.best.len() != 1) {
+        Some(criterion) => format!("{said} {}", undecided(criterion, contenders, runs)),
+        None => said,
     }
 }
 
-/// `tail (keel or mimalloc)`; many names would not help.
-fn undecided(criterion: &Criterion, tied: &[usize], contenders: &[Contender<'_>]) -> String {
-    let title = if criterion.id == "throughput" { "time without a clock" } else { criterion.title };
-    let names: Vec<&str> = tied.iter().map(|index| contenders[*index].name).collect();
-    match names.as_slice() {
-        [init @ .., last] if (1..=2).contains(&init.len()) => {
-            format!("{} ({} or {last})", title.to_lowercase(), init.join(", "))
+/// `the lowest malloc p50 and p99.9, and the least peak memory`.
+fn prizes(won: &[&Criterion], operation: &str) -> String {
+    let prize = |criterion: &&Criterion| match criterion.id {
+        "time" => Some("the least time in all calls"),
+        "throughput" => Some("the best throughput"),
+        "memory" => Some("the least peak memory"),
+        _ => None,
+    };
+    let others: Vec<&str> = won.iter().filter_map(prize).collect();
+    let percentiles = won.iter().filter(|criterion| prize(criterion).is_none());
+    let percentiles: Vec<&str> = percentiles.map(|criterion| figure_name(criterion.id)).collect();
+    let lowest = format!("the lowest {operation} {}", words::list(&percentiles));
+    match (percentiles.len(), others.is_empty()) {
+        (0, _) => words::list(&others),
+        (_, true) => lowest,
+        (1, false) => words::list(&[&[lowest.as_str()], others.as_slice()].concat()),
+        _ => format!("{lowest}, and {}", words::list(&others)),
+    }
+}
+
+/// Who cannot be told from the likeliest; many names would not help.
+fn undecided(criterion: &Criterion, contenders: &[Contender<'_>], runs: usize) -> String {
+    let title = &criterion.title;
+    let name = |index: &usize| contenders[*index].name;
+    let few = if runs < FEW_RUNS { format!("{runs} ") } else { String::new() };
+    let not_separated = format!("these {few}runs do not separate");
+    match criterion.best.as_slice() {
+        all if all.is_empty() || all.len() == criterion.rows.len() => {
+            format!("In {title} these {few}runs do not say which is lowest.")
         }
-        _ => title.to_lowercase(),
+        [first, others @ ..] if others.len() < NAMES => {
+            let others: Vec<&str> = others.iter().map(name).collect();
+            format!("In {title} {not_separated} {} from {}.", name(first), words::list(&others))
+        }
+        [first, others @ ..] => {
+            format!("In {title} {not_separated} {} from {} others.", name(first), others.len())
+        }
+        [] => String::new(),
     }
 }
 
@@ -298,25 +381,13 @@ fn overall(criteria: &[Criterion], contenders: &[Contender<'_>]) -> String {
         return String::new();
     }
     let names: Vec<&str> = first.iter().map(|index| contenders[*index].name).collect();
-    let are = if names.len() == 1 { "alone is" } else { "are" };
     let (names, all) = (words::list(&names), weighed.len());
     let often = match (most, all) {
         (2, 2) => "in both".to_owned(),
         _ if most == all => format!("in all {all}"),
-        _ => format!("most often, in {most} of the {all}"),
+        _ => format!("in {most} of the {all}"),
     };
-    format!("{names} {are} among the best {often} criteria in which there is a difference.")
-}
-
-fn prize(id: &str) -> &'static str {
-    match id {
-        "time" => "the least time in calls",
-        "throughput" => "the least time without a clock",
-        "p50" => "the fastest typical call",
-        "p999" => "the shortest tail",
-        "p9999" => "the shortest far tail",
-        _ => "the smallest memory",
-    }
+    format!("Oftenest among the best: {names}, {often} figures that tell allocators apart.")
 }
 
 fn cautions(
@@ -324,6 +395,7 @@ fn cautions(
     calm: Option<&Comparison>,
     contenders: &[Contender<'_>],
     criteria: &[Criterion],
+    operation: &str,
     runs: usize,
 ) -> Vec<String> {
     let mut cautions = Vec::new();
@@ -333,8 +405,8 @@ fn cautions(
             .push(format!("Only {each} of each allocator: compare with --runs 5 or more before deciding."));
     }
     cautions.extend(criteria.iter().filter_map(floor_caution));
-    cautions.extend(worst_caution(contenders));
-    cautions.extend(interrupted_caution(comparison, calm, contenders, runs));
+    cautions.extend(worst_caution(contenders, operation));
+    cautions.extend(interrupted_caution(comparison, calm, contenders, operation, runs));
     for result in &comparison.allocators {
         if let Some(failure) = &result.failure {
             cautions.push(format!("{} could not run: {}", result.name, failure));
@@ -353,20 +425,20 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     {
         return None;
     }
-    let (title, floor) = (criterion.title.to_lowercase(), words::duration(floor.median));
+    let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
-    Some(format!("With no allocator at all the {title} is already {floor} (the best allocator's: {best})."))
+    Some(format!("With no allocator at all {title} is already {floor} (the best allocator's: {best})."))
 }
 
 /// The longest call of a run on a shared machine is seldom the allocator's.
-fn worst_caution(contenders: &[Contender<'_>]) -> Option<String> {
-    let worst = |one: &Contender<'_>| Some(one.all()?.worst);
+fn worst_caution(contenders: &[Contender<'_>], operation: &str) -> Option<String> {
+    let worst = |one: &Contender<'_>| Some(one.operations.get(operation)?.worst);
     let floor = contenders.iter().find(|one| one.name == FLOOR).and_then(worst)?;
     let best = contenders.iter().filter(|one| one.name != FLOOR).filter_map(worst);
     let best = best.min_by(|a, b| a.median.total_cmp(&b.median))?;
     (floor.high >= best.median * 0.5).then(|| {
         format!(
-            "The worst call tells little here: with no allocator at all, calls of up to {} were seen. \
+            "The worst {operation} tells little here: with no allocator at all, one of {} was seen. \
              That is the machine.",
             words::duration(floor.high)
         )
@@ -379,6 +451,7 @@ fn interrupted_caution(
     comparison: &Comparison,
     calm: Option<&Comparison>,
     contenders: &[Contender<'_>],
+    operation: &str,
     runs: usize,
 ) -> Option<String> {
     let outliers = || {
@@ -392,18 +465,18 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the calls above p99.9 were interrupted (preempted, or put to sleep at a lock): their length \
-         tells of the machine as much as of the allocator."
+        "{percent:.0} % of the calls above their operation's p99.9 were interrupted (preempted, or put to sleep at a \
+         lock): their length tells of the machine as much as of the allocator."
     );
     let Some(calm) = calm else { return Some(share) };
-    let of = |one: &Contender<'_>| one.undisturbed.get(ALL_OPERATIONS)?.percentiles.get("p999").copied();
+    let of = |one: &Contender<'_>| one.undisturbed.get(operation)?.percentiles.get("p999").copied();
     let step = clock_step_ns(comparison);
-    let figure = Figure { operation: ALL_OPERATIONS, name: "p999", step, of: &of };
+    let figure = Figure { operation, name: "p999", step, of: &of };
     let without = weigh(Criterion::default(), calm, contenders, &figure, runs);
     if without.rows.len() < 2 {
         return Some(share);
     }
-    Some(format!("{share} Without them, p99.9: {}", without.sentence))
+    Some(format!("{share} Without them, {operation} p99.9: {}", without.sentence))
 }
 
 #[cfg(test)]

@@ -36,6 +36,14 @@ pub fn list(names: &[&str]) -> String {
     }
 }
 
+/// `a`, `a or b`, `a, b or c`.
+pub fn either(names: &[&str]) -> String {
+    match names {
+        [init @ .., last] if !init.is_empty() => format!("{} or {last}", init.join(", ")),
+        _ => list(names),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +64,6 @@ mod tests {
         assert_eq!(list(&["keel", "system"]), "keel and system");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
         assert_eq!(list(&[]), "");
+        assert_eq!([either(&["a", "b", "c"]), either(&["a"])], ["a, b or c", "a"]);
     }
 }

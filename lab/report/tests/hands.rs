@@ -192,6 +192,16 @@ fn on_paper_nothing_is_cut_off_and_switches_are_gone() {
              || (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'DIV'))).map((e) => e.id || e.textContent)",
     );
     assert_eq!(wide, json!([]), "wider than paper");
+    // What does not fit on a page moves to the next whole, so nothing of the opening may be tall. In paper's pixels, of
+    // which a page has about a thousand.
+    let tall = window.eval(
+        "[...document.querySelectorAll('.verdict *')].filter((e) => getComputedStyle(e).breakInside === 'avoid' \
+           && e.tagName !== 'TABLE' && e.getBoundingClientRect().height > 160).map((e) => e.className)",
+    );
+    assert_eq!(tall, json!([]), "would leave a hole");
+    let [_, cautions, ..] = window.place_of("#cautions");
+    let [_, criteria, ..] = window.place_of("#criteria");
+    assert!(cautions < criteria, "words that break anywhere fill the page before the charts");
     for gone in ["#toolbar", "#overview", "#theme", "#panels .over", "#hitch button"] {
         let seen = window.eval(&format!("document.querySelector({gone:?}).getClientRects().length > 0"));
         assert_eq!(seen, Value::Bool(false), "{gone} is of no use on paper, or in the way");
@@ -226,7 +236,7 @@ fn the_worst_call_at_an_edge_has_a_whole_ring_and_leaves_nothing_behind() {
         let rows = 0..journal.op.len();
         (rows.clone().find(malloc).unwrap(), rows.rev().find(malloc).unwrap())
     };
-    let plant = |journal: &common::Journal, ticks: &mut [u32]| {
+    let plant = |_: &str, journal: &common::Journal, ticks: &mut [u32], _: &mut [u8]| {
         let (first, last) = ends(journal);
         (ticks[first], ticks[last]) = (90_000_000, 80_000_000);
     };

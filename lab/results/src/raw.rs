@@ -218,6 +218,30 @@ impl OperationReader {
     }
 }
 
+/// One row of `operations.parquet`, as in [`OperationRows`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// See [`OperationRows::op`].
+    pub op: u8,
+    /// See [`OperationRows::size`].
+    pub size: u64,
+    /// See [`OperationRows::time`].
+    pub time: u64,
+}
+
+/// Reads one row of the file at `path`; None if it has no such row. Skips what lies before it.
+pub fn operation_at(path: &Path, row: u64) -> Result<Option<Operation>, RawError> {
+    let skipped = usize::try_from(row).unwrap_or(usize::MAX);
+    let mut reader =
+        OperationReader(TableReader::open_at(path, &OPERATION_COLUMNS, "operations", skipped, 1)?);
+    let rows = if row < reader.rows() { reader.next_rows()? } else { None };
+    Ok(rows.filter(|rows| !rows.op.is_empty()).map(|rows| Operation {
+        op: rows.op[0],
+        size: rows.size[0],
+        time: rows.time[0],
+    }))
+}
+
 impl RunReader {
     /// Opens the file and checks its columns.
     pub fn open(path: &Path) -> Result<Self, RawError> {
@@ -294,6 +318,17 @@ struct TableReader {
 
 impl TableReader {
     fn open(path: &Path, columns: &[(&'static str, DataType)], kind: &'static str) -> Result<Self, RawError> {
+        Self::open_at(path, columns, kind, 0, BATCH_ROWS)
+    }
+
+    /// Without the first rows, so many in a batch.
+    fn open_at(
+        path: &Path,
+        columns: &[(&'static str, DataType)],
+        kind: &'static str,
+        skipped: usize,
+        batch: usize,
+    ) -> Result<Self, RawError> {
         let file = File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| parquet_error(path, &error))?;
@@ -316,7 +351,8 @@ impl TableReader {
         let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
         let batches = builder
             .with_projection(mask)
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size(batch)
+            .with_offset(skipped)
             .build()
             .map_err(|error| parquet_error(path, &error))?;
         Ok(TableReader { path: path.to_path_buf(), rows, batches, current: None })
@@ -368,6 +404,11 @@ mod tests {
             seen = part.end;
         }
         assert_eq!(seen, count);
+        for row in [0, 1, BATCH_ROWS + 5, count - 1] {
+            let found = Operation { op: op[row], size: size[row], time: time[row] };
+            assert_eq!(operation_at(&path, row as u64).unwrap(), Some(found));
+        }
+        assert_eq!(operation_at(&path, count as u64).unwrap(), None);
     }
 
     #[test]

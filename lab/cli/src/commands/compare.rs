@@ -63,7 +63,7 @@ pub struct Arguments {
     /// The clock around each call: auto (the processor's counter where it can be trusted), counter, monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, leave out the second run of each turn, which has no clock around each call
+    /// At pace max, leave out the second run of each turn, which does not time each call and so tells the throughput
     #[arg(long)]
     no_throughput: bool,
     /// Leave out the run after all rounds that asks every block its usable size
@@ -346,7 +346,7 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
     } else {
         format::output(&table::text(&outcome.comparison))?;
         format::output(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
-        format::output(&format!("\n{}", keel_report::verdict(&outcome.comparison)))?;
+        format::output(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
     }
     for note in &outcome.comparison.notes {
         eprintln!("note: {note}");

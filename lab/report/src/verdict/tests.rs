@@ -51,15 +51,16 @@ fn a_clear_winner_is_named_with_its_lead() {
     let verdict = verdict(two_apart(5));
     assert_eq!(
         verdict.headline,
-        "keel has the least time in calls, the fastest typical call, the shortest tail and the shortest far tail. \
-         No clear winner in peak memory (keel or slow)."
+        "keel has the lowest malloc p50, p99.9 and p99.99, and the least time in all calls."
     );
     assert_eq!(
         verdict.overall,
-        "keel alone is among the best in all 4 criteria in which there is a difference."
+        "Oftenest among the best: keel, in all 4 figures that tell allocators apart."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
+    assert_eq!(tail.answer, ["keel", "4.0 times less than slow, the next"]);
+    assert_eq!(criterion(&verdict, "memory").answer, ["any of them", "not separated by these runs"]);
     assert_eq!(tail.rows[0].0, 1, "lowest first");
     let said = &tail.sentence;
     assert!(
@@ -92,7 +93,11 @@ fn runs_that_scatter_bear_no_verdict() {
         result("b", scattered([120, 90, 130, 100, 118])),
     ];
     let verdict = verdict(field);
-    assert_eq!(verdict.headline, "No allocator alone is best in anything that was measured.");
+    assert_eq!(
+        verdict.headline,
+        "No allocator alone is lowest in anything that was measured. \
+         In malloc p99.9 these runs do not say which is lowest."
+    );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
     assert_eq!(said, "No clear difference: their runs scatter more than they differ.");
@@ -110,6 +115,12 @@ fn several_that_cannot_be_told_apart_are_named() {
     );
     assert!(!said.contains("slow"), "{said}");
     assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
+    let asked = verdict.headline.split(". ").nth(1).unwrap();
+    assert!(asked.starts_with("In malloc p99.9 these runs do not separate "), "{asked}");
+    assert!(asked.contains("keel") && asked.contains("twin") && !asked.contains("slow"), "{asked}");
+    let [who, how] = &criterion(&verdict, "p999").answer;
+    assert!(["keel or twin", "twin or keel"].contains(&who.as_str()), "{who}");
+    assert_eq!(how, "not separated by these runs");
 }
 
 #[test]
@@ -120,6 +131,7 @@ fn a_certain_lead_of_next_to_nothing_is_no_victory() {
     let memory = criterion(&verdict, "memory");
     assert_eq!(memory.best, [1, 0]);
     assert_eq!(memory.sentence, "No clear difference: it is less than half a percent.");
+    assert_eq!(memory.answer, ["any of them", "less than half a percent apart"]);
     assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
 }
 
@@ -145,6 +157,8 @@ fn few_runs_are_hedged() {
     assert!(verdict.headline.starts_with("keel seems to have"), "{}", verdict.headline);
     assert!(verdict.criteria[0].sentence.contains("in these few rounds"), "{}", verdict.criteria[0].sentence);
     assert!(verdict.cautions[0].contains("Only 3 runs"));
+    let [_, how] = &criterion(&verdict, "p999").answer;
+    assert!(how.ends_with("slow, the next, as it seems from 3 rounds"), "{how}");
 }
 
 #[test]
@@ -153,11 +167,11 @@ fn one_run_has_no_spread_and_no_winner() {
     assert!(verdict.headline.contains("too little for a verdict"), "{}", verdict.headline);
     assert!(verdict.criteria[0].sentence.contains("the only run"), "{}", verdict.criteria[0].sentence);
     assert!(verdict.cautions[0].contains("Only 1 run of each"));
-    assert!(verdict.criteria.iter().all(|one| one.best.is_empty()));
+    assert!(verdict.criteria.iter().all(|one| one.best.is_empty() && one.answer[0].is_empty()));
 }
 
 #[test]
-fn runs_without_a_clock_are_a_criterion() {
+fn throughput_is_a_criterion() {
     let mut field = two_apart(5);
     for (place, one) in field.iter_mut().enumerate() {
         let took = |round: u32| 1_000_000 * (40 - 20 * place as u64) + u64::from(round) * 9_000;
@@ -172,8 +186,9 @@ fn runs_without_a_clock_are_a_criterion() {
     }
     let verdict = verdict(field);
     let found = criterion(&verdict, "throughput");
+    assert_eq!(found.title, "Throughput (ns/op)");
     assert_eq!((found.best.as_slice(), found.rows[0].1.median.round()), ([1].as_slice(), 20.0));
-    assert!(verdict.headline.contains("the least time without a clock"), "{}", verdict.headline);
+    assert!(verdict.headline.contains("the best throughput"), "{}", verdict.headline);
 }
 
 #[test]
@@ -184,8 +199,8 @@ fn the_floor_competes_with_nobody_but_is_told() {
     assert!(verdict.headline.starts_with("keel has"));
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
     assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
-    assert!(verdict.cautions[0].contains("typical call is already 18"), "{:?}", verdict.cautions);
-    assert!(verdict.cautions[1].contains("up to 2.00 ms"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[0].contains("malloc p50 is already 18"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[1].contains("one of 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
@@ -210,9 +225,34 @@ fn interrupted_tails_are_told_and_weighed_without() {
     }
     let verdict = verdict(field);
     let said = &verdict.cautions[0];
-    assert!(said.starts_with("50 % of the calls above p99.9"), "{said}");
+    assert!(said.starts_with("50 % of the calls above their operation's p99.9"), "{said}");
     assert!(
-        said.contains("Without them, p99.9: keel is below all others: 4") || said.contains("1.9"),
+        said.contains("Without them, malloc p99.9: keel is below all others: 4") || said.contains("1.9"),
         "{said}"
     );
+}
+
+/// As many frees as mallocs, all as slow, and as many callocs as asked for.
+fn with_others(mut field: Vec<AllocatorResult>, callocs: u64) -> Vec<AllocatorResult> {
+    for run in field.iter_mut().flat_map(|one| &mut one.runs) {
+        for (name, calls) in [("free", 1_000_000), ("calloc", callocs)] {
+            let mut counts = Histogram::default();
+            counts.0.auto(true);
+            counts.0.record_n(9_000_000, calls).unwrap();
+            run.latency.insert(name.into(), counts);
+        }
+    }
+    field
+}
+
+#[test]
+fn percentiles_are_of_the_operation_that_makes_most_blocks_and_say_so() {
+    let mallocs = verdict(with_others(two_apart(5), 999_999));
+    assert_eq!(mallocs.operation, "malloc");
+    let tail = criterion(&mallocs, "p999");
+    assert_eq!(tail.title, "malloc p99.9");
+    assert!(tail.rows[0].1.median < 1000.0, "no frees and callocs in it: {:?}", tail.rows);
+    let callocs = verdict(with_others(two_apart(5), 1_000_001));
+    assert_eq!((callocs.operation, criterion(&callocs, "p999").title.as_str()), ("calloc", "calloc p99.9"));
+    assert!(callocs.headline.contains("In calloc p99.9 these runs do not"), "{}", callocs.headline);
 }

@@ -1,5 +1,6 @@
 //! A synthetic result folder with the traits of a real one: bursts and frames, sizes over six decades, allocators that
 //! differ at the median and in the tail, causes, several runs of which one keeps its raw rows.
+#![allow(dead_code, reason = "each user needs a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use keel_results::raw::{OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter};
@@ -271,7 +272,7 @@ fn allocator(
     for number in 0..runs {
         let seed = number * 1000 + character.typical.to_bits();
         let mut measured = measure(journal, character, seed);
-        plant(journal, &mut measured.ticks);
+        plant(character.name, journal, &mut measured.ticks, &mut measured.cause);
         let mut run = summarize(journal, &measured, character, number as u32);
         if number == 0 {
             let name = format!("run-{}-{number}.parquet", character.name);
@@ -286,12 +287,12 @@ fn allocator(
     result
 }
 
-/// Changes what calls took, in each run alike.
-pub type Plant<'a> = &'a dyn Fn(&Journal, &mut [u32]);
+/// Changes what an allocator's calls took and why, in each run alike.
+pub type Plant<'a> = &'a dyn Fn(&str, &Journal, &mut [u32], &mut [u8]);
 
 /// Writes a result folder of `rows` operations on the first `allocators` of [`CHARACTERS`] and the floor.
 pub fn write(folder: &Path, rows: usize, allocators: usize, runs: u64) -> (Journal, Comparison) {
-    write_planted(folder, rows, allocators, runs, &|_, _| ())
+    write_planted(folder, rows, allocators, runs, &|_, _, _, _| ())
 }
 
 /// The same with some calls changed.

@@ -78,7 +78,7 @@ fn latency_row(name: &str, summary: &Summary, interval: Option<&Interval>) -> Ve
 fn totals_table(text: &mut String, comparison: &Comparison) {
     let titles = [
         "whole run",
-        "no clock",
+        "throughput",
         "elapsed",
         "inside calls",
         "CPU",
@@ -113,14 +113,14 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let live = comparison.journal.peak_live_bytes;
     let _ = writeln!(
         text,
-        "\nof the middle run by each column (no clock: an operation of the runs without a clock around each call; \
+        "\nof the middle run by each column (throughput: time an operation in runs that do not time each call; \
          slop: usable beyond what was asked for, at the peak); live at most {}",
         bytes(live)
     );
     text.push_str(&aligned(&table));
 }
 
-/// Of the middle run without a clock around each call.
+/// Throughput as ns an operation: of the middle run that does not time each call.
 fn per_operation(allocator: &AllocatorResult) -> String {
     let figure = keel_measure::middle(
         allocator.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64),

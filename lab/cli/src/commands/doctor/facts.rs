@@ -157,7 +157,7 @@ fn resolution(player: &Player) -> Finding {
     if step <= 2.0 {
         finding("resolution", Level::Good, found, "")
     } else {
-        let advice = "single calls are told to that step only; means and the runs without a clock are finer";
+        let advice = "single calls are told to that step only; means and the throughput are finer";
         finding("resolution", Level::Fair, found, advice)
     }
 }
