@@ -2,7 +2,7 @@
 
 const DOING = {
   allocator: "The allocator's doing",
-  system: "The system took the processor away: not the allocator's doing",
+  system: "The operating system took the processor away: not the allocator's doing",
   unknown: "Cannot be told",
 };
 
@@ -17,11 +17,12 @@ const doingOf = (outliers, at, floorNs) => {
   if (has(CAUSE.interrupted)) {
     // A fault of a huge page may take milliseconds as well, so few of them are no excuse.
     if (kernel) {
-      return ["unknown", "the system took the processor away and the kernel worked for the call; what each took is " +
-        "not known"];
+      return ["unknown", "the operating system took the processor away and the kernel worked for the call; what each " +
+        "took is not known"];
     }
     return facts.format < 2 || has(CAUSE.slept)
-      ? ["unknown", "the system took the processor away, or the call waited for a lock"] : ["system", ""];
+      ? ["unknown", "the operating system took the processor away, or the call waited for a lock"]
+      : ["system", ""];
   }
   if (has(CAUSE.slept)) return ["unknown", "the call waited for a lock or a page, and for how long is not known"];
   if (has(CAUSE.unknown)) return ["unknown", "this system does not say whether it took the processor away"];

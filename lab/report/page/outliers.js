@@ -41,7 +41,7 @@ const drawCauses = async () => {
   byId("slowest").replaceChildren(slowestTable(loaded, floorNs));
 };
 
-const DOING_SHORT = { allocator: "the allocator's", system: "the system's", unknown: "cannot be told" };
+const DOING_SHORT = { allocator: "the allocator's", system: "the operating system's", unknown: "cannot be told" };
 
 const slowestTable = (loaded, floorNs) => {
   const rows = loaded.flatMap(([index, outliers]) => {

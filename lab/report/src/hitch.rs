@@ -83,11 +83,13 @@ fn doing(call: &Call<'_>, format: u32, floor_ns: f64) -> (Doing, String) {
         return match () {
             () if kernel => of(
                 Doing::Unknown,
-                "the system took the processor away and the kernel worked for the call; what each took is not known",
+                "the operating system took the processor away and the kernel worked for the call; what each took \
+                 is not known",
             ),
-            () if format < 2 || has(CAUSE_SLEPT) => {
-                of(Doing::Unknown, "the system took the processor away, or the call waited for a lock")
-            }
+            () if format < 2 || has(CAUSE_SLEPT) => of(
+                Doing::Unknown,
+                "the operating system took the processor away, or the call waited for a lock",
+            ),
             () => of(Doing::System, ""),
         };
     }
@@ -142,7 +144,7 @@ fn sentence(
     let (took, cause) = (duration(call.ns), cause_words(call.outlier, comparison.version));
     let doing = match doing {
         Doing::Allocator => "The allocator's doing",
-        Doing::System => "The system took the processor away: not the allocator's doing",
+        Doing::System => "The operating system took the processor away: not the allocator's doing",
         Doing::Unknown => "Cannot be told",
     };
     let colon = if why.is_empty() { "" } else { ": " };

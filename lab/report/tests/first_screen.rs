@@ -63,13 +63,13 @@ fn the_worst_hitch_that_nothing_interrupted_leads_and_says_whose_doing_it_was() 
     assert!(first.contains("Why: page fault. The allocator's doing: it handed out memory"), "{first}");
     let second = text(&window, ".hitch-card:nth-child(2)");
     assert!(second.starts_with("Longer, but interrupted: 40 ms in one malloc"), "{second}");
-    let not = "Why: preempted. The system took the processor away: not the allocator's doing.";
+    let not = "Why: preempted. The operating system took the processor away: not the allocator's doing.";
     assert!(second.contains(not) && second.contains("with system"), "{second}");
     assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 2.0);
     window.eval("document.querySelectorAll('.hitch-card button')[1].click()");
     window.settle();
     let detail = text(&window, "#detail");
-    assert!(detail.contains("Whose doingThe system took the processor away: not"), "{detail}");
+    assert!(detail.contains("Whose doingThe operating system took the processor away: not"), "{detail}");
     window.no_problems();
 }
 
@@ -78,7 +78,7 @@ fn whose_doing_a_slow_call_was_is_told_as_far_as_it_is_known() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let told = [
-        (CAUSE_INTERRUPTED, "the system's"),
+        (CAUSE_INTERRUPTED, "the operating system's"),
         (CAUSE_INTERRUPTED | CAUSE_SYSCALL, "cannot be told"),
         (CAUSE_INTERRUPTED | CAUSE_FAULT, "cannot be told"),
         (CAUSE_INTERRUPTED | CAUSE_SLEPT, "cannot be told"),
@@ -237,6 +237,9 @@ fn the_page_and_markdown_tell_the_same_hitches() {
         }
     }
     assert!(terminal.contains("Longer, but interrupted: 40 ms"), "{terminal}");
-    assert!(terminal.contains("Why: preempted, page fault. Cannot be told: the system took"), "{terminal}");
+    assert!(
+        terminal.contains("Why: preempted, page fault. Cannot be told: the operating system"),
+        "{terminal}"
+    );
     window.no_problems();
 }
