@@ -221,8 +221,8 @@ pub fn places(layout: &Layout) -> Places {
     Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") }
 }
 
-/// Those that the specifications ask for, each of which can be used; before the first run and not minutes into it, where
-/// the one that was mistyped would be missed. `None`: stderr says which cannot, and why.
+/// Those that the specifications ask for, each of which can be used; before the first run and not minutes into it,
+/// where the one that was mistyped would be missed. `None`: stderr says which cannot, and why.
 pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
     let allocators = match places(layout).resolve(specs) {
         Ok(allocators) => allocators,

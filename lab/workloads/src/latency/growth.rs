@@ -4,8 +4,8 @@ use crate::heap::Heap;
 use crate::watch::Findings;
 use std::ptr::null_mut;
 
-/// As vectors grow (by half, 64 B to 8 MiB, 24 of them in turn), as buffers grow (by 4 KiB, to 1 MiB, 4 in turn), and one
-/// large array alone, by doubling and by 1 MiB.
+/// As vectors grow (by half, 64 B to 8 MiB, 24 of them in turn), as buffers grow (by 4 KiB, to 1 MiB, 4 in turn), and
+/// one large array alone, by doubling and by 1 MiB.
 pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
     vectors_by_half(heap, findings);
     buffers_by_page(heap, findings);
