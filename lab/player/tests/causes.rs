@@ -9,7 +9,7 @@ use keel_results::raw::RunReader;
 use keel_results::{
     CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, Comparison,
 };
-use support::{Bench, allocator, failure, floor, library, mallocs, system, with_environment};
+use support::{Bench, allocator, failure, floor, library, mallocs, system, with};
 
 const EVERY: usize = 10;
 
@@ -18,9 +18,8 @@ fn known() -> (Comparison, Vec<u8>) {
     let mut bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     bench.options = Options { touch: Touch::None, keep: Keep::All, throughput: false, ..bench.options };
-    let outcome = with_environment(&[("KEEL_FIXTURE", &format!("known:{EVERY}"))], || {
-        bench.compare(&mallocs(40_000, 64), vec![fixture]).unwrap()
-    });
+    let fixture = with(&fixture, &[("KEEL_FIXTURE", &format!("known:{EVERY}"))]);
+    let outcome = bench.compare(&mallocs(40_000, 64), vec![fixture]).unwrap();
     let result = &outcome.comparison.allocators[0];
     assert_eq!(failure(result), "no failure");
     let mut rows = RunReader::open(&bench.results().join(result.runs[0].raw.as_ref().unwrap())).unwrap();

@@ -9,7 +9,7 @@ use keel_replay::{Options, Touch};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use support::{Bench, Story, allocator, library, system, with_environment};
+use support::{Bench, Story, allocator, library, system, with};
 
 /// The kinds of frees that the fixture counts, in its order; the last is of those that told what is not so.
 const FREE: usize = 0;
@@ -68,9 +68,8 @@ fn counted(
     allocator: Allocator,
 ) -> ([u64; 5], BTreeMap<String, String>, Vec<String>) {
     let path = bench.folder.path().join("counts");
-    let outcome = with_environment(&[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())], || {
-        bench.compare(story, vec![allocator]).unwrap()
-    });
+    let allocator = with(&allocator, &[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())]);
+    let outcome = bench.compare(story, vec![allocator]).unwrap();
     std::fs::remove_dir_all(bench.results()).unwrap();
     let result = &outcome.comparison.allocators[0];
     assert_eq!(result.failure, None);
@@ -136,9 +135,8 @@ fn an_allocator_without_such_functions_gets_plain_frees() {
     // A table from before it had these functions.
     let older = allocator("older", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let path = bench.folder.path().join("counts");
-    let outcome = with_environment(&[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())], || {
-        bench.compare(&story, vec![older]).unwrap()
-    });
+    let older = with(&older, &[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())]);
+    let outcome = bench.compare(&story, vec![older]).unwrap();
     let result = &outcome.comparison.allocators[0];
     assert_eq!((result.failure.clone(), result.frees_by.clone()), (None, names("free", "free", "free")));
     let frees: u64 = std::fs::read_to_string(path).unwrap().lines().nth(1).unwrap().parse().unwrap();

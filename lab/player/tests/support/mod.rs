@@ -127,20 +127,11 @@ impl Bench {
     }
 }
 
-/// Environment of the players is this process's, so tests that set it must not run at the same time.
-pub fn with_environment<T>(settings: &[(&str, &str)], body: impl FnOnce() -> T) -> T {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (name, value) in settings {
-        // SAFETY: only tests that hold the lock read or write the environment of this process while others run.
-        unsafe { std::env::set_var(name, value) };
-    }
-    let result = body();
-    for (name, _) in settings {
-        // SAFETY: as above.
-        unsafe { std::env::remove_var(name) };
-    }
-    result
+/// The same allocator with settings in its environment: its players' alone, so that tests do not meet each other's.
+pub fn with(allocator: &Allocator, settings: &[(&str, &str)]) -> Allocator {
+    let environment =
+        settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Allocator { environment, ..allocator.clone() }
 }
 
 pub fn failure(result: &AllocatorResult) -> &str {
