@@ -1,4 +1,4 @@
-/* late: early blocks, some freed; then a pause of two seconds; then late ones. */
+/* late: early blocks, some freed; then a pause of six seconds; then late ones. */
 #include "common.h"
 #include <malloc.h>
 
@@ -16,7 +16,7 @@ int main(void) {
         free(early[100 + i]);
     }
     if (kl_record_frame_now != NULL) kl_record_frame_now();
-    usleep(2000000);
+    sleep(6);
     for (int i = 0; i < 50; i++) kept(malloc(1011));
     for (int i = 0; i < 10; i++) free(early[i]);
     if (kl_record_frame_now != NULL) kl_record_frame_now();
