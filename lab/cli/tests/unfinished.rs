@@ -94,21 +94,30 @@ fn a_killed_recorder_leaves_what_import_makes_a_journal_of() {
 #[test]
 fn a_program_waits_for_a_recorder_that_is_stopped_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let code = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { char line[9];\n\
-                puts(\"ready\"); fflush(stdout);\n\
-                if (!fgets(line, 9, stdin)) return 3; for (int i = 0; i < 200000; i++) { void* p = malloc(77);\n\
+    let code = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { char line[9];\n\
+                printf(\"%7d\\n\", getpid()); fflush(stdout);\n\
+                if (!fgets(line, 9, stdin)) return 3; puts(\"going\"); fflush(stdout);\n\
+                for (int i = 0; i < 200000; i++) { void* p = malloc(77);\n\
                 __asm__ volatile(\"\" : \"+r\"(p)); free(p); } return 4; }\n";
     let program = compile(folder.path(), code);
     let arguments = ["record", "-o", "x.journal.parquet", "--", program.to_str().unwrap()];
     let mut child = keel(&arguments).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
-    let mut ready = [0; 6];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let (mut number, mut going) = ([0; 8], [0; 6]);
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut number).unwrap();
     let pid = child.id().to_string();
     let signal = |name: &str| {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     };
     signal("-STOP");
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"go\n").unwrap();
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut going).unwrap();
+    // It sleeps when its ring is full.
+    let stat = format!("/proc/{}/stat", text(&number).trim());
+    let began = Instant::now();
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        assert!(began.elapsed() < Duration::from_secs(60), "the program does not come to wait");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     // Longer than the silence after which the program looks whether its reader is dead.
     std::thread::sleep(Duration::from_millis(2500));
     signal("-CONT");
@@ -274,7 +283,7 @@ fn progress_is_told_and_the_busiest_places_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let code = "#include <stdlib.h>\n#include <unistd.h>\nstatic void* make_things(int n) { return malloc(n); }\n\
                 static void fill_world(void) { for (int i = 0; i < 300; i++) free(make_things(77)); }\n\
-                int main(void) { for (int i = 0; i < 25; i++) { fill_world(); usleep(100000); } return 0; }\n";
+                int main(void) { for (int i = 0; i < 25; i++) { fill_world(); usleep(200000); } return 0; }\n";
     let source = folder.path().join("busy.c");
     std::fs::write(&source, code).unwrap();
     let mut compiler = Command::new("cc");
