@@ -13,7 +13,6 @@ mod window;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use window::{Window, screenshots};
 
 /// Pixels of a canvas, inside its plot, that are neither background nor grey axis: drawn data.
@@ -59,9 +58,7 @@ fn the_page_draws_every_allocator_and_follows_its_switches() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (page, comparison) = make_page(folder.path(), 220_000, 5);
-    let took = window.show(&page);
-    // About a second alone on a machine; tests share theirs.
-    assert!(took < Duration::from_secs(20), "opened in {took:?}");
+    window.show(&page);
     window.no_problems();
     draws_every_allocator(&window, &comparison);
     table_is_right(&window, &comparison);
