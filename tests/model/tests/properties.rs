@@ -1,5 +1,5 @@
-//! Random operations over several regimes of size; a failing sequence is shrunk and printed. More cases with
-//! `PROPTEST_CASES=20000`.
+//! Random operations over several regimes of size; a failing sequence is shrunk and printed. The cases are the same in
+//! every run (`.cargo/config.toml`); more of them with `PROPTEST_CASES=20000`, others with `PROPTEST_RNG_SEED=$RANDOM`.
 
 use keel_model::{Library, Model, Operation};
 use proptest::prelude::*;
