@@ -65,7 +65,11 @@ impl Default for Options {
 
 impl Options {
     fn journal(&self) -> keel_journal::Options {
-        keel_journal::Options { zstd_level: self.zstd_level, ..keel_journal::Options::default() }
+        keel_journal::Options {
+            zstd_level: self.zstd_level,
+            encoding_threads: 2,
+            ..keel_journal::Options::default()
+        }
     }
 }
 
@@ -115,16 +119,16 @@ pub fn import(
                 let journal =
                     || Ok(Opening::new(Writer::with_options(output, options.journal())?, options.prologue));
                 let frames = std::mem::take(&mut frames);
-                none.insert(Lines::start(&block.bytes, path, options, frames, journal)?)
+                none.insert(Lines::start(block.text(), path, options, frames, journal)?)
             }
         };
         if block.input != lines.input {
             (lines.input, lines.line) = (block.input, 0);
         }
-        text_bytes += block.bytes.len() as u64;
-        lines.take(&block.bytes, path)?;
-        source.recycle(block.bytes);
+        text_bytes += block.text().len() as u64;
+        lines.take(block.text(), path)?;
         progress(block.consumed);
+        source.recycle(block);
     }
     let last = inputs.last().cloned().unwrap_or_default();
     let Some(lines) = lines else { return Err(Error::Empty { path: last }) };

@@ -151,8 +151,8 @@ impl Objects {
         }
     }
 
-    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time of the text, of the
-    /// thread of the line above. `None`, and nothing is done, if it is not as simple.
+    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time of the text, of a
+    /// thread that is known. `None`, and nothing is done, if it is not as simple.
     #[inline(always)]
     fn usual(&mut self, record: &Record) -> Option<Event> {
         let comes = record.op != Op::Free;
@@ -160,20 +160,23 @@ impl Objects {
         let simple =
             ((record.op as u8) < Op::Realloc as u8) & (record.told == Told::NOTHING) & self.times_are_whole;
         let in_order = (record.time >= self.time) & (record.begin == record.time);
-        let same_thread = (record.thread == self.last_thread.0) & (self.last_thread.1 != u32::MAX);
         let address = if comes { record.new } else { record.old };
-        if !(simple & in_order & same_thread & (address != 0)) {
+        if !(simple & in_order & (address != 0)) {
             return None;
         }
+        let same_thread = (record.thread == self.last_thread.0) & (self.last_thread.1 != u32::MAX);
+        let thread =
+            if same_thread { self.last_thread.1 } else { *self.thread_indices.get(&record.thread)? };
         let size = if comes { record.size } else { 0 };
         let created = self.created + u64::from(comes);
         let released = self.live.exchange(address, comes, (created, Asked::new(size, 0)))?;
         (self.created, self.time) = (created, record.time);
+        self.last_thread = (record.thread, thread);
         self.events += 1;
         Some(Event {
             time: record.time,
             begin: record.time,
-            thread: self.last_thread.1,
+            thread,
             op: record.op,
             size,
             align: 0,

@@ -17,9 +17,17 @@ const WINDOW_LOG_MAX: u32 = 31;
 pub(crate) struct Block {
     /// Index of the input.
     pub input: usize,
-    pub bytes: Vec<u8>,
+    /// The lines and, behind them, what was there before.
+    bytes: Vec<u8>,
+    length: usize,
     /// Bytes of all inputs, as they lie on the disk, that were read so far.
     pub consumed: u64,
+}
+
+impl Block {
+    pub fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
 }
 
 /// The blocks of several inputs in order.
@@ -61,8 +69,8 @@ impl Source {
     }
 
     /// Gives a block's memory back.
-    pub fn recycle(&self, bytes: Vec<u8>) {
-        drop(self.used.try_send(bytes));
+    pub fn recycle(&self, block: Block) {
+        drop(self.used.try_send(block.bytes));
     }
 }
 
@@ -86,27 +94,30 @@ impl Output {
         let mut reader = open(path, Arc::clone(&self.consumed))?;
         let mut rest = Vec::new();
         loop {
-            let mut bytes = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(2 * BLOCK_BYTES));
-            bytes.clear();
-            bytes.append(&mut rest);
-            let start = bytes.len();
-            let read = reader.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut bytes);
-            read.map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
-            let at_end = bytes.len() < start + BLOCK_BYTES;
+            // As long as it was: its bytes need not be made zero again.
+            let mut bytes = self.empty.try_recv().unwrap_or_default();
+            let start = rest.len();
+            bytes.resize(bytes.len().max(start + BLOCK_BYTES), 0);
+            bytes[..start].copy_from_slice(&rest);
+            let read = fill(&mut reader, &mut bytes[start..start + BLOCK_BYTES]);
+            let read = read.map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
+            let at_end = read < BLOCK_BYTES;
+            let mut length = start + read;
             if !at_end {
-                let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+                let end = memchr::memrchr(b'\n', &bytes[..length]).map_or(0, |newline| newline + 1);
                 if end == 0 {
                     return Err(Error::Unsupported {
                         path: path.to_path_buf(),
-                        found: format!("it has no line break in {} bytes", bytes.len()),
+                        found: format!("it has no line break in {length} bytes"),
                         advice: "give a text journal, plain or compressed with zstd",
                     });
                 }
-                rest.extend_from_slice(&bytes[end..]);
-                bytes.truncate(end);
+                rest.clear();
+                rest.extend_from_slice(&bytes[end..length]);
+                length = end;
             }
             let consumed = self.consumed.load(Ordering::Relaxed);
-            if self.blocks.send(Ok(Block { input, bytes, consumed })).is_err() {
+            if self.blocks.send(Ok(Block { input, bytes, length, consumed })).is_err() {
                 return Ok(false);
             }
             if at_end {
@@ -114,6 +125,20 @@ impl Output {
             }
         }
     }
+}
+
+/// Reads until the buffer is full or nothing is left; returns how much that was.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// Counts the bytes that come off the disk.

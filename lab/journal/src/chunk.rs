@@ -11,10 +11,9 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
-use parquet::file::writer::{SerializedPageWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use std::collections::HashMap;
-use std::io::Write;
 use std::ops::Range;
 
 /// How a column's values are encoded.
@@ -63,6 +62,9 @@ impl Stated for i64 {
     }
 }
 
+/// A column chunk for `SerializedRowGroupWriter::append_column`.
+pub(crate) type Chunk = (Vec<u8>, ColumnCloseResult);
+
 /// Makes column chunks; keeps its buffers from one to the next.
 pub(crate) struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
@@ -90,22 +92,8 @@ impl Packer {
         })
     }
 
-    /// Appends the next column of a row group.
-    pub fn append<T: Stated, W: Write + Send>(
-        &mut self,
-        group: &mut SerializedRowGroupWriter<'_, W>,
-        descriptor: ColumnDescPtr,
-        column: &Column<'_, T>,
-    ) -> Result<()> {
-        let (bytes, close) = self.chunk(descriptor, column)?;
-        group.append_column(&Bytes::from(bytes), close)
-    }
-
-    fn chunk<T: Stated>(
-        &mut self,
-        descriptor: ColumnDescPtr,
-        column: &Column<'_, T>,
-    ) -> Result<(Vec<u8>, ColumnCloseResult)> {
+    /// A column of a row group, and what its footer tells of it.
+    pub fn chunk<T: Stated>(&mut self, descriptor: &ColumnDescPtr, column: &Column<'_, T>) -> Result<Chunk> {
         let Column { values, present, rows, way } = *column;
         let mut progress = Progress {
             sink: TrackedWrite::new(Vec::new()),
@@ -124,7 +112,7 @@ impl Packer {
         for first in (0..rows).step_by(PAGE_ROWS) {
             let page = first..rows.min(first + PAGE_ROWS);
             let levels = present.map(|present| present.get(page.clone()).unwrap_or_default());
-            let count = levels.map_or(page.len(), |levels| levels.iter().filter(|present| **present).count());
+            let count = levels.map_or(page.len(), count_true);
             let here = from..from + count;
             from += count;
             self.raw.clear();
@@ -133,9 +121,8 @@ impl Packer {
             self.data_page(page.len(), encoding, &mut progress)?;
         }
         let nulls = (rows - values.len()) as u64;
-        let least = values.iter().copied().min();
-        let statistics = T::statistics(least, values.iter().copied().max(), nulls);
-        self.finish(descriptor, rows, statistics, progress)
+        let (least, most) = extremes(dictionary.as_ref().map_or(values, |dictionary| &dictionary.values));
+        self.finish(descriptor, rows, T::statistics(least, most, nulls), progress)
     }
 
     /// Encodes some of the values behind what is in `raw`.
@@ -223,13 +210,13 @@ impl Packer {
 
     fn finish(
         &self,
-        descriptor: ColumnDescPtr,
+        descriptor: &ColumnDescPtr,
         rows: usize,
         statistics: Statistics,
         progress: Progress,
-    ) -> Result<(Vec<u8>, ColumnCloseResult)> {
+    ) -> Result<Chunk> {
         let bytes = progress.sink.into_inner()?;
-        let metadata = ColumnChunkMetaData::builder(descriptor)
+        let metadata = ColumnChunkMetaData::builder(ColumnDescPtr::clone(descriptor))
             .set_encodings(progress.encodings)
             .set_compression(self.compression)
             .set_num_values(rows as i64)
@@ -264,6 +251,22 @@ fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
     output[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
+/// How many rows have a value.
+fn count_true(present: &[bool]) -> usize {
+    // So many that a byte counts them.
+    let counts =
+        present.chunks(128).map(|some| some.iter().fold(0_u8, |sum, one| sum.wrapping_add(u8::from(*one))));
+    counts.map(usize::from).sum()
+}
+
+/// The least and the most.
+fn extremes<T: Number>(values: &[T]) -> (Option<T>, Option<T>) {
+    if values.is_sorted() {
+        return (values.first().copied(), values.last().copied());
+    }
+    (values.iter().copied().min(), values.iter().copied().max())
+}
+
 /// The different values in the order of their first appearance, and each value's place among them.
 struct Dictionary<T> {
     values: Vec<T>,
@@ -277,13 +280,14 @@ const RECENT: u64 = 251;
 impl<T: Number> Dictionary<T> {
     /// `None` if there are too many different ones for a dictionary to be of use.
     fn of(values: &[T]) -> Option<Dictionary<T>> {
-        let mut dictionary = Dictionary { values: Vec::new(), indices: Vec::with_capacity(values.len()) };
+        let mut dictionary = Dictionary { values: Vec::new(), indices: vec![0; values.len()] };
         let mut known = HashMap::new();
         // The first value stands in all places: no place has to tell whether it has one.
         let mut recent = [(*values.first()?, 0); RECENT as usize];
         let most = DICTIONARY_VALUES.min(values.len() / 2 + 1);
-        for value in values {
-            let place = &mut recent[(value.bits() % RECENT) as usize];
+        for (value, its) in values.iter().zip(&mut dictionary.indices) {
+            let bits = value.bits();
+            let place = &mut recent[if bits < RECENT { bits } else { bits % RECENT } as usize];
             if place.0 != *value || dictionary.values.is_empty() {
                 let next = dictionary.values.len();
                 let index = *known.entry(*value).or_insert(next as u32);
@@ -295,7 +299,7 @@ impl<T: Number> Dictionary<T> {
                 }
                 *place = (*value, index);
             }
-            dictionary.indices.push(place.1);
+            *its = place.1;
         }
         Some(dictionary)
     }

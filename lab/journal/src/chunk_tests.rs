@@ -34,7 +34,8 @@ fn through<T: Stated>(rows: &[Option<T>], way: Way) -> (Vec<Option<i64>>, Vec<En
     let present = nullable.then_some(present.as_slice());
     let column = Column { values: &values, present, rows: rows.len(), way };
     let mut group = file.next_row_group().unwrap();
-    Packer::new(1).unwrap().append(&mut group, descriptor, &column).unwrap();
+    let (bytes, close) = Packer::new(1).unwrap().chunk(&descriptor, &column).unwrap();
+    group.append_column(&Bytes::from(bytes), close).unwrap();
     group.close().unwrap();
     read(file.into_inner().unwrap().into())
 }

@@ -7,22 +7,24 @@
 //! After each row group comes a record of it (`journal/FORMAT.md`, Writing), by which `salvage.rs` makes a journal of a
 //! file whose writer was killed.
 
-use crate::chunk::{Column, Packer, Stated, Way};
+use crate::chunk::{Chunk, Column, Packer, Way};
 use crate::columns::{
     Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, layout_crc32, properties, schema,
 };
 use crate::encodings::Delta;
-use crate::{Error, Metadata, Result};
+use crate::{Error, Metadata, Options, Result};
+use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
+use parquet::file::writer::{SerializedFileWriter, TrackedWrite};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
 /// Where the bytes go: a file; in tests also a disk that is full.
 pub(crate) trait Store: Write + Send {
@@ -84,19 +86,21 @@ pub(crate) struct Encoder {
     told: Told,
     committed: Arc<AtomicU64>,
     file: SerializedFileWriter<Staged>,
-    packer: Packer,
+    /// One for each thread that packs columns.
+    packers: Vec<Packer>,
     checksums: Vec<Checksum>,
     /// The first error of the store; after it nothing more is encoded.
     failure: Option<io::Error>,
 }
 
 impl Encoder {
-    pub fn new(store: Box<dyn Store>, zstd_level: i32, committed: Arc<AtomicU64>) -> Result<Encoder> {
+    pub fn new(store: Box<dyn Store>, options: &Options, committed: Arc<AtomicU64>) -> Result<Encoder> {
         let staged = Staged { store, pending: Vec::new(), committed: 0 };
         let properties = Arc::new(properties());
         let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
-        let packer = Packer::new(zstd_level).map_err(encode_error)?;
-        Ok(Encoder { told: Told::default(), committed, file, packer, checksums: Vec::new(), failure: None })
+        let packers = (0..options.encoding_threads.max(1)).map(|_| Packer::new(options.zstd_level));
+        let packers = packers.collect::<std::result::Result<_, _>>().map_err(encode_error)?;
+        Ok(Encoder { told: Told::default(), committed, file, packers, checksums: Vec::new(), failure: None })
     }
 
     /// The error that ended the writing, if one did.
@@ -149,24 +153,13 @@ impl Encoder {
     }
 
     fn encode_columns(&mut self, batch: &Batch) -> std::result::Result<(), ParquetError> {
-        let descriptors = self.file.schema_descr().columns().to_vec();
+        let descriptors = self.file.schema_descr().columns();
+        let threads = if batch.rows() < ROWS_FOR_THREADS { 1 } else { self.packers.len() };
+        let chunks = pack_all(&mut self.packers[..threads], &columns_of(batch), descriptors)?;
         let mut group = self.file.next_row_group()?;
-        let mut columns =
-            Columns { packer: &mut self.packer, group: &mut group, descriptors: descriptors.into_iter() };
-        columns.put(&every(&batch.time, Way::SmallerDelta))?;
-        columns.put(&batch.begin.column(Way::Delta(Delta::Bits)))?;
-        columns.put(&every(&batch.thread, Way::Dictionary))?;
-        columns.put(&every(&batch.op, Way::Dictionary))?;
-        columns.put(&every(&batch.size, Way::Split))?;
-        columns.put(&batch.align.column(Way::Dictionary))?;
-        columns.put(&batch.created.column(Way::Delta(Delta::Bits)))?;
-        columns.put(&batch.released.column(Way::Delta(Delta::Repeating)))?;
-        columns.put(&every(&batch.frame, Way::Delta(Delta::Bits)))?;
-        columns.put(&batch.module.column(Way::Dictionary))?;
-        columns.put(&batch.stack.column(Way::Dictionary))?;
-        columns.put(&batch.told.column(Way::Dictionary))?;
-        columns.put(&batch.told_size.column(Way::Split))?;
-        columns.put(&batch.told_align.column(Way::Dictionary))?;
+        for (bytes, close) in chunks {
+            group.append_column(&Bytes::from(bytes), close)?;
+        }
         group.close().map(drop)
     }
 
@@ -288,22 +281,78 @@ fn footer_entries(
     Ok(vec![KeyValue::new(METADATA_KEY.to_owned(), text), KeyValue::new(CHECKSUMS_KEY.to_owned(), checksums)])
 }
 
-/// The columns of a row group, in the order of the schema.
-struct Columns<'a, 'f> {
-    packer: &'a mut Packer,
-    group: &'a mut SerializedRowGroupWriter<'f, Staged>,
-    descriptors: std::vec::IntoIter<ColumnDescPtr>,
+/// A column of either type.
+enum Numbers<'a> {
+    Narrow(Column<'a, i32>),
+    Wide(Column<'a, i64>),
 }
 
-impl Columns<'_, '_> {
-    fn put<T: Stated>(&mut self, column: &Column<'_, T>) -> std::result::Result<(), ParquetError> {
-        let missing = || ParquetError::General("a column of the schema is missing".to_owned());
-        let descriptor = self.descriptors.next().ok_or_else(missing)?;
-        self.packer.append(self.group, descriptor, column)
-    }
+/// The columns of a row group, in the order of the schema.
+fn columns_of(batch: &Batch) -> [Numbers<'_>; 14] {
+    use Numbers::{Narrow, Wide};
+    [
+        Wide(every(&batch.time, Way::SmallerDelta)),
+        Wide(batch.begin.column(Way::Delta(Delta::Bits))),
+        Narrow(every(&batch.thread, Way::Dictionary)),
+        Narrow(every(&batch.op, Way::Dictionary)),
+        Wide(every(&batch.size, Way::Split)),
+        Wide(batch.align.column(Way::Dictionary)),
+        Wide(batch.created.column(Way::Delta(Delta::Bits))),
+        Wide(batch.released.column(Way::Delta(Delta::Repeating))),
+        Narrow(every(&batch.frame, Way::Delta(Delta::Bits))),
+        Narrow(batch.module.column(Way::Dictionary)),
+        Narrow(batch.stack.column(Way::Dictionary)),
+        Narrow(batch.told.column(Way::Dictionary)),
+        Wide(batch.told_size.column(Way::Split)),
+        Wide(batch.told_align.column(Way::Dictionary)),
+    ]
 }
 
 /// A column with a value for every row.
 const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
     Column { values, present: None, rows: values.len(), way }
+}
+
+/// With fewer rows, to start a thread takes longer than to pack them.
+const ROWS_FOR_THREADS: usize = 1 << 12;
+
+/// The chunks of these columns, made by as many threads as there are packers, of which this is one: each takes the next
+/// column that none has taken. The first column takes about as long as all others.
+fn pack_all(
+    packers: &mut [Packer],
+    columns: &[Numbers<'_>],
+    descriptors: &[ColumnDescPtr],
+) -> std::result::Result<Vec<Chunk>, ParquetError> {
+    let next = AtomicUsize::new(0);
+    let pack = |packer: &mut Packer| -> std::result::Result<Vec<(usize, Chunk)>, ParquetError> {
+        let mut packed = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(column), Some(descriptor)) = (columns.get(index), descriptors.get(index)) else {
+                return Ok(packed);
+            };
+            let chunk = match column {
+                Numbers::Narrow(column) => packer.chunk(descriptor, column)?,
+                Numbers::Wide(column) => packer.chunk(descriptor, column)?,
+            };
+            packed.push((index, chunk));
+        }
+    };
+    let failed = || ParquetError::General("a thread that packs columns failed".to_owned());
+    let (own, others) = packers.split_first_mut().ok_or_else(failed)?;
+    let mut packed = thread::scope(|scope| {
+        let start = |packer| {
+            let pack = &pack;
+            thread::Builder::new().name("journal packer".to_owned()).spawn_scoped(scope, move || pack(packer))
+        };
+        // A thread that cannot be started is not needed.
+        let threads: Vec<_> = others.iter_mut().filter_map(|packer| start(packer).ok()).collect();
+        let mut packed = pack(own)?;
+        for thread in threads {
+            packed.extend(thread.join().map_err(|_| failed())??);
+        }
+        Ok::<_, ParquetError>(packed)
+    })?;
+    packed.sort_unstable_by_key(|(index, _)| *index);
+    Ok(packed.into_iter().map(|(_, chunk)| chunk).collect())
 }

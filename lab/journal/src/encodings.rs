@@ -112,13 +112,26 @@ impl Delta {
         }
     }
 
-    /// What is subtracted from the differences of a block.
-    fn base<T: Number>(self, least: T, all_same: bool) -> T {
-        if self != Delta::Repeating || all_same {
-            return least;
+    /// What is subtracted from the differences of a block, which are not all the same.
+    fn base<T: Number>(self, differences: &[T]) -> T {
+        if self == Delta::Repeating {
+            let all = differences.iter().fold(0, |bits, value| bits | value.wide());
+            if all >= 0 {
+                return T::ZERO;
+            }
+            // Of the negative ones: how far below 0 they lie, less one.
+            let below = |value: &T| !value.wide() & value.wide() >> 63;
+            let depth = differences.iter().fold(0, |bits, value| bits | below(value));
+            let steps = [i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
+            if let Some(base) = steps.into_iter().find(|base| depth & base == 0) {
+                return T::narrow(base);
+            }
+        } else if used_bits(differences) >> 31 == 0 {
+            // Processors compare many such at once.
+            let least = differences.iter().fold(i32::MAX, |least, value| least.min(value.bits() as i32));
+            return T::narrow(i64::from(least));
         }
-        let steps = [0, i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
-        steps.into_iter().find(|base| *base <= least.wide()).map_or(least, T::narrow)
+        differences.iter().copied().min().unwrap_or(T::ZERO)
     }
 
     const fn width(self, bits: u32) -> u32 {
@@ -142,9 +155,8 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
         differences.clear();
         differences.extend(later.iter().zip(earlier).map(|(later, earlier)| later.minus(*earlier)));
         let one = differences[0];
-        let least = differences.iter().fold(one, |least, value| least.min(*value));
         let differing = differences.iter().fold(0, |bits, value| bits | (value.bits() ^ one.bits()));
-        let base = way.base(least, differing == 0);
+        let base = if differing == 0 { one } else { way.base(&differences) };
         varint(zigzag(base.wide()), output);
         let widths = output.len();
         output.resize(widths + miniblocks, 0);
@@ -213,10 +225,21 @@ const PACKED_WORDS: usize = 32;
 
 /// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on.
 pub(crate) fn split<T: Number>(values: &[T], output: &mut Vec<u8>) {
+    let start = output.len();
     output.reserve(values.len() * T::BYTES);
+    let used = used_bits(values);
     for byte in 0..T::BYTES {
+        if used >> (8 * byte) == 0 {
+            return output.resize(start + values.len() * T::BYTES, 0);
+        }
         output.extend(values.iter().map(|value| (value.bits() >> (8 * byte)) as u8));
     }
+}
+
+/// The bits that any of the values has.
+#[inline]
+fn used_bits<T: Number>(values: &[T]) -> u64 {
+    values.iter().fold(0, |bits, value| bits | value.bits())
 }
 
 /// PLAIN: the values' bytes one after the other.

@@ -18,11 +18,13 @@ pub struct Options {
     pub zstd_level: i32,
     /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping for readers.
     pub rows_per_group: usize,
+    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors to the program.
+    pub encoding_threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { zstd_level: 1, rows_per_group: 1 << 18 }
+        Options { zstd_level: 1, rows_per_group: 1 << 18, encoding_threads: 1 }
     }
 }
 
@@ -39,8 +41,8 @@ pub struct Written {
 ///
 /// The bytes go to `<path>.partial`, which takes the name `<path>` when it is finished; a writer that is dropped
 /// unfinished removes it, and one that is killed leaves it for [`crate::salvage`]. Encoding runs on a thread of the
-/// writer's own, at most two row groups behind (about 25 MB each with default options). Events are checked against the
-/// rules of [`Event`] that need no memory of the live set.
+/// writer's own (on [`Options::encoding_threads`] of them), at most two row groups behind (about 25 MB each with
+/// default options). Events are checked against the rules of [`Event`] that need no memory of the live set.
 ///
 /// After an error of the file system, call `finish` all the same: it makes a valid journal of what the file holds.
 pub struct Writer {
@@ -99,7 +101,7 @@ impl Writer {
     fn start(path: PathBuf, partial: PathBuf, store: Box<dyn Store>, options: Options) -> Result<Writer> {
         let options = Options { rows_per_group: options.rows_per_group.max(1), ..options };
         let committed = Arc::new(AtomicU64::new(0));
-        let encoder = Encoder::new(store, options.zstd_level, Arc::clone(&committed))?;
+        let encoder = Encoder::new(store, &options, Arc::clone(&committed))?;
         let (full, full_receiver) = sync_channel::<Batch>(1);
         let (empty_sender, empty) = sync_channel::<Batch>(4);
         let thread = std::thread::Builder::new()
