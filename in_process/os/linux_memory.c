@@ -74,18 +74,13 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) 
     return result != MAP_FAILED;
 }
 
-bool os_remap_content(void* start, size_t bytes, void* target) {
-#ifdef MREMAP_DONTUNMAP
+void* os_remap_content(void* start, size_t bytes, void* place) {
+    enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
     int saved = errno;
-    void* result =
-        mremap(start, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target);
+    void* result = mremap(start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
     count_call(EVENT_REMAP);
     errno = saved;
-    return result != MAP_FAILED;
-#else
-    (void)start, (void)bytes, (void)target;
-    return false;
-#endif
+    return result == MAP_FAILED ? NULL : result;
 }
 
 bool os_discard(void* start, size_t bytes) {

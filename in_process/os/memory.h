@@ -21,10 +21,10 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 // nothing changed.
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 
-// Moves what the range holds onto `target`, whose mapping is replaced. The range stays mapped, and is
-// all zero without memory. False (nothing changed): the system cannot (Linux 5.7 can), or the range is
-// not one mapping to it.
-bool os_remap_content(void* start, size_t bytes, void* target);
+// Moves what the range holds to `place` if nothing is mapped there, else anywhere; where it is now. The
+// range stays mapped, and is all zero without memory. NULL (nothing changed): the system cannot (Linux
+// 5.7 can), or the range is not one mapping to it.
+void* os_remap_content(void* start, size_t bytes, void* place);
 
 // Gives the pages' memory back at once; they read as zero afterwards. False when the system refuses
 // (locked pages): then the content is as it was.

@@ -90,9 +90,11 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start;
     return old_bytes == new_bytes;
 }
-bool os_remap_content(void* start, size_t bytes, void* target) {
+void* os_remap_content(void* start, size_t bytes, void* place) {
+    (void)start;
     (void)bytes;
-    return start == target;
+    (void)place;
+    return NULL;
 }
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
     (void)old_bytes;

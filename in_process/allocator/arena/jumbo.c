@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/counters.h"
 #include "os/memory.h"
+#include <string.h>
 
 #define TABLE_BYTES                                                                                \
     ((size_t)2 << 20) // what one page-table page describes (x86-64, arm64 with 4 KiB)
@@ -54,20 +55,41 @@ void jumbo_release(struct page* page) {
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 
-// A place for a block that has outgrown its own, with room behind it: what has grown will grow
-// again, and where the system puts a mapping there is often none, so that a vector would move at
-// every step. The room is not kept: others may take it, and then the block moves once more. It begins
-// as far into what one page-table page describes as the old place does, so that whole such pages
-// change hands and not every entry.
+// Where there is a place for a block that has outgrown its own, with room behind: what has grown will
+// grow again, and where the system puts a mapping there is often none, so that a vector would move at
+// every step. Nothing of it is kept: others may take it, and then the block comes to lie elsewhere, or
+// moves once more. It begins as far into what one page-table page describes as the old place does, so
+// that whole such pages change hands and not every entry. NULL: a limited address space has none.
 static char* place_to_grow(const char* old_start, size_t bytes) {
     size_t unit = os_page_bytes();
     size_t whole_bytes = TABLE_BYTES + bytes + round_up(bytes / 2, unit);
     char* whole = os_map(whole_bytes, unit);
-    if (whole == NULL) return os_map(bytes, unit); // a limited address space may have no room
-    size_t before = ((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1);
-    if (before > 0) os_unmap(whole, before);
-    os_unmap(whole + before + bytes, whole_bytes - before - bytes);
-    return whole + before;
+    if (whole == NULL) return NULL;
+    os_unmap(whole, whole_bytes);
+    return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
+}
+
+// The content in a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing changed.
+// Nothing is ever put where others may have put something meanwhile: the place is only a wish.
+static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
+    char* start = os_remap_content(old_start, old_bytes, place_to_grow(old_start, bytes));
+    if (start == NULL) return NULL;
+    if (window_for(start) != NULL && os_remap(start, old_bytes, bytes)) return start;
+    memcpy(old_start, start, old_bytes); // which needs no address space, as moving back would
+    os_unmap(start, old_bytes);
+    return NULL;
+}
+
+// Before Linux 5.7. Where it fails, the place is left as it is: the system may have emptied it before it
+// found out, and what is there now may be another's.
+static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
+    char* start = os_map(bytes, os_page_bytes());
+    if (start == NULL) return NULL;
+    if (window_for(start) == NULL) {
+        os_unmap(start, bytes);
+        return NULL;
+    }
+    return os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {
@@ -81,34 +103,24 @@ void* jumbo_resize(struct page* page, size_t bytes) {
         jumbo_enter(page, owner, old_start, bytes);
         return old_start;
     }
-    // Elsewhere: first a place that is described, then the move, which replaces it; so every
-    // failure leaves the old.
-    char* start = place_to_grow(old_start, bytes);
-    if (start != NULL && window_for(start) != NULL &&
-        os_remap_to(old_start, old_bytes, start, bytes)) {
-        jumbo_enter(page_of(start), owner, start, bytes);
-        return start;
+    char* start = move_to_grow(old_start, old_bytes, bytes);
+    if (start != NULL)
+        os_unmap(old_start, old_bytes);
+    else
+        start = replace_to_grow(old_start, old_bytes, bytes);
+    if (start == NULL) {
+        jumbo_enter(page, owner, old_start, old_bytes);
+        return NULL;
     }
-    if (start != NULL) os_unmap(start, bytes);
-    jumbo_enter(page, owner, old_start, old_bytes);
-    return NULL;
+    jumbo_enter(page_of(start), owner, start, bytes);
+    return start;
 }
 
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {
     bytes = round_up(bytes, os_page_bytes());
-    char* start = place_to_grow(old_start, bytes);
+    char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start == NULL) return NULL;
-    if (window_for(start) != NULL && os_remap_content(old_start, old_bytes, start)) {
-        // What was mapped behind is another mapping to the system, which grows no two as one.
-        os_unmap(start + old_bytes, bytes - old_bytes);
-        if (os_remap(start, old_bytes, bytes)) {
-            jumbo_enter(page_of(start), heap | PAGE_JUMBO, start, bytes);
-            count_event(EVENT_JUMBO_ALLOCATED, 1);
-            return start;
-        }
-        (void)os_remap_content(start, old_bytes, old_start); // as it was
-        bytes = old_bytes;
-    }
-    os_unmap(start, bytes);
-    return NULL;
+    jumbo_enter(page_of(start), heap | PAGE_JUMBO, start, bytes);
+    count_event(EVENT_JUMBO_ALLOCATED, 1);
+    return start;
 }

@@ -157,7 +157,7 @@ size_t region_live_slices(void) {
 }
 
 // True if something in the range is Keel's as it is, as far as can be told: inside a mapping of
-// its own (above 64 MiB) only the block's start can.
+// its own (arena/jumbo.h) only the block's start can.
 static bool is_ours(uintptr_t start, size_t slices) {
     for (size_t i = 0; i < slices; i++) {
         const void* slice = (const void*)(start + i * SLICE_BYTES);

@@ -222,11 +222,25 @@ static void range_give(struct window* window, size_t slice, unsigned slices) {
     }
 }
 
+// False: *failed is the first superblock that has not all of its part free.
+static bool range_is_free(struct window* window, size_t slice, unsigned slices, unsigned* failed) {
+    while (slices > 0) {
+        uint64_t mask = part_mask(slice, slices);
+        *failed = (unsigned)(slice / SUPERBLOCK_SLICES);
+        if ((atomic_get(&window->superblocks[*failed].free) & mask) != mask) return false;
+        slice += bit_count(mask);
+        slices -= bit_count(mask);
+    }
+    return true;
+}
+
 // Takes all slices from `slice` on, or none. If none, *failed is the superblock that is not as free
 // as that takes.
 static bool range_take(struct window* window, size_t slice, unsigned slices, struct run* run,
                        unsigned* failed) {
     *run = (struct run){window->base + slice * SLICE_BYTES, true, true};
+    // First a look: what is taken and given back counts as touched from then on.
+    if (!range_is_free(window, slice, slices, failed)) return false;
     for (unsigned taken = 0; taken < slices;) {
         unsigned index = (unsigned)((slice + taken) / SUPERBLOCK_SLICES);
         uint64_t mask = part_mask(slice + taken, slices - taken);
@@ -377,17 +391,46 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices) {
     return run;
 }
 
+#define HUGE_MASK bit_range(0, HUGE_SLICES)
+
+static bool in_huge_zone(struct window* window, unsigned index) {
+    return index >= HUGE_ZONE_FIRST && atomic_get(&window->whole) != 0;
+}
+
+// Units of the huge zone that lie in the mask.
+static uint64_t units_in(uint64_t mask) {
+    uint64_t units = 0;
+    for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
+        if ((mask & HUGE_MASK << first) == HUGE_MASK << first) units |= HUGE_MASK << first;
+    }
+    return units;
+}
+
+// In the huge zone whole units are closed, or the next thread that touches one would take the fault that zeroes 2 MiB;
+// the rest of a unit has neighbours that keep its page table, and counts as touched as before.
+static void part_give_empty(struct window* window, unsigned index, uint64_t mask) {
+    struct superblock* superblock = &window->superblocks[index];
+    bool huge = in_huge_zone(window, index);
+    uint64_t closing = huge ? units_in(mask) : 0;
+    uint64_t empty = huge ? closing : mask;
+    (void)atomic_and_ordered(&superblock->touched, ~empty);
+    (void)atomic_sub(&live_slices, (int64_t)bit_count(empty));
+    if (closing != 0) {
+        (void)atomic_and_ordered(&superblock->open, ~closing);
+        superblock_set_add(&window->closed, index);
+    }
+    if ((mask & ~empty) != 0) slices_give(window, index, mask & ~empty);
+    if ((empty & ~closing) == 0) return;
+    uint64_t before = atomic_or_ordered(&superblock->free, empty);
+    superblock_file(window, index, before, before | empty);
+}
+
 void run_release_empty(char* start, unsigned slices) {
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
-    (void)atomic_sub(&live_slices, (int64_t)slices);
     while (slices > 0) {
-        unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
-        struct superblock* superblock = &window->superblocks[index];
         uint64_t mask = part_mask(slice, slices);
-        (void)atomic_and_ordered(&superblock->touched, ~mask);
-        uint64_t before = atomic_or_ordered(&superblock->free, mask);
-        superblock_file(window, index, before, before | mask);
+        part_give_empty(window, (unsigned)(slice / SUPERBLOCK_SLICES), mask);
         slice += bit_count(mask);
         slices -= bit_count(mask);
     }
@@ -395,6 +438,7 @@ void run_release_empty(char* start, unsigned slices) {
 }
 
 bool run_extend(char* start, unsigned slices, unsigned new_slices) {
+    if (region_of(start) != NULL) return false; // behind its end may lie slices of ours
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
     if (slice + new_slices > WINDOW_SLICES) return false;
@@ -432,12 +476,6 @@ static uint64_t superblock_take_free(struct superblock* superblock, unsigned sli
 
 static struct free_run free_run_of(struct window* window, unsigned index, uint64_t mask) {
     return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
-}
-
-#define HUGE_MASK bit_range(0, HUGE_SLICES)
-
-static bool in_huge_zone(struct window* window, unsigned index) {
-    return index >= HUGE_ZONE_FIRST && atomic_get(&window->whole) != 0;
 }
 
 // A unit that is wholly free and occupies memory, taken. 0: none.
@@ -545,33 +583,4 @@ void run_return(struct free_run run, enum run_state state) {
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
     superblock_file(window, index, before, before | mask);
     if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
-}
-
-bool run_check(void) {
-    int64_t live = 0;
-    int64_t dirty = 0;
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) return false;
-        for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
-            struct superblock* superblock = &window->superblocks[index];
-            uint64_t open = atomic_get(&superblock->open);
-            uint64_t free = atomic_get(&superblock->free);
-            uint64_t touched = atomic_get(&superblock->touched);
-            if ((free & ~open) != 0 || (touched & ~open) != 0) return false;
-            if ((open & ~free & ~touched) != 0)
-                return false; // handed out but not booked as touched
-            if ((atomic_get(&superblock->zero) & ~(free & touched)) != 0) return false;
-            live += bit_count(open & ~free);
-            dirty += bit_count(free & touched);
-            unsigned word = index / 64;
-            uint64_t bit = UINT64_C(1) << (index % 64);
-            for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
-                if ((atomic_get(&window->by_run[bucket].words[word]) & bit) == 0) return false;
-            }
-            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0)
-                return false;
-        }
-    }
-    return live == atomic_get(&live_slices) && dirty == atomic_get(&dirty_slices);
 }

@@ -45,6 +45,7 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
 void run_release(char* start, unsigned slices);
 
 // The same for one whose memory has been taken away: it is all zero and occupies none. Not in a region.
+// Whole units of the huge zone are closed by it.
 void run_release_empty(char* start, unsigned slices);
 
 // Takes the slices that follow the run, if they are free and in the same window. False: nothing

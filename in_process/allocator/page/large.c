@@ -76,8 +76,11 @@ struct large large_allocate_in(struct region* region, size_t bytes, size_t align
 
 struct large large_allocate_movable(size_t bytes) {
     if (!is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
-    if (bytes >= LARGE_MOVABLE_BYTES) return large_of_mapping(bytes, 1);
     size_t slices = slices_for(bytes);
+    if (bytes >= LARGE_MOVABLE_BYTES) {
+        struct large block = large_jumbo(bytes, 1);
+        if (block.start != NULL || slices > RUN_SLICES_MAX) return block;
+    }
     return large_of_run(run_allocate_growing((unsigned)slices), slices);
 }
 

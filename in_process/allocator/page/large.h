@@ -1,4 +1,4 @@
-// Blocks of more than 64 KiB: a run of slices each, above 64 MiB a mapping each. Any thread gives one
+// Blocks of more than 64 KiB: a run of slices each, or a mapping each (arena/jumbo.h). Any thread gives one
 // back directly, with one atomic operation on its superblock; the heap that it was allocated from is
 // noted (alloc/allocate.c), but has no part in that.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H

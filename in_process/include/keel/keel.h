@@ -70,8 +70,9 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
 /* Resizes: the content up to the smaller of both sizes is kept; the block may move. block NULL is
  * kl_malloc(size); size 0 frees the block and returns NULL (as the GNU C library does). On failure
  * the old block stays as it was. In place when it fits, when it does not waste half, and when the
- * memory behind a block above 64 KiB is free; a block of 4 MiB or more that grows moves without
- * copying (Linux 5.7); else linear in the smaller size. */
+ * memory behind a block above 64 KiB is free. A block that grows to 4 MiB or more moves without
+ * copying, where the system can (Linux 5.7) and it lies in no arena or first-class heap; else linear
+ * in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* kl_realloc(block, count * size). ENOMEM if the product overflows; then the block stays as it

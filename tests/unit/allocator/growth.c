@@ -4,9 +4,13 @@
 #include "allocator/arena/run.h"
 #include "base/counters.h"
 #include "check.h"
+#include "keel/arena.h"
 #include "keel/keel.h"
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -100,17 +104,23 @@ static void test_neighbours(void) {
     for (size_t at = 8 * MIB; at < 16 * MIB; at += 4096) CHECK(grown[at] == 0);
     CHECK(!occupies_memory(block, 8 * MIB));
 
-    // What it has left is free, and all zero.
-    unsigned char* next = kl_calloc(1, 8 * MIB);
-    CHECK(next != NULL);
-    for (size_t at = 0; at < 8 * MIB; at += 512) CHECK(next[at] == 0);
-    kl_free(next);
+    // What it has left is free, and all zero: sooner or later another block is there.
+    static char* others[NEIGHBOURS];
+    unsigned other = 0;
+    do {
+        others[other] = kl_calloc(1, 8 * MIB);
+        CHECK(others[other] != NULL);
+    } while (others[other] != (char*)block && ++other < NEIGHBOURS);
+    CHECK(other < NEIGHBOURS);
+    for (size_t at = 0; at < 8 * MIB; at += 512) CHECK(block[at] == 0);
+    for (unsigned i = 0; i <= other; i++) kl_free(others[i]);
     kl_free(grown);
     while (count-- > 0) kl_free(neighbours[count]);
     CHECK(run_check() && jumbo_live_bytes() == 0);
 }
 
-// Where the system sees two mappings in a block, it moves neither; then the block is copied.
+// Where the system sees two mappings in a block, it does not move them; then the block is copied, and no
+// slice is lost, nor counted as touched that is not.
 static void test_two_mappings(void) {
     unsigned char* block = kl_malloc(8 * MIB);
     CHECK(block != NULL);
@@ -147,7 +157,51 @@ static void test_room_in_address_space(void) {
     for (unsigned i = 0; i < 3; i++) CHECK(munmap(reserved + i * (hole + between), between) == 0);
 }
 
+// An arena of the program's that ends where slices of Keel's begin: its last block does not grow into
+// them. Without address space for a whole window those are in pieces, and an arena may lie between.
+static void test_end_of_an_arena(void) {
+    enum { BLOCKS = 8 };
+    struct rlimit limit = {.rlim_cur = (rlim_t)2 << 30, .rlim_max = (rlim_t)2 << 30};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    char* blocks[BLOCKS];
+    char* arena = MAP_FAILED;
+    unsigned above = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) CHECK((blocks[i] = kl_malloc(32 * MIB)) != NULL);
+    for (unsigned i = 0; i < BLOCKS && arena == MAP_FAILED; i++) {
+        above = i;
+        arena = mmap(blocks[i] - 8 * MIB, 8 * MIB, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    }
+    CHECK(arena != MAP_FAILED);
+    kl_free(blocks[above]);
+    CHECK(kl_manage_os_memory(arena, 8 * MIB, 0, KL_ANY_NUMA_NODE) != NULL);
+    char* last = NULL;
+    for (unsigned i = 0; i < 8; i++) {
+        char* block = kl_malloc(MIB);
+        CHECK(block >= arena && block < arena + 8 * MIB);
+        if (block == arena + 7 * MIB) last = block;
+    }
+    CHECK(last != NULL);
+    memset(last, 7, MIB);
+    char* grown = kl_realloc(last, MIB + 65536);
+    CHECK(grown != NULL && grown != last && grown[MIB - 1] == 7);
+    kl_free(grown);
+    CHECK(run_check());
+}
+
+// In a process of its own, which has not allocated yet.
+static void test_in_child(void (*test)(void)) {
+    pid_t child = fork();
+    if (child == 0) {
+        test();
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
+    test_in_child(test_end_of_an_arena);
     test_in_turn();
     test_room_in_address_space();
     test_steps(MIB, MIB, 128 * MIB, 2);

@@ -77,9 +77,10 @@ static void test_runs_that_cannot_grow(void) {
     struct run wide = run_allocate(64 + 64 + 8);
     CHECK(wide.start != NULL);
     run_release(wide.start + 60 * SLICE_BYTES, 10); // 4 slices below the end, 6 above
+    stock_discard_all();
     size_t live = run_live_slices();
     CHECK(!run_extend(wide.start, 60, 71));
-    CHECK(run_live_slices() == live && run_check());
+    CHECK(run_live_slices() == live && run_dirty_slices() == 0 && run_check());
     CHECK(run_extend(wide.start, 60, 70));
     CHECK(run_live_slices() == live + 10 && run_check());
     run_release(wide.start, 64 + 64 + 8);

@@ -127,6 +127,36 @@ static void test_huge_zone(void) {
     CHECK(run_check());
 }
 
+// A block that leaves its slices there takes their memory along; nobody may touch what is left, or the
+// fault that makes 2 MiB zero would be a thread's of the program.
+static void test_huge_zone_is_left_closed(void) {
+    enum { BLOCKS = 40 };
+    const size_t mib = (size_t)1 << 20;
+    static char* blocks[BLOCKS];
+    kl_collect(true);
+    if (kl_warm(32 * mib) < 32 * mib || open_units() < 8) return; // no whole window
+    for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = kl_malloc(8 * mib);
+    unsigned first = 0; // one in the zone, with a neighbour behind
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        size_t at = (uintptr_t)blocks[i] % WINDOW_BYTES;
+        for (unsigned j = 0; j < BLOCKS; j++) {
+            bool neighbours = blocks[j] == blocks[i] + 8 * mib;
+            if (neighbours && at >= HUGE_ZONE_FIRST * SUPERBLOCK_BYTES) first = i;
+        }
+    }
+    char* block = blocks[first];
+    CHECK((uintptr_t)block % WINDOW_BYTES >= HUGE_ZONE_FIRST * SUPERBLOCK_BYTES);
+    memset(block, 1, 8 * mib);
+    unsigned open = open_units();
+    blocks[first] = kl_realloc(block, 16 * mib);
+    CHECK(blocks[first] != NULL && blocks[first] != block && blocks[first][8 * mib - 1] == 1);
+    CHECK(open_units() == open - 4 && run_check());
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    (void)kl_warm(0);
+    kl_collect(true);
+    CHECK(run_check());
+}
+
 // --- the report ---
 
 static uint64_t figure(const char* json, const char* name) {
@@ -171,6 +201,7 @@ int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_calloc_is_zero();
     test_huge_zone();
+    test_huge_zone_is_left_closed();
     test_realtime();
     test_report();
     check_work_bounds();
