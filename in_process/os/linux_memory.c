@@ -74,13 +74,31 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) 
     return result != MAP_FAILED;
 }
 
+static atomic_state cannot_remap_content; // the system has said so
+
 void* os_remap_content(void* start, size_t bytes, void* place) {
     enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
     int saved = errno;
     void* result = mremap(start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
     count_call(EVENT_REMAP);
+    if (result == MAP_FAILED && errno == EINVAL) atomic_set(&cannot_remap_content, 1);
     errno = saved;
     return result == MAP_FAILED ? NULL : result;
+}
+
+bool os_remaps_content(void) {
+    return atomic_get(&cannot_remap_content) == 0;
+}
+
+void* os_find_place(size_t bytes) {
+    int saved = errno;
+    // Without access, so that a program that locks its memory does not get all of it populated.
+    void* start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    count_call(EVENT_MAP);
+    errno = saved;
+    if (start == MAP_FAILED) return NULL;
+    os_unmap(start, bytes);
+    return start;
 }
 
 bool os_discard(void* start, size_t bytes) {

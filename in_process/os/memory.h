@@ -26,6 +26,12 @@ bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 // 5.7 can), or the range is not one mapping to it.
 void* os_remap_content(void* start, size_t bytes, void* place);
 
+// False once the system has shown that it never can.
+bool os_remaps_content(void);
+
+// Where so many bytes would be mapped now; nothing is. NULL: nowhere.
+void* os_find_place(size_t bytes);
+
 // Gives the pages' memory back at once; they read as zero afterwards. False when the system refuses
 // (locked pages): then the content is as it was.
 bool os_discard(void* start, size_t bytes);

@@ -96,6 +96,13 @@ void* os_remap_content(void* start, size_t bytes, void* place) {
     (void)place;
     return NULL;
 }
+bool os_remaps_content(void) {
+    return true;
+}
+void* os_find_place(size_t bytes) {
+    (void)bytes;
+    return NULL;
+}
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
     (void)old_bytes;
     (void)new_bytes;

@@ -61,11 +61,8 @@ void jumbo_release(struct page* page) {
 // moves once more. It begins as far into what one page-table page describes as the old place does, so
 // that whole such pages change hands and not every entry. NULL: a limited address space has none.
 static char* place_to_grow(const char* old_start, size_t bytes) {
-    size_t unit = os_page_bytes();
-    size_t whole_bytes = TABLE_BYTES + bytes + round_up(bytes / 2, unit);
-    char* whole = os_map(whole_bytes, unit);
+    char* whole = os_find_place(TABLE_BYTES + bytes + round_up(bytes / 2, os_page_bytes()));
     if (whole == NULL) return NULL;
-    os_unmap(whole, whole_bytes);
     return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
 }
 
@@ -106,7 +103,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     char* start = move_to_grow(old_start, old_bytes, bytes);
     if (start != NULL)
         os_unmap(old_start, old_bytes);
-    else
+    else if (!os_remaps_content())
         start = replace_to_grow(old_start, old_bytes, bytes);
     if (start == NULL) {
         jumbo_enter(page, owner, old_start, old_bytes);

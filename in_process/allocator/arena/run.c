@@ -406,8 +406,8 @@ static uint64_t units_in(uint64_t mask) {
     return units;
 }
 
-// In the huge zone whole units are closed, or the next thread that touches one would take the fault that zeroes 2 MiB;
-// the rest of a unit has neighbours that keep its page table, and counts as touched as before.
+// In the huge zone whole units are closed, or the next thread that touches one would take the fault that
+// zeroes 2 MiB; the rest of a unit has neighbours that keep its page table, and counts as touched still.
 static void part_give_empty(struct window* window, unsigned index, uint64_t mask) {
     struct superblock* superblock = &window->superblocks[index];
     bool huge = in_huge_zone(window, index);

@@ -6,9 +6,16 @@
 #include "check.h"
 #include "keel/arena.h"
 #include "keel/keel.h"
+#include "os/memory.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +196,37 @@ static void test_end_of_an_arena(void) {
     CHECK(run_check());
 }
 
+// As before Linux 5.7: a mapping moves onto another, and what lies in slices is copied.
+static void test_old_system(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[3])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 4, 0, 1), // MREMAP_DONTUNMAP
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    // An emulator that refuses this has no such flag either.
+    bool filtered = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    unsigned char* block = kl_malloc(70 * MIB);
+    mark(block, 0, 70 * MIB);
+    for (size_t size = 70 * MIB; size < 100 * MIB; size += 5 * MIB) {
+        char* in_the_way = mmap(block + size, 65536, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        unsigned char* grown = kl_realloc(block, size + 5 * MIB);
+        CHECK(grown != NULL && is_marked(grown, size));
+        CHECK(in_the_way == MAP_FAILED || grown != block);
+        block = grown;
+        mark(block, size, size + 5 * MIB);
+    }
+    CHECK(!filtered || !os_remaps_content());
+    test_steps(4 * MIB, MIB, 80 * MIB, 64);
+    kl_free(block);
+    CHECK(jumbo_live_bytes() == 0 && run_check());
+}
+
 // In a process of its own, which has not allocated yet.
 static void test_in_child(void (*test)(void)) {
     pid_t child = fork();
@@ -202,6 +240,7 @@ static void test_in_child(void (*test)(void)) {
 
 int main(void) {
     test_in_child(test_end_of_an_arena);
+    test_in_child(test_old_system);
     test_in_turn();
     test_room_in_address_space();
     test_steps(MIB, MIB, 128 * MIB, 2);
