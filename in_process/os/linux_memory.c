@@ -5,6 +5,7 @@
 #include "os/thread.h"
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 size_t os_page_bytes(void) {
@@ -79,11 +80,12 @@ static atomic_state cannot_remap_content; // the system has said so
 void* os_remap_content(void* start, size_t bytes, void* place) {
     enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
     int saved = errno;
-    void* result = mremap(start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
+    // Itself: some C libraries hand the place on with MREMAP_FIXED only.
+    long result = syscall(SYS_mremap, start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
     count_call(EVENT_REMAP);
-    if (result == MAP_FAILED && errno == EINVAL) atomic_set(&cannot_remap_content, 1);
+    if (result == -1 && errno == EINVAL) atomic_set(&cannot_remap_content, 1);
     errno = saved;
-    return result == MAP_FAILED ? NULL : result;
+    return result == -1 ? NULL : (void*)result;
 }
 
 bool os_remaps_content(void) {
