@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -164,11 +165,21 @@ static void test_room_in_address_space(void) {
     for (unsigned i = 0; i < 3; i++) CHECK(munmap(reserved + i * (hole + between), between) == 0);
 }
 
+// Bytes of it in use, a sanitizer's shadow included.
+static rlim_t address_space(void) {
+    unsigned long long pages = 0;
+    FILE* file = fopen("/proc/self/statm", "re");
+    CHECK(file != NULL && fscanf(file, "%llu", &pages) == 1);
+    (void)fclose(file);
+    return (rlim_t)pages * os_page_bytes();
+}
+
 // An arena of the program's that ends where slices of Keel's begin: its last block does not grow into
 // them. Without address space for a whole window those are in pieces, and an arena may lie between.
 static void test_end_of_an_arena(void) {
     enum { BLOCKS = 8 };
-    struct rlimit limit = {.rlim_cur = (rlim_t)2 << 30, .rlim_max = (rlim_t)2 << 30};
+    rlim_t most = address_space() + ((rlim_t)2 << 30);
+    struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
     char* blocks[BLOCKS];
     char* arena = MAP_FAILED;
