@@ -69,7 +69,11 @@ static char* place_to_grow(const char* old_start, size_t bytes) {
 // The content in a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing changed.
 // Nothing is ever put where others may have put something meanwhile: the place is only a wish.
 static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
-    char* start = os_remap_content(old_start, old_bytes, place_to_grow(old_start, bytes));
+    char* place = place_to_grow(old_start, bytes);
+    // Before the move: what describes a window is itself a mapping, which might come to lie behind the block.
+    if (place != NULL && window_find(place) == NULL && window_for(place) != NULL)
+        place = place_to_grow(old_start, bytes);
+    char* start = os_remap_content(old_start, old_bytes, place);
     if (start == NULL) return NULL;
     if (window_for(start) != NULL && os_remap(start, old_bytes, bytes)) return start;
     memcpy(old_start, start, old_bytes); // which needs no address space, as moving back would

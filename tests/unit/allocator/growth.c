@@ -252,6 +252,7 @@ static void test_in_child(void (*test)(void)) {
 int main(void) {
     test_in_child(test_end_of_an_arena);
     test_in_child(test_old_system);
+    test_in_child(test_neighbours); // whose window nothing describes yet
     test_in_turn();
     test_room_in_address_space();
     test_steps(MIB, MIB, 128 * MIB, 2);
