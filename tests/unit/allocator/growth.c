@@ -177,21 +177,19 @@ static rlim_t address_space(void) {
 // An arena of the program's that ends where slices of Keel's begin: its last block does not grow into
 // them. Without address space for a whole window those are in pieces, and an arena may lie between.
 static void test_end_of_an_arena(void) {
-    enum { BLOCKS = 8 };
     rlim_t most = address_space() + ((rlim_t)2 << 30);
     struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-    char* blocks[BLOCKS];
+    // The first block of a piece, unless what describes a window has come to lie below that; then a later one.
+    char* above = NULL;
     char* arena = MAP_FAILED;
-    unsigned above = 0;
-    for (unsigned i = 0; i < BLOCKS; i++) CHECK((blocks[i] = kl_malloc(32 * MIB)) != NULL);
-    for (unsigned i = 0; i < BLOCKS && arena == MAP_FAILED; i++) {
-        above = i;
-        arena = mmap(blocks[i] - 8 * MIB, 8 * MIB, PROT_READ | PROT_WRITE,
+    for (unsigned i = 0; i < 40 && arena == MAP_FAILED; i++) {
+        CHECK((above = kl_malloc(32 * MIB)) != NULL);
+        arena = mmap(above - 8 * MIB, 8 * MIB, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     }
     CHECK(arena != MAP_FAILED);
-    kl_free(blocks[above]);
+    kl_free(above);
     CHECK(kl_manage_os_memory(arena, 8 * MIB, 0, KL_ANY_NUMA_NODE) != NULL);
     char* last = NULL;
     for (unsigned i = 0; i < 8; i++) {
