@@ -25,24 +25,23 @@ static void count_call(enum event event) {
     if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
 }
 
-static void* map_anywhere(size_t bytes) {
+static void* map_anywhere(size_t bytes, int protection) {
     int saved = errno;
-    void* start = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* start = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     count_call(EVENT_MAP);
     errno = saved;
     return start == MAP_FAILED ? NULL : start;
 }
 
 void* os_map(size_t bytes, size_t alignment) {
-    char* start = map_anywhere(bytes);
+    char* start = map_anywhere(bytes, PROT_READ | PROT_WRITE);
     if (start == NULL || ((uintptr_t)start & (alignment - 1)) == 0) return start;
 
     // Map more and cut off what lies before and behind the aligned part.
     os_unmap(start, bytes);
     size_t slack = alignment - os_page_bytes();
     if (bytes + slack < bytes) return NULL;
-    start = map_anywhere(bytes + slack);
+    start = map_anywhere(bytes + slack, PROT_READ | PROT_WRITE);
     if (start == NULL) return NULL;
     size_t before = round_up((uintptr_t)start, alignment) - (uintptr_t)start;
     if (before > 0) os_unmap(start, before);
@@ -93,13 +92,9 @@ bool os_remaps_content(void) {
 }
 
 void* os_find_place(size_t bytes) {
-    int saved = errno;
     // Without access, so that a program that locks its memory does not get all of it populated.
-    void* start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    count_call(EVENT_MAP);
-    errno = saved;
-    if (start == MAP_FAILED) return NULL;
-    os_unmap(start, bytes);
+    void* start = map_anywhere(bytes, PROT_NONE);
+    if (start != NULL) os_unmap(start, bytes);
     return start;
 }
 

@@ -33,15 +33,19 @@ static void jumbo_leave(struct page* page) {
     atomic_set_release(&page->owner, 0);
 }
 
+// A mapping in a window that is described. NULL: no memory.
+static char* map_described(size_t bytes, size_t alignment) {
+    char* start = os_map(bytes, alignment);
+    if (start == NULL || window_for(start) != NULL) return start;
+    os_unmap(start, bytes);
+    return NULL;
+}
+
 void* jumbo_allocate(size_t bytes, size_t alignment) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
-    char* start = os_map(bytes, alignment < unit ? unit : alignment);
+    char* start = map_described(bytes, alignment < unit ? unit : alignment);
     if (start == NULL) return NULL;
-    if (window_for(start) == NULL) {
-        os_unmap(start, bytes);
-        return NULL;
-    }
     jumbo_enter(page_of(start), PAGE_JUMBO, start, bytes);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
@@ -84,13 +88,8 @@ static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
 // Before Linux 5.7. Where it fails, the place is left as it is: the system may have emptied it before it
 // found out, and what is there now may be another's.
 static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
-    char* start = os_map(bytes, os_page_bytes());
-    if (start == NULL) return NULL;
-    if (window_for(start) == NULL) {
-        os_unmap(start, bytes);
-        return NULL;
-    }
-    return os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
+    char* start = map_described(bytes, os_page_bytes());
+    return start != NULL && os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
 }
 
 void* jumbo_resize(struct page* page, size_t bytes) {

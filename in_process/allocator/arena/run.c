@@ -205,31 +205,34 @@ static bool part_take(struct superblock* superblock, uint64_t mask) {
     return false;
 }
 
-// What lies of [slice, slice + slices) in the superblock in which it begins.
-static uint64_t part_mask(size_t slice, unsigned slices) {
-    unsigned first = (unsigned)(slice % SUPERBLOCK_SLICES);
-    unsigned here = SUPERBLOCK_SLICES - first;
-    return bit_range(first, here < slices ? here : slices);
+// What a run has in one superblock.
+struct part {
+    unsigned index;
+    uint64_t mask;
+};
+
+// The first part of [*slice, *slice + *slices), which it is cut off from. False: nothing is left.
+static bool part_next(size_t* slice, unsigned* slices, struct part* part) {
+    if (*slices == 0) return false;
+    unsigned first = (unsigned)(*slice % SUPERBLOCK_SLICES);
+    unsigned here = SUPERBLOCK_SLICES - first < *slices ? SUPERBLOCK_SLICES - first : *slices;
+    *part = (struct part){(unsigned)(*slice / SUPERBLOCK_SLICES), bit_range(first, here)};
+    *slice += here;
+    *slices -= here;
+    return true;
 }
 
-// Gives slices of one window back, superblock by superblock.
 static void range_give(struct window* window, size_t slice, unsigned slices) {
-    while (slices > 0) {
-        uint64_t mask = part_mask(slice, slices);
-        slices_give(window, (unsigned)(slice / SUPERBLOCK_SLICES), mask);
-        slice += bit_count(mask);
-        slices -= bit_count(mask);
-    }
+    struct part part;
+    while (part_next(&slice, &slices, &part)) slices_give(window, part.index, part.mask);
 }
 
 // False: *failed is the first superblock that has not all of its part free.
 static bool range_is_free(struct window* window, size_t slice, unsigned slices, unsigned* failed) {
-    while (slices > 0) {
-        uint64_t mask = part_mask(slice, slices);
-        *failed = (unsigned)(slice / SUPERBLOCK_SLICES);
-        if ((atomic_get(&window->superblocks[*failed].free) & mask) != mask) return false;
-        slice += bit_count(mask);
-        slices -= bit_count(mask);
+    struct part part;
+    while (part_next(&slice, &slices, &part)) {
+        *failed = part.index;
+        if ((~atomic_get(&window->superblocks[part.index].free) & part.mask) != 0) return false;
     }
     return true;
 }
@@ -241,18 +244,18 @@ static bool range_take(struct window* window, size_t slice, unsigned slices, str
     *run = (struct run){window->base + slice * SLICE_BYTES, true, true};
     // First a look: what is taken and given back counts as touched from then on.
     if (!range_is_free(window, slice, slices, failed)) return false;
-    for (unsigned taken = 0; taken < slices;) {
-        unsigned index = (unsigned)((slice + taken) / SUPERBLOCK_SLICES);
-        uint64_t mask = part_mask(slice + taken, slices - taken);
-        if (!part_take(&window->superblocks[index], mask)) {
-            *failed = index;
-            range_give(window, slice, taken);
+    size_t rest = slice;
+    unsigned left = slices;
+    for (struct part part; part_next(&rest, &left, &part);) {
+        struct superblock* superblock = &window->superblocks[part.index];
+        if (!part_take(superblock, part.mask)) {
+            *failed = part.index;
+            range_give(window, slice, slices - left - bit_count(part.mask));
             return false;
         }
-        struct run part = slices_take(&window->superblocks[index], mask, run->start);
-        run->zero &= part.zero;
-        run->warm &= part.warm;
-        taken += bit_count(mask);
+        struct run taken = slices_take(superblock, part.mask, run->start);
+        run->zero &= taken.zero;
+        run->warm &= taken.warm;
     }
     return true;
 }
@@ -406,6 +409,12 @@ static uint64_t units_in(uint64_t mask) {
     return units;
 }
 
+// Nobody can touch them until they are populated again.
+static void units_close(struct window* window, unsigned index, uint64_t units) {
+    (void)atomic_and_ordered(&window->superblocks[index].open, ~units);
+    superblock_set_add(&window->closed, index);
+}
+
 // In the huge zone whole units are closed, or the next thread that touches one would take the fault that
 // zeroes 2 MiB; the rest of a unit has neighbours that keep its page table, and counts as touched still.
 static void part_give_empty(struct window* window, unsigned index, uint64_t mask) {
@@ -415,10 +424,7 @@ static void part_give_empty(struct window* window, unsigned index, uint64_t mask
     uint64_t empty = huge ? closing : mask;
     (void)atomic_and_ordered(&superblock->touched, ~empty);
     (void)atomic_sub(&live_slices, (int64_t)bit_count(empty));
-    if (closing != 0) {
-        (void)atomic_and_ordered(&superblock->open, ~closing);
-        superblock_set_add(&window->closed, index);
-    }
+    if (closing != 0) units_close(window, index, closing);
     if ((mask & ~empty) != 0) slices_give(window, index, mask & ~empty);
     if ((empty & ~closing) == 0) return;
     uint64_t before = atomic_or_ordered(&superblock->free, empty);
@@ -428,12 +434,8 @@ static void part_give_empty(struct window* window, unsigned index, uint64_t mask
 void run_release_empty(char* start, unsigned slices) {
     struct window* window = window_find(start);
     size_t slice = (size_t)(start - window->base) / SLICE_BYTES;
-    while (slices > 0) {
-        uint64_t mask = part_mask(slice, slices);
-        part_give_empty(window, (unsigned)(slice / SUPERBLOCK_SLICES), mask);
-        slice += bit_count(mask);
-        slices -= bit_count(mask);
-    }
+    struct part part;
+    while (part_next(&slice, &slices, &part)) part_give_empty(window, part.index, part.mask);
     count_event(EVENT_RUN_RELEASED, 1);
 }
 
@@ -571,8 +573,7 @@ void run_return(struct free_run run, enum run_state state) {
         (void)atomic_and_ordered(&superblock->zero, ~mask);
         (void)atomic_sub(&dirty_slices, touched);
         if (in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
-            (void)atomic_and_ordered(&superblock->open, ~mask);
-            superblock_set_add(&window->closed, index);
+            units_close(window, index, mask);
             return;
         }
     } else if (state == RUN_POPULATED) {
