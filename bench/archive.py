@@ -1,10 +1,15 @@
-"""Where benchmarks keep their runs: bench/runs/<date>-<machine>/, of which nothing is ever overwritten."""
+"""The archive of benchmark runs: bench/runs/<date>-<machine>/. A run never overwrites an earlier one.
+
+Raw results (JSON, CSV) are stored compressed, as NAME.json.zst and NAME.csv.zst. Tables are stored as Markdown.
+"""
 
 import csv
 import datetime
+import io
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -22,19 +27,55 @@ def machine():
     return f"{name}-{os.cpu_count()}core{virtual}"
 
 
+def write_raw(path, text):
+    """Writes raw results to `path`, which ends in .zst, through the command zstd."""
+    subprocess.run(["zstd", "-q", "-19", "-f", "-o", path], input=text.encode(), check=True)
+
+
+def read_raw(path):
+    """Reads raw results, compressed or not."""
+    if path.suffix != ".zst":
+        return path.read_text()
+    return subprocess.run(["zstd", "-q", "-d", "-c", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+
+
+def raw_name(path):
+    """The name of a raw file without its endings: sqlite-sql for sqlite-sql.json.zst."""
+    return path.name.removesuffix(".zst").rsplit(".", 1)[0]
+
+
+def free_name(folder, name):
+    """The first of `name`, `name-2`, ... for which `folder` has no file."""
+    number = 1
+    while True:
+        free = name if number == 1 else f"{name}-{number}"
+        if not any(folder.glob(f"{free}.*")):
+            return free
+        number += 1
+
+
+def markdown(head, rows):
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
+    return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows]) + "\n"
+
+
 def keep(benchmark, columns, rows):
-    """Writes the rows into a file of their own, under the command that made them."""
+    """Writes the rows, and the command that made them, to a new raw file and a Markdown table."""
     folder = ROOT / "bench" / "runs" / f"{datetime.date.today()}-{machine()}"
     folder.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while (path := folder / f"{benchmark}{'' if number == 1 else f'-{number}'}.csv").exists():
-        number += 1
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        program = pathlib.Path(sys.argv[0]).resolve()
-        own = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program
-        writer.writerow(["# command", " ".join([str(own), *sys.argv[1:]])])
-        writer.writerow(["# kernel", os.uname().release, "load before", "%.1f %.1f %.1f" % os.getloadavg()])
-        writer.writerow(columns)
-        writer.writerows(rows)
-    print(f"{benchmark}: every run is in {path.relative_to(ROOT)}", file=sys.stderr)
+    name = free_name(folder, benchmark)
+    program = pathlib.Path(sys.argv[0]).resolve()
+    own = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program
+    command = " ".join([str(own), *sys.argv[1:]])
+    load = "%.1f %.1f %.1f" % os.getloadavg()
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["# command", command])
+    writer.writerow(["# kernel", os.uname().release, "load before", load])
+    writer.writerow(columns)
+    writer.writerows(rows)
+    write_raw(folder / f"{name}.csv.zst", text.getvalue())
+    (folder / f"{name}.md").write_text(f"# {name}\n\n`{command}`, kernel {os.uname().release}, load before: {load}.\n\n"
+                                       + markdown(columns, rows))
+    print(f"{benchmark}: every run is in {(folder / name).relative_to(ROOT)}.md", file=sys.stderr)

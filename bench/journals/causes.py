@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What the slowest 0.1 % of the calls did, for every allocator: in each journal, and in all together.
+"""Causes of the slowest 0.1 % of the calls on every allocator, for each journal and for all journals together.
 
 bench/journals/causes.py FOLDER [--renew [PAGE]]
 
-FOLDER is what run.py keeps: a JSON file a journal. Writes beside them `causes.csv` (a row for each journal, allocator
-and cause: calls, their time, the longest), `journals.csv` (a row for each journal and allocator, with percentiles) and
-`causes.md` (all of it as tables). With --renew the tables of docs/concepts/why-calls-are-slow.md, between its marks,
-are written anew from them; its words are not, so read them again beside the new numbers.
+FOLDER is one that run.py wrote: it has NAME.json.zst for each journal. The script adds `causes.csv.zst` (a row for each
+journal, allocator and cause: calls, their time, the longest), `journals.csv.zst` (a row for each journal and allocator,
+with percentiles) and `causes.md` (tables of both). --renew also replaces the tables between the marks in
+docs/concepts/why-calls-are-slow.md. The text of that page stays as it is: check it against the new numbers.
 """
 import argparse
 import collections
 import csv
+import io
 import json
 import math
 import os
@@ -18,7 +19,9 @@ import pathlib
 import statistics
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from archive import ROOT, markdown, raw_name, read_raw, write_raw
+
 PAGE = ROOT / "docs/concepts/why-calls-are-slow.md"
 FLOOR = "null"
 CAUSES = ["preempted", "interrupt", "slept", "system call and page fault", "system call", "page fault", "unknown",
@@ -31,9 +34,9 @@ class Journals:
 
     def __init__(self, folder):
         self.folder = folder
-        self.figures = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+        self.figures = {raw_name(path): json.loads(read_raw(path)) for path in sorted(folder.glob("*.json.zst"))}
         if not self.figures:
-            sys.exit(f"{folder} holds no figures (NAME.json): they come from bench/journals/run.py")
+            sys.exit(f"{folder} holds no figures (NAME.json.zst): they come from bench/journals/run.py")
         names = dict.fromkeys(one["name"] for figures in self.figures.values() for one in figures["allocators"])
         # The floor last, apart.
         self.allocators = [name for name in names if name != FLOOR] + [name for name in names if name == FLOOR]
@@ -71,7 +74,7 @@ def unclocked(one):
 def duration(ns):
     if ns is None:
         return ""
-    for unit, factor in ("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9):
+    for unit, factor in ("ns", 1), ("µs", 1e3), ("ms", 1e6), ("s", 1e9):
         if ns < 1000 * factor or unit == "s":
             value = ns / factor
             digits = max(0, 2 - int(math.floor(math.log10(value)))) if value >= 1 and unit != "ns" else 0
@@ -89,11 +92,6 @@ def share(part, whole):
 
 def label(allocator):
     return "(floor)" if allocator == FLOOR else allocator
-
-
-def markdown(head, rows):
-    lines = [f"| {' | '.join(head)} |", f"| {' | '.join('---' for _ in head)} |"]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
 
 
 def told(journals, among=None):
@@ -161,30 +159,31 @@ def about(journals):
     touches = ", ".join(sorted({one["touch"] for one in settings}))
     each = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
     return (f"{len(settings)} journals, {sum(runs)} runs ({each} of each allocator on each journal), "
-            f"pace {paces}, touch {touches}. Disturbed runs that were made again and set aside: {aside}; that count: "
-            f"{disturbed}.")
+            f"pace {paces}, touch {touches}. {aside} disturbed runs were repeated and do not count; {disturbed} "
+            "disturbed runs count.")
 
 
 def write_tables(folder):
     """All tables of the folder, as CSV and Markdown."""
     journals = Journals(folder)
-    with (folder / "causes.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["journal", "allocator", "runs", "cause", "calls", "ns", "worst_ns"])
-        for journal in journals.figures:
-            for allocator in journals.allocators:
-                if (one := journals.of(journal, allocator)) is None:
-                    continue
-                for cause in CAUSES:
-                    cell = journals.cell(allocator, cause, [journal])
-                    writer.writerow([journal, allocator, one["runs"], cause, cell.calls, round(cell.ns),
-                                     round(cell.worst_ns)])
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["journal", "allocator", "runs", "cause", "calls", "ns", "worst_ns"])
+    for journal in journals.figures:
+        for allocator in journals.allocators:
+            if (one := journals.of(journal, allocator)) is None:
+                continue
+            for cause in CAUSES:
+                cell = journals.cell(allocator, cause, [journal])
+                writer.writerow([journal, allocator, one["runs"], cause, cell.calls, round(cell.ns),
+                                 round(cell.worst_ns)])
+    write_raw(folder / "causes.csv.zst", file.getvalue())
     write_journals(journals)
     parts = ["# The slowest 0.1 % of the calls, by cause", about(journals),
              "Latencies are geometric means over the journals; shares are of the number of calls.", by_calls(journals),
              "Shares of the time inside those same calls:", by_time(journals),
              "malloc, p99.9 of all runs together:", by_program(journals), "## By journal",
-             "Of each cause, its share of the calls / of their time."]
+             "For each cause: its share of the calls / of their time."]
     for journal in journals.figures:
         parts += [f"### {journal}", of_journal(journals, journal)]
     (folder / "causes.md").write_text("\n\n".join(part.rstrip("\n") for part in parts) + "\n")
@@ -194,21 +193,22 @@ def write_tables(folder):
 def write_journals(journals):
     figures = [("malloc", "p50"), ("malloc", "p99"), ("malloc", "p99.9"), ("malloc", "p99.99"), ("free", "p50"),
                ("free", "p99.9")]
-    with (journals.folder / "journals.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["journal", "allocator", "version", "runs", "set_aside",
-                         *(f"{operation}_{name.replace('.', '')}" for operation, name in figures), "malloc_p999_low",
-                         "malloc_p999_high", "malloc_worst", "unclocked_ns_an_operation", "peak_rss_bytes", "faults"])
-        for journal in journals.figures:
-            for allocator in journals.allocators:
-                if (one := journals.of(journal, allocator)) is None:
-                    continue
-                values = [percentile(*figure)(one) for figure in figures]
-                interval = one["intervals"].get("malloc", {}).get("p99.9", {})
-                values += [interval.get("low"), interval.get("high"), one["latency_ns"].get("malloc", {}).get("worst"),
-                           unclocked(one), one["peak_rss_bytes"], one["faults"]]
-                writer.writerow([journal, allocator, one["version"], one["runs"], len(one.get("set_aside", [])),
-                                 *("" if value is None else f"{value:.1f}" for value in values)])
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["journal", "allocator", "version", "runs", "set_aside",
+                     *(f"{operation}_{name.replace('.', '')}" for operation, name in figures), "malloc_p999_low",
+                     "malloc_p999_high", "malloc_worst", "unclocked_ns_an_operation", "peak_rss_bytes", "faults"])
+    for journal in journals.figures:
+        for allocator in journals.allocators:
+            if (one := journals.of(journal, allocator)) is None:
+                continue
+            values = [percentile(*figure)(one) for figure in figures]
+            interval = one["intervals"].get("malloc", {}).get("p99.9", {})
+            values += [interval.get("low"), interval.get("high"), one["latency_ns"].get("malloc", {}).get("worst"),
+                       unclocked(one), one["peak_rss_bytes"], one["faults"]]
+            writer.writerow([journal, allocator, one["version"], one["runs"], len(one.get("set_aside", [])),
+                             *("" if value is None else f"{value:.1f}" for value in values)])
+    write_raw(journals.folder / "journals.csv.zst", file.getvalue())
 
 
 def renew(journals, page):
@@ -218,7 +218,7 @@ def renew(journals, page):
     if folder.is_relative_to(ROOT):
         folder = pathlib.Path(os.path.relpath(folder, page.resolve().parent))
     source = (f"{about(journals)} [All tables]({folder / 'causes.md'}), "
-              f"[the numbers of each journal]({folder / 'journals.csv'}).\n")
+              f"[the numbers of each journal]({folder / 'journals.csv.zst'}).\n")
     for name, table in [("about", source), ("calls", by_calls(journals)), ("time", by_time(journals)),
                         ("programs", by_program(journals))]:
         begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
@@ -238,7 +238,7 @@ def main():
                         help=f"write the tables of this page anew (default {PAGE.relative_to(ROOT)})")
     arguments = parser.parse_args()
     journals = write_tables(arguments.folder)
-    print(f"{len(journals.figures)} journals: causes.csv, journals.csv and causes.md in {arguments.folder}",
+    print(f"{len(journals.figures)} journals: causes.csv.zst, journals.csv.zst and causes.md in {arguments.folder}",
           file=sys.stderr)
     if arguments.renew:
         renew(journals, arguments.renew)

@@ -12,9 +12,9 @@ the machine meanwhile.
 
 It may be stopped and called again at any time: what is finished with the same settings is not done again. Work lies
 in build/journals (--work). At the end, and after each journal, the figures of all that is finished are in
-bench/runs/<date>-<machine>/journals-<pace>/: a Markdown and a JSON file a journal, table.csv and table.md, and what the
-slowest calls did (causes.py: causes.csv, causes.md, journals.csv). What another start of this has put there is never
-overwritten.
+bench/runs/<date>-<machine>/journals-<pace>/: NAME.md and NAME.json.zst for each journal,
+table.md and table.csv.zst, and the causes of the slowest calls (causes.py: causes.md, causes.csv.zst,
+journals.csv.zst). Results of an earlier start are never overwritten.
 
 With --minutes the runs of each allocator are as many as the time allows, five at most and two at least: what is left of
 the time is shared among the journals that are left, by their operations. Two runs of all may take longer than was
@@ -26,6 +26,7 @@ Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel
 import argparse
 import csv
 import datetime
+import io
 import json
 import pathlib
 import re
@@ -36,7 +37,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import machine
+from archive import machine, write_raw
 from browser import followed, opened
 from causes import write_tables
 
@@ -201,10 +202,11 @@ def archive(pace, work):
 
 
 def write_table(rows, folder, settings):
-    with (folder / "table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_raw(folder / "table.csv.zst", file.getvalue())
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     lines = ["# Every journal on every allocator", "",
              f"`bench/journals/run.py`, runs {settings['runs']}, pace {settings['pace']}, "
@@ -253,7 +255,7 @@ def main():
             seconds, fresh = compared(journal, folder, settings, runs, settings["pages"])
             say(f"{place} {'compared in' if fresh else 'was compared before, in'} {seconds:.0f} s")
             figures = json.loads((folder / "figures.json").read_text())
-            (target / f"{name}.json").write_text(json.dumps(figures, separators=(",", ":")) + "\n")
+            write_raw(target / f"{name}.json.zst", json.dumps(figures, separators=(",", ":")) + "\n")
             if settings["pages"]:
                 said = with_page(name, folder, target, seconds, arguments, rows)
                 write_table(rows, target, settings)

@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import machine
+from archive import free_name, machine, read_raw, write_raw
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
@@ -188,12 +188,10 @@ def joined(pieces):
 
 def keep(result, archive):
     archive.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while (path := archive / f"programs{'' if number == 1 else f'-{number}'}.json").exists():
-        number += 1
-    path.write_text(json.dumps(result) + "\n")
+    path = archive / free_name(archive, "programs")
+    write_raw(path.with_suffix(".json.zst"), json.dumps(result) + "\n")
     path.with_suffix(".md").write_text(page(result))
-    print(f"programs: kept in {path} and {path.with_suffix('.md')}", file=sys.stderr)
+    print(f"programs: kept in {path}.json.zst and {path}.md", file=sys.stderr)
 
 
 def main():
@@ -210,7 +208,7 @@ def main():
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     options = parser.parse_args()
     if options.kept:
-        result = joined([json.loads(path.read_text()) for path in options.kept])
+        result = joined([json.loads(read_raw(path)) for path in options.kept])
         print(page(result), end="")
         if options.archive:
             keep({**result, "note": options.note or result["note"]}, options.archive)
