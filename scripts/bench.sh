@@ -37,10 +37,10 @@ for part in "${@:-throughput}"; do
         journals)
             for journal in samples/*.journal.parquet; do
                 name=$(basename "$journal" .journal.parquet)
-                kept=$(free_name "$name" json)
+                kept=$(free_name "$name" json.zst)
                 rm -rf "build/bench/$name"
                 $keel compare "$journal" --pace max --runs "$runs" -o "build/bench/$name" | tee "$kept.txt"
-                cp "build/bench/$name/results.json" "$kept.json"
+                zstd -q -19 "build/bench/$name/results.json" -o "$kept.json.zst"
             done ;;
         record) bench/record-overhead/run.py --runs "$runs" ;; # keeps its own file in the same folder
         *) echo "bench: there is no part $part; known are latency, throughput, journals, record" >&2; exit 2 ;;
