@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything that is right or wrong without running the product: format, lints, layers, limits, links.
+# The checks that do not run the product: format, lints, documentation, and keel-tidy's checks of the repository.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 failed=0
 
-step() { # step NAME COMMAND...: runs it, says how it went
+step() { # step NAME COMMAND...: runs the command and prints whether it succeeded
     local name=$1 log
     shift
     log=$(mktemp)
@@ -29,5 +29,5 @@ step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --
 step "c format" c_format
 step "shell syntax" shell_syntax
 step "reference page" python3 scripts/reference.py --check
-cargo run --release --quiet --locked -p keel-tidy -- . build/cmake || failed=1
+cargo run --release --quiet --locked -p keel-tidy -- --build build/cmake || failed=1
 exit $failed

@@ -1,11 +1,11 @@
-//! Dependencies between our own crates: downward only.
+//! Dependencies between the crates of the repository: downward only.
 
 use crate::Findings;
 use crate::layers::Layers;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
-/// Checks the manifest of every crate under `lab/`. Dev-dependencies are free: tests may look anywhere.
+/// Checks the manifest of every crate under `lab/`. Dev-dependencies are not restricted.
 pub fn check(root: &Path, layers: &Layers) -> Result<Findings> {
     let mut findings = Findings::new();
     for entry in std::fs::read_dir(root.join("lab")).context("lab/")? {
@@ -39,7 +39,7 @@ mod tests {
         let layers = Layers::parse("lab/journal\nlab/cli\n").unwrap();
         let upward: toml::Table = "[dependencies]\nkeel-cli.workspace = true\nserde = \"1\"".parse().unwrap();
         let found = check_manifest("journal", &upward, &layers);
-        assert_eq!(found, vec!["lab/journal/Cargo.toml may not use lab/cli: it stands above lab/journal"]);
+        assert_eq!(found, vec!["lab/journal/Cargo.toml may not use lab/cli: it is above lab/journal"]);
         let downward: toml::Table = "[dependencies]\nkeel-journal.workspace = true".parse().unwrap();
         assert!(check_manifest("cli", &downward, &layers).is_empty());
     }

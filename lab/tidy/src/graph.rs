@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Edges by name: `from -> {to}`.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// The cycles of the graph, each as one path that returns to its start; none if it is acyclic.
+/// The cycles of the graph, each as a path that returns to its start; none if the graph is acyclic.
 ///
-/// Depth-first search, O(nodes + edges); each back edge gives one cycle, so a knot may be named by several.
+/// Depth-first search, O(nodes + edges). Each back edge gives one cycle, so a connected component may give several.
 pub fn cycles(graph: &Graph) -> Vec<Vec<String>> {
     let mut search = Search { graph, done: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
     for node in graph.keys() {

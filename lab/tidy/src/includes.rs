@@ -18,7 +18,7 @@ pub fn check(root: &Path, files: &[PathBuf], layers: &Layers) -> Result<Findings
         for (line, target) in included(&text) {
             let Some(target) = resolve(root, file, target) else {
                 findings.push(format!(
-                    "{}:{line}: \"{target}\" is not found on our include path",
+                    "{}:{line}: \"{target}\" is not on the include path",
                     file.display()
                 ));
                 continue;
@@ -41,7 +41,7 @@ fn of_product(file: &Path) -> bool {
         && tree::has_extension(file, &["c", "h", "cc", "cpp", "hpp"])
 }
 
-/// The quoted includes of a file with their line numbers; system headers in <> are not ours.
+/// The quoted includes of a file with their line numbers.
 fn included(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter_map(|(index, line)| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quoted_includes_are_seen_with_their_lines_and_system_ones_are_not() {
+    fn only_quoted_includes_are_read() {
         let text = "#include <stdio.h>\n  # include \"base/bits.h\"\nint x; // #include \"no.h\"\n";
         assert_eq!(included(text).collect::<Vec<_>>(), vec![(2, "base/bits.h")]);
     }

@@ -1,4 +1,4 @@
-//! The order of the folders, as the file `LAYERS` gives it.
+//! The order of the folders, from the file `LAYERS`.
 
 use anyhow::{Context as _, Result, bail};
 use std::collections::HashMap;
@@ -47,21 +47,21 @@ impl Layers {
         }
         let how = if self.heights[lower] == self.heights[upper] { "beside" } else { "above" };
         Some(format!(
-            "{} may not use {}: it stands {how} {}",
+            "{} may not use {}: it is {how} {}",
             from.display(),
             lower.display(),
             upper.display()
         ))
     }
 
-    /// Folders that hold C or Rust sources of the product and stand in no layer.
+    /// Folders with C or Rust sources of the product that are in no layer.
     pub fn unnamed(&self, files: &[PathBuf]) -> Findings {
         let of_product = |f: &&PathBuf| f.starts_with("in_process") || f.starts_with("lab");
         let sources = files.iter().filter(|f| crate::tree::has_extension(f, &["c", "h", "rs"]));
         let mut folders: Vec<String> = sources
             .filter(of_product)
             .filter(|f| !f.starts_with("lab/peers") && self.folder_of(f).is_none())
-            .filter_map(|f| Some(format!("{} stands in no line of LAYERS", f.parent()?.display())))
+            .filter_map(|f| Some(format!("{} is in no line of LAYERS", f.parent()?.display())))
             .collect();
         folders.dedup();
         folders
@@ -81,9 +81,9 @@ mod tests {
         assert_eq!(objection("os/a.c", "os/b.h"), None);
         assert_eq!(
             objection("base/b.c", "api/a.h").unwrap(),
-            "base/b.c may not use api: it stands above base"
+            "base/b.c may not use api: it is above base"
         );
-        assert_eq!(objection("os/b.c", "net/a.h").unwrap(), "os/b.c may not use net: it stands beside os");
+        assert_eq!(objection("os/b.c", "net/a.h").unwrap(), "os/b.c may not use net: it is beside os");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The truth about layers: which object file needs a symbol that which other one defines.
+//! Layers and cycles of the object files, from the symbols that they define and use.
 
 use crate::Findings;
 use crate::graph::{self, Graph};
@@ -23,7 +23,7 @@ struct Command {
 }
 
 impl Command {
-    /// The object file that the command writes: what follows its `-o`.
+    /// The object file that the command writes, after `-o`.
     fn object(&self) -> Option<PathBuf> {
         let mut words = self.command.split_whitespace();
         words.find(|word| *word == "-o")?;
@@ -45,7 +45,7 @@ pub fn read(root: &Path, build: &Path) -> Result<Vec<Compiled>> {
         }
         compiled.insert(source.clone(), read_object(source, &path)?);
     }
-    ensure!(!compiled.is_empty(), "nothing is compiled");
+    ensure!(!compiled.is_empty(), "no object file exists");
     let mut compiled: Vec<Compiled> = compiled.into_values().collect();
     compiled.sort_by(|a, b| a.source.cmp(&b.source));
     Ok(compiled)
@@ -74,8 +74,8 @@ pub fn check(objects: &[Compiled], layers: &Layers) -> Findings {
     let mut graph = Graph::new();
     for object in objects {
         for symbol in &object.needed {
-            // A symbol may be defined by two products (the allocator's malloc, the recorder's): if one definer is
-            // allowed, that is the one that is linked.
+            // Two products may define a symbol (malloc: the allocator and the recorder). The one that the layers
+            // allow is the one that is linked.
             let Some(candidates) = definers.get(symbol.as_str()) else { continue };
             let objections: Vec<_> =
                 candidates.iter().map(|c| layers.objection(&object.source, &c.source)).collect();
@@ -109,7 +109,7 @@ mod tests {
         let upward = [compiled("base/a.c", &["a"], &["malloc"]), compiled("api/b.c", &["malloc"], &[])];
         assert_eq!(
             check(&upward, &layers),
-            vec!["base/a.c may not use api: it stands above base (symbol malloc)"]
+            vec!["base/a.c may not use api: it is above base (symbol malloc)"]
         );
         let knot = [compiled("base/a.c", &["a"], &["b"]), compiled("base/b.c", &["b"], &["a"])];
         assert_eq!(check(&knot, &layers), vec!["object cycle: base/a.c -> base/b.c -> base/a.c"]);

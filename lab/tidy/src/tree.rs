@@ -22,3 +22,13 @@ pub fn tracked_files(root: &Path) -> Result<Vec<PathBuf>> {
 pub fn has_extension(file: &Path, extensions: &[&str]) -> bool {
     file.extension().and_then(|extension| extension.to_str()).is_some_and(|e| extensions.contains(&e))
 }
+
+/// The lines of a Markdown text that are outside of fenced code, with their indexes.
+pub fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
