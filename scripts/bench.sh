@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# The benchmarks. Raw results go to bench/runs/<date>-<machine>/, and no file there is ever overwritten.
-# bench.sh [latency|throughput|journals|record ...]; throughput by default.
-# RUNS=N repeats; ONLY=WORKLOAD,... of a suite; KEEL_BENCH_PEERS=DIR more allocators, each a library for LD_PRELOAD.
+# The benchmarks: bench.sh [latency|throughput|journals|record ...]; throughput by default.
+# RUNS=N repeats them. ONLY=WORKLOAD,... selects workloads of a suite. KEEL_BENCH_PEERS=DIR names a
+# folder with more allocators, each a library for LD_PRELOAD.
+# Results go to bench/runs/<date>-<machine>/: tables as Markdown, samples as .json.zst. A run never
+# overwrites an earlier one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/setup.sh bench
 keel=build/bin/keel
 runs=${RUNS:-5}
 export LC_ALL=C
 
-# As bench/record-overhead/run.py calls it: two words of the processor's name, its processors, and whether virtual.
+# As in bench/archive.py: two words of the processor's name, its processors, and whether virtual.
 machine() {
     local words virtual=
     words=$(awk -F ': ' '/^model name/ { print tolower($2); exit }' /proc/cpuinfo | grep -oE '[a-z0-9]+' \
@@ -20,12 +23,16 @@ machine() {
 out=bench/runs/$(date +%Y-%m-%d)-$(machine)
 mkdir -p "$out"
 
-suite() { # suite NAME: measures, prints the tables with the bars, keeps both
+# suite NAME: measures, prints the tables with the targets, archives tables and samples.
+# To read samples: keel bench --from <(zstdcat FILE.json.zst)
+suite() {
     "$keel" bench "${ONLY:-$1}" --runs "$runs" --archive "$out" --bars \
         --commit "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+    zstd -q -19 --rm "$out"/*.json
 }
 
-free_name() { # free_name NAME EXTENSION: the first of NAME, NAME-2, ... that is not taken
+# free_name NAME EXTENSION: the first of NAME, NAME-2, ... for which there is no file
+free_name() {
     local name=$1 number=2
     while [ -e "$out/$name.$2" ]; do name=$1-$number; number=$((number + 1)); done
     echo "$out/$name"
@@ -42,7 +49,7 @@ for part in "${@:-throughput}"; do
                 $keel compare "$journal" --pace max --runs "$runs" -o "build/bench/$name" | tee "$kept.txt"
                 zstd -q -19 "build/bench/$name/results.json" -o "$kept.json.zst"
             done ;;
-        record) bench/record-overhead/run.py --runs "$runs" ;; # keeps its own file in the same folder
+        record) bench/record-overhead/run.py --runs "$runs" ;; # archives its own results
         *) echo "bench: there is no part $part; known are latency, throughput, journals, record" >&2; exit 2 ;;
     esac
 done

@@ -24,6 +24,8 @@ test perl perl
 test node nodejs
 test zstd zstd
 test xz xz-utils
+bench python3 python3
+bench zstd zstd
 check clang-format clang-format
 check clang clang
 check python3 python3
