@@ -1,8 +1,8 @@
-"""Reads the public headers: what they declare, and what they say of it.
+"""Reads the declarations of the public headers and their comments.
 
-A header is comments, preprocessor lines and declarations. A comment that stands directly above a declaration is about
-it and about the declarations that follow without an empty line; one whose first line is `--- Title ---` opens a
-section; any other stands for itself.
+A header consists of comments, preprocessor lines and declarations. A comment directly above a
+declaration documents it and the declarations that follow without an empty line. A comment whose
+first line is `--- Title ---` starts a section. Any other comment is a paragraph of its section.
 """
 import re
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Declaration:
 
 @dataclass
 class Entry:
-    """Declarations that share a comment; without any, a paragraph of the section."""
+    """Declarations that share a comment; without declarations, a paragraph of the section."""
     comment: str
     declarations: list = field(default_factory=list)
 
@@ -38,7 +38,10 @@ def comment_text(raw):
 
 
 def pieces(text):
-    """(kind, text) in order: comment, blank, directive, code. Code ends at its `;`, or at the brace that closes it."""
+    """Yields (kind, text) in order; kind is comment, note, blank, directive or code.
+
+    Code ends at its `;` or at its closing brace.
+    """
     at = 0
     while at < len(text):
         rest = text[at:]
@@ -65,7 +68,7 @@ def pieces(text):
 
 
 def code_length(text):
-    """To the end of a declaration: a `;`, or the `}` of a function's body."""
+    """The length of a declaration, up to its `;` or the `}` of a function's body."""
     depth = 0
     for match in re.finditer(r"/\*.*?\*/|//[^\n]*|[{};]", text, re.S):
         mark = match.group(0)
@@ -82,13 +85,14 @@ def code_length(text):
 
 
 def declaration(code):
-    """What a piece of code declares, or None."""
+    """The declaration in a piece of code, or None."""
     text = code.strip()
     plain = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     head = plain.split("{")[0]
     head = re.sub(r"KEEL_API_\w+\([^)]*\)|KEEL_API\b|KEEL_NOEXCEPT", " ", head)
     head = " ".join(head.split())
-    if match := re.match(r"(?:template <.*?> ?)?(struct|class|enum|union) (?:\w+\(.*?\) )?(\w+)", head):
+    if match := re.match(r"(?:template <.*?> ?)?(struct|class|enum|union) (?:\w+\(.*?\) )?(\w+)",
+                         head):
         return Declaration("type", match.group(2), text)
     if head.startswith("typedef"):
         return Declaration("type", typedef_name(" ".join(plain.split())), text)
@@ -100,17 +104,21 @@ def declaration(code):
 
 
 def typedef_name(text):
-    """The pointer to a function, else the function, else what stands last."""
-    if match := re.search(r"\(\*(\w+)\)", text) or ("{" not in text and re.search(r"(\w+)\(", text)):
+    """The name of a typedef: of a pointer to a function, of a function, or else the last word."""
+    match = re.search(r"\(\*(\w+)\)", text)
+    if not match and "{" not in text:
+        match = re.search(r"(\w+)\(", text)
+    if match:
         return match.group(1)
     return re.search(r"(\w+);$", text).group(1)
 
 
 def sections(path):
-    """The header's sections; the first has no title and begins with the header's own comment."""
+    """The header's sections. The first has no title and starts with the header's own comment."""
     found = [Section("", [])]
     entry = None
-    public = re.sub(r"namespace detail \{.*?\} // namespace detail\n", "", path.read_text(), flags=re.S)
+    public = re.sub(r"namespace detail \{.*?\} // namespace detail\n", "", path.read_text(),
+                    flags=re.S)
     for kind, text in pieces(public):
         if kind == "comment":
             comment = comment_text(text)
@@ -138,12 +146,13 @@ def sections(path):
 
 
 def declared(path, kind):
-    """The names of that kind in a header."""
-    return [d.name for s in sections(path) for e in s.entries for d in e.declarations if d.kind == kind]
+    """The names of declarations of this kind in a header."""
+    found = [d for s in sections(path) for e in s.entries for d in e.declarations]
+    return [d.name for d in found if d.kind == kind]
 
 
 def exported(path):
-    """The functions that a library, and not the header, defines."""
+    """The functions that are declared in a header and defined in a library."""
     if path.suffix != ".h":
         return []
     found = [d for s in sections(path) for e in s.entries for d in e.declarations]

@@ -1,9 +1,9 @@
-//! Compiles Keel, or says where the installed one is.
+//! Compiles Keel, or links the installed library.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The folders of Keel's sources that are all of the allocator, bottom first.
+/// The folders of the allocator's sources, bottom first.
 const LAYERS: [&str; 8] = [
     "base",
     "os",
@@ -15,7 +15,7 @@ const LAYERS: [&str; 8] = [
     "allocator/api",
 ];
 
-/// What replaces the program's own malloc and C++ operators.
+/// The files that replace the program's malloc and C++ operators.
 const OVERRIDING: [&str; 2] = ["override.c", "new_delete.c"];
 
 fn main() {
@@ -24,7 +24,7 @@ fn main() {
     let overrides = has_feature("OVERRIDE");
     for flavour in ["SECURE", "DEBUG"].into_iter().filter(|flavour| has_feature(flavour)) {
         fail(&format!(
-            "the feature `{}` is a name kept for a flavour of Keel that does not exist yet; build without it",
+            "the feature `{}` is reserved for a flavour that does not exist yet; build without it",
             flavour.to_lowercase()
         ));
     }
@@ -39,7 +39,7 @@ fn has_feature(name: &str) -> bool {
     env::var_os(format!("CARGO_FEATURE_{name}")).is_some()
 }
 
-/// Ends the build; Cargo shows the text.
+/// Ends the build with an error that Cargo prints.
 fn fail(text: &str) -> ! {
     println!("cargo::error=keel: {text}");
     std::process::exit(1);
@@ -52,19 +52,19 @@ fn link_installed(overrides: bool) {
     println!("cargo::rustc-link-lib=dylib={}", if overrides { "keel" } else { "keel_api" });
 }
 
-/// What to compile, and where its includes start.
+/// The files to compile and their include folders.
 struct Sources {
     files: Vec<PathBuf>,
     includes: Vec<PathBuf>,
 }
 
-/// In the package of this crate all of Keel is one file.
+/// The sources in the package of this crate: all of Keel in one file.
 fn packaged(folder: &Path) -> Sources {
     println!("cargo::rerun-if-changed={}", folder.display());
     Sources { files: vec![folder.join("keel.c")], includes: vec![folder.to_owned()] }
 }
 
-/// In Keel's repository it is its folders.
+/// The sources in Keel's repository: one folder per layer.
 fn of_repository(root: &Path, overrides: bool) -> Sources {
     let mut files = Vec::new();
     for layer in LAYERS {
@@ -72,8 +72,8 @@ fn of_repository(root: &Path, overrides: bool) -> Sources {
         println!("cargo::rerun-if-changed={}", folder.display());
         let entries = folder.read_dir().unwrap_or_else(|error| {
             fail(&format!(
-                "{}: {error}; this crate has Keel's C in its package (scripts/crate.sh writes it) or beside it in the \
-                 repository, or links an installed one with the feature `system`",
+                "{}: {error}; Keel's C sources are neither in this package (scripts/crate.sh puts \
+                 them there) nor in the repository; the feature `system` links an installed Keel",
                 folder.display()
             ))
         });
@@ -118,14 +118,14 @@ fn compile(overrides: bool) {
     }
     if overrides {
         build.define("KEEL_OVERRIDE", "1");
-        // An exception of a new_handler passes through operator new; and no compiler may take
-        // malloc and memset for calloc there.
+        // A new_handler's exception passes through operator new. The compiler must not replace
+        // malloc and memset by a call of calloc.
         build.flag("-fexceptions");
         for name in ["malloc", "calloc", "realloc", "free"] {
             build.flag(format!("-fno-builtin-{name}"));
         }
     }
-    // Whole: what only constructors and C code need would else be left out.
+    // The whole archive: otherwise parts that only constructors and C code use would be dropped.
     build.link_lib_modifier("+whole-archive");
     build.compile("keel_bundled");
     for library in ["pthread", "dl"] {

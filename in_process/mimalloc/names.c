@@ -1,11 +1,12 @@
-/* libkeel_mimalloc.a: the functions of keel/mimalloc.h as symbols, for what calls mimalloc without that header: code
- * that was compiled against mimalloc's own, and other languages (Rust's crate libmimalloc-sys). The header is their
- * only definition: here its `static inline` functions are read as plain ones.
+/* libkeel_mimalloc.a: the functions of keel/mimalloc.h as symbols, for code that calls mimalloc
+ * without that header: code compiled against mimalloc's own header, and other languages (Rust's
+ * crate libmimalloc-sys). The header is the only definition; this file compiles its `static inline`
+ * functions as ordinary ones.
  *
- * Nothing else is in it. What it calls, kl_*, comes from the libkeel or libkeel_api that is linked behind it, so that a
- * process has one heap whichever way it was reached. */
+ * The library contains nothing else. The kl_* functions that it calls come from the libkeel or
+ * libkeel_api that is linked after it, so a process has one heap. */
 
-/* All that keel/mimalloc.h includes, before the two words below lose their meaning. */
+/* Everything that keel/mimalloc.h includes, before `static` and `inline` are redefined. */
 #include "keel/arena.h"
 #include "keel/heap.h"
 #include "keel/keel.h"
@@ -21,7 +22,7 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* The header's own helpers, keel_mi_*, become visible here too; the build makes them local. */
+/* The header's helpers, keel_mi_*, become global here as well; the build makes them local again. */
 #pragma GCC visibility push(default)
 #define static
 #define inline

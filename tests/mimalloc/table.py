@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The table of mimalloc's names: what each is in Keel, and which test uses it.
+"""The table of mimalloc's names: the counterpart of each in Keel, and the test that uses it.
 
-    table.py SOURCES           checks docs/reference/mimalloc-names.md, and that no name is missing anywhere
+    table.py SOURCES           checks docs/reference/mimalloc-names.md and that no name is missing
     table.py SOURCES --write   writes it
 
-The names are those of mimalloc 1.6.3's header (names-1.6.3.txt), and those of later ones that Keel has
-(names-later.txt). What each is comes from keel/mimalloc.h itself.
+The names are those of mimalloc 1.6.3's header (names-1.6.3.txt) and those of later versions that
+Keel has (names-later.txt). The counterparts are read from keel/mimalloc.h.
 """
 import re
 import sys
@@ -24,27 +24,29 @@ TESTS = ["names.c", "heaps.c", "names.cpp", "later.c", "later.cpp"]
 
 INTRODUCTION = """# The names of mimalloc 1.6.3
 
-Every name of mimalloc 1.6.3's header, what it is in [keel/mimalloc.h](../../in_process/include/keel/mimalloc.h), and
-the test in [tests/mimalloc](../../tests/mimalloc) that uses it. How to build a program with it is in
-[linking](../guide/linking.md#programs-written-for-mimalloc). Written and checked by `tests/mimalloc/table.py`.
+For every name in the header of mimalloc 1.6.3: its counterpart in
+[keel/mimalloc.h](../../in_process/include/keel/mimalloc.h) and the test in
+[tests/mimalloc](../../tests/mimalloc) that uses it.
+[Linking](../guide/linking.md#programs-written-for-mimalloc) describes how to build a program with
+it. This page is generated and checked by `tests/mimalloc/table.py`.
 
 """
 
 OF_LATER = """
 ## Names that mimalloc 2 and 3 have added
 
-Those of which Keel has the thing; their options under names that were changed, too. There are none of sub-processes, of
-mimalloc 3's theaps and of its sampled guards.
+Names for which Keel has a counterpart, including options that were renamed. Names for
+sub-processes, for mimalloc 3's theaps and for sampled guards do not exist.
 
 """
 
-HEAD = """| name | is | test |
+HEAD = """| name | counterpart | test |
 | --- | --- | --- |
 """
 
 
 def declarations():
-    """Each name with what it is: the functions of Keel that it calls, or its text; and the remark above it."""
+    """For each name, the Keel functions that it calls or its text, and the comment above it."""
     found = {}
     for path in HEADERS:
         for section in headers.sections(path):
@@ -54,9 +56,11 @@ def declarations():
                     found.setdefault(item.name, (meaning(item), remark))
     text = "".join(path.read_text() for path in HEADERS)
     for match in re.finditer(r"^ +(_?mi_option_\w+)(?: = (\w+))?", text, re.M):
-        found.setdefault(match.group(1), (f"`{match.group(2) or 17}`", ""))
+        value = match.group(2) or "17"
+        remark = "An option without effect in Keel" if value.isdigit() and match.group(2) else ""
+        found.setdefault(match.group(1), (f"`{value}`", remark))
     for match in re.finditer(r"^(?:typedef )?(?:struct|enum) (mi_\w+)", text, re.M):
-        found.setdefault(match.group(1), ("a type of the same form", ""))
+        found.setdefault(match.group(1), ("a type with the same members", ""))
     return found
 
 
@@ -64,21 +68,23 @@ def meaning(item):
     if item.kind == "macro":
         body = re.sub(r"#define \w+(\([^)]*\))?", "", item.text.replace("\\\n", " ")).strip()
         called = re.findall(r"\bmi_\w+", body)
-        return f"`{called[0]}`" if called else (f"`{' '.join(body.split())}`" if body.strip() else "nothing")
+        body = " ".join(body.split())
+        return f"`{called[0]}`" if called else (f"`{body}`" if body else "empty")
     if item.kind == "type":
         match = re.match(r"typedef (kl_\w+) ", item.text)
-        return f"`{match.group(1)}`" if match else "a type of the same form"
-    called = re.findall(r"\b(?:kl_|mi_)\w+|keel::new_\w+|keel::renew_\w+", item.text.split("{", 1)[1])
+        return f"`{match.group(1)}`" if match else "a type with the same members"
+    called = re.findall(r"\b(?:kl_|mi_)\w+|keel::new_\w+|keel::renew_\w+",
+                        item.text.split("{", 1)[1])
     called = [name for name in dict.fromkeys(called) if not name.endswith("_t")]
     return ", ".join(f"`{name}`" for name in called)
 
 
 def uses():
-    """Each name with the first test that it stands in."""
+    """For each name, the first test that uses it."""
     found = {}
     for name in TESTS:
         parts = re.split(r"^TEST(?:_DIES)?\((\w+)", (HERE / name).read_text(), flags=re.M)
-        # What stands before a test belongs to it.
+        # Code between two tests belongs to the second.
         before = parts[0]
         for test, text in zip(parts[1::2], parts[2::2]):
             body, _, after = text.partition("\n}\n")
@@ -97,12 +103,15 @@ def main():
             missing.append(f"{name} is not in keel/mimalloc.h")
         if name not in used:
             missing.append(f"{name} is in no test")
-        told = ". ".join(part.rstrip(".") for part in (means, remark) if part)
-        return f"| `{name}` | {told} | {used.get(name, '')} |\n"
+        text = ". ".join(part.rstrip(".") for part in (means, remark) if part)
+        return f"| `{name}` | {text} | {used.get(name, '')} |\n"
 
-    later = [d.name for s in headers.sections(HEADERS[-1]) for e in s.entries for d in e.declarations]
-    missing += [f"{name} is not in names-later.txt" for name in later if name.startswith("mi_") and name not in LATER]
-    page = INTRODUCTION + HEAD + "".join(map(row, NAMES)) + OF_LATER + HEAD + "".join(map(row, LATER))
+    later = [item.name for section in headers.sections(HEADERS[-1])
+             for entry in section.entries for item in entry.declarations]
+    missing += [f"{name} is not in names-later.txt" for name in later
+                if name.startswith("mi_") and name not in LATER]
+    page = INTRODUCTION + HEAD + "".join(map(row, NAMES))
+    page += OF_LATER + HEAD + "".join(map(row, LATER))
     if "--write" in sys.argv:
         PAGE.write_text(page)
     elif not PAGE.exists() or PAGE.read_text() != page:

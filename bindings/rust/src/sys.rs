@@ -1,5 +1,5 @@
-//! The C functions as they are; `keel/keel.h` and `keel/runtime.h` tell what they do. All but `kl_free` and its kin
-//! return null when there is no memory.
+//! The C functions, which `keel/keel.h` and `keel/runtime.h` document. Functions that allocate
+//! return null if there is no memory.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,14 +1,14 @@
-/* Heaps of one's own: blocks that belong together and can be ended together.
+/* User heaps: blocks that belong together and can be freed together.
  *
- * Every thread may allocate from every heap, and free and resize its blocks, by these functions or
- * by kl_free and free; a heap has a lock, so threads that use one at the same moment wait for each
- * other. Blocks of a heap are not in the bounds that hold for kl_malloc: a call may wait. Memory
- * is taken in pages of 64 KiB or more, each of one heap, so a heap of few small blocks occupies
- * more than they do.
+ * Every thread may allocate from every heap, and may free and resize its blocks, with these
+ * functions or with kl_free and free. A heap has a lock, so threads that use one heap at the same
+ * moment wait for each other; the bounds that hold for kl_malloc do not hold here. A heap takes
+ * memory in pages of 64 KiB or more that it does not share, so a heap of few small blocks occupies
+ * more than their sizes.
  *
- * `heap` is never NULL. kl_heap_backing() stands for the calling thread's own heap, from which
- * kl_malloc takes: the functions that allocate accept it. What is said in keel/keel.h of errors
- * holds here too.
+ * `heap` is never NULL. kl_heap_backing() denotes the calling thread's own heap, from which
+ * kl_malloc allocates; the functions that allocate accept it. What keel/keel.h says about errors
+ * and threads applies here too.
  */
 #ifndef KEEL_HEAP_H
 #define KEEL_HEAP_H
@@ -21,50 +21,58 @@ extern "C" {
 
 typedef struct kl_heap kl_heap_t;
 
-/* --- Life -------------------------------------------------------------------------------------- */
+/* --- Create and end heaps --------------------------------------------------------------------- */
 
-/* A heap with nothing in it: about 8 KiB. NULL and ENOMEM without memory. */
+/* Creates an empty heap, which occupies about 8 KiB. Returns NULL and sets errno to ENOMEM if there
+ * is no memory. */
 KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 
-/* The same, and it holds at most so many bytes (0: no limit) for pages and large blocks. What would go
- * beyond fails as if there were no memory: NULL, ENOMEM, and kl_register_out_of_memory's handler is
- * asked before; the blocks in use stay. A page of small blocks takes 64 KiB or 256 KiB, so a limit
- * below that admits nothing. What the heap needs for itself does not count. */
+/* Like kl_heap_new, with a limit: the heap holds at most `bytes` bytes (0: no limit) in pages and
+ * large blocks. An allocation that would exceed the limit first calls the handler of
+ * kl_register_out_of_memory and then fails with NULL and ENOMEM; live blocks are not affected. A
+ * page of small blocks takes 64 KiB or 256 KiB, so a lower limit admits nothing. The heap's own
+ * metadata does not count. */
 KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
 
-/* A heap all of whose blocks are in this arena: when it is full, NULL and ENOMEM. Its small blocks take pages
- * of 64 KiB or 256 KiB; taking one is linear in the size of an arena that is nearly full. NULL also
- * if the arena has been released. */
+/* Creates a heap whose blocks are all in this arena. When the arena is full, allocations return
+ * NULL and set errno to ENOMEM. Small blocks take pages of 64 KiB or 256 KiB; taking a page from an
+ * arena that is nearly full is linear in the size of the arena. Returns NULL also if the arena has
+ * been released. */
 KEEL_API kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) KEEL_NOEXCEPT;
 
-/* Sets the limit of a heap; what it was before. No effect on kl_heap_backing(), and 0: its limit is
- * kl_limit. */
+/* Sets the limit of a heap in bytes (0: no limit) and returns the previous limit. For
+ * kl_heap_backing() it does nothing and returns 0; kl_limit (keel/runtime.h) limits that heap. */
 KEEL_API size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) KEEL_NOEXCEPT;
 
-/* Ends the heap, but not its blocks: they are freed as before, and what is left of the heap goes
- * with the last of them. The heap must not be used any more, and not be another thread's default;
- * on the calling thread, kl_malloc goes back to its own heap. No effect on kl_heap_backing(). */
+/* Ends the heap and keeps its blocks. They are freed as before, and the rest of the heap is freed
+ * with the last of them. The heap must not be used afterwards and must not be the default heap of
+ * another thread. If it is the default of the calling thread, kl_malloc uses the thread's own heap
+ * again. For kl_heap_backing() it does nothing. */
 KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Ends the heap and all its blocks: none may be used or freed afterwards. Linear in the pages of
- * the heap, not in its blocks. Else as kl_heap_delete. */
+/* Ends the heap and all its blocks: none of them may be used or freed afterwards. Linear in the
+ * number of the heap's pages, not of its blocks. Otherwise like kl_heap_delete. */
 KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Gives the heap's unused memory back. `force` as in kl_collect for kl_heap_backing(), else
- * without meaning. Linear in its size classes. */
+/* Releases the heap's unused memory. For kl_heap_backing(), `force` has the same meaning as in
+ * kl_collect; for other heaps it is ignored. Linear in the number of size classes. */
 KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
 
-/* The calling thread's own heap; the same pointer for every thread, which means another heap in each. */
+/* Returns the handle of the calling thread's own heap. The pointer is the same in every thread and
+ * denotes a different heap in each. */
 KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
 
-/* What kl_malloc and malloc of the calling thread take from, and makes it another one
- * (kl_heap_backing(): as it was). The one before, or NULL and ENOMEM: nothing changed. While it is
- * not the backing heap, every allocation of this thread takes the slow path. */
+/* kl_heap_default returns the calling thread's default heap: the heap from which kl_malloc and
+ * malloc allocate on this thread. kl_heap_set_default sets it (kl_heap_backing() restores the
+ * initial state) and returns the previous one, or NULL with ENOMEM, in which case nothing has
+ * changed. While the default is not the backing heap, every allocation of this thread takes the
+ * slow path. */
 KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* --- Allocating: as the functions without heap_, from this heap ---------------------------------- */
+/* --- Allocate --------------------------------------------------------------------------------- */
 
+/* Like the functions without heap_ in keel/keel.h, from this heap. */
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_malloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_zalloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_calloc(kl_heap_t* heap, size_t count,
@@ -72,7 +80,7 @@ KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_calloc(kl_heap_t* heap, size_t c
 KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_mallocn(kl_heap_t* heap, size_t count,
                                                         size_t size) KEEL_NOEXCEPT;
 
-/* A block that has to move, moves to `heap`, whichever it was from. */
+/* Resize. If the block has to move, it moves to `heap`, whichever heap it came from. */
 KEEL_API KEEL_API_RESIZES(3) void* kl_heap_realloc(kl_heap_t* heap, void* block,
                                                    size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(3, 4) void* kl_heap_reallocn(kl_heap_t* heap, void* block, size_t count,
@@ -84,11 +92,12 @@ KEEL_API KEEL_API_RESIZES(3) void* kl_heap_rezalloc(kl_heap_t* heap, void* block
 KEEL_API KEEL_API_RESIZES(3, 4) void* kl_heap_recalloc(kl_heap_t* heap, void* block, size_t count,
                                                        size_t size) KEEL_NOEXCEPT;
 
+/* Copy strings and resolve paths into blocks of this heap. */
 KEEL_API char* kl_heap_strdup(kl_heap_t* heap, const char* string) KEEL_NOEXCEPT;
 KEEL_API char* kl_heap_strndup(kl_heap_t* heap, const char* string, size_t length) KEEL_NOEXCEPT;
 KEEL_API char* kl_heap_realpath(kl_heap_t* heap, const char* path, char* resolved) KEEL_NOEXCEPT;
 
-/* Aligned; without _at as with offset 0. */
+/* Aligned blocks. The functions without _at behave as with offset 0. */
 KEEL_API KEEL_API_ALLOCATES(3) void* kl_heap_aligned_alloc(kl_heap_t* heap, size_t alignment,
                                                            size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_heap_aligned_calloc(kl_heap_t* heap, size_t alignment,
@@ -120,6 +129,7 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
                                                                   size_t count,
                                                                   size_t size) KEEL_NOEXCEPT;
 
+/* By type. */
 #define kl_heap_malloc_of(heap, type) KEEL_API_AS(type, kl_heap_malloc((heap), sizeof(type)))
 #define kl_heap_zalloc_of(heap, type) KEEL_API_AS(type, kl_heap_zalloc((heap), sizeof(type)))
 #define kl_heap_mallocn_of(heap, type, count)                                                      \
@@ -131,44 +141,49 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
 #define kl_heap_recalloc_of(heap, block, type, count)                                              \
     KEEL_API_AS(type, kl_heap_recalloc((heap), (block), (count), sizeof(type)))
 
-/* --- Looking at a heap ------------------------------------------------------------------------- */
+/* --- Inspect a heap --------------------------------------------------------------------------- */
 
-/* True if `block` is a block of this heap. `block` is NULL, foreign, or a block in use. O(1). */
+/* Returns true if `block` is a block of this heap. `block` may be NULL, a live block, or a block of
+ * another allocator. O(1). */
 KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
 
-/* True if the address is in memory that holds, or has held, blocks of this heap; any address is
- * allowed. Above 64 KiB only the block's start is recognised. O(1), under the heap's lock. */
+/* Returns true if the address is in memory that holds, or has held, blocks of this heap. Any
+ * address is allowed. For blocks above 64 KiB only the start address is recognised. O(1), under the
+ * heap's lock. */
 KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
 
-/* A run of memory that holds blocks of one size. All in bytes. */
+/* A range of memory that holds blocks of one size. All sizes are in bytes. */
 struct kl_heap_area {
-    void* blocks;          /* where it begins */
+    void* blocks;          /* where the range begins */
     size_t reserved_bytes; /* its length */
-    size_t carved_bytes;   /* of it, what has been blocks so far */
-    size_t used_bytes;     /* in blocks in use */
-    size_t block_bytes;    /* of one block */
+    size_t carved_bytes;   /* the part that has been divided into blocks so far */
+    size_t used_bytes;     /* in live blocks */
+    size_t block_bytes;    /* the size of one block */
 };
 
-/* Is called for each area with block NULL, and then, if blocks are wanted, for each block in use
- * with the place where it begins (which for one that is aligned at an offset is before the address
- * that the program has). False: no more.
+/* Called for each area with `block` NULL, and then, if blocks are requested, for each live block of
+ * it. `block` is the address where the block begins; for a block that is aligned at an offset, that
+ * is before the address that the program has. Returning false ends the visit.
  *
- * It may call malloc and free; but of a heap that kl_heap_new and the like have made no function, and
- * it must not free that heap's blocks. Of kl_heap_backing() it may do both: what it allocates may be seen or
- * not, what it frees before it was called for it may still be. It must return: no longjmp, no end of the
- * thread. */
+ * The visitor may call malloc and free. For a heap from kl_heap_new and its variants, it must not
+ * call any function of that heap or free its blocks. For kl_heap_backing() it may do both: a block
+ * that it allocates may be visited or not, and a block that it frees before its turn may still be
+ * visited. The visitor must return: it must not call longjmp or end the thread. */
 typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
 
-/* Visits all areas, which for a large block is the block itself. True: to the end. Linear; the heap is
- * locked meanwhile.
+/* Visits all areas of the heap; a large block is an area by itself. Returns true if the visitor
+ * never returned false. Linear in the pages and blocks of the heap, which is locked meanwhile.
  *
- * Of kl_heap_backing(): the blocks of the calling thread's own heap, which are those that it has
- * allocated, and those that an ended thread has left whose heap it goes on with. What other threads have
- * freed of them is taken home first; blocks that one of them has freed but still holds back (until it sends
- * them by kl_thread_idle, or ends) count as in use. With that they are exact while no other thread
- * frees any; who frees large ones meanwhile may have them seen or not. Areas come in the order of their addresses.
- * Linear in the address space that Keel's memory is spread over (about 1 ms for 4 GiB), and in the blocks
- * of the heap's pages; no lock is held. */
+ * For kl_heap_backing() it visits the blocks of the calling thread's own heap: those that the
+ * thread has allocated, and those of an ended thread whose heap it has adopted.
+ *
+ *   - Keel first collects the blocks of this heap that other threads have freed. Blocks that
+ *     another thread has freed but not yet sent back count as live; it sends them by kl_thread_idle
+ *     or when it ends. Apart from these, the visit is exact while no other thread frees blocks of
+ *     this heap. A large block that another thread frees meanwhile may be visited or not.
+ *   - Areas are visited in the order of their addresses.
+ *   - The cost is linear in the address space over which Keel's memory is spread (about 1 ms for
+ *     4 GiB) and in the blocks of the heap's pages. No lock is held. */
 KEEL_API bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor,
                             void* argument) KEEL_NOEXCEPT;
 

@@ -1,8 +1,11 @@
-/* Makes the C++ operators new and delete Keel's, in all their forms, for programs that link libkeel_api: include it in
- * exactly one source file of the program. With libkeel they are Keel's already.
+/* Definitions of all forms of the C++ operators new and delete that use Keel.
  *
- * Each form does what the standard asks of it: the new_handler is called until it gives up, then the throwing forms
- * throw std::bad_alloc and the nothrow forms return nullptr, also when the handler throws. */
+ * For programs that link libkeel_api: include it in exactly one source file of the program. libkeel
+ * already contains these operators.
+ *
+ * Each form follows the standard. The new_handler is called until it succeeds, throws, or is
+ * removed. The throwing forms then throw std::bad_alloc; the nothrow forms return nullptr, also if
+ * the handler throws. */
 #ifndef KEEL_NEW_DELETE_H
 #define KEEL_NEW_DELETE_H
 
@@ -10,7 +13,7 @@
 
 #include "keel/new.hpp"
 
-/* --- new --------------------------------------------------------------------------------------- */
+/* --- new -------------------------------------------------------------------------------------- */
 
 void* operator new(std::size_t size) {
     return keel::new_or_throw(size);
@@ -25,7 +28,7 @@ void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
     return keel::new_or_null(size);
 }
 
-/* --- delete ------------------------------------------------------------------------------------ */
+/* --- delete ----------------------------------------------------------------------------------- */
 
 void operator delete(void* block) noexcept {
     kl_free(block);
@@ -46,7 +49,7 @@ void operator delete[](void* block, std::size_t size) noexcept {
     kl_free_sized(block, size);
 }
 
-/* --- Over-aligned, from C++17 on --------------------------------------------------------------- */
+/* --- Over-aligned types, C++17 and later ------------------------------------------------------ */
 
 #if defined(__cpp_aligned_new)
 

@@ -1,14 +1,20 @@
-/* Makes the malloc family Keel's in the source files that include it, by macros: for programs that link libkeel_api and
- * cannot replace malloc at link time. Include it last, or by the compiler's -include.
+/* Macros that replace the malloc family by Keel's functions in the source files that include it.
  *
- * Calls become Keel's; a name without an argument list, as in a table of functions, stays libc's. Every file that frees
- * a block must see this header if the one that allocated it did. Blocks that libc allocates by itself (getline,
- * asprintf, scandir) are libc's: a free of theirs is ignored here, so they leak; let libkeel replace malloc where that
- * matters. In C++, write malloc and not std::malloc, and see keel/keel-new-delete.h for new and delete. */
+ * For programs that link libkeel_api and cannot replace malloc at link time. Include it last, or
+ * with the compiler's option -include.
+ *
+ *   - Only calls are replaced. A name without an argument list, as in a table of functions, remains
+ *     libc's.
+ *   - If a file that allocates a block includes this header, every file that frees the block must
+ *     include it too.
+ *   - Blocks that libc allocates by itself (getline, asprintf, scandir) belong to libc. Freeing
+ *     them here is ignored, so they leak; where that matters, let libkeel replace malloc.
+ *   - In C++, write malloc and not std::malloc, and see keel/keel-new-delete.h for new and delete.
+ */
 #ifndef KEEL_OVERRIDE_H
 #define KEEL_OVERRIDE_H
 
-/* Declared before their names are macros. */
+/* Included before the names become macros. */
 #include <stdlib.h>
 #include <string.h>
 #if defined(__linux__)
@@ -17,7 +23,7 @@
 
 #include "keel/keel.h"
 
-/* --- Standard C -------------------------------------------------------------------------------- */
+/* --- Standard C ------------------------------------------------------------------------------- */
 
 #define malloc(size) kl_malloc(size)
 #define calloc(count, size) kl_calloc(count, size)
@@ -27,7 +33,7 @@
 #define free_sized(block, size) kl_free_sized(block, size)
 #define free_aligned_sized(block, alignment, size) kl_free_aligned_sized(block, alignment, size)
 
-/* --- POSIX, BSD and GNU ------------------------------------------------------------------------ */
+/* --- POSIX, BSD and GNU ----------------------------------------------------------------------- */
 
 #define strdup(string) kl_strdup(string)
 #define strndup(string, length) kl_strndup(string, length)

@@ -1,14 +1,15 @@
-/* Keel for C++17: allocators for containers, heaps that end with their owner, and memory resources.
+/* Keel for C++17: allocators for containers, heaps with an owner, and memory resources.
  *
- *     std::vector<int, keel::allocator<int>> numbers;             // from kl_malloc, whatever malloc is
+ *     std::vector<int, keel::allocator<int>> numbers;      // uses kl_malloc, whatever malloc is
  *
- *     keel::heap level;                                           // a heap of one's own
+ *     keel::heap level;                                    // a user heap
  *     std::list<Enemy, keel::heap_allocator<Enemy>> enemies(level.get());
  *
  *     std::pmr::vector<std::pmr::string> words(keel::resource());
  *
- * What fails throws std::bad_alloc after the new_handler has had its chances, as operator new does. Allocators and
- * resources may be used and copied by any thread at any time; two threads in one heap wait for each other. */
+ * Failed allocations call the new_handler and then throw std::bad_alloc, as operator new does. Any
+ * thread may use and copy allocators and resources at any time; threads that use the same heap wait
+ * for each other. Costs are those of keel/keel.h and keel/heap.h. */
 #ifndef KEEL_KEEL_HPP
 #define KEEL_KEEL_HPP
 
@@ -22,9 +23,9 @@
 
 namespace keel {
 
-/* --- For containers ---------------------------------------------------------------------------- */
+/* --- Containers ------------------------------------------------------------------------------- */
 
-/* A standard allocator without state over kl_malloc. Takes over-aligned types. */
+/* A stateless standard allocator that uses kl_malloc. Supports over-aligned types. */
 template <typename T> class allocator {
   public:
     using value_type = T;
@@ -55,7 +56,7 @@ bool operator!=(const allocator<T>&, const allocator<U>&) noexcept {
     return false;
 }
 
-/* --- Heaps ------------------------------------------------------------------------------------- */
+/* --- Heaps ------------------------------------------------------------------------------------ */
 
 namespace detail {
 
@@ -65,7 +66,8 @@ inline kl_heap_t* new_heap() {
 
 } // namespace detail
 
-/* Owns a heap. Its end is kl_heap_delete: blocks in use live on, and are freed as ever. */
+/* Owns a heap. The destructor calls kl_heap_delete: live blocks stay valid and are freed as
+ * usual. */
 class heap {
   public:
     heap() : heap_(detail::new_heap()) {}
@@ -78,11 +80,12 @@ class heap {
         if (heap_ != nullptr) kl_heap_delete(heap_);
     }
 
-    /* For the functions of keel/heap.h, and the allocators below. nullptr after destroy() and a move. */
+    /* The handle for the functions of keel/heap.h and the allocators below; nullptr after destroy()
+     * and after a move. */
     kl_heap_t* get() const noexcept { return heap_; }
 
-    /* kl_heap_destroy: the blocks end with the heap. No destructor is called, and containers in it must not be used or
-     * destroyed any more. */
+    /* Calls kl_heap_destroy: ends the heap and all its blocks. No destructors are called, and
+     * containers in the heap must not be used or destroyed afterwards. */
     void destroy() noexcept {
         if (heap_ != nullptr) kl_heap_destroy(std::exchange(heap_, nullptr));
     }
@@ -91,9 +94,10 @@ class heap {
     kl_heap_t* heap_;
 };
 
-/* A standard allocator that takes from one heap, which must outlive what it is asked for, and gives back to any. Equal
- * if the heaps are: so a container's blocks never come to one of another heap. The heap goes with a container that is
- * moved or swapped; one that is assigned to keeps its own. */
+/* A standard allocator that allocates from one heap, which must outlive the allocations, and frees
+ * blocks of any heap. Two allocators are equal if their heaps are, so a container never receives
+ * blocks of another heap. When a container is moved or swapped, the heap goes with it; when it is
+ * copy-assigned to, it keeps its own. */
 template <typename T> class heap_allocator {
   public:
     using value_type = T;
@@ -127,11 +131,12 @@ bool operator!=(const heap_allocator<T>& a, const heap_allocator<U>& b) noexcept
     return a.heap() != b.heap();
 }
 
-/* --- Memory resources -------------------------------------------------------------------------- */
+/* --- Memory resources ------------------------------------------------------------------------- */
 
 namespace detail {
 
-/* `other`, if it is of the kind of `self`; without run-time types only `self` is known to be. */
+/* Returns `other` if it has the type of `self`, else nullptr. Without RTTI it recognises only
+ * `self` itself. */
 template <typename Kind>
 const Kind* same_kind(const Kind* self, const std::pmr::memory_resource* other) noexcept {
 #if defined(__cpp_rtti)
@@ -144,7 +149,8 @@ const Kind* same_kind(const Kind* self, const std::pmr::memory_resource* other) 
 
 } // namespace detail
 
-/* A std::pmr::memory_resource over one heap, which must outlive it. Equal to those of the same heap. */
+/* A std::pmr::memory_resource that uses one heap, which must outlive it. Equal to every other
+ * resource of the same heap. */
 class heap_resource : public std::pmr::memory_resource {
   public:
     explicit heap_resource(kl_heap_t* heap) noexcept : heap_(heap) {}
@@ -181,9 +187,11 @@ class plain_resource final : public std::pmr::memory_resource {
 
 } // namespace detail
 
-/* The std::pmr::memory_resource over kl_malloc; the same one in every call, to the end of the process. */
+/* Returns the std::pmr::memory_resource that uses kl_malloc: the same one in every call, valid
+ * until the process ends. */
 inline std::pmr::memory_resource* resource() noexcept {
-    /* Never destroyed: containers with static lifetime may free after it would be. */
+    /* Never destroyed: containers with static lifetime may free later than a destructor would
+     * run. */
     alignas(detail::plain_resource) static unsigned char room[sizeof(detail::plain_resource)];
     static std::pmr::memory_resource* const made = new (room) detail::plain_resource;
     return made;

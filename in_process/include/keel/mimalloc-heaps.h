@@ -1,4 +1,4 @@
-/* The part of keel/mimalloc.h that is about heaps: include that one. */
+/* The heap functions of keel/mimalloc.h. Include that header, not this one. */
 #ifndef KEEL_MIMALLOC_HEAPS_H
 #define KEEL_MIMALLOC_HEAPS_H
 
@@ -16,18 +16,18 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
 #endif
 
-/* Resizing to nothing gives a block here, and frees it in Keel. */
+/* Resizing to 0 bytes returns a block in mimalloc and frees the block in Keel. */
 static inline size_t keel_mi_size(size_t size) KEEL_NOEXCEPT {
     return size == 0 ? 1 : size;
 }
 
-/* count * size, or a size that nobody has. */
+/* Returns count * size, or SIZE_MAX if the product overflows, which no allocation can satisfy. */
 static inline size_t keel_mi_product(size_t count, size_t size) KEEL_NOEXCEPT {
     return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : keel_mi_size(count * size);
 }
 
 #ifndef __cplusplus
-/* Where C++ throws. */
+/* For C, where C++ would throw. */
 static inline void* keel_mi_or_end(void* block) {
     if (block != NULL) return block;
     fputs("keel: out of memory in mi_new\n", stderr);
@@ -35,12 +35,12 @@ static inline void* keel_mi_or_end(void* block) {
 }
 #endif
 
-/* --- Life, and blocks ---------------------------------------------------------------------------- */
+/* --- Heaps and their blocks ------------------------------------------------------------------- */
 
 struct mi_heap_s;
 typedef struct mi_heap_s mi_heap_t;
 
-/* The same heap under Keel's name. */
+/* The same heap with Keel's type. */
 static inline kl_heap_t* keel_mi_heap(const mi_heap_t* heap) KEEL_NOEXCEPT {
     return (kl_heap_t*)(uintptr_t)heap;
 }
@@ -188,13 +188,13 @@ static inline KEEL_API_RESIZES(3,
                                        keel_mi_product(count, size));
 }
 
-/* --- Looking at heaps ---------------------------------------------------------------------------- */
+/* --- Inspect heaps ---------------------------------------------------------------------------- */
 
 static inline bool mi_heap_contains_block(mi_heap_t* heap, const void* block) KEEL_NOEXCEPT {
     return heap != NULL && kl_heap_contains(keel_mi_heap(heap), block);
 }
 
-/* False for addresses that no block can begin at. */
+/* False for addresses at which no block can begin. */
 static inline bool mi_heap_check_owned(mi_heap_t* heap, const void* address) KEEL_NOEXCEPT {
     if (heap == NULL || (uintptr_t)address % sizeof(void*) != 0) return false;
     return kl_heap_owns(keel_mi_heap(heap), address);
@@ -223,9 +223,9 @@ struct keel_mi_visit {
 
 static inline bool keel_mi_visit_one(const struct kl_heap_area* area, void* block, void* argument) {
     const struct keel_mi_visit* visit = (const struct keel_mi_visit*)argument;
-    const mi_heap_area_t told = {area->blocks, area->reserved_bytes, area->carved_bytes,
-                                 area->used_bytes, area->block_bytes};
-    return visit->visitor(visit->heap, &told, block, area->block_bytes, visit->argument);
+    const mi_heap_area_t shown = {area->blocks, area->reserved_bytes, area->carved_bytes,
+                                  area->used_bytes, area->block_bytes};
+    return visit->visitor(visit->heap, &shown, block, area->block_bytes, visit->argument);
 }
 
 static inline bool mi_heap_visit_blocks(const mi_heap_t* heap, bool blocks,
@@ -235,7 +235,7 @@ static inline bool mi_heap_visit_blocks(const mi_heap_t* heap, bool blocks,
     return kl_heap_visit(keel_mi_heap(heap), blocks, keel_mi_visit_one, &visit);
 }
 
-/* --- Heaps' blocks by type ----------------------------------------------------------------------- */
+/* --- Allocate by type ------------------------------------------------------------------------- */
 
 #define mi_heap_malloc_tp(heap, type) KEEL_API_AS(type, mi_heap_malloc(heap, sizeof(type)))
 #define mi_heap_zalloc_tp(heap, type) KEEL_API_AS(type, mi_heap_zalloc(heap, sizeof(type)))

@@ -1,7 +1,8 @@
-/* The part of keel/mimalloc.h with names that mimalloc 2 and 3 have added, where Keel has the thing: include that one.
+/* Names that mimalloc 2 and 3 have added and for which Keel has a counterpart. Include
+ * keel/mimalloc.h, not this header.
  *
- * There are no names of what Keel has no counterpart of (sub-processes, mimalloc 3's theaps, its sampled guards), and
- * none of options that would do nothing: a program that uses them says so when it is compiled. */
+ * Names without a counterpart in Keel (sub-processes, mimalloc 3's theaps, sampled guards) and
+ * options that would have no effect are missing, so a program that uses them does not compile. */
 #ifndef KEEL_MIMALLOC_LATER_H
 #define KEEL_MIMALLOC_LATER_H
 
@@ -27,9 +28,9 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
 #endif
 
-/* --- Blocks ------------------------------------------------------------------------------------- */
+/* --- Blocks ----------------------------------------------------------------------------------- */
 
-/* mimalloc says MI_SMALL_SIZE_MAX at most; any will do here. */
+/* mimalloc limits the block to MI_SMALL_SIZE_MAX bytes; here it may have any size. */
 static inline void mi_free_small(void* block) KEEL_NOEXCEPT {
     kl_free(block);
 }
@@ -37,7 +38,8 @@ static inline size_t mi_malloc_good_size(size_t size) KEEL_NOEXCEPT {
     return kl_good_size(size);
 }
 
-/* Resizes the block that *block_pointer points to. 0, EINVAL or ENOMEM, and then the block is as it was. */
+/* Resizes the block that *block_pointer points to. Returns 0, EINVAL or ENOMEM; after an error the
+ * block is unchanged. */
 static inline int mi_reallocarr(void* block_pointer, size_t count, size_t size) KEEL_NOEXCEPT {
     if (block_pointer == NULL) return EINVAL;
     void* block = NULL;
@@ -48,7 +50,7 @@ static inline int mi_reallocarr(void* block_pointer, size_t count, size_t size) 
     return 0;
 }
 
-/* With the size that the block really has, in *block_size unless that is NULL. */
+/* Also store the usable size in *block_size, unless that is NULL. */
 static inline KEEL_API_ALLOCATES(1) void* mi_umalloc(size_t size,
                                                      size_t* block_size) KEEL_NOEXCEPT {
     return kl_umalloc(size, block_size);
@@ -66,10 +68,11 @@ static inline void mi_ufree(void* block, size_t* block_size) KEEL_NOEXCEPT {
     kl_ufree(block, block_size);
 }
 
-/* --- The process -------------------------------------------------------------------------------- */
+/* --- The process ------------------------------------------------------------------------------ */
 
-/* Milliseconds and bytes; any of the pointers may be NULL. Committed is what is in use of memory from the system and
- * what is kept of it; page faults are those that read a disk. A few system calls. */
+/* Times are in milliseconds, sizes in bytes; any pointer may be NULL. Committed memory is the
+ * memory that Keel holds and the unused memory that it has not yet returned. Page faults are those
+ * that read from a disk. Makes a few system calls. */
 static inline void mi_process_info(size_t* elapsed_msecs, size_t* user_msecs, size_t* system_msecs,
                                    size_t* current_rss, size_t* peak_rss, size_t* current_commit,
                                    size_t* peak_commit, size_t* page_faults) KEEL_NOEXCEPT {
@@ -87,10 +90,10 @@ static inline void mi_process_info(size_t* elapsed_msecs, size_t* user_msecs, si
     if (page_faults != NULL) *page_faults = (size_t)process.major_faults;
 }
 
-/* Nothing to do: Keel's threads do not look at how long another one lives. */
+/* Nothing to do: Keel treats threads of a pool like all others. */
 static inline void mi_thread_set_in_threadpool(void) KEEL_NOEXCEPT {}
 
-/* --- Options ------------------------------------------------------------------------------------ */
+/* --- Options ---------------------------------------------------------------------------------- */
 
 #define mi_option_allow_large_os_pages mi_option_large_os_pages
 #define mi_option_max_warnings mi_option_max_errors
@@ -100,7 +103,7 @@ static inline void mi_thread_set_in_threadpool(void) KEEL_NOEXCEPT {}
 #define mi_option_allow_decommit mi_option_reset_decommits
 #define mi_option_arena_eager_commit mi_option_eager_region_commit
 
-/* Its value, but at least `min` and at most `max`. */
+/* Returns the value, limited to `min` .. `max`. */
 static inline long mi_option_get_clamp(mi_option_t option, long min, long max) KEEL_NOEXCEPT {
     const long value = kl_option_get((kl_option_t)option);
     return value < min ? min : value > max ? max : value;
@@ -110,7 +113,7 @@ static inline size_t mi_option_get_size(mi_option_t option) KEEL_NOEXCEPT {
     return value < 0 ? 0 : (size_t)value;
 }
 
-/* --- Arenas -------------------------------------------------------------------------------------- */
+/* --- Arenas ----------------------------------------------------------------------------------- */
 
 typedef kl_arena_t* mi_arena_id_t;
 
@@ -120,9 +123,9 @@ static inline bool mi_manage_os_memory_ex(void* start, size_t size, bool is_comm
     const unsigned flags = (is_zero ? (unsigned)kl_memory_zero : 0u) |
                            (is_committed && is_pinned ? (unsigned)kl_memory_populated : 0u) |
                            (exclusive ? (unsigned)kl_memory_exclusive : 0u);
-    kl_arena_t* made = kl_manage_os_memory(start, size, flags, numa_node);
-    if (arena != NULL) *arena = made;
-    return made != NULL;
+    kl_arena_t* created = kl_manage_os_memory(start, size, flags, numa_node);
+    if (arena != NULL) *arena = created;
+    return created != NULL;
 }
 static inline bool mi_manage_os_memory(void* start, size_t size, bool is_committed, bool is_pinned,
                                        bool is_zero, int numa_node) KEEL_NOEXCEPT {
@@ -130,21 +133,21 @@ static inline bool mi_manage_os_memory(void* start, size_t size, bool is_committ
                                   NULL);
 }
 
-/* 0 or ENOMEM. */
+/* Returns 0 or ENOMEM. */
 static inline int mi_reserve_os_memory_ex(size_t size, bool commit, bool allow_large,
                                           bool exclusive, mi_arena_id_t* arena) KEEL_NOEXCEPT {
     const unsigned flags = (commit ? (unsigned)kl_memory_populated : 0u) |
                            (allow_large ? (unsigned)kl_memory_large_pages : 0u) |
                            (exclusive ? (unsigned)kl_memory_exclusive : 0u);
-    kl_arena_t* made = kl_reserve_os_memory(size, flags);
-    if (arena != NULL) *arena = made;
-    return made != NULL ? 0 : ENOMEM;
+    kl_arena_t* created = kl_reserve_os_memory(size, flags);
+    if (arena != NULL) *arena = created;
+    return created != NULL ? 0 : ENOMEM;
 }
 static inline int mi_reserve_os_memory(size_t size, bool commit, bool allow_large) KEEL_NOEXCEPT {
     return mi_reserve_os_memory_ex(size, commit, allow_large, false, NULL);
 }
 
-/* Where it lies, and its size. */
+/* Returns the start of the arena and stores its size. */
 static inline void* mi_arena_area(mi_arena_id_t arena, size_t* size) KEEL_NOEXCEPT {
     struct kl_arena_state info = {NULL, 0, 0, 0, KL_ANY_NUMA_NODE, false};
     if (arena != NULL) kl_arena_info(arena, &info);
@@ -160,7 +163,7 @@ static inline mi_heap_t* mi_heap_new_in_arena(mi_arena_id_t arena) KEEL_NOEXCEPT
     return (mi_heap_t*)kl_heap_new_in_arena(arena);
 }
 
-/* --- Heaps --------------------------------------------------------------------------------------- */
+/* --- Heaps ------------------------------------------------------------------------------------ */
 
 static inline KEEL_API_ALLOCATES(2) void* mi_heap_zalloc_small(mi_heap_t* heap,
                                                                size_t size) KEEL_NOEXCEPT {
@@ -169,7 +172,7 @@ static inline KEEL_API_ALLOCATES(2) void* mi_heap_zalloc_small(mi_heap_t* heap,
 
 #ifdef __cplusplus
 
-/* As operator new, from the heap. */
+/* Like operator new, from the heap. */
 static inline void* mi_heap_alloc_new(mi_heap_t* heap, size_t size) {
     return keel::new_or_throw(keel_mi_heap(heap), size, alignof(std::max_align_t));
 }
@@ -177,8 +180,9 @@ static inline void* mi_heap_alloc_new_n(mi_heap_t* heap, size_t count, size_t si
     return mi_heap_alloc_new(heap, keel::array_bytes(count, size));
 }
 
-/* What the two allocators below share. Without a heap they make one, which ends with the last copy: alone
- * (Destroy false), or with all that is in it, so that deallocate has nothing to do. */
+/* The common part of the two allocators below. Constructed without a heap, they create one, which
+ * ends with the last copy. With Destroy it ends together with its blocks, so deallocate does
+ * nothing; without Destroy the blocks are freed one by one. */
 template <typename T, bool Destroy> struct keel_mi_heap_allocator {
     typedef T value_type;
     typedef std::size_t size_type;
@@ -213,7 +217,7 @@ template <typename T, bool Destroy> struct keel_mi_heap_allocator {
     std::shared_ptr<mi_heap_t> heap;
 };
 
-/* Containers in a heap of their own, or in one that is given. */
+/* For containers in a heap of their own or in a given heap. */
 template <typename T> struct mi_heap_stl_allocator : keel_mi_heap_allocator<T, false> {
     using keel_mi_heap_allocator<T, false>::keel_mi_heap_allocator;
     mi_heap_stl_allocator() = default;
@@ -223,7 +227,7 @@ template <typename T> struct mi_heap_stl_allocator : keel_mi_heap_allocator<T, f
     template <typename U> struct rebind { typedef mi_heap_stl_allocator<U> other; };
 };
 
-/* The same, and the heap of their own takes their blocks with it. */
+/* The same, but the blocks end with the container's own heap. */
 template <typename T> struct mi_heap_destroy_stl_allocator : keel_mi_heap_allocator<T, true> {
     using keel_mi_heap_allocator<T, true>::keel_mi_heap_allocator;
     mi_heap_destroy_stl_allocator() = default;

@@ -1,4 +1,4 @@
-/* The part of keel/mimalloc.h that is about options: include that one. */
+/* The options of keel/mimalloc.h. Include that header, not this one. */
 #ifndef KEEL_MIMALLOC_OPTIONS_H
 #define KEEL_MIMALLOC_OPTIONS_H
 
@@ -10,23 +10,27 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
 #endif
 
+/* Options that are given as a number have no effect in Keel: their values are kept and can be read,
+ * but nothing uses them. */
+/* Options that are given as a number have no effect in Keel: their values are kept and can be read,
+ * but nothing uses them. */
 typedef enum mi_option_e {
     mi_option_show_errors = kl_option_show_errors,
     mi_option_show_stats = kl_option_show_stats,
     mi_option_verbose = kl_option_verbose,
-    mi_option_eager_commit = kl_option_eager_commit,
-    mi_option_eager_region_commit = kl_option_eager_region_commit,
-    mi_option_reset_decommits = kl_option_reset_decommits,
+    mi_option_eager_commit = 3,        /* memory is committed when it is touched */
+    mi_option_eager_region_commit = 4, /* the same */
+    mi_option_reset_decommits = 5,     /* unused memory is always returned */
     mi_option_large_os_pages = kl_option_large_os_pages,
     mi_option_reserve_huge_os_pages = kl_option_reserve_huge_os_pages,
-    mi_option_segment_cache = kl_option_segment_cache,
-    mi_option_page_reset = kl_option_page_reset,
-    mi_option_abandoned_page_reset = kl_option_abandoned_page_reset,
-    mi_option_segment_reset = kl_option_segment_reset,
-    mi_option_eager_commit_delay = kl_option_eager_commit_delay,
+    mi_option_segment_cache = 8, /* unused memory is kept for mi_option_reset_delay */
+    mi_option_page_reset = 9,
+    mi_option_abandoned_page_reset = 10, /* heaps of ended threads are collected as needed */
+    mi_option_segment_reset = 11,
+    mi_option_eager_commit_delay = 12,
     mi_option_reset_delay = kl_option_reset_delay,
     mi_option_use_numa_nodes = kl_option_use_numa_nodes,
-    mi_option_os_tag = kl_option_os_tag,
+    mi_option_os_tag = 15, /* for macOS */
     mi_option_max_errors = kl_option_max_errors,
     _mi_option_last
 } mi_option_t;

@@ -1,16 +1,20 @@
-/* Programs written for mimalloc, on Keel: every name of mimalloc 1.6.3 by what Keel has for it, in C11 and C++11.
+/* Every name of mimalloc 1.6.3, implemented with Keel, for programs written for mimalloc.
  *
- *     cc -I PREFIX/include -I PREFIX/include/keel/mimalloc program.c ...      (finds this as <mimalloc.h>)
+ *     cc -I PREFIX/include -I PREFIX/include/keel/mimalloc program.c ...
  *
- * Link libkeel or libkeel_api. docs/reference/mimalloc-names.md says for each name what it is here. What differs, and
- * never to less than a correct program relies on:
- *   - a heap may be used by every thread, not only by the one that made it;
- *   - options about what Keel does not do are kept and have no effect (keel/runtime.h says which);
- *   - statistics are Keel's: other rows, in other words.
+ * finds this header as <mimalloc.h>, in C11 and C++11 and later. Link libkeel or libkeel_api.
+ * docs/reference/mimalloc-names.md lists what each name is here. The differences, which a correct
+ * program does not notice:
  *
- * Names of mimalloc 2 and 3 that Keel has as well are in keel/mimalloc-later.h, which this one includes. The functions
- * are inline; what does not see this header links libkeel_mimalloc.a, which has them as symbols. Errors, threads and
- * costs are those of the functions of keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h. */
+ *   - Every thread may use a heap, not only the thread that created it.
+ *   - Options for which Keel has no counterpart keep their values and have no effect
+ *     (keel/mimalloc-options.h marks them).
+ *   - Statistics are Keel's, with other rows and other words.
+ *
+ * keel/mimalloc-later.h, which this header includes, has names of mimalloc 2 and 3 for which Keel
+ * has a counterpart. All functions are inline; code that does not include this header can link
+ * libkeel_mimalloc.a, which has them as symbols. Errors, thread safety and costs are those of the
+ * functions in keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h that they call. */
 #ifndef KEEL_MIMALLOC_H
 #define KEEL_MIMALLOC_H
 
@@ -34,7 +38,7 @@
 #include <utility>
 #endif
 
-/* The version whose names these are; of Keel's own see kl_version. */
+/* The version of mimalloc that has these names; see kl_version for Keel's own version. */
 #define MI_MALLOC_VERSION 163
 
 #if defined(__cplusplus) && defined(__GNUC__)
@@ -42,7 +46,7 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
 #endif
 
-/* --- What mimalloc's declarations are written with ---------------------------------------------- */
+/* --- Attributes in mimalloc's declarations ---------------------------------------------------- */
 
 #define mi_attr_noexcept KEEL_NOEXCEPT
 #define mi_cdecl
@@ -54,7 +58,7 @@
 #define mi_attr_alloc_size2(first, second) __attribute__((alloc_size(first, second)))
 #define mi_attr_alloc_align(argument) __attribute__((alloc_align(argument)))
 
-/* --- Standard ------------------------------------------------------------------------------------ */
+/* --- Standard --------------------------------------------------------------------------------- */
 
 static inline KEEL_API_ALLOCATES(1) void* mi_malloc(size_t size) KEEL_NOEXCEPT {
     return kl_malloc(size);
@@ -81,7 +85,7 @@ static inline char* mi_realpath(const char* path, char* resolved) KEEL_NOEXCEPT 
     return kl_realpath(path, resolved);
 }
 
-/* --- Extended ------------------------------------------------------------------------------------ */
+/* --- Extended --------------------------------------------------------------------------------- */
 
 #define MI_SMALL_WSIZE_MAX (128)
 #define MI_SMALL_SIZE_MAX (MI_SMALL_WSIZE_MAX * sizeof(void*))
@@ -112,7 +116,7 @@ static inline size_t mi_good_size(size_t size) KEEL_NOEXCEPT {
     return kl_good_size(size);
 }
 
-/* --- The allocator ------------------------------------------------------------------------------- */
+/* --- The allocator ---------------------------------------------------------------------------- */
 
 typedef kl_deferred_free mi_deferred_free_fun;
 typedef kl_output mi_output_fun;
@@ -132,7 +136,7 @@ static inline void mi_collect(bool force) KEEL_NOEXCEPT {
     kl_collect(force);
 }
 
-/* What MI_MALLOC_VERSION says: programs compare the two. */
+/* MI_MALLOC_VERSION, since programs compare the two. */
 static inline int mi_version(void) KEEL_NOEXCEPT {
     return MI_MALLOC_VERSION;
 }
@@ -151,18 +155,18 @@ static inline bool mi_is_in_heap_region(const void* block) KEEL_NOEXCEPT {
     return kl_contains(block);
 }
 
-/* Of Windows. */
+/* For Windows. */
 static inline bool mi_is_redirected(void) KEEL_NOEXCEPT {
     return false;
 }
 
-/* --- Statistics ---------------------------------------------------------------------------------- */
+/* --- Statistics ------------------------------------------------------------------------------- */
 
 static inline void mi_stats_reset(void) KEEL_NOEXCEPT {
     kl_stats_reset();
 }
 
-/* Nothing to do: what threads count is read where it is counted. */
+/* Nothing to do: statistics are read directly from each thread's counters. */
 static inline void mi_stats_merge(void) KEEL_NOEXCEPT {}
 
 static inline void mi_stats_print(void* unused) KEEL_NOEXCEPT {
@@ -177,7 +181,7 @@ static inline void mi_thread_stats_print_out(mi_output_fun* output, void* argume
     kl_thread_stats_print(output, argument);
 }
 
-/* --- Aligned ------------------------------------------------------------------------------------- */
+/* --- Aligned ---------------------------------------------------------------------------------- */
 
 static inline KEEL_API_ALLOCATES(1) void* mi_malloc_aligned(size_t size,
                                                             size_t alignment) KEEL_NOEXCEPT {
@@ -214,7 +218,7 @@ static inline KEEL_API_RESIZES(2) void* mi_realloc_aligned_at(void* block, size_
     return kl_aligned_realloc_at(block, alignment, offset, keel_mi_size(size));
 }
 
-/* --- Resizing blocks that are zero behind what was written --------------------------------------- */
+/* --- Resize and zero the new bytes ------------------------------------------------------------ */
 
 static inline KEEL_API_RESIZES(2) void* mi_rezalloc(void* block, size_t size) KEEL_NOEXCEPT {
     return kl_rezalloc(block, keel_mi_size(size));
@@ -243,7 +247,7 @@ static inline KEEL_API_RESIZES(2, 3) void* mi_recalloc_aligned_at(void* block, s
     return kl_aligned_rezalloc_at(block, alignment, offset, keel_mi_product(count, size));
 }
 
-/* --- Huge OS pages ------------------------------------------------------------------------------- */
+/* --- Huge OS pages ---------------------------------------------------------------------------- */
 
 static inline int mi_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes,
                                                       size_t timeout_msecs) KEEL_NOEXCEPT {
@@ -254,7 +258,7 @@ static inline int mi_reserve_huge_os_pages_at(size_t pages, int numa_node,
     return kl_reserve_huge_os_pages_at(pages, numa_node, timeout_msecs);
 }
 
-/* The old form; tells of all pages or none. */
+/* The old form, which reports either all pages or none. */
 static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
                                            size_t* pages_reserved) KEEL_NOEXCEPT {
     int error = kl_reserve_huge_os_pages_interleave(pages, 0, (size_t)(max_secs * 1000.0));
@@ -262,7 +266,7 @@ static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
     return error;
 }
 
-/* --- By type ------------------------------------------------------------------------------------- */
+/* --- By type ---------------------------------------------------------------------------------- */
 
 #define mi_malloc_tp(type) KEEL_API_AS(type, mi_malloc(sizeof(type)))
 #define mi_zalloc_tp(type) KEEL_API_AS(type, mi_zalloc(sizeof(type)))
@@ -273,9 +277,9 @@ static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
 #define mi_recalloc_tp(block, type, count)                                                         \
     KEEL_API_AS(type, mi_recalloc(block, count, sizeof(type)))
 
-/* --- Under the names of POSIX, BSD and Windows --------------------------------------------------- */
+/* --- Names of POSIX, BSD and Windows ---------------------------------------------------------- */
 
-/* Frees what is Keel's, and leaves alone what is not. */
+/* Frees a block of Keel and ignores a foreign one. */
 static inline void mi_cfree(void* block) KEEL_NOEXCEPT {
     if (kl_contains(block)) kl_free(block);
 }
@@ -322,7 +326,7 @@ static inline KEEL_API_RESIZES(2, 3) void* mi_aligned_offset_recalloc(void* bloc
     return mi_recalloc_aligned_at(block, count, size, alignment, offset);
 }
 
-/* Of strings of 16 bits. */
+/* For strings of 16-bit characters. */
 static inline unsigned short* mi_wcsdup(const unsigned short* string) KEEL_NOEXCEPT {
     if (string == NULL) return NULL;
     size_t length = 0;
@@ -337,7 +341,7 @@ static inline unsigned char* mi_mbsdup(const unsigned char* string) KEEL_NOEXCEP
     return (unsigned char*)kl_strdup((const char*)string);
 }
 
-/* A copy of an environment variable, NULL if there is none. 0, EINVAL or ENOMEM. */
+/* Copies an environment variable, or stores NULL if it is not set. Returns 0, EINVAL or ENOMEM. */
 static inline int mi_dupenv_s(char** copy, size_t* length, const char* name) KEEL_NOEXCEPT {
     if (copy == NULL || name == NULL) return EINVAL;
     if (length != NULL) *length = 0;
@@ -348,7 +352,7 @@ static inline int mi_dupenv_s(char** copy, size_t* length, const char* name) KEE
     return 0;
 }
 
-/* Of Windows: EINVAL, as mimalloc has it elsewhere. */
+/* For Windows: returns EINVAL, as mimalloc does on other systems. */
 static inline int mi_wdupenv_s(unsigned short** copy, size_t* length,
                                const unsigned short* name) KEEL_NOEXCEPT {
     (void)name;
@@ -368,9 +372,10 @@ static inline void mi_free_aligned(void* block, size_t alignment) KEEL_NOEXCEPT 
     kl_free(block);
 }
 
-/* --- As operator new ----------------------------------------------------------------------------- */
+/* --- As operator new -------------------------------------------------------------------------- */
 
-/* In C++ with the new_handler and std::bad_alloc; in C, which has neither, the end of the process. */
+/* In C++ they use the new_handler and std::bad_alloc. In C, which has neither, they end the
+ * process. */
 #ifdef __cplusplus
 
 static inline void* mi_new(size_t size) {
@@ -421,11 +426,11 @@ static inline void* mi_new_reallocn(void* block, size_t count, size_t size) {
 
 #endif
 
-/* --- For containers ------------------------------------------------------------------------------ */
+/* --- Containers ------------------------------------------------------------------------------- */
 
 #ifdef __cplusplus
 
-/* A standard allocator without state. Element types of any alignment. */
+/* A stateless standard allocator for element types of any alignment. */
 template <typename T> struct mi_stl_allocator {
     typedef T value_type;
     typedef std::size_t size_type;

@@ -1,18 +1,22 @@
-/* Statistics: of the process, of a thread, of a heap; by the size of blocks.
+/* Statistics by block size: for the process, a thread, or a heap.
  *
- * malloc and free count nothing. Blocks are counted when they are put where malloc takes them from,
- * a page at a time, and the pages know how many of theirs are in use; each function here adds that
- * up when it is called. So
+ * malloc and free do not count. Keel counts blocks when it makes them ready for malloc, a page at a
+ * time, and each page knows how many of its blocks are in use. The functions here add these up when
+ * they are called. Therefore
  *
- *     allocated == freed + used        for every size, since the start of the process
- *     used_bytes <= reserved_bytes, and their sum over the sizes is within kl_process_info's held_bytes
+ *     allocated == freed + used        for every size, since the process started
+ *     used_bytes <= reserved_bytes     for every size
  *
- * hold by construction, and no figure is ever negative. While no other thread allocates or frees,
- * they are exact, but for this: blocks on their way back to the thread that they are from count
- * as used, and so do blocks that lie ready for other threads. While others do, they are momentary.
+ * always hold, the used and reserved bytes of all sizes are within the held_bytes of
+ * kl_process_info, and no number is ever negative.
  *
- * All functions may be called from any thread; they allocate nothing. They are linear in the address
- * space that Keel's memory is spread over (about 1 ms for 4 GiB), those for a heap in its pages.
+ * While no other thread allocates or frees, the numbers are exact, with one exception: blocks that
+ * are on their way back to the thread that owns them, and blocks that are ready for other threads,
+ * count as used. While other threads run, the numbers are snapshots.
+ *
+ * All functions may be called from any thread, and they allocate nothing. They are linear in the
+ * address space over which Keel's memory is spread (about 1 ms for 4 GiB); the functions for a user
+ * heap are linear in its pages.
  */
 #ifndef KEEL_STATISTICS_H
 #define KEEL_STATISTICS_H
@@ -23,53 +27,57 @@
 extern "C" {
 #endif
 
-/* Of the blocks of one size. Blocks above 65536 bytes stand by themselves, and together with all
- * others up to the next power of two. */
+/* The blocks of one size. Blocks above 65536 bytes are counted one by one, and each class holds all
+ * sizes up to the next power of two. */
 struct kl_size_stats {
-    uint64_t block_bytes; /* of each block; above 65536 at most */
-    uint64_t allocated;   /* blocks; those that are given back by kl_heap_destroy count as freed */
-    uint64_t freed;
-    uint64_t used;           /* in use now */
-    uint64_t used_bytes;     /* their size, which is at least what was asked for */
-    uint64_t pages;          /* that hold such blocks; of large ones the blocks */
-    uint64_t reserved_bytes; /* of the pages */
+    uint64_t block_bytes;    /* the size of a block; above 65536 the largest size of the class */
+    uint64_t allocated;      /* blocks */
+    uint64_t freed;          /* blocks, including those that kl_heap_destroy freed */
+    uint64_t used;           /* live blocks */
+    uint64_t used_bytes;     /* their usable size, which is at least what was requested */
+    uint64_t pages;          /* that hold such blocks; for large blocks, the blocks */
+    uint64_t reserved_bytes; /* in those pages */
 };
 
-/* Is called for each size of which there was any block, the smallest first. False: no more. Must not
- * allocate from Keel. */
+/* Called for each size of which at least one block has existed, in ascending order. Returning false
+ * ends the visit. Must not allocate from Keel. */
 typedef bool kl_size_visitor(const struct kl_size_stats* size, void* argument);
 
-/* Of the process; of the calling thread's own heap, with the large blocks that were allocated from it; of a
- * heap, where kl_heap_backing() is the calling thread's. True: to the end. */
+/* Visit the sizes of the process; of the calling thread's own heap, including the large blocks that
+ * were allocated from it; and of a heap, where kl_heap_backing() denotes the calling thread's own.
+ * Return true if the visitor never returned false. */
 KEEL_API bool kl_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_heap_stats_visit(kl_heap_t* heap, kl_size_visitor* visitor,
                                   void* argument) KEEL_NOEXCEPT;
 
-/* The same as a table for people, as kl_stats_print. */
+/* Print the same numbers as a readable table, like kl_stats_print. */
 KEEL_API void kl_thread_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 KEEL_API void kl_heap_stats_print(kl_heap_t* heap, kl_output* output, void* argument) KEEL_NOEXCEPT;
 
-/* And as one JSON object, as kl_stats_json. */
+/* Write the same numbers as one JSON object, like kl_stats_json. */
 KEEL_API size_t kl_thread_stats_json(char* buffer, size_t size) KEEL_NOEXCEPT;
 KEEL_API size_t kl_heap_stats_json(kl_heap_t* heap, char* buffer, size_t size) KEEL_NOEXCEPT;
 
-/* What kl_stats_print, kl_stats_json and kl_stats_visit tell as counted since the start, they tell as
- * counted since this call. What is in use now, and what threads and heaps tell, is not changed. */
+/* Resets the counters of kl_stats_print, kl_stats_json and kl_stats_visit: from now on they count
+ * from this call instead of the start of the process. The numbers of live blocks and the statistics
+ * of threads and heaps do not change. */
 KEEL_API void kl_stats_reset(void) KEEL_NOEXCEPT;
 
-/* The calling thread's part of the work. */
+/* Counters of the calling thread's heap. */
 struct kl_thread {
-    uint64_t thread_id; /* the system's number of it */
-    uint64_t allocated; /* small blocks so far by whoever had its heap, with those that lie ready */
-    uint64_t pages;     /* of small blocks that the heap has */
-    uint64_t refills;   /* mallocs that did not find a block ready */
-    uint64_t pages_begun;
-    uint64_t blocks_sent;   /* blocks of other threads that it has freed and sent home */
-    uint64_t batches_taken; /* batches of its own blocks that others freed and it has taken home */
+    uint64_t thread_id; /* the system's number of the thread */
+    /* small blocks so far, by every thread that has owned the heap, including blocks that are ready
+     * but not yet allocated */
+    uint64_t allocated;
+    uint64_t pages;         /* of small blocks, now */
+    uint64_t refills;       /* calls of malloc that found no block ready */
+    uint64_t pages_begun;   /* new pages so far */
+    uint64_t blocks_sent;   /* blocks of other threads that this thread has freed and sent back */
+    uint64_t batches_taken; /* batches of its own blocks, freed by others, that it has received */
 };
 
-/* Fills *thread. All 0 for a thread that has not allocated yet. O(1). */
+/* Fills *thread. All values are 0 for a thread that has not allocated yet. O(1). */
 KEEL_API void kl_thread_info(struct kl_thread* thread) KEEL_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -1,2 +1,3 @@
-/* For `#include <mimalloc-new-delete.h>`, in one source file of a program: see keel/keel-new-delete.h. */
+/* For `#include <mimalloc-new-delete.h>` in one source file of a program: see
+ * keel/keel-new-delete.h. */
 #include "keel/keel-new-delete.h"

@@ -1,11 +1,11 @@
-/* For `#include <mimalloc-override.h>`: as keel/keel-override.h, and with the names of Windows. */
+/* For `#include <mimalloc-override.h>`: keel/keel-override.h and the names of Windows. */
 #ifndef KEEL_MIMALLOC_OVERRIDE_H
 #define KEEL_MIMALLOC_OVERRIDE_H
 
 #include "keel/keel-override.h"
 #include "keel/mimalloc.h"
 
-/* Resizing to nothing gives a block in mimalloc. */
+/* In mimalloc, resizing to 0 bytes returns a block. */
 #undef realloc
 #undef reallocf
 #undef reallocarray
