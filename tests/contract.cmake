@@ -1,4 +1,5 @@
-# The ordinary build: the suites of the contract, linked and preloaded; broken allocators that must be found out.
+# The ordinary build: the contract suites, linked and preloaded, and faulty allocators that the
+# suites must detect.
 
 add_library(contract_plugin MODULE contract/plugin.c support/memory.c)
 target_include_directories(contract_plugin PRIVATE support)
@@ -12,12 +13,12 @@ function(contract_program target source)
   add_dependencies(${target} contract_plugin)
 endfunction()
 
-# Run once more with the keeper's thread from the beginning.
+# These suites also run with the keeper's thread from the start.
 set(suites_with_keeper threads fork loading footprint)
 
 function(contract_suite name source)
   contract_program(${name}-plain ${source})
-  if(NOT name MATCHES "footprint|misuse") # here Keel promises more than the C library keeps
+  if(NOT name MATCHES "footprint|misuse") # here Keel guarantees more than the C library
     set(labels reference)
     set(environment CHECK_MALLOC_IN=libc.so)
     keel_test(contract/${name}/c-library ${name}-plain)
@@ -48,7 +49,7 @@ contract_suite(operators contract/operators.cpp)
 
 keel_program(stress stress/stress.c)
 keel_program(replay_text replay/replay_text.c)
-# Not linked to the rest: what its process has resident is the least that it can measure.
+# Not linked with the rest: its own resident size is the smallest peak that it can measure.
 add_executable(overseer support/overseer.c)
 target_link_libraries(overseer PRIVATE keel_flags)
 set_target_properties(overseer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${test_dir})
@@ -60,15 +61,19 @@ if(TARGET keel_shared)
   endforeach()
   set(labels programs)
   set(environment "")
-  keel_test(replay/sample ${CMAKE_CURRENT_SOURCE_DIR}/replay/run.sh $<TARGET_FILE:replay_text> $<TARGET_FILE:keel_shared>)
-  keel_test(programs/overseer ${CMAKE_CURRENT_SOURCE_DIR}/support/overseer.sh $<TARGET_FILE:overseer>)
-  keel_test(programs ${CMAKE_CURRENT_SOURCE_DIR}/programs/run.sh $<TARGET_FILE:keel_shared> $<TARGET_FILE_DIR:stress>)
+  keel_test(replay/sample ${CMAKE_CURRENT_SOURCE_DIR}/replay/run.sh $<TARGET_FILE:replay_text>
+    $<TARGET_FILE:keel_shared>)
+  keel_test(programs/overseer ${CMAKE_CURRENT_SOURCE_DIR}/support/overseer.sh
+    $<TARGET_FILE:overseer>)
+  keel_test(programs ${CMAKE_CURRENT_SOURCE_DIR}/programs/run.sh $<TARGET_FILE:keel_shared>
+    $<TARGET_FILE_DIR:stress>)
   set_tests_properties(programs PROPERTIES PROCESSORS 2)
 endif()
 
-# The proof that the suites can fail: a small allocator, right in one build and wrong in one way in each of the others.
-set(toy_faults MISALIGNED OVERLAPPING DIRTY_CALLOC CUT_REALLOC NO_ERRNO WRAPPED_SIZE WRAPPED_PRODUCT LYING_USABLE_SIZE
-  WEAK_ALIGNMENT FORGETFUL RACING LOCKED_IN_CHILD QUIET_NEW)
+# Proof that the suites can fail: a small allocator, correct in one build and with one fault in each
+# of the others.
+set(toy_faults MISALIGNED OVERLAPPING DIRTY_CALLOC CUT_REALLOC NO_ERRNO WRAPPED_SIZE WRAPPED_PRODUCT
+  LYING_USABLE_SIZE WEAK_ALIGNMENT FORGETFUL RACING LOCKED_IN_CHILD QUIET_NEW)
 foreach(fault NONE ${toy_faults})
   add_library(toy_${fault} MODULE toys/toy.c)
   target_compile_definitions(toy_${fault} PRIVATE TOY_FAULT=TOY_${fault})

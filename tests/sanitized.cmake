@@ -1,10 +1,11 @@
-# Under a sanitizer: the suites of the contract and the stress call kl_malloc and its family, built with the sanitizer too.
-# Left out is what is about the process's own malloc: preloading, C++ operators, limits that a sanitizer's shadow breaks.
+# Under a sanitizer the contract suites and the stress test call kl_malloc and its family, which are
+# built with the sanitizer too. Tests of the process's own malloc are left out: preloading, C++
+# operators, and limits that a sanitizer's shadow memory exceeds.
 
 if(KEEL_SANITIZE STREQUAL "undefined")
   set(sanitizer_options UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1)
 elseif(KEEL_SANITIZE STREQUAL "thread")
-  # A child forked while another thread starts threads sees them as leaked; races are what is looked for here.
+  # A child that is forked while another thread starts threads reports them as leaked.
   set(sanitizer_options TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:report_thread_leaks=0)
 else()
   set(sanitizer_options ASAN_OPTIONS=detect_leaks=0:abort_on_error=1)

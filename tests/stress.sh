@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long multi-threaded stress: verified contents, new seeds until the time is over, thread counts that fit the machine
-# and such that do not. Needs the build (`make build`).
+# The long multi-threaded stress test: verifies contents, with new seeds until the time is over, and
+# with fewer and more threads than the machine has processors. Needs a build (`make build`).
 #
 #     tests/stress.sh [SECONDS, default 300] [FIRST_SEED, default from the clock]
 set -uo pipefail
@@ -22,7 +22,8 @@ while [ "$SECONDS" -lt "$end" ]; do
             echo "ok   $line"
         else
             failed=$((failed + 1))
-            printf 'FAIL with status %d: %s\n     again: LD_PRELOAD=%s %s\n' $? "$line" "$library" "${command[*]}"
+            printf 'FAIL with status %d: %s\n     to repeat: LD_PRELOAD=%s %s\n' \
+                $? "$line" "$library" "${command[*]}"
         fi
         seed=$((seed + 1))
     done

@@ -1,4 +1,4 @@
-// keel/arena.h: memory of the program's own, reserved memory, huge pages; and limits of single heaps.
+// keel/arena.h: memory given by the program, reserved memory, huge pages; and limits of heaps.
 #include "check.h"
 #include "memory.h"
 
@@ -67,7 +67,7 @@ TEST(a_heap_in_an_arena_stays_in_it) {
     CHECK(munmap(memory, ARENA) == 0);
 }
 
-TEST(an_arena_that_is_full_says_so_and_is_whole_again_after_frees) {
+TEST(a_full_arena_fails_and_is_usable_again_after_frees) {
     char* memory = map(ARENA);
     kl_arena_t* arena = kl_manage_os_memory(memory, ARENA, kl_memory_exclusive, KL_ANY_NUMA_NODE);
     kl_heap_t* heap = kl_heap_new_in_arena(arena);
@@ -87,7 +87,7 @@ TEST(an_arena_that_is_full_says_so_and_is_whole_again_after_frees) {
     CHECK(kl_arena_release(arena));
 }
 
-TEST(odd_ranges_are_used_by_the_slice_and_calloc_trusts_only_what_is_zero) {
+TEST(unaligned_ranges_are_used_in_slices_and_calloc_clears_what_is_not_zero) {
     enum { BYTES = 8 * MIB };
     char* memory = map(BYTES);
     memset(memory, 0xaa, BYTES);
@@ -109,7 +109,7 @@ TEST(odd_ranges_are_used_by_the_slice_and_calloc_trusts_only_what_is_zero) {
     CHECK(kl_arena_release(arena));
 }
 
-TEST(what_cannot_be_an_arena_is_refused) {
+TEST(invalid_arenas_are_rejected) {
     char* memory = map(4u * MIB);
     errno = 0;
     CHECK(kl_manage_os_memory(memory, SLICE / 2, 0, 0) == NULL && errno == EINVAL);
@@ -128,7 +128,7 @@ TEST(what_cannot_be_an_arena_is_refused) {
     CHECK(kl_reserve_os_memory(SIZE_MAX / 2, 0) == NULL && errno == ENOMEM);
 }
 
-TEST(sixty_four_arenas_and_no_more) {
+TEST(at_most_sixty_four_arenas_exist) {
     kl_arena_t* arenas[64];
     char* memory = map(65u * MIB);
     for (size_t i = 0; i < 64; i++) {
@@ -142,7 +142,7 @@ TEST(sixty_four_arenas_and_no_more) {
     for (size_t i = 0; i < 64; i++) CHECK(kl_arena_release(arenas[i]));
 }
 
-TEST(an_arena_for_everybody_is_used_first_and_the_system_when_it_is_full) {
+TEST(an_arena_that_is_not_exclusive_is_used_before_the_system) {
     kl_arena_t* arena = kl_reserve_os_memory(8u * MIB, 0);
     struct kl_arena_state info;
     kl_arena_info(arena, &info);
@@ -187,7 +187,7 @@ TEST(a_block_above_64_mebibytes_can_be_in_an_arena) {
     CHECK(kl_arena_release(arena));
 }
 
-TEST(reserved_memory_is_there_when_that_is_asked_for) {
+TEST(reserved_memory_is_populated_on_request) {
     size_t before = resident_bytes();
     kl_arena_t* cold = kl_reserve_os_memory(16u * MIB, kl_memory_exclusive);
     CHECK(cold != NULL && resident_bytes() < before + 2u * MIB);
@@ -198,8 +198,8 @@ TEST(reserved_memory_is_there_when_that_is_asked_for) {
     CHECK(resident_bytes() < before + 2u * MIB);
 }
 
-// Most machines have set none aside; then all must be as before.
-TEST(huge_pages_are_reserved_or_refused_cleanly) {
+// Most machines have set none aside; then nothing must have changed.
+TEST(huge_pages_are_reserved_or_the_call_fails_cleanly) {
     (void)kl_malloc(1);
     errno = 0;
     size_t maps = map_count();
@@ -212,14 +212,14 @@ TEST(huge_pages_are_reserved_or_refused_cleanly) {
     CHECK_EQUAL(kl_reserve_huge_os_pages_at(1, 100000, 0), EINVAL);
     CHECK_EQUAL(kl_reserve_huge_os_pages_interleave(1, 100000, 0), EINVAL);
     kl_arena_t* arena = kl_reserve_os_memory(4u * MIB, kl_memory_large_pages);
-    CHECK(arena != NULL); // in ordinary ones if need be
+    CHECK(arena != NULL); // in ordinary pages if necessary
     CHECK(kl_malloc(100) != NULL);
     CHECK(kl_numa_nodes() >= 1);
     kl_option_set(kl_option_use_numa_nodes, 3);
     CHECK_EQUAL(kl_numa_nodes(), 3);
 }
 
-TEST(with_several_nodes_the_own_one_is_first_and_the_others_are_not_refused) {
+TEST(the_threads_own_node_is_preferred_and_other_nodes_are_used) {
     kl_option_set(kl_option_use_numa_nodes, 1000);
     char* memory = map(4u * MIB);
     kl_arena_t* far = kl_manage_os_memory(memory, 2u * MIB, 0, 999);
@@ -229,7 +229,7 @@ TEST(with_several_nodes_the_own_one_is_first_and_the_others_are_not_refused) {
     CHECK(used_of(far) > MIB && used_of(near) >= MIB);
 }
 
-TEST(a_free_of_nothing_in_an_arena_is_told_from_a_foreign_one) {
+TEST(an_invalid_free_in_an_arena_is_distinguished_from_a_foreign_one) {
     char* memory = map(ARENA);
     kl_arena_t* arena = kl_manage_os_memory(memory, ARENA, 0, -1);
     CHECK(arena != NULL && !kl_contains(memory + 20u * MIB));
@@ -277,26 +277,26 @@ TEST(threads_share_arenas) {
     for (int i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     kl_heap_destroy(shared_heap);
     CHECK_EQUAL(used_of(own), 0);
-    // The keeper may have a heap of those threads in hand just now, which is then passed over.
+    // The keeper may be working on a heap of an ended thread; kl_collect then skips that heap.
     for (int waited = 0; waited < 60000; waited += 10) {
         kl_collect(true);
         if (used_of(all) < MIB) break;
         sleep_ms(10);
     }
-    CHECK(used_of(all) < MIB); // tables of Keel's own
+    CHECK(used_of(all) < MIB); // Keel's own tables
     CHECK(kl_arena_release(own));
 }
 
 static int asked;
-static bool count_asking(size_t size, void* argument) {
+static bool count_call(size_t size, void* argument) {
     CHECK(size != 0 && argument == &asked);
     asked++;
     return false;
 }
 
-TEST(a_heap_keeps_to_its_limit) {
+TEST(a_heap_stays_within_its_limit) {
     kl_heap_t* heap = kl_heap_new_with_limit(4u * MIB);
-    kl_register_out_of_memory(count_asking, &asked);
+    kl_register_out_of_memory(count_call, &asked);
     static void* blocks[10000];
     for (int round = 0; round < 3; round++) {
         size_t count = 0;
@@ -321,11 +321,11 @@ TEST(a_heap_keeps_to_its_limit) {
     CHECK_EQUAL(kl_heap_limit(kl_heap_backing(), MIB), 0);
     CHECK(kl_malloc(2u * MIB) != NULL);
     kl_heap_destroy(heap);
-    heap = kl_heap_new(); // the struct of the one before, perhaps
+    heap = kl_heap_new(); // possibly reuses the struct of the previous heap
     CHECK(kl_heap_malloc(heap, 8u * MIB) != NULL);
 }
 
-TEST(the_limit_of_the_process_counts_arenas) {
+TEST(the_limit_of_the_process_includes_arenas) {
     kl_arena_t* arena = kl_reserve_os_memory(64u * MIB, kl_memory_exclusive);
     kl_heap_t* heap = kl_heap_new_in_arena(arena);
     kl_limit(16u * MIB);
@@ -347,7 +347,7 @@ static void* begins_and_ends(void* argument) {
     return argument;
 }
 
-TEST(threads_may_begin_and_end_by_call) {
+TEST(a_threads_heap_can_be_created_and_released_by_call) {
     kl_process_init();
     for (int i = 0; i < 100; i++) {
         pthread_t thread;

@@ -1,4 +1,4 @@
-// keel/keel.h beyond the malloc family: at an offset, zeroing resizes, real sizes, C23, paths.
+// keel/keel.h beyond the malloc family: offsets, zeroing resizes, usable sizes, C23, paths.
 #include "check.h"
 #include "memory.h"
 
@@ -20,7 +20,7 @@ static bool all_zero(const char* p, size_t from, size_t to) {
     return true;
 }
 
-// Memory that has been written, so that zero is no accident.
+// Writes to memory that later blocks will use, so they are not zero by chance.
 static void dirty(void) {
     void* blocks[200];
     for
@@ -90,7 +90,7 @@ TEST(blocks_at_an_offset_can_be_resized_with_and_without_their_alignment) {
         }
 }
 
-TEST(a_wrong_alignment_is_refused) {
+TEST(an_invalid_alignment_fails) {
     errno = 0;
     CHECK(kl_aligned_alloc_at(24, 8, 100) == NULL && errno == EINVAL);
     errno = 0;
@@ -106,7 +106,7 @@ TEST(a_wrong_alignment_is_refused) {
     CHECK(kl_aligned_calloc_at(64, 8, SIZE_MAX / 2, 3) == NULL && errno == ENOMEM);
 }
 
-TEST(zeroing_resizes_leave_zero_behind_what_was_asked_for) {
+TEST(zeroing_resizes_zero_the_new_bytes) {
     dirty();
     for
         EACH_SIZE(s) {
@@ -119,7 +119,7 @@ TEST(zeroing_resizes_leave_zero_behind_what_was_asked_for) {
                 CHECK(p != NULL);
                 CHECK_WITH(all_zero(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s], sizes[t]);
                 memset(p, 2, sizes[t]);
-                size_t more = sizes[t] + sizes[t] / 9 + 1; // often still in the same block
+                size_t more = sizes[t] + sizes[t] / 9 + 1; // often fits in the same block
                 p = kl_rezalloc(p, more);
                 CHECK_WITH(all_zero(p, sizes[t], more), "%zu to %zu to %zu", sizes[s], sizes[t],
                            more);
@@ -128,7 +128,7 @@ TEST(zeroing_resizes_leave_zero_behind_what_was_asked_for) {
         }
 }
 
-TEST(a_zeroing_resize_down_and_up_again_brings_nothing_back) {
+TEST(a_zeroing_resize_down_and_up_restores_no_old_bytes) {
     dirty();
     for
         EACH_SIZE(s) {
@@ -142,7 +142,7 @@ TEST(a_zeroing_resize_down_and_up_again_brings_nothing_back) {
         }
 }
 
-TEST(aligned_zeroing_resizes_are_both) {
+TEST(aligned_zeroing_resizes_align_and_zero) {
     dirty();
     for
         EACH_SIZE(s) {
@@ -165,7 +165,7 @@ TEST(aligned_zeroing_resizes_are_both) {
         }
 }
 
-TEST(real_sizes_are_told) {
+TEST(usable_sizes_are_returned) {
     for
         EACH_SIZE(s) {
             size_t usable = 1, before = 1, freed = 1;
@@ -194,7 +194,7 @@ TEST(sized_frees_free) {
     CHECK_WITH(resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-TEST(typed_macros_give_the_type) {
+TEST(typed_macros_return_the_type) {
     struct node {
         int a, b;
     };
@@ -215,7 +215,7 @@ TEST(typed_macros_give_the_type) {
     kl_free(numbers);
 }
 
-TEST(realpath_is_the_c_librarys) {
+TEST(realpath_matches_the_c_library) {
     char expected[PATH_MAX], given[PATH_MAX];
     CHECK(realpath(".", expected) != NULL);
     char* path = kl_realpath("./.", NULL);
@@ -226,7 +226,7 @@ TEST(realpath_is_the_c_librarys) {
     CHECK(kl_realpath("/no/such/place", NULL) == NULL && errno == ENOENT);
 }
 
-TEST(collect_gives_back_what_is_free) {
+TEST(collect_returns_free_memory) {
     enum { COUNT = 2000 };
     static void* blocks[COUNT];
     for (int i = 0; i < COUNT; i++) {
@@ -239,7 +239,7 @@ TEST(collect_gives_back_what_is_free) {
     CHECK_WITH(resident_bytes() < 16u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-TEST_DIES(a_free_inside_a_block_is_found_also_with_offsets_about, SIGABRT,
+TEST_DIES(a_free_inside_a_block_is_detected_beside_offset_blocks, SIGABRT,
           "keel: free of an address inside a block: 0x") {
     kl_free(kl_aligned_alloc_at(64, 8, 100));
     char* p = kl_malloc(700000);

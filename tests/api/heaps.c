@@ -1,4 +1,4 @@
-// keel/heap.h: heaps of one's own.
+// keel/heap.h: user heaps.
 #include "check.h"
 #include "memory.h"
 
@@ -14,7 +14,7 @@ static const size_t sizes[] = {0,     1,     16,     100,      1000,     9000,
                                40000, 70000, 600000, 5u * MIB, 20u * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-TEST(blocks_of_a_heap_are_blocks_as_any) {
+TEST(blocks_of_a_heap_are_ordinary_blocks) {
     kl_heap_t* heap = kl_heap_new();
     for (size_t i = 0; i < SIZES; i++) {
         char* p = kl_heap_malloc(heap, sizes[i]);
@@ -49,7 +49,7 @@ TEST(destroying_a_heap_ends_all_its_blocks) {
     CHECK_WITH(resident_bytes() < 48u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-TEST(deleting_a_heap_leaves_its_blocks) {
+TEST(deleting_a_heap_keeps_its_blocks) {
     enum { COUNT = 1000 };
     static char* blocks[COUNT];
     for (int round = 0; round < 20; round++) {
@@ -74,13 +74,13 @@ TEST(deleting_a_heap_leaves_its_blocks) {
 
 struct crew {
     kl_heap_t* heap;
-    void* volatile handed[4][64];
+    void* volatile passed[4][64];
     unsigned index;
     pthread_t thread;
 };
 static struct crew crews[4];
 
-// Everybody allocates from one heap, and frees what others have allocated.
+// All threads allocate from one heap and free blocks that others have allocated.
 static void* work(void* argument) {
     struct crew* crew = argument;
     unsigned random = crew->index + 1;
@@ -92,7 +92,7 @@ static void* work(void* argument) {
         memset(p, 0, size);
         p[0] = size;
         struct crew* other = &crews[random >> 4 & 3];
-        size_t* q = __atomic_exchange_n(&other->handed[0][random >> 10 & 63], p, __ATOMIC_ACQ_REL);
+        size_t* q = __atomic_exchange_n(&other->passed[0][random >> 10 & 63], p, __ATOMIC_ACQ_REL);
         if (q == NULL) continue;
         for (size_t k = sizeof(size_t); k < q[0]; k++) CHECK(((char*)q)[k] == 0);
         kl_free(q);
@@ -100,7 +100,7 @@ static void* work(void* argument) {
     return NULL;
 }
 
-TEST(any_thread_uses_any_heap) {
+TEST(any_thread_can_use_any_heap) {
     kl_heap_t* heap = kl_heap_new();
     for (unsigned i = 0; i < 4; i++) {
         crews[i].heap = heap;
@@ -111,7 +111,7 @@ TEST(any_thread_uses_any_heap) {
     kl_heap_destroy(heap);
 }
 
-TEST(the_default_heap_takes_what_malloc_asks_for) {
+TEST(malloc_allocates_from_the_default_heap) {
     kl_heap_t* heap = kl_heap_new();
     void* before = kl_malloc(100);
     CHECK(kl_heap_default() == kl_heap_backing());
@@ -174,7 +174,7 @@ static bool look(const struct kl_heap_area* area, void* block, void* argument) {
     return seen->blocks != seen->limit;
 }
 
-TEST(a_visit_sees_the_blocks_in_use_and_no_other) {
+TEST(a_visit_reports_exactly_the_live_blocks) {
     kl_heap_t* heap = kl_heap_new();
     uintptr_t sum = 0;
     for (size_t i = 0; i < 5000; i++) {
@@ -239,7 +239,7 @@ TEST(every_form_allocates_from_the_heap) {
     kl_heap_destroy(heap);
 }
 
-TEST_DIES(a_second_free_of_a_large_block_of_a_heap_is_found, SIGABRT,
+TEST_DIES(a_second_free_of_a_large_block_of_a_heap_is_detected, SIGABRT,
           "keel: free of a block that is not allocated") {
     kl_heap_t* heap = kl_heap_new();
     void* p = kl_heap_malloc(heap, 700000);
@@ -252,7 +252,7 @@ static void* keeps_allocating(void* heap) {
     return NULL;
 }
 
-TEST(a_child_of_fork_finds_every_heap_whole) {
+TEST(every_heap_is_usable_in_a_forked_child) {
     kl_heap_t* heap = kl_heap_new();
     pthread_t thread;
     void* kept = kl_heap_malloc(heap, 100);

@@ -1,5 +1,5 @@
-// Reserving huge pages where the machine has some: mmap is this program's, with a pool of its own in
-// ordinary memory that nobody touches.
+// Reserves huge pages as on a machine that has some. This program defines mmap, with a pool in
+// ordinary memory that is never touched.
 #include "check.h"
 #include "memory.h"
 
@@ -35,17 +35,17 @@ void* mmap(void* start, size_t bytes, int protection, int flags, int file, off_t
 }
 
 int madvise(void* start, size_t bytes, int advice) {
-    if (advice == POPULATE_WRITE) return 0; // not a GiB of this machine's
+    if (advice == POPULATE_WRITE) return 0; // do not populate a GiB
     return (int)syscall(SYS_madvise, start, bytes, advice);
 }
 
-// Only what is in a huge page begins at a multiple of its size, if it is smaller.
+// Of blocks smaller than a huge page, only one in such a page begins at a multiple of its size.
 static bool is_at_gib(const void* block) {
     CHECK(block != NULL);
     return (uintptr_t)block % GIB == 0;
 }
 
-TEST(all_pages_that_there_are_can_be_had) {
+TEST(all_available_pages_can_be_reserved) {
     pool[1] = 3;
     errno = 0;
     CHECK_EQUAL(kl_reserve_huge_os_pages_interleave(2, 0, 0), 0);
@@ -54,10 +54,10 @@ TEST(all_pages_that_there_are_can_be_had) {
     CHECK(is_at_gib(block));
     block[0] = block[2 * GIB - 1] = 1;
     kl_free(block);
-    CHECK(kl_malloc(2 * GIB) == block); // and in no other place
+    CHECK(kl_malloc(2 * GIB) == block); // at the same address
 }
 
-TEST(fewer_pages_than_asked_for_are_reserved_all_the_same) {
+TEST(fewer_pages_than_requested_stay_reserved) {
     pool[1] = 1;
     size_t maps = map_count();
     CHECK_EQUAL(kl_reserve_huge_os_pages_at(3, 0, 0), ENOMEM);
@@ -65,14 +65,14 @@ TEST(fewer_pages_than_asked_for_are_reserved_all_the_same) {
     CHECK(is_at_gib(kl_malloc(GIB)) && !is_at_gib(kl_malloc(GIB - MIB)));
 }
 
-TEST(reserving_ends_after_its_time) {
+TEST(reserving_stops_after_the_timeout) {
     pool[1] = 100;
     step_ms = 60;
     CHECK_EQUAL(kl_reserve_huge_os_pages_at(50, -1, 100), ETIMEDOUT);
     CHECK_WITH(pool[1] >= 95 && pool[1] < 100, "%zu", pool[1]);
 }
 
-TEST(large_pages_are_taken_when_there_are_enough) {
+TEST(large_pages_are_used_if_there_are_enough) {
     pool[0] = 10;
     kl_arena_t* arena = kl_reserve_os_memory(5u * MIB, kl_memory_large_pages | kl_memory_exclusive);
     struct kl_arena_state info;
@@ -88,7 +88,7 @@ TEST(large_pages_are_taken_when_there_are_enough) {
     CHECK(kl_arena_release(arena));
 }
 
-TEST(the_environment_reserves_at_start) {
+TEST(the_environment_reserves_pages_at_start) {
     if (getenv("MIMALLOC_RESERVE_HUGE_OS_PAGES") != NULL) {
         CHECK_EQUAL(kl_option_get(kl_option_reserve_huge_os_pages), 2);
         CHECK_EQUAL(pool[1], 6);
@@ -98,13 +98,14 @@ TEST(the_environment_reserves_at_start) {
     pid_t child = fork();
     if (child == 0) {
         setenv("MIMALLOC_RESERVE_HUGE_OS_PAGES", "2", 1);
-        execl("/proc/self/exe", "huge_pages", "the_environment_reserves_at_start", (char*)NULL);
+        execl("/proc/self/exe", "huge_pages", "the_environment_reserves_pages_at_start",
+              (char*)NULL);
         _exit(127);
     }
     CHECK_CHILD(child);
 }
 
-// Before Keel's own constructor.
+// Runs before Keel's own constructor.
 __attribute__((constructor(101))) static void fill_pool(void) {
     if (getenv("MIMALLOC_RESERVE_HUGE_OS_PAGES") != NULL) pool[1] = 8;
 }

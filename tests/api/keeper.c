@@ -1,4 +1,4 @@
-// KEEL_KEEPER=on: when a process gets the keeper's thread, and when it stays of one thread.
+// KEEL_KEEPER=on: when a process gets the keeper's thread, and when it keeps one thread.
 #include "check.h"
 #include "memory.h"
 
@@ -20,7 +20,7 @@ static size_t threads(void) {
     return count;
 }
 
-// A thread that was joined has told so before the system has taken it off its list.
+// A joined thread may still be on the system's list for a moment.
 static void expect_threads(size_t expected) {
     for (int waited = 0; waited < 60000 && threads() > expected; waited += 10) sleep_ms(10);
     CHECK_EQUAL(threads(), expected);
@@ -30,19 +30,19 @@ static void hold(size_t bytes) {
     for (size_t held = 0; held < bytes; held += 1024) CHECK(kl_malloc(1024) != NULL);
 }
 
-// Of every size a little, as the start of a program has it.
+// Allocates a little of each size, as a program does when it starts.
 static void begin(void) {
     CHECK_EQUAL(kl_option_get(kl_option_keeper), 1);
     for (size_t size = 1; size < 300; size += 7) kl_free(kl_malloc(size));
     hold(500u * KIB);
 }
 
-TEST(a_small_program_stays_of_one_thread) {
+TEST(a_small_program_keeps_one_thread) {
     begin();
     CHECK_EQUAL(threads(), 1);
 }
 
-TEST(a_program_that_holds_more_has_a_keeper) {
+TEST(a_program_that_holds_more_gets_a_keeper) {
     begin();
     hold(3u * MIB);
     CHECK_EQUAL(threads(), 2);
@@ -61,7 +61,7 @@ static void* allocates_little(void* count) {
     return NULL;
 }
 
-TEST(a_second_thread_that_allocates_brings_it) {
+TEST(a_second_thread_that_allocates_starts_the_keeper) {
     begin();
     pthread_t thread;
     size_t count = 0;
@@ -71,7 +71,7 @@ TEST(a_second_thread_that_allocates_brings_it) {
     expect_threads(2);
 }
 
-TEST(a_child_has_none_until_it_has_grown_itself) {
+TEST(a_forked_child_has_no_keeper_until_it_grows) {
     hold(20u * MIB);
     CHECK_EQUAL(threads(), 2);
     pid_t child = fork();

@@ -1,5 +1,5 @@
-// kl_machine_info: the limits of control groups, on machines of every kind. open is this program's: what Keel reads
-// of the machine's groups comes from a folder that the test has written.
+// kl_machine_info: the limits of control groups on various machines. This program defines open, so
+// Keel reads the control groups from a folder that the test has written.
 #include "check.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define GIB ((uint64_t)1 << 30)
-#define NO_LIMIT_1 "9223372036854771712" // as version 1 says it
+#define NO_LIMIT_1 "9223372036854771712" // how version 1 says it
 
 static char root[64];
 
@@ -33,7 +33,7 @@ int open(const char* path, int flags, ...) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-// A file of the machine, and the folders above it.
+// Writes a file of the simulated machine and creates its folders.
 static void file(const char* path, const char* content) {
     char place[512];
     snprintf(place, sizeof place, "%s%s", root, path);
@@ -45,7 +45,7 @@ static void file(const char* path, const char* content) {
     CHECK(stream != NULL && fputs(content, stream) >= 0 && fclose(stream) == 0);
 }
 
-// A machine on which the process is in these groups.
+// Simulates a machine on which the process is in these groups.
 static void machine(const char* groups) {
     snprintf(root, sizeof root, "/tmp/keel-machine-XXXXXX");
     CHECK(mkdtemp(root) != NULL);
@@ -65,7 +65,7 @@ static void expect(uint64_t memory, uint64_t processors_milli) {
     CHECK(system(command) == 0);
 }
 
-TEST(no_groups_at_all) {
+TEST(no_control_groups) {
     machine("");
     expect(0, 0);
 }
@@ -122,8 +122,8 @@ TEST(version_1_in_a_container_that_sees_only_its_own_group) {
     expect(2 * GIB, 1000);
 }
 
-// The groups of cpuset and of cpuacct alone are no groups of cpu, however they are called.
-TEST(version_1_where_only_names_are_alike) {
+// Groups of only cpuset or cpuacct are not groups of cpu, despite their names.
+TEST(version_1_ignores_groups_with_similar_names) {
     machine("9:cpuset:/tight\n8:cpuacct:/tight\n7:cpu:/wide\n6:memory_recursiveprot:/tight\n");
     file("/sys/fs/cgroup/cpu/tight/cpu.cfs_quota_us", "1000\n");
     file("/sys/fs/cgroup/cpu/tight/cpu.cfs_period_us", "100000\n");
@@ -146,7 +146,7 @@ TEST(a_limit_on_address_space_counts_too) {
     expect(900 * GIB, 0);
 }
 
-TEST(names_beyond_all_measure_are_left_out) {
+TEST(overlong_names_are_ignored) {
     static char line[3000] = "0::/";
     memset(line + 4, 'x', sizeof line - 6);
     machine(line);

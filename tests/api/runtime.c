@@ -1,4 +1,4 @@
-// keel/runtime.h: options, limits, handlers, the machine.
+// keel/runtime.h: options, limits, handlers, machine.
 #include "check.h"
 #include "memory.h"
 
@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char said[8192];
-static void listen(const char* text, void* argument) {
-    CHECK(argument == said);
-    strncat(said, text, sizeof said - strlen(said) - 1);
+static char printed[8192];
+static void collect_output(const char* text, void* argument) {
+    CHECK(argument == printed);
+    strncat(printed, text, sizeof printed - strlen(printed) - 1);
 }
 
 TEST(options_have_the_names_and_the_order_of_mimalloc) {
@@ -65,7 +65,7 @@ TEST(options_are_set_by_call) {
     CHECK_EQUAL(kl_option_get((kl_option_t)-1), 0);
 }
 
-// Runs this program again with the environment, and compares what its option says.
+// Runs this program again with that environment and compares the value of the option.
 static void expect(char* const* environment, const char* option, long value) {
     char number[32];
     snprintf(number, sizeof number, "%ld", value);
@@ -74,7 +74,7 @@ static void expect(char* const* environment, const char* option, long value) {
         setenv("SHOW_OPTION", option, 1);
         setenv("SHOW_VALUE", number, 1);
         for (; *environment != NULL; environment++) putenv(*environment);
-        execl("/proc/self/exe", "runtime", "is_what_the_environment_says", (char*)NULL);
+        execl("/proc/self/exe", "runtime", "option_has_the_value_of_the_environment", (char*)NULL);
         _exit(127);
     }
     int status = -1;
@@ -83,7 +83,7 @@ static void expect(char* const* environment, const char* option, long value) {
 }
 #define EXPECT(option, value, ...) expect((char*[]){__VA_ARGS__, NULL}, option, value)
 
-TEST(is_what_the_environment_says) {
+TEST(option_has_the_value_of_the_environment) {
     const char* name = getenv("SHOW_OPTION");
     if (name == NULL) return;
     for (int i = 0; i < (int)kl_option_count; i++) {
@@ -117,8 +117,8 @@ TEST(options_are_set_by_the_environment) {
     EXPECT("limit", 0, "KEEL_LIMIT=99999999999999999999");
 }
 
-// What the program writes to stderr with this entry in its environment.
-static const char* said_with(const char* entry) {
+// Returns what the program writes to stderr with this entry in its environment.
+static const char* stderr_with(const char* entry) {
     static char text[4096];
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -128,7 +128,7 @@ static const char* said_with(const char* entry) {
         close(ends[0]);
         close(ends[1]);
         putenv((char*)entry);
-        execl("/proc/self/exe", "runtime", "is_what_the_environment_says", (char*)NULL);
+        execl("/proc/self/exe", "runtime", "option_has_the_value_of_the_environment", (char*)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -143,20 +143,21 @@ static const char* said_with(const char* entry) {
     return text;
 }
 
-TEST(a_value_that_is_none_is_told) {
+TEST(an_invalid_value_prints_a_warning) {
     static const char* const bad[] = {"KEEL_RESET_DELAY=many", "KEEL_LIMIT=3X",
                                       "KEEL_KEEPER=perhaps", "KEEL_PURGE_DELAY_MS=0x1",
                                       "MIMALLOC_VERBOSE=very"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const char* said = said_with(bad[i]);
-        CHECK_WITH(strncmp(said, "keel: not a value", 17) == 0 && strstr(said, bad[i]) != NULL,
-                   "%s: %s", bad[i], said);
+        const char* printed = stderr_with(bad[i]);
+        CHECK_WITH(strncmp(printed, "keel: not a value", 17) == 0 &&
+                       strstr(printed, bad[i]) != NULL,
+                   "%s: %s", bad[i], printed);
     }
     static const char* const good[] = {"KEEL_LIMIT=30G", "KEEL_NOTHING=many",
                                        "KEEL_STATISTICS=many", "KEEL=many",
                                        "MIMALLOC_PAGE_RESET=no"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        CHECK_WITH(*said_with(good[i]) == '\0', "%s: %s", good[i], said_with(good[i]));
+        CHECK_WITH(*stderr_with(good[i]) == '\0', "%s: %s", good[i], stderr_with(good[i]));
 }
 
 TEST(each_option_of_mimalloc_has_both_names_in_the_environment) {
@@ -165,7 +166,7 @@ TEST(each_option_of_mimalloc_has_both_names_in_the_environment) {
         const char* name = kl_option_name((kl_option_t)i);
         for (int k = 0; k < 2; k++) {
             char entry[80];
-            // Not many pages of 1 GiB, where the machine has some.
+            // Few pages of 1 GiB, in case the machine has some.
             int value = i == kl_option_reserve_huge_os_pages ? 0 : 1 + k;
             snprintf(entry, sizeof entry, "%s%s=%d", prefixes[k], name, value);
             for (char* at = entry; *at != '='; at++) {
@@ -176,7 +177,7 @@ TEST(each_option_of_mimalloc_has_both_names_in_the_environment) {
     }
 }
 
-TEST(the_limit_holds_and_can_be_lifted) {
+TEST(the_limit_is_enforced_and_can_be_removed) {
     enum { COUNT = 100000 };
     static void* blocks[COUNT];
     int count = 0;
@@ -201,7 +202,7 @@ TEST(the_limit_holds_and_can_be_lifted) {
 
 static int handler_calls;
 static void* reserve;
-static bool free_the_reserve(size_t size, void* argument) {
+static bool free_a_reserve(size_t size, void* argument) {
     CHECK(size == 20u * MIB && argument == &reserve);
     handler_calls++;
     if (reserve == NULL) return false;
@@ -210,10 +211,10 @@ static bool free_the_reserve(size_t size, void* argument) {
     return true;
 }
 
-TEST(the_out_of_memory_handler_may_free_and_have_it_tried_again) {
+TEST(the_out_of_memory_handler_can_free_memory_and_retry) {
     kl_limit(32u * MIB);
     reserve = kl_malloc(20u * MIB);
-    kl_register_out_of_memory(free_the_reserve, &reserve);
+    kl_register_out_of_memory(free_a_reserve, &reserve);
     void* p = kl_malloc(20u * MIB);
     CHECK(p != NULL && handler_calls == 1);
     errno = 0;
@@ -230,55 +231,55 @@ static void note_error(int error, void* argument) {
     errors[error_count++] = error;
 }
 
-TEST(errors_are_told_and_said) {
+TEST(errors_are_passed_to_the_handler_and_printed) {
     static char foreign[64];
-    kl_register_output(listen, said);
+    kl_register_output(collect_output, printed);
     kl_register_error(note_error, errors);
     CHECK(kl_malloc(SIZE_MAX) == NULL && error_count == 1 && errors[0] == EOVERFLOW);
-    CHECK(said[0] == '\0');
+    CHECK(printed[0] == '\0');
     kl_option_enable(kl_option_show_errors);
     kl_limit(1);
     CHECK(kl_malloc(3u * MIB) == NULL && error_count == 2 && errors[1] == ENOMEM);
-    CHECK(strcmp(said, "keel: no memory for a block of 3145728 bytes\n") == 0);
-    said[0] = '\0';
+    CHECK(strcmp(printed, "keel: no memory for a block of 3145728 bytes\n") == 0);
+    printed[0] = '\0';
     kl_free(foreign);
     CHECK(error_count == 3 && errors[2] == EINVAL);
-    CHECK(strstr(said, "keel: free of memory that is not Keel's (ignored): 0x") == said);
-    said[0] = '\0';
+    CHECK(strstr(printed, "keel: free of memory that is not Keel's (ignored): 0x") == printed);
+    printed[0] = '\0';
     kl_option_set(kl_option_max_errors, 2);
     kl_free(foreign);
-    CHECK(error_count == 4 && said[0] == '\0');
+    CHECK(error_count == 4 && printed[0] == '\0');
 }
 
 TEST(the_report_goes_to_the_output) {
-    kl_register_output(listen, said);
+    kl_register_output(collect_output, printed);
     kl_stats_print(NULL, NULL);
-    CHECK(strstr(said, "keel statistics") == said && strstr(said, "held_bytes") != NULL);
+    CHECK(strstr(printed, "keel statistics") == printed && strstr(printed, "held_bytes") != NULL);
 }
 
-static unsigned long long last_beat;
+static unsigned long long last_heartbeat;
 static int forced;
-static void beat(bool force, unsigned long long heartbeat, void* argument) {
-    CHECK(argument == &last_beat && heartbeat == last_beat + 1);
-    last_beat = heartbeat;
+static void count_heartbeat(bool force, unsigned long long heartbeat, void* argument) {
+    CHECK(argument == &last_heartbeat && heartbeat == last_heartbeat + 1);
+    last_heartbeat = heartbeat;
     forced += force;
-    kl_free(kl_malloc(100000)); // must not come back here
+    kl_free(kl_malloc(100000)); // must not call the handler again
 }
 
-TEST(the_heartbeat_is_felt) {
-    kl_register_deferred_free(beat, &last_beat);
+TEST(the_deferred_free_handler_is_called) {
+    kl_register_deferred_free(count_heartbeat, &last_heartbeat);
     for (int i = 0; i < 10000; i++) CHECK(kl_malloc(100) != NULL);
-    CHECK_WITH(last_beat > 10, "%llu", last_beat);
+    CHECK_WITH(last_heartbeat > 10, "%llu", last_heartbeat);
     CHECK_EQUAL(forced, 0);
     kl_collect(true);
     CHECK_EQUAL(forced, 1);
     kl_register_deferred_free(NULL, NULL);
-    unsigned long long before = last_beat;
+    unsigned long long before = last_heartbeat;
     for (int i = 0; i < 10000; i++) CHECK(kl_malloc(100) != NULL);
-    CHECK_EQUAL(last_beat, before);
+    CHECK_EQUAL(last_heartbeat, before);
 }
 
-TEST(the_machine_is_what_the_system_says) {
+TEST(the_machine_info_matches_the_system) {
     struct kl_machine machine;
     kl_machine_info(&machine);
     CHECK(machine.processors >= 1 && machine.processors <= (uint32_t)sysconf(_SC_NPROCESSORS_CONF));

@@ -1,4 +1,4 @@
-// keel/statistics.h: what is counted, and that it adds up.
+// keel/statistics.h: what is counted, and that the sums are consistent.
 #include "check.h"
 #include "memory.h"
 
@@ -16,7 +16,7 @@ struct sum {
     uint64_t allocated, freed, used, used_bytes, reserved_bytes, pages;
     uint64_t last_block_bytes;
     struct kl_size_stats of_1000; // the row of blocks of 1000 bytes
-    bool after_reset;             // what was in use then is in no count
+    bool after_reset;             // blocks that were live at the reset are not in `allocated`
 };
 
 static bool add(const struct kl_size_stats* size, void* argument) {
@@ -103,7 +103,7 @@ TEST(blocks_that_are_resized_stay_counted) {
     CHECK_EQUAL(of_process().used, before.used);
 }
 
-TEST(a_thread_knows_its_own_part) {
+TEST(statistics_of_a_thread_count_its_own_blocks) {
     struct sum sum = {0};
     struct kl_thread thread;
     kl_thread_info(&thread);
@@ -122,7 +122,7 @@ TEST(a_thread_knows_its_own_part) {
     CHECK(thread.refills > 0 && thread.pages_begun >= thread.pages);
 }
 
-TEST(a_heap_knows_its_own_part_and_leaves_it_to_the_process) {
+TEST(statistics_of_a_heap_pass_to_the_process_when_it_ends) {
     struct sum before = of_process();
     kl_heap_t* heap = kl_heap_new();
     kl_heap_t* other = kl_heap_new();
@@ -144,7 +144,7 @@ TEST(a_heap_knows_its_own_part_and_leaves_it_to_the_process) {
     kl_heap_delete(other);
     struct sum after = of_process();
     CHECK(after.allocated - before.allocated >= 6001);
-    CHECK(after.of_1000.used - before.of_1000.used <= 2); // tables of Keel's own
+    CHECK(after.of_1000.used - before.of_1000.used <= 2); // Keel's own tables
     CHECK(after.of_1000.freed - before.of_1000.freed >= 3000);
 }
 
@@ -159,7 +159,7 @@ static void* allocates(void* seed) {
     return NULL;
 }
 
-TEST(no_figure_is_negative_while_threads_work) {
+TEST(no_number_is_negative_while_threads_work) {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, allocates, (void*)(i + 1)) == 0);
@@ -172,7 +172,7 @@ TEST(no_figure_is_negative_while_threads_work) {
     for (int i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     for (int i = 0; i < 256; i++) kl_free(places[i]);
     struct sum sum;
-    // The keeper may have a heap of those threads in hand just now, which is then passed over.
+    // The keeper may be working on a heap of an ended thread; kl_collect then skips that heap.
     for (int waited = 0; waited < 60000; waited += 10) {
         kl_collect(true);
         sum = (struct sum){.after_reset = true};
@@ -183,7 +183,7 @@ TEST(no_figure_is_negative_while_threads_work) {
     CHECK_WITH(sum.used < 64, "%llu", (unsigned long long)sum.used);
 }
 
-TEST(a_reset_begins_the_counts_anew) {
+TEST(a_reset_restarts_the_counts) {
     for (int i = 0; i < 100; i++) CHECK(kl_malloc(1000) != NULL);
     struct sum before = of_process();
     CHECK(before.of_1000.allocated >= 100);
@@ -223,7 +223,7 @@ TEST(the_tables_name_sizes_threads_and_heaps) {
     CHECK(strstr(text, "keel statistics of this thread\n") == text);
 }
 
-TEST(the_json_is_whole_and_as_long_as_it_says) {
+TEST(the_json_is_complete_and_has_the_returned_length) {
     static char json[65536];
     kl_heap_t* heap = kl_heap_new();
     CHECK(kl_heap_malloc(heap, 100) != NULL && kl_malloc(1000) != NULL);
@@ -245,7 +245,7 @@ TEST(the_json_is_whole_and_as_long_as_it_says) {
     CHECK(kl_thread_stats_json(json, sizeof json) == strlen(json));
 }
 
-TEST(the_report_at_the_end_is_printed_when_it_is_asked_for) {
+TEST(the_final_report_is_printed_on_request) {
     if (getenv("PRINTS_AT_END") != NULL) {
         free(kl_malloc(0) == NULL ? NULL : NULL);
         exit(0);
@@ -260,8 +260,8 @@ TEST(the_report_at_the_end_is_printed_when_it_is_asked_for) {
             dup2(ends[1], STDERR_FILENO);
             setenv("PRINTS_AT_END", "1", 1);
             putenv((char*)names[i]);
-            execl("/proc/self/exe", "statistics",
-                  "the_report_at_the_end_is_printed_when_it_is_asked_for", (char*)NULL);
+            execl("/proc/self/exe", "statistics", "the_final_report_is_printed_on_request",
+                  (char*)NULL);
             _exit(127);
         }
         close(ends[1]);

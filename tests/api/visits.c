@@ -1,4 +1,5 @@
-// kl_heap_visit of the calling thread's own heap: exactly its blocks, whoever has freed the others.
+// kl_heap_visit of the calling thread's own heap: it reports exactly the live blocks, whichever
+// thread has freed the others.
 #include "check.h"
 #include "memory.h"
 
@@ -12,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a visit has told; in the order of addresses, as is promised.
+// The blocks that a visit has reported, in the order of addresses, as documented.
 enum { MOST = 300000 };
 struct list {
     struct {
@@ -49,7 +50,7 @@ static void visit(struct list* list) {
     CHECK_EQUAL(list->bytes, list->used_bytes);
 }
 
-// The size that is told of a block; 0: it is not there.
+// The reported size of a block; 0: it was not reported.
 static size_t bytes_of(const struct list* list, const void* block) {
     size_t low = 0, high = list->count;
     while (low < high) {
@@ -62,7 +63,8 @@ static size_t bytes_of(const struct list* list, const void* block) {
     return low < list->count && list->entries[low].block == block ? list->entries[low].bytes : 0;
 }
 
-// The heap has what it had before, and these (NULL: none) with the sizes that they have; nothing else.
+// Checks that the heap has the blocks that it had before and these (NULL: freed), with their sizes,
+// and no others.
 static void check_exactly(void* const* blocks, size_t count) {
     visit(&after);
     size_t live = 0;
@@ -103,7 +105,7 @@ static void release(size_t i) {
     blocks[i] = NULL;
 }
 
-TEST(a_visit_tells_every_block_in_use_and_no_other) {
+TEST(a_visit_reports_exactly_the_live_blocks) {
     fill();
     check_exactly(blocks, COUNT);
     for (size_t i = 0; i < COUNT; i += 3) release(i);
@@ -115,7 +117,7 @@ TEST(a_visit_tells_every_block_in_use_and_no_other) {
     check_exactly(blocks, COUNT);
 }
 
-TEST(large_blocks_stay_their_heaps_when_they_are_resized) {
+TEST(resized_large_blocks_stay_in_their_heap) {
     visit(&before);
     void* block = kl_malloc(100000);
     for (size_t size = 100000; size < 300u * MIB; size = size * 3 / 2) {
@@ -130,7 +132,7 @@ TEST(large_blocks_stay_their_heaps_when_they_are_resized) {
     check_exactly(NULL, 0);
 }
 
-TEST(a_visit_of_areas_tells_no_block) {
+TEST(a_visit_of_areas_reports_no_blocks) {
     fill();
     for (size_t i = 0; i < COUNT; i += 2) release(i);
     check_exactly(blocks, COUNT);
@@ -147,15 +149,15 @@ static bool stop_at(const struct kl_heap_area* area, void* block, void* left) {
     return block == NULL || --*(size_t*)left > 0;
 }
 
-TEST(a_visit_ends_when_the_visitor_says_so) {
+TEST(a_visit_ends_when_the_visitor_returns_false) {
     fill();
     size_t left = 1000;
     CHECK(!kl_heap_visit(kl_heap_backing(), true, stop_at, &left) && left == 0);
-    for (size_t i = 0; i < COUNT; i++) release(i); // the heap goes on as before
+    for (size_t i = 0; i < COUNT; i++) release(i); // the heap is still usable
     check_exactly(blocks, COUNT);
 }
 
-static void* frees_every_second(void* unused) {
+static void* frees_every_other(void* unused) {
     for (size_t i = 0; i < COUNT; i += 2) release(i);
     return unused;
 }
@@ -167,7 +169,8 @@ static void run(void* (*what)(void*)) {
     CHECK(pthread_join(thread, &result) == 0);
 }
 
-// What the C library keeps of a thread, the keeper's too, is there before anything is compared.
+// Makes the C library allocate what it keeps for each thread, also for the keeper's, before blocks
+// are compared.
 static void* nothing(void* unused) {
     return unused;
 }
@@ -177,9 +180,9 @@ static void fill_for_threads(void) {
     fill();
 }
 
-TEST(what_a_thread_that_has_ended_freed_is_not_told) {
+TEST(blocks_freed_by_an_ended_thread_are_not_reported) {
     fill_for_threads();
-    run(frees_every_second);
+    run(frees_every_other);
     check_exactly(blocks, COUNT);
 }
 
@@ -193,13 +196,13 @@ static void* frees_and_sends(void* unused) {
     return unused;
 }
 
-TEST(what_a_thread_that_lives_has_sent_is_not_told) {
+TEST(blocks_sent_by_a_running_thread_are_not_reported) {
     CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
     pthread_t thread;
     fill_for_threads();
     CHECK(pthread_create(&thread, NULL, frees_and_sends, NULL) == 0);
     pthread_barrier_wait(&barrier);
-    sleep_ms(300); // the keeper takes this heap for idle and sorts its mail
+    sleep_ms(300); // the keeper regards this heap as idle and sorts its remote frees
     check_exactly(blocks, COUNT);
     pthread_barrier_wait(&barrier);
     CHECK(pthread_join(thread, NULL) == 0);
@@ -210,7 +213,7 @@ static void* others[LARGE + 1000];
 
 static void* allocates_its_own(void* unused) {
     visit(&before);
-    CHECK(before.count < 100); // what the C library wants for a thread
+    CHECK(before.count < 100); // what the C library allocates for a thread
     for (size_t i = 0; i < LARGE; i++) others[i] = kl_malloc(large_sizes[i]);
     check_exactly(others, LARGE);
     for (size_t i = LARGE; i < LARGE + 1000; i++) others[i] = kl_malloc(i);
@@ -222,7 +225,7 @@ static void* allocates_its_own(void* unused) {
     return unused;
 }
 
-TEST(another_threads_blocks_are_not_told) {
+TEST(another_threads_blocks_are_not_reported) {
     fill_for_threads();
     run(allocates_its_own);
     visit(&after);
@@ -245,13 +248,14 @@ static bool free_it(const struct kl_heap_area* area, void* block, void* argument
     return true;
 }
 
-TEST(the_visitor_may_allocate_and_free_what_it_is_told_of) {
+TEST(the_visitor_may_allocate_and_free_reported_blocks) {
     fill();
     size_t freed = 0;
     CHECK(kl_heap_visit(kl_heap_backing(), true, free_it, &freed));
     CHECK_WITH(freed >= COUNT, "%zu", freed);
     visit(&after);
-    for (size_t i = 0; i < after.count; i++) // what it allocated, and a little of that it freed too
+    for (size_t i = 0; i < after.count;
+         i++) // blocks that the visitor allocated, some of which it freed
         CHECK(after.entries[i].bytes <= 128 || bytes_of(&before, after.entries[i].block) != 0);
 }
 
@@ -274,11 +278,11 @@ TEST(a_visitor_may_visit_and_fork) {
     for (size_t i = 0; i < COUNT; i += 5) release(i);
     size_t depth = 0;
     CHECK(kl_heap_visit(kl_heap_backing(), true, visit_inside, &depth) && depth == 1);
-    run(frees_every_second); // its mail is taken as ever
+    run(frees_every_other); // its remote frees are collected as usual
     check_exactly(blocks, COUNT);
 }
 
-TEST(a_visit_does_not_mind_another_default) {
+TEST(a_visit_works_with_another_default_heap) {
     fill();
     kl_heap_t* heap = kl_heap_new();
     CHECK(kl_heap_set_default(heap) == kl_heap_backing());
@@ -294,7 +298,7 @@ TEST(a_visit_does_not_mind_another_default) {
 static bool allocates(const struct kl_heap_area* area, void* block, void* heap) {
     (void)block;
     char* text = kl_malloc(area->block_bytes + 1);
-    CHECK(text != NULL && !kl_heap_contains(heap, text)); // from the thread's own
+    CHECK(text != NULL && !kl_heap_contains(heap, text)); // from the thread's own heap
     kl_free(text);
     return true;
 }
@@ -314,22 +318,22 @@ static void* leaves_blocks(void* unused) {
 }
 
 static void* visits_what_was_left(void* unused) {
-    CHECK(kl_malloc(1) != NULL); // from here on it has the heap of the thread before
+    CHECK(kl_malloc(1) != NULL); // from now on the thread has the heap of the ended one
     visit(&after);
     for (size_t i = 0; i < COUNT; i++)
         CHECK_WITH(bytes_of(&after, blocks[i]) == kl_usable_size(blocks[i]), "%zu", i);
     return unused;
 }
 
-TEST(a_thread_goes_on_with_the_blocks_of_one_that_ended) {
+TEST(a_thread_adopts_the_blocks_of_an_ended_one) {
     run(leaves_blocks);
     run(visits_what_was_left);
 }
 
 static atomic_bool stop;
 
-static void* frees_all_the_time(void* mail) {
-    void* _Atomic* slots = mail;
+static void* frees_continuously(void* argument) {
+    void* _Atomic* slots = argument;
     for (size_t i = 0; !stop; i++) {
         void* block = atomic_exchange(&slots[i % 512], NULL);
         if (block != NULL) kl_free(block);
@@ -337,15 +341,15 @@ static void* frees_all_the_time(void* mail) {
     return NULL;
 }
 
-// While others free, what is told is of a moment; what nobody frees is always there.
-TEST(a_visit_goes_well_while_other_threads_free) {
+// While other threads free, a visit is a snapshot; blocks that no thread frees are always reported.
+TEST(a_visit_works_while_other_threads_free) {
     static void* _Atomic slots[512];
     static void* kept[4000];
     pthread_t threads[2];
     CHECK(kl_keeper_start());
     for (size_t i = 0; i < 4000; i++) kept[i] = kl_malloc(i % 100 == 0 ? 70000 : i % 3000);
     for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, frees_all_the_time, slots) == 0);
+        CHECK(pthread_create(&threads[i], NULL, frees_continuously, slots) == 0);
     for (int round = 0; round < 40; round++) {
         for (size_t i = 0; i < 20000; i++) {
             void* block = atomic_exchange(&slots[i % 512], kl_malloc(i % 50 ? i % 900 : 100000));

@@ -1,4 +1,4 @@
-/* The aligned forms, their errors, and malloc_usable_size. */
+/* The aligned functions, their errors, and malloc_usable_size. */
 #include "check.h"
 #include "memory.h"
 
@@ -23,7 +23,7 @@ static void check_all_forms(size_t alignment) {
         CHECK_EQUAL(posix_memalign(&p, alignment, sizes[i]), 0);
         blocks[count++] = p;
         blocks[count++] = memalign(alignment, sizes[i]);
-        blocks[count++] = aligned_alloc(alignment, rounded); // C11 wanted a multiple
+        blocks[count++] = aligned_alloc(alignment, rounded); // C11 requires a multiple
         for (size_t k = count - PER_ALIGNMENT; k < count; k++) {
             CHECK_WITH(blocks[k] != NULL, "alignment %zu, size %zu, form %zu", alignment, sizes[i],
                        k % PER_ALIGNMENT);
@@ -63,7 +63,7 @@ TEST(alignments_up_to_a_gibibyte) {
     }
 }
 
-TEST(thousands_of_aligned_blocks_are_apart_and_reusable) {
+TEST(thousands_of_aligned_blocks_do_not_overlap_and_are_reused) {
     enum { COUNT = 3000 };
     static char* blocks[COUNT];
     static size_t held[COUNT];
@@ -84,7 +84,7 @@ TEST(thousands_of_aligned_blocks_are_apart_and_reusable) {
     }
 }
 
-TEST(posix_memalign_refuses_what_is_no_alignment_and_touches_nothing) {
+TEST(posix_memalign_rejects_invalid_alignments_and_keeps_the_pointer) {
     static const size_t wrong[] = {
         0, 1, 2, 4, 3, 5, 12, 24, 40, 100, 4097, 6000, SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 7};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -94,7 +94,7 @@ TEST(posix_memalign_refuses_what_is_no_alignment_and_touches_nothing) {
     }
 }
 
-TEST(posix_memalign_that_fails_touches_nothing) {
+TEST(posix_memalign_without_memory_keeps_the_pointer) {
     void* p = (void*)&p;
     CHECK_EQUAL(posix_memalign(&p, 64, SIZE_MAX / 2 + 1), ENOMEM);
     CHECK_EQUAL(posix_memalign(&p, (size_t)1 << 62, 100), ENOMEM);
@@ -102,9 +102,8 @@ TEST(posix_memalign_that_fails_touches_nothing) {
     CHECK(p == (void*)&p);
 }
 
-// Not a power of two: refused with EINVAL (C17, newer glibc), or a block with more alignment (older
-// glibc).
-TEST(aligned_alloc_and_memalign_with_an_odd_alignment_refuse_or_round_up) {
+// Not a power of two: EINVAL (C17, newer glibc), or a block with a larger alignment (older glibc).
+TEST(aligned_alloc_and_memalign_with_an_odd_alignment_fail_or_round_up) {
     static const size_t odd[] = {3, 12, 24, 40, 100, 1000};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         errno = 0;
@@ -119,7 +118,7 @@ TEST(aligned_alloc_and_memalign_with_an_odd_alignment_refuse_or_round_up) {
     }
 }
 
-TEST(valloc_and_pvalloc_give_whole_pages) {
+TEST(valloc_and_pvalloc_return_whole_pages) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < SIZE_COUNT; i++) {
         size_t rounded = (sizes[i] + page - 1) & ~(page - 1);

@@ -1,5 +1,5 @@
-/* calloc gives zeros whatever the memory held before; realloc keeps what was there, from every size
- * to every size. */
+/* calloc returns zeros whatever the memory contained before; realloc keeps the contents, from every
+ * size to every size. */
 #include "check.h"
 #include "memory.h"
 
@@ -43,8 +43,7 @@ TEST(calloc_is_zero_after_dirty_blocks_of_the_same_size) {
     }
 }
 
-// Memory changes its class: what was a run of small blocks becomes a large one and the other way
-// round.
+// Memory changes its size class: a run of small blocks becomes a large block, and vice versa.
 TEST(calloc_is_zero_after_dirty_blocks_of_other_sizes) {
     struct random random = {7};
     for (unsigned round = 0; round < 600; round++) {
@@ -83,7 +82,7 @@ TEST(calloc_is_zero_after_another_thread_freed_dirty_blocks) {
 }
 
 static void* resize(void* p, size_t size, int by_array) {
-    // 8 for sizes that it divides; reallocarray must be the same call.
+    // 8 for sizes that are multiples of it; reallocarray must behave the same.
     return by_array && size % 8 == 0 ? reallocarray(p, 8, size / 8) : realloc(p, size);
 }
 
@@ -92,7 +91,7 @@ TEST(realloc_keeps_contents_from_every_size_to_every_size) {
         for (size_t k = 0; k < SIZE_COUNT; k++) {
             size_t from = sizes[i], to = sizes[k], kept = from < to ? from : to;
             if (from + to > 8u * MIB && (i + k) % 4 != 0)
-                continue; // touching all that memory takes the time
+                continue; // touching all that memory takes too long
             char* p = malloc(from);
             CHECK(p != NULL);
             pattern_fill(p, from, i);
@@ -137,7 +136,7 @@ TEST(realloc_of_null_is_malloc) {
     }
 }
 
-TEST(growing_byte_by_byte_keeps_contents_beside_neighbours) {
+TEST(growing_byte_by_byte_keeps_contents_and_neighbours) {
     unsigned char *p = NULL, *q = NULL;
     for (size_t size = 1; size <= 40000; size++) {
         CHECK((p = realloc(p, size)) != NULL);
@@ -186,36 +185,36 @@ TEST(many_blocks_grow_in_turn_and_keep_contents) {
     }
 }
 
-struct handed {
+struct passed {
     char* block;
     size_t size;
 };
 
 static void* realloc_for_others(void* argument) {
-    struct handed* handed = argument;
+    struct passed* passed = argument;
     for (size_t i = 0; i < SIZE_COUNT; i++) {
-        size_t kept = handed[i].size, to = sizes[SIZE_COUNT - 1 - i];
-        char* p = realloc(handed[i].block, to);
+        size_t kept = passed[i].size, to = sizes[SIZE_COUNT - 1 - i];
+        char* p = realloc(passed[i].block, to);
         CHECK(p != NULL);
         CHECK_WITH(pattern_holds(p, kept < to ? kept : to, kept, i), "%zu to %zu", kept, to);
         pattern_fill(p, to, i + 1);
-        handed[i] = (struct handed){p, to};
+        passed[i] = (struct passed){p, to};
     }
     return NULL;
 }
 
 TEST(realloc_of_another_threads_block_keeps_contents) {
-    static struct handed handed[SIZE_COUNT];
+    static struct passed passed[SIZE_COUNT];
     pthread_t thread;
     for (size_t i = 0; i < SIZE_COUNT; i++) {
-        handed[i] = (struct handed){malloc(sizes[i]), sizes[i]};
-        CHECK(handed[i].block != NULL);
-        pattern_fill(handed[i].block, sizes[i], i);
+        passed[i] = (struct passed){malloc(sizes[i]), sizes[i]};
+        CHECK(passed[i].block != NULL);
+        pattern_fill(passed[i].block, sizes[i], i);
     }
-    CHECK(pthread_create(&thread, NULL, realloc_for_others, handed) == 0);
+    CHECK(pthread_create(&thread, NULL, realloc_for_others, passed) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     for (size_t i = 0; i < SIZE_COUNT; i++) {
-        CHECK(pattern_holds(handed[i].block, handed[i].size, handed[i].size, i + 1));
-        free(handed[i].block);
+        CHECK(pattern_holds(passed[i].block, passed[i].size, passed[i].size, i + 1));
+        free(passed[i].block);
     }
 }

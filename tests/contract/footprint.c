@@ -1,5 +1,5 @@
-/* Memory is given back, does not add up over time, and does not shatter into thousands of mappings.
- */
+/* Memory is returned to the system, does not grow over time, and does not fragment into thousands
+ * of mappings. */
 #include "check.h"
 #include "memory.h"
 
@@ -34,8 +34,8 @@ static void release(struct link* list) {
     }
 }
 
-// What a program does while it idles: a little. Gives an allocator without a thread of its own the
-// chance to give back.
+// A few operations, as an idle program does. An allocator without its own thread can return memory
+// in them.
 static void idle(unsigned milliseconds) {
     static void* blocks[50];
     for (unsigned at = 0; at < milliseconds; at += 25) {
@@ -45,14 +45,14 @@ static void idle(unsigned milliseconds) {
     }
 }
 
-// Memory may be kept for a while, in case it is asked for again; but it has to go within this time.
-enum { PATIENCE_MS = 20000 };
+// Memory may be kept for a while for reuse, but must be returned within this time.
+enum { TIMEOUT_MS = 20000 };
 
 static void check_shrinks_below(size_t bytes, void (*pass_time)(unsigned milliseconds)) {
-    for (int waited = 0; waited < PATIENCE_MS && resident_bytes() >= bytes; waited += 200)
+    for (int waited = 0; waited < TIMEOUT_MS && resident_bytes() >= bytes; waited += 200)
         pass_time(200);
     size_t now = resident_bytes();
-    CHECK_WITH(now < bytes, "%zu KiB, where less than %zu are wanted", now / KIB, bytes / KIB);
+    CHECK_WITH(now < bytes, "%zu KiB, but less than %zu are expected", now / KIB, bytes / KIB);
 }
 
 static void check_given_back(size_t size) {
@@ -94,38 +94,38 @@ TEST(a_burst_in_a_thread_that_ends_is_given_back) {
     check_shrinks_below(before + 32u * MIB, idle);
 }
 
-struct lender {
+struct allocation {
     size_t size;
     struct link* list;
 };
 
-static void* lend(void* argument) {
-    struct lender* lender = argument;
-    lender->list = burst(128u * MIB, lender->size);
+static void* allocate_burst(void* argument) {
+    struct allocation* allocation = argument;
+    allocation->list = burst(128u * MIB, allocation->size);
     return NULL;
 }
 
-// All blocks of a thread are freed by another after it has ended.
-static void check_legacy_is_given_back(size_t size) {
-    struct lender lender = {.size = size};
+// All blocks of a thread are freed by another thread after it has ended.
+static void check_blocks_of_an_ended_thread(size_t size) {
+    struct allocation allocation = {.size = size};
     size_t before = resident_bytes();
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, lend, &lender) == 0);
+    CHECK(pthread_create(&thread, NULL, allocate_burst, &allocation) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    release(lender.list);
+    release(allocation.list);
     check_shrinks_below(before + 32u * MIB, idle);
 }
 
 TEST(small_blocks_of_a_thread_that_ended_are_given_back) {
-    check_legacy_is_given_back(100);
+    check_blocks_of_an_ended_thread(100);
 }
 TEST(medium_blocks_of_a_thread_that_ended_are_given_back) {
-    check_legacy_is_given_back(9000);
+    check_blocks_of_an_ended_thread(9000);
 }
 
-// Without another call: this is what the keeper is for. In `auto` it starts when a second thread
-// allocates.
-TEST(a_program_that_only_sleeps_gets_smaller) {
+// Without another call: only the keeper can return the memory. In `auto` it starts when a second
+// thread allocates.
+TEST(a_program_that_only_sleeps_shrinks) {
     size_t before = resident_bytes();
     for (int i = 0; i < 3; i++) {
         pthread_t thread;
@@ -138,41 +138,41 @@ TEST(a_program_that_only_sleeps_gets_smaller) {
 }
 
 struct sleeper {
-    struct lender lender;
-    pthread_barrier_t lent, over;
+    struct allocation allocation;
+    pthread_barrier_t allocated, over;
 };
 
-static void* lend_and_sleep(void* argument) {
+static void* allocate_and_sleep(void* argument) {
     struct sleeper* sleeper = argument;
-    lend(&sleeper->lender);
-    (void)pthread_barrier_wait(&sleeper->lent);
+    allocate_burst(&sleeper->allocation);
+    (void)pthread_barrier_wait(&sleeper->allocated);
     (void)pthread_barrier_wait(&sleeper->over);
     return NULL;
 }
 
-// All blocks of a thread that lives and sleeps are freed by another. Only a keeper can see to those.
-static void check_loan_is_given_back(size_t size) {
-    struct sleeper sleeper = {.lender.size = size};
+// All blocks of a sleeping thread are freed by another. Only a keeper can return them.
+static void check_blocks_of_a_sleeping_thread(size_t size) {
+    struct sleeper sleeper = {.allocation.size = size};
     size_t before = resident_bytes();
     pthread_t thread;
-    CHECK(pthread_barrier_init(&sleeper.lent, NULL, 2) == 0);
+    CHECK(pthread_barrier_init(&sleeper.allocated, NULL, 2) == 0);
     CHECK(pthread_barrier_init(&sleeper.over, NULL, 2) == 0);
-    CHECK(pthread_create(&thread, NULL, lend_and_sleep, &sleeper) == 0);
-    (void)pthread_barrier_wait(&sleeper.lent);
-    release(sleeper.lender.list);
+    CHECK(pthread_create(&thread, NULL, allocate_and_sleep, &sleeper) == 0);
+    (void)pthread_barrier_wait(&sleeper.allocated);
+    release(sleeper.allocation.list);
     check_shrinks_below(before + 32u * MIB, sleep_ms);
     (void)pthread_barrier_wait(&sleeper.over);
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
 TEST(small_blocks_of_a_thread_that_sleeps_are_given_back) {
-    check_loan_is_given_back(100);
+    check_blocks_of_a_sleeping_thread(100);
 }
 TEST(blocks_of_8_bytes_of_a_thread_that_sleeps_are_given_back) {
-    check_loan_is_given_back(8);
+    check_blocks_of_a_sleeping_thread(8);
 }
 TEST(medium_blocks_of_a_thread_that_sleeps_are_given_back) {
-    check_loan_is_given_back(9000);
+    check_blocks_of_a_sleeping_thread(9000);
 }
 
 TEST(a_shrunk_huge_block_gives_its_tail_back) {
@@ -188,7 +188,7 @@ static void check_cost(size_t size) {
     size_t before = resident_bytes();
     (void)burst(32u * MIB, size);
     size_t cost = resident_bytes() - before;
-    size_t owed = (size < 16 ? 2 : 1) * 32u * MIB; // the least block of many is 16 bytes
+    size_t owed = (size < 16 ? 2 : 1) * 32u * MIB; // the smallest block is 16 bytes
     CHECK_WITH(cost < owed + owed / 3 + 4u * MIB, "blocks of %zu: %zu KiB for 32 MiB", size,
                cost / KIB);
 }
@@ -196,7 +196,7 @@ static void check_cost(size_t size) {
 TEST(small_blocks_cost_little_more_than_their_size) {
     static const size_t sizes[] = {8, 16, 24, 48, 100, 200, 520, 1100, 3000, 9000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        pid_t child = fork(); // for each size a heap of its own
+        pid_t child = fork(); // a new heap for each size
         if (child == 0) {
             check_cost(sizes[i]);
             _exit(0);
@@ -205,7 +205,7 @@ TEST(small_blocks_cost_little_more_than_their_size) {
     }
 }
 
-TEST(rounds_of_the_same_work_do_not_add_up) {
+TEST(memory_does_not_grow_over_rounds_of_the_same_work) {
     size_t early = 0, late = 0;
     for (int round = 0; round < 60; round++) {
         struct link* small = burst(8u * MIB, 64);
@@ -217,7 +217,8 @@ TEST(rounds_of_the_same_work_do_not_add_up) {
             block->next = mixed;
             mixed = block;
         }
-        // While all of it is there: how much is kept of it after that depends on the time that has passed.
+        // Measured before the frees: how much is kept after them depends on the time that has
+        // passed.
         late = resident_bytes();
         if (round == 10) early = late;
         release(small);
@@ -227,9 +228,9 @@ TEST(rounds_of_the_same_work_do_not_add_up) {
                late / KIB);
 }
 
-// A server's nightmare: each phase leaves a few blocks of its size behind, so that little of the
-// memory is wholly free.
-TEST(phases_of_different_sizes_do_not_add_up) {
+// Fragmentation as in a server: each phase leaves a few blocks of its size, so little memory is
+// completely free.
+TEST(memory_does_not_grow_over_phases_of_different_sizes) {
     struct link* survivors = NULL;
     for (size_t phase = 0; phase < 30; phase++) {
         struct link *list = burst(16u * MIB, 48 + phase * 37), *next;

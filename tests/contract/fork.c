@@ -1,5 +1,4 @@
-/* fork in a process with many threads: whatever they were doing, the child can allocate and free.
- */
+/* fork in a process with many threads: whatever they are doing, the child can allocate and free. */
 #include "check.h"
 #include "memory.h"
 
@@ -23,7 +22,7 @@ static size_t size_for_any_part(struct random* random) {
     return kind == 0 ? 4u * MIB + 16 * size : size;
 }
 
-// Keeps every part of the allocator busy: small, large, huge, cross-thread.
+// Uses every part of the allocator: small, large and huge blocks, frees from other threads.
 static void* work(void* argument) {
     struct random random = {(uintptr_t)argument};
     while (!done) {
@@ -41,7 +40,7 @@ static void* allocate_once(void* argument) {
     return NULL;
 }
 
-// Threads are born and die all the time, so that a fork falls into their birth or death too.
+// Starts and ends threads all the time, so that some forks happen during their start or end.
 static void* start_threads(void* argument) {
     for (uintptr_t size = 1; !done; size = size * 2 % 100003) {
         pthread_t threads[4];
@@ -96,12 +95,12 @@ static void* allocate_in_a_new_thread(void* argument) {
     return NULL;
 }
 
-// Of a child: far longer than it works, on the busiest machine.
-enum { PATIENCE_SECONDS = 100 };
+// The timeout of a child: far longer than it needs, also on a busy machine.
+enum { TIMEOUT_SECONDS = 100 };
 
-static void live_as_child(void) {
+static void run_as_child(void) {
     struct random random = {5};
-    alarm(PATIENCE_SECONDS); // a lock left behind by a thread that is not here would hang it
+    alarm(TIMEOUT_SECONDS); // a lock held by a thread that the child does not have would hang it
     check_and_free_blocks();
     for (int i = 0; i < 2000; i++) free(malloc(size_for_any_part(&random)));
     fill_blocks();
@@ -111,7 +110,7 @@ static void live_as_child(void) {
         CHECK(pthread_join(thread, NULL) == 0);
     }
     check_and_free_blocks();
-    for (int i = 0; i < 64; i++) free(shared[i]); // blocks of threads that do not exist here
+    for (int i = 0; i < 64; i++) free(shared[i]); // blocks of threads that the child does not have
 }
 
 TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
@@ -120,7 +119,7 @@ TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
     for (int i = 0; i < (SUBJECT_API ? 20 : FORKS); i++) {
         pid_t child = fork();
         if (child == 0) {
-            live_as_child();
+            run_as_child();
             _exit(0);
         }
         CHECK_CHILD(child);
@@ -130,15 +129,15 @@ TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
 }
 
 #if !SUBJECT_CHILD_STARTS_NO_THREADS
-// What is locked when a thread is born or dies is locked for moments only: many forks, so that some
-// fall into one.
-TEST(threads_can_be_born_in_the_child_of_a_process_where_threads_are_born) {
+// Locks that are taken when a thread starts or ends are held only briefly: many forks, so that some
+// happen at such a moment.
+TEST(a_child_can_start_threads_while_its_parent_starts_threads) {
     pthread_t threads[3], thread;
     for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, start_threads, NULL) == 0);
     for (int i = 0; i < 2000; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(PATIENCE_SECONDS);
+            alarm(TIMEOUT_SECONDS);
             if (pthread_create(&thread, NULL, allocate_once, (void*)100) != 0) _exit(2);
             _exit(pthread_join(thread, NULL));
         }
@@ -154,7 +153,7 @@ static void* fork_from_here(void* argument) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            live_as_child();
+            run_as_child();
             _exit(0);
         }
         CHECK_CHILD(child);
@@ -195,7 +194,7 @@ TEST(a_child_that_ends_normally_runs_its_exit_handlers) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(PATIENCE_SECONDS);
+            alarm(TIMEOUT_SECONDS);
             check_and_free_blocks();
             exit(0);
         }
@@ -227,7 +226,8 @@ TEST(a_busy_process_can_become_another_program) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            // None that starts threads: while the process is being replaced, the system refuses more.
+            // No worker that starts threads: the system refuses new threads while the process is
+            // replaced.
             for (uintptr_t k = 1; k < WORKERS; k++)
                 CHECK(pthread_create(&workers[k], NULL, work, (void*)(k + 1)) == 0);
             sleep_ms((unsigned)i);
@@ -238,7 +238,7 @@ TEST(a_busy_process_can_become_another_program) {
     }
 }
 
-TEST(the_parents_memory_is_untouched_by_its_child) {
+TEST(a_child_does_not_change_its_parents_memory) {
     fill_blocks();
     pid_t child = fork();
     if (child == 0) {

@@ -1,4 +1,4 @@
-/* Large and huge blocks, and what happens when there is no more memory to be had. */
+/* Large and huge blocks, and allocation without memory. */
 #include "check.h"
 #include "memory.h"
 
@@ -13,7 +13,7 @@
 
 #define GIB ((size_t)1024 * MIB)
 
-TEST(blocks_up_to_a_gibibyte_can_be_had_and_touched_at_both_ends) {
+TEST(blocks_up_to_a_gibibyte_are_usable_at_both_ends) {
     for (size_t size = 64 * KIB; size <= GIB; size += size / 4 + 12345) {
         char *p = malloc(size), *q = malloc(size);
         CHECK_WITH(p != NULL && q != NULL, "size %zu", size);
@@ -27,7 +27,7 @@ TEST(blocks_up_to_a_gibibyte_can_be_had_and_touched_at_both_ends) {
     }
 }
 
-TEST(a_block_of_more_than_four_gibibytes_can_be_had) {
+TEST(a_block_of_more_than_four_gibibytes_can_be_allocated) {
     size_t size = 5 * GIB + 4097;
     char* p = malloc(size);
     if (!p && physical_bytes() < 8 * GIB)
@@ -50,7 +50,7 @@ TEST(a_huge_calloc_costs_no_memory_until_touched) {
     free(p);
 }
 
-TEST(many_blocks_of_megabytes_live_side_by_side) {
+TEST(many_blocks_of_megabytes_are_live_at_once) {
     enum { COUNT = 120 };
     static char* blocks[COUNT];
     static size_t sizes[COUNT];
@@ -66,7 +66,7 @@ TEST(many_blocks_of_megabytes_live_side_by_side) {
     }
 }
 
-TEST(huge_blocks_come_and_go_without_adding_up) {
+TEST(memory_does_not_grow_as_huge_blocks_come_and_go) {
     for (int round = 0; round < 3000; round++) {
         char* p = malloc(GIB + (size_t)(round + 1) * 4096);
         CHECK_WITH(p != NULL, "round %d", round);
@@ -76,8 +76,8 @@ TEST(huge_blocks_come_and_go_without_adding_up) {
     CHECK_WITH(resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-// ---- no memory ----
-#if !SUBJECT_API // a sanitizer's own shadow does not fit under a limit
+// ---- out of memory ----
+#if !SUBJECT_API // a sanitizer's shadow memory does not fit under a limit
 
 static void limit(int resource, size_t bytes) {
     struct rlimit limit = {bytes, bytes};
@@ -97,8 +97,8 @@ struct link {
     size_t number;
 };
 
-// Takes blocks of one size until there are no more, checks the refusal and that all of them are
-// sound, frees them.
+// Allocates blocks of one size until there is no memory, checks the error and the contents of all
+// blocks, and frees them.
 static size_t exhaust(size_t size) {
     struct link *list = NULL, *block;
     size_t count = 0;
@@ -132,21 +132,20 @@ static void exhaust_again_and_again(size_t size, size_t room) {
     }
 }
 
-// RLIMIT_DATA counts private writable mappings, so it bites whatever the allocator has reserved
-// before.
-TEST(small_blocks_run_out_with_an_error_and_can_be_had_again) {
+// RLIMIT_DATA counts private writable mappings, so it applies whatever the allocator has reserved.
+TEST(small_allocations_fail_at_the_limit_and_work_after_frees) {
     limit(RLIMIT_DATA, 64u * MIB + resident_bytes());
     exhaust_again_and_again(100, 16u * MIB);
 }
 
-TEST(blocks_of_all_sizes_run_out_with_an_error_and_can_be_had_again) {
+TEST(allocations_of_all_sizes_fail_at_the_limit_and_work_after_frees) {
     static const size_t sizes[] = {32, 3000, 20000, 100000, 700000, 3u * MIB};
     limit(RLIMIT_DATA, 128u * MIB + resident_bytes());
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         exhaust_again_and_again(sizes[i], 32u * MIB);
 }
 
-TEST(a_realloc_that_finds_no_memory_keeps_the_block) {
+TEST(a_realloc_without_memory_keeps_the_block) {
     char* p = malloc(3u * MIB);
     pattern_fill(p, 3u * MIB, 1);
     limit(RLIMIT_AS, address_space_bytes() + 64u * MIB);
@@ -160,7 +159,7 @@ TEST(a_realloc_that_finds_no_memory_keeps_the_block) {
     free(p);
 }
 
-TEST(huge_blocks_run_out_of_address_space_with_an_error) {
+TEST(huge_allocations_fail_without_address_space) {
     limit(RLIMIT_AS, address_space_bytes() + 2 * GIB);
     for (int round = 0; round < 20; round++) {
         void* blocks[40];
@@ -174,8 +173,7 @@ TEST(huge_blocks_run_out_of_address_space_with_an_error) {
     }
 }
 
-// `ulimit -v` is common on servers and in judges: a program must start under it and get most of
-// what it allows.
+// `ulimit -v` is common on servers: a program must start under it and be able to use most of it.
 TEST(a_program_started_under_an_address_space_limit_works) {
     pid_t child = fork();
     if (child == 0) {
@@ -189,7 +187,7 @@ TEST(a_program_started_under_an_address_space_limit_works) {
     CHECK_CHILD(child);
 }
 
-TEST(half_of_768_mebibytes_can_be_had_under_a_limit) {
+TEST(half_of_a_limit_of_768_mebibytes_is_usable) {
     static char* blocks[384];
     if (address_space_bytes() > 768u * MIB) limit(RLIMIT_AS, address_space_bytes() + 512u * MIB);
     for (int i = 0; i < 384; i++) {

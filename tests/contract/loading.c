@@ -1,5 +1,5 @@
-/* Before main, after main, libraries that come and go, and blocks that the C library itself has
- * allocated. */
+/* Calls before and after main, libraries that are loaded and unloaded, and blocks that the C
+ * library allocates. */
 #include "check.h"
 #include "memory.h"
 
@@ -13,8 +13,9 @@
 
 #include "subject.h"
 
-// ---- before any constructor: glibc calls these before those of the libraries, so before the
-// allocator's own ----
+// ---- before any constructor ----
+//
+// glibc calls these functions before the constructors of the libraries, so before the allocator's.
 
 static char *early_block, *early_grown;
 static bool early_went_well;
@@ -121,7 +122,7 @@ static char* make_in_plugin(void* plugin, size_t size) {
     return make(size);
 }
 
-TEST(blocks_outlive_the_plugin_that_made_them) {
+TEST(blocks_outlive_the_plugin_that_allocated_them) {
     for (int i = 0; i < 200; i++) {
         void* plugin = open_plugin();
         char *small = make_in_plugin(plugin, 100), *large = make_in_plugin(plugin, 300000);
@@ -137,7 +138,7 @@ TEST(blocks_outlive_the_plugin_that_made_them) {
 
 static void* use_plugin(void* plugin) {
     return make_in_plugin(
-        plugin, 500); // and leaves a block in a thread-local of the plugin, with a destructor
+        plugin, 500); // and leaves a block in a thread-local of the plugin that has a destructor
 }
 
 TEST(threads_end_while_a_plugins_thread_locals_hold_blocks) {
@@ -156,10 +157,10 @@ TEST(threads_end_while_a_plugins_thread_locals_hold_blocks) {
 }
 #endif
 
-// ---- blocks that the C library made ----
+// ---- blocks that the C library allocates ----
 
 #if !SUBJECT_API // the C library allocates from the process's malloc
-TEST(blocks_made_by_the_c_library_can_be_freed_and_grown) {
+TEST(blocks_allocated_by_the_c_library_can_be_freed_and_resized) {
     char *line = NULL, *text = NULL, *memory = NULL, *grown;
     size_t line_size = 0, memory_size = 0;
     for (int i = 0; i < 300; i++) {
@@ -201,7 +202,7 @@ TEST(directories_and_the_environment_use_the_same_malloc) {
     }
 }
 
-TEST(the_c_librarys_own_extras_can_be_called) {
+TEST(the_c_librarys_extensions_can_be_called) {
     void* p = malloc(100000);
     malloc_trim(0);
     (void)mallinfo2();

@@ -1,6 +1,6 @@
-/* What Keel promises beyond the standards: blocks that are not its own do no harm, and some faults
- * end the program with one documented sentence instead of damage. Only what the plain flavour
- * promises; debug and secure promise more. */
+/* Keel's guarantees beyond the standards: operations on foreign blocks do no harm, and some faults
+ * end the program with a documented message. docs/reference/faults.md lists which faults are
+ * detected. */
 #include "check.h"
 #include "memory.h"
 
@@ -18,7 +18,7 @@ static void* map(size_t bytes) {
 
 static char static_bytes[64] __attribute__((aligned(64)));
 
-TEST(a_free_of_what_is_not_keels_is_ignored) {
+TEST(a_free_of_a_foreign_block_is_ignored) {
     char on_stack[64] __attribute__((aligned(64)));
     char* mapping = map(3u * MIB);
     memset(mapping, 0x5A, 3u * MIB);
@@ -28,8 +28,8 @@ TEST(a_free_of_what_is_not_keels_is_ignored) {
         for (size_t at = 0; at < 3u * MIB; at += 4096) free(mapping + at);
         free(static_bytes);
         free(on_stack);
-        free((void*)(uintptr_t)0x1000);        // nothing is there
-        free((void*)(uintptr_t)0x7fffffff000); // nor there
+        free((void*)(uintptr_t)0x1000);        // not mapped
+        free((void*)(uintptr_t)0x7fffffff000); // not mapped
         free((void*)(uintptr_t)16);
         char* p = malloc(50);
         CHECK(p != static_bytes && p != on_stack && (p < mapping || p >= mapping + 3u * MIB));
@@ -41,7 +41,7 @@ TEST(a_free_of_what_is_not_keels_is_ignored) {
         CHECK(static_bytes[at] == 0x5A && on_stack[at] == 0x5A);
 }
 
-TEST(a_realloc_of_what_is_not_keels_is_refused_and_leaves_it_alone) {
+TEST(a_realloc_of_a_foreign_block_fails_and_leaves_it_unchanged) {
     char* mapping = map(4096);
     memset(mapping, 0x5A, 4096);
     errno = 0;
@@ -50,20 +50,20 @@ TEST(a_realloc_of_what_is_not_keels_is_refused_and_leaves_it_alone) {
     for (size_t at = 0; at < 4096; at++) CHECK(mapping[at] == 0x5A);
 }
 
-TEST_DIES(a_second_free_of_a_large_block_is_found, SIGABRT,
+TEST_DIES(a_second_free_of_a_large_block_is_detected, SIGABRT,
           "keel: free of a block that is not allocated (double or invalid free): 0x") {
     void* p = malloc(700000);
     free(p);
     free(p);
 }
 
-TEST_DIES(a_free_inside_a_large_block_is_found, SIGABRT,
+TEST_DIES(a_free_inside_a_large_block_is_detected, SIGABRT,
           "keel: free of an address inside a block: 0x") {
     char* p = malloc(700000);
     free(p + 16);
 }
 
-TEST_DIES(a_free_inside_a_huge_block_is_found, SIGABRT,
+TEST_DIES(a_free_inside_a_huge_block_is_detected, SIGABRT,
           "keel: free of an address inside a block: 0x") {
     char* p = malloc(100u * MIB);
     free(p + 4096);

@@ -1,5 +1,4 @@
-// C++: every form of new and delete, what happens when there is no memory, and the library on top
-// of them.
+// C++: every form of new and delete, their behaviour without memory, and the standard library.
 #include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
@@ -33,7 +32,7 @@ void check_block(void* p, size_t size, size_t alignment) {
 
 } // namespace
 
-TEST(every_plain_form_of_new_goes_with_every_plain_form_of_delete) {
+TEST(every_plain_form_of_new_works_with_every_plain_form_of_delete) {
     for (size_t size : sizes) {
         size_t alignment = size <= 8 ? 8 : 16;
         for (int form = 0; form < 12; form++) {
@@ -55,7 +54,7 @@ TEST(every_plain_form_of_new_goes_with_every_plain_form_of_delete) {
     }
 }
 
-TEST(every_aligned_form_of_new_goes_with_every_aligned_form_of_delete) {
+TEST(every_aligned_form_of_new_works_with_every_aligned_form_of_delete) {
     for (size_t size : sizes) {
         for (size_t n = 1; n <= 65536; n *= 2) {
             std::align_val_t alignment{n};
@@ -92,7 +91,7 @@ TEST(delete_of_null_does_nothing) {
     operator delete(nullptr, std::nothrow);
 }
 
-TEST(new_of_no_bytes_gives_unique_blocks) {
+TEST(new_of_zero_bytes_returns_unique_blocks) {
     void *p = operator new(0), *q = operator new(0), *r = operator new[](0, std::align_val_t{32});
     CHECK(p && q && r && p != q && q != r && p != r);
     operator delete(p);
@@ -100,10 +99,10 @@ TEST(new_of_no_bytes_gives_unique_blocks) {
     operator delete[](r, std::align_val_t{32});
 }
 
-// ---- no memory ----
+// ---- out of memory ----
 
 namespace {
-void* volatile sink; // so that no call may be left out
+void* volatile sink; // so that the compiler cannot remove calls
 void count_and_give_up() {
     if (++handler_calls == 3) std::set_new_handler(nullptr);
 }
@@ -124,9 +123,8 @@ TEST(without_memory_new_throws_bad_alloc) {
     CHECK(throws_bad_alloc([] { std::vector<char> v(too_much); }));
 }
 
-// Rounded up to the alignment, the size would wrap to nothing. libstdc++'s own operators fall for
-// that.
-TEST(an_aligned_new_of_nearly_everything_is_refused) {
+// Rounding this size up to the alignment overflows. libstdc++'s own operators have that fault.
+TEST(an_aligned_new_of_nearly_size_max_fails) {
     const char* subject = std::getenv("CHECK_MALLOC_IN");
     if (!SUBJECT_API && (!subject || std::strstr(subject, "libc.so")))
         SKIP("these are not Keel's operators");
@@ -146,7 +144,7 @@ TEST(without_memory_nothrow_new_returns_null) {
     CHECK(operator new[](too_much, std::align_val_t{4096}, std::nothrow) == nullptr);
 }
 
-TEST(the_new_handler_is_called_until_it_gives_up) {
+TEST(the_new_handler_is_called_until_it_removes_itself) {
     std::set_new_handler(count_and_give_up);
     CHECK(throws_bad_alloc([] { sink = operator new(too_much); }));
     CHECK_EQUAL(handler_calls, 3);
@@ -160,7 +158,7 @@ TEST(the_new_handler_is_called_until_it_gives_up) {
     CHECK_EQUAL(handler_calls, 3);
 }
 
-TEST(what_the_new_handler_throws_comes_through) {
+TEST(exceptions_of_the_new_handler_propagate) {
     bool caught = false;
     std::set_new_handler(throw_own);
     try {
@@ -171,14 +169,14 @@ TEST(what_the_new_handler_throws_comes_through) {
     CHECK(caught);
 }
 
-TEST(nothrow_new_swallows_the_new_handlers_bad_alloc) {
+TEST(nothrow_new_catches_the_new_handlers_bad_alloc) {
     std::set_new_handler(throw_bad_alloc);
     CHECK(operator new(too_much, std::nothrow) == nullptr);
     CHECK(operator new[](too_much, std::nothrow) == nullptr);
     CHECK(operator new (too_much, std::align_val_t{64}, std::nothrow) == nullptr);
 }
 
-// malloc fails quietly: the handler belongs to new alone.
+// malloc does not call the handler, which belongs to operator new.
 TEST(malloc_does_not_call_the_new_handler) {
     std::set_new_handler(throw_own);
     void* volatile p = malloc(too_much);
@@ -224,7 +222,7 @@ TEST(a_constructor_that_throws_frees_the_block) {
     CHECK_WITH(resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-TEST(containers_and_strings_hold_what_was_put_in) {
+TEST(containers_and_strings_keep_their_contents) {
     std::map<std::string, std::vector<int>> map;
     for (int i = 0; i < 20000; i++) {
         auto& vector = map["key number " + std::to_string(i % 3000)];

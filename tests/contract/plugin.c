@@ -1,5 +1,5 @@
-/* A library that is loaded and unloaded while it holds blocks: in a global, in a thread-local, and
- * in its callers' hands. */
+/* A library that is loaded and unloaded while its blocks are live: in a global variable, in a
+ * thread-local variable, and in its callers. */
 #include "memory.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ __attribute__((visibility("default"))) char* plugin_make(size_t size);
 
 static void* held;
 static pthread_key_t key;
-static _Thread_local unsigned char scratch[256]; // gives the library a TLS segment of its own
+static _Thread_local unsigned char scratch[256]; // gives the library a TLS segment
 
 char* plugin_make(size_t size) {
     char* made = malloc(size);

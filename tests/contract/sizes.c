@@ -1,5 +1,5 @@
-/* What malloc and calloc promise for every size: aligned, writable, apart from each other; and that
- * errors are errors. */
+/* Guarantees of malloc and calloc for every size: blocks are aligned, writable and do not overlap;
+ * and impossible sizes fail. */
 #include "check.h"
 #include "memory.h"
 
@@ -13,17 +13,17 @@ enum { EVERY_SIZE_UP_TO = 4500 };
 
 static void* blocks[20000];
 
-// Only what fits into a block has to find its alignment there: 8 bytes hold no object that
-// wants 16.
-static size_t alignment_owed(size_t size) {
+// A block needs only the alignment of objects that fit into it: no object of 8 bytes needs an
+// alignment of 16.
+static size_t required_alignment(size_t size) {
     return size <= 8 ? 8 : 16;
 }
 
-TEST(blocks_of_every_size_are_aligned_writable_and_apart) {
+TEST(blocks_of_every_size_are_aligned_writable_and_do_not_overlap) {
     for (size_t size = 1; size < EVERY_SIZE_UP_TO; size++) {
         blocks[size] = malloc(size);
         CHECK_WITH(blocks[size] != NULL, "size %zu", size);
-        CHECK_WITH(is_aligned(blocks[size], alignment_owed(size)), "size %zu: %p", size,
+        CHECK_WITH(is_aligned(blocks[size], required_alignment(size)), "size %zu: %p", size,
                    blocks[size]);
         pattern_fill(blocks[size], size, size);
     }
@@ -33,7 +33,7 @@ TEST(blocks_of_every_size_are_aligned_writable_and_apart) {
     for (size_t size = 1; size < EVERY_SIZE_UP_TO; size++) free(blocks[size]);
 }
 
-TEST(blocks_around_every_power_of_two_are_aligned_writable_and_apart) {
+TEST(blocks_around_every_power_of_two_are_aligned_writable_and_do_not_overlap) {
     size_t count = 0, sizes[400];
     for (size_t power = 16; power <= 64u * MIB; power *= 2) {
         for (size_t size = power - 9; size <= power + 9; size += 3) sizes[count++] = size;
@@ -41,7 +41,7 @@ TEST(blocks_around_every_power_of_two_are_aligned_writable_and_apart) {
     for (size_t i = 0; i < count; i++) {
         blocks[i] = malloc(sizes[i]);
         CHECK_WITH(blocks[i] != NULL, "size %zu", sizes[i]);
-        CHECK_WITH(is_aligned(blocks[i], alignment_owed(sizes[i])), "size %zu", sizes[i]);
+        CHECK_WITH(is_aligned(blocks[i], required_alignment(sizes[i])), "size %zu", sizes[i]);
         pattern_fill(blocks[i], sizes[i], i);
     }
     for (size_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ TEST(many_small_blocks_of_mixed_sizes_keep_their_contents) {
     }
 }
 
-TEST(zero_bytes_give_a_unique_block_that_can_be_freed) {
+TEST(malloc_of_zero_bytes_returns_a_unique_block) {
     void* p[6] = {malloc(0), malloc(0), calloc(0, 8), calloc(8, 0), realloc(NULL, 0), calloc(0, 0)};
     for (int i = 0; i < 6; i++) {
         CHECK_WITH(p[i] != NULL, "call %d", i);
@@ -77,8 +77,8 @@ TEST(zero_bytes_give_a_unique_block_that_can_be_freed) {
     for (int i = 0; i < 6; i++) free(p[i]);
 }
 
-// C leaves realloc(p, 0) open: it frees and returns NULL (as glibc), or returns a block of no
-// bytes.
+// C leaves realloc(p, 0) open: it frees the block and returns NULL (as glibc does), or returns an
+// empty block.
 TEST(realloc_to_zero_frees_or_returns_an_empty_block) {
     for (unsigned round = 0; round < 100000; round++) {
         char* p = malloc(100);
@@ -96,7 +96,7 @@ TEST(free_of_null_does_nothing) {
     CHECK_EQUAL(errno, 5);
 }
 
-TEST(success_and_free_leave_errno_alone) {
+TEST(success_and_free_keep_errno) {
     static const size_t sizes[] = {1, 100, 5000, 70000, 600000, 5u * MIB, 40u * MIB};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char* volatile p = malloc(sizes[i]);
@@ -108,37 +108,36 @@ TEST(success_and_free_leave_errno_alone) {
     }
 }
 
-// ---- sizes that cannot be ----
+// ---- impossible sizes ----
 
-static void check_refused(void* p, const char* call, size_t a, size_t b) {
+static void check_fails(void* p, const char* call, size_t a, size_t b) {
     CHECK_WITH(p == NULL, "%s(%zu, %zu) = %p", call, a, b, p);
     CHECK_WITH(errno == ENOMEM, "%s(%zu, %zu): errno %d", call, a, b, errno);
     errno = 0;
 }
 
-// Rounding up to a class, a page or a slice must not wrap to something small: each step of each
-// function's arithmetic.
+// Rounding up to a size class, a page or a slice must not overflow in any step.
 static const size_t below_the_end[] = {
     0,     1,     7,     8,      15,     16,     31,      63,      4094,     4095,     4096,
     65534, 65535, 65536, 131071, 524288, 524287, 4194303, 4194304, 16777216, 268435456};
 
-TEST(sizes_beyond_the_address_space_are_refused) {
+TEST(sizes_beyond_the_address_space_fail) {
     errno = 0;
     for (size_t i = 0; i < sizeof below_the_end / sizeof *below_the_end; i++) {
         size_t ends[] = {SIZE_MAX - below_the_end[i], SIZE_MAX / 2 + 1 + below_the_end[i]};
         for (int end = 0; end < 2; end++) {
             size_t size = ends[end];
             void* out = NULL;
-            check_refused(malloc(size), "malloc", size, 0);
-            check_refused(calloc(1, size), "calloc", 1, size);
-            check_refused(calloc(size, 1), "calloc", size, 1);
-            check_refused(realloc(NULL, size), "realloc(NULL)", size, 0);
-            check_refused(valloc(size), "valloc", size, 0);
-            check_refused(pvalloc(size), "pvalloc", size, 0);
+            check_fails(malloc(size), "malloc", size, 0);
+            check_fails(calloc(1, size), "calloc", 1, size);
+            check_fails(calloc(size, 1), "calloc", size, 1);
+            check_fails(realloc(NULL, size), "realloc(NULL)", size, 0);
+            check_fails(valloc(size), "valloc", size, 0);
+            check_fails(pvalloc(size), "pvalloc", size, 0);
             for (size_t alignment = 8; alignment <= 1u * MIB; alignment *= 8) {
-                check_refused(memalign(alignment, size), "memalign", alignment, size);
+                check_fails(memalign(alignment, size), "memalign", alignment, size);
                 if (size % alignment == 0)
-                    check_refused(aligned_alloc(alignment, size), "aligned_alloc", alignment, size);
+                    check_fails(aligned_alloc(alignment, size), "aligned_alloc", alignment, size);
                 CHECK_WITH(posix_memalign(&out, alignment, size) == ENOMEM, "%zu, %zu", alignment,
                            size);
             }
@@ -146,7 +145,7 @@ TEST(sizes_beyond_the_address_space_are_refused) {
     }
 }
 
-TEST(products_that_overflow_are_refused) {
+TEST(products_that_overflow_fail) {
     static const size_t factors[] = {
         2, 3, 8, 16, 255, 65536, (size_t)1 << 31, (size_t)1 << 32, ((size_t)1 << 32) + 1, SIZE_MAX};
     char* p = malloc(100);
@@ -154,19 +153,19 @@ TEST(products_that_overflow_are_refused) {
     errno = 0;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         for (size_t extra = 1; extra < 20; extra++) {
-            size_t other = SIZE_MAX / factors[i] + extra; // the product wraps to something small
+            size_t other = SIZE_MAX / factors[i] + extra; // the product overflows to a small number
             if (other < extra) continue;
-            check_refused(calloc(factors[i], other), "calloc", factors[i], other);
-            check_refused(calloc(other, factors[i]), "calloc", other, factors[i]);
-            check_refused(reallocarray(NULL, factors[i], other), "reallocarray", factors[i], other);
-            check_refused(reallocarray(p, other, factors[i]), "reallocarray(p)", other, factors[i]);
+            check_fails(calloc(factors[i], other), "calloc", factors[i], other);
+            check_fails(calloc(other, factors[i]), "calloc", other, factors[i]);
+            check_fails(reallocarray(NULL, factors[i], other), "reallocarray", factors[i], other);
+            check_fails(reallocarray(p, other, factors[i]), "reallocarray(p)", other, factors[i]);
         }
     }
     CHECK(pattern_holds(p, 100, 100, 9));
     free(p);
 }
 
-TEST(a_refused_realloc_leaves_the_block_as_it_was) {
+TEST(a_failed_realloc_leaves_the_block_unchanged) {
     static const size_t sizes[] = {1, 100, 5000, 70000, 600000, 5u * MIB, 40u * MIB};
     errno = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -174,9 +173,9 @@ TEST(a_refused_realloc_leaves_the_block_as_it_was) {
         CHECK(p != NULL);
         pattern_fill(p, sizes[i], i);
         for (size_t k = 0; k < sizeof below_the_end / sizeof *below_the_end; k++) {
-            check_refused(realloc(p, SIZE_MAX - below_the_end[k]), "realloc", sizes[i], k);
-            check_refused(realloc(p, PTRDIFF_MAX + (size_t)1 + below_the_end[k]), "realloc",
-                          sizes[i], k);
+            check_fails(realloc(p, SIZE_MAX - below_the_end[k]), "realloc", sizes[i], k);
+            check_fails(realloc(p, PTRDIFF_MAX + (size_t)1 + below_the_end[k]), "realloc", sizes[i],
+                        k);
         }
         CHECK_WITH(pattern_holds(p, sizes[i], sizes[i], i), "size %zu", sizes[i]);
         free(p);

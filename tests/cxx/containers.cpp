@@ -1,4 +1,4 @@
-// keel/keel.hpp: allocators, heaps, memory resources, and keel/new.hpp below them.
+// keel/keel.hpp (allocators, heaps, memory resources) and keel/new.hpp.
 #include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
@@ -26,7 +26,7 @@ using String = std::basic_string<char, std::char_traits<char>, keel::allocator<c
 
 // ---- keel::allocator ----
 
-TEST(containers_take_from_keel) {
+TEST(containers_allocate_from_keel) {
     std::vector<int, keel::allocator<int>> numbers;
     for (int i = 0; i < 100000; i++) numbers.push_back(i);
     CHECK(kl_contains(numbers.data()));
@@ -50,7 +50,7 @@ TEST(over_aligned_elements_are_aligned) {
     for (Wide& element : list) CHECK(is_aligned(&element, 256) && kl_contains(&element));
 }
 
-TEST(without_memory_allocators_throw_after_the_handler_was_asked) {
+TEST(without_memory_allocators_call_the_handler_and_throw) {
     constexpr size_t most = std::numeric_limits<size_t>::max();
     CHECK(throws_bad_alloc([] { (void)keel::allocator<long>().allocate(most / 2); }));
     CHECK(throws_bad_alloc([] { (void)keel::allocator<Wide>().allocate(most); }));
@@ -66,7 +66,7 @@ TEST(without_memory_allocators_throw_after_the_handler_was_asked) {
     CHECK_EQUAL(handler_calls, 1);
 }
 
-TEST(a_block_that_is_made_larger_keeps_its_content) {
+TEST(a_resized_block_keeps_its_content) {
     char* block = static_cast<char*>(keel::renew_or_throw(nullptr, 100));
     pattern_fill(block, 100, 1);
     block = static_cast<char*>(keel::renew_or_throw(block, 100000));
@@ -82,7 +82,7 @@ TEST(containers_of_a_heap_are_in_it_and_end_with_it) {
     for (int round = 0; round < 200; round++) {
         keel::heap heap;
         using Numbers = std::vector<int, keel::heap_allocator<int>>;
-        auto* numbers = new Numbers(heap.get()); // never destroyed: the heap takes its block
+        auto* numbers = new Numbers(heap.get()); // never destroyed: its block ends with the heap
         for (int i = 0; i < 100000; i++) numbers->push_back(i);
         CHECK(kl_heap_contains(heap.get(), numbers->data()));
         std::list<Wide, keel::heap_allocator<Wide>> list(20, Wide{}, heap.get());
@@ -141,7 +141,7 @@ TEST(threads_share_a_heap) {
 
 // ---- memory resources ----
 
-TEST(polymorphic_containers_take_from_keel) {
+TEST(polymorphic_containers_allocate_from_keel) {
     std::pmr::vector<std::pmr::string> words(keel::resource());
     for (size_t i = 0; i < 5000; i++) words.emplace_back(i % 500, 'w');
     CHECK(kl_contains(words.data()));

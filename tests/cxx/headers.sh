@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# headers.sh INCLUDE: each public header compiles alone, without a warning, under every standard that it is for, with and
-# without exceptions and run-time types, with gcc and with clang where there is one.
+# headers.sh INCLUDE: checks that each public header compiles alone without a warning, under every
+# standard that it supports, with and without exceptions and RTTI, with gcc and, if installed,
+# clang.
 set -uo pipefail
 include=$1
 passed=0 failed=0
 
-# What a demanding program turns on.
-warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align -Wcast-qual)
+# The warnings of a strict program.
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wundef -Wcast-align
+    -Wcast-qual)
 
-compiles() { # compiles HEADER COMPILER FLAG...: with a use of its macros where it has such
-    local header=$1 use=""
+compiles() { # compiles HEADER COMPILER FLAG...: also uses the macros of some headers
+    local header=$1 use="" expression=""
     shift
     case $header in
-        keel.h) use="int* use(void); int* use(void) { return kl_recalloc_of(kl_calloc_of(int, 3), int, 9); }" ;;
-        heap.h) use="int* use(void); int* use(void) { return kl_heap_calloc_of(kl_heap_new(), int, 3); }" ;;
-        mimalloc.h) use="int* use(void); int* use(void) { return mi_heap_zalloc_tp(mi_heap_new(), int); }" ;;
+        keel.h) expression="kl_recalloc_of(kl_calloc_of(int, 3), int, 9)" ;;
+        heap.h) expression="kl_heap_calloc_of(kl_heap_new(), int, 3)" ;;
+        mimalloc.h) expression="mi_heap_zalloc_tp(mi_heap_new(), int)" ;;
     esac
+    [ -z "$expression" ] || use="int* use(void); int* use(void) { return $expression; }"
     if printf '#include <keel/%s>\n%s\n' "$header" "$use" |
         "$@" -I "$include" "${warnings[@]}" -Werror -fsyntax-only - 2>log; then
         passed=$((passed + 1))
@@ -38,7 +41,8 @@ for pair in gcc:g++ clang:clang++; do
             *) standards="11 14 17 20 2b" only_cxx=0 ;;
         esac
         for standard in $standards; do
-            compiles "$header" "$cxx" -x c++ "-std=c++$standard" -Wold-style-cast -Woverloaded-virtual
+            compiles "$header" "$cxx" -x c++ "-std=c++$standard" -Wold-style-cast \
+                -Woverloaded-virtual
         done
         compiles "$header" "$cxx" -x c++ -std=c++17 -fno-exceptions -fno-rtti
         [ $only_cxx = 0 ] || continue

@@ -1,2 +1,2 @@
-// The one file of a program that includes keel/keel-new-delete.h.
+// The only file of the program that includes keel/keel-new-delete.h.
 #include <keel/keel-new-delete.h>

@@ -1,5 +1,5 @@
-// Every form of new without memory: a handler that frees some, one that gives up, one that throws.
-// Of libkeel's operators, and of those in keel/keel-new-delete.h.
+// Every form of new without memory, with handlers that free memory, remove themselves, or throw;
+// for libkeel's operators and for those in keel/keel-new-delete.h.
 #include "check.h"
 #include "memory.h"
 
@@ -40,7 +40,7 @@ const Form forms[] = {
      [](void* p) { operator delete[](p, aligned, std::nothrow); }},
 };
 
-// From now on there is no memory for `wanted` bytes.
+// From now on there is no memory for a block of `wanted` bytes.
 void let_there_be_little() {
     kl_process process;
     kl_process_info(&process);
@@ -88,7 +88,7 @@ void expect(const Form& form, Outcome outcome, int expected_calls) {
 
 } // namespace
 
-TEST(the_operators_are_keels) {
+TEST(the_operators_use_keel) {
     for (const Form& form : forms) {
         void* p = form.allocate(100);
         CHECK_WITH(kl_contains(p), "%s", form.name);
@@ -96,7 +96,7 @@ TEST(the_operators_are_keels) {
     }
 }
 
-TEST(a_handler_that_frees_memory_is_enough_for_every_form) {
+TEST(every_form_succeeds_after_the_handler_frees_memory) {
     for (const Form& form : forms) {
         kl_limit(0);
         kept = operator new(wanted);
@@ -113,13 +113,13 @@ TEST(a_handler_that_frees_memory_is_enough_for_every_form) {
     }
 }
 
-TEST(without_a_handler_the_throwing_forms_throw_and_the_others_give_null) {
+TEST(without_a_handler_the_throwing_forms_throw_and_the_others_return_null) {
     let_there_be_little();
     for (const Form& form : forms)
         expect(form, form.throws ? Outcome::bad_alloc : Outcome::null, 0);
 }
 
-TEST(a_handler_that_gives_up_is_called_until_then) {
+TEST(a_handler_is_called_until_it_removes_itself) {
     let_there_be_little();
     for (const Form& form : forms) {
         calls = 0;
@@ -128,7 +128,7 @@ TEST(a_handler_that_gives_up_is_called_until_then) {
     }
 }
 
-TEST(what_a_handler_throws_comes_through_the_throwing_forms_only) {
+TEST(exceptions_of_the_handler_propagate_from_the_throwing_forms_only) {
     let_there_be_little();
     for (const Form& form : forms) {
         calls = 0;

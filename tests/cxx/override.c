@@ -1,4 +1,4 @@
-// keel/keel-override.h: the names of libc are Keel's in this file, and nowhere else.
+// keel/keel-override.h: the names of libc are Keel's in this file only.
 #include "check.h"
 #include "memory.h"
 
@@ -8,11 +8,11 @@
 
 #include <keel/keel-override.h>
 
-// Whatever the macros do, the functions of libc are still there.
+// The functions of libc still exist beside the macros.
 static void* (*const libc_malloc)(size_t) = malloc;
 static void (*const libc_free)(void*) = free;
 
-TEST(every_name_gives_blocks_of_keels) {
+TEST(every_name_returns_blocks_of_keel) {
     void* posix = NULL;
     CHECK_EQUAL(posix_memalign(&posix, 64, 100), 0);
     void* blocks[] = {
@@ -41,7 +41,7 @@ TEST(every_name_gives_blocks_of_keels) {
     free_aligned_sized(aligned_alloc(64, 128), 64, 128);
 }
 
-TEST(what_is_not_called_stays_libcs) {
+TEST(names_without_a_call_stay_libcs) {
     void* block = libc_malloc(100);
     CHECK(block != NULL && !kl_contains(block));
     libc_free(block);

@@ -1,4 +1,4 @@
-// The names of mimalloc 1.6.3 that are about heaps, in C.
+// The names of mimalloc 1.6.3 for heaps, in C.
 #include "check.h"
 #include "memory.h"
 
@@ -10,7 +10,7 @@ static bool all_zero(const void* block, size_t from, size_t to) {
     return is_zero((const char*)block + from, to - from);
 }
 
-TEST(lives_of_heaps) {
+TEST(creating_and_ending_heaps) {
     mi_heap_t* backing = mi_heap_get_backing();
     const struct mi_heap_s* same = backing;
     CHECK(mi_heap_get_default() == same);
@@ -21,7 +21,7 @@ TEST(lives_of_heaps) {
     CHECK(mi_heap_set_default(backing) == heap);
     CHECK(!mi_check_owned(block));
     mi_heap_collect(heap, true);
-    mi_heap_delete(heap); // the block lives on
+    mi_heap_delete(heap); // the block stays live
     memset(block, 1, 100);
     mi_free(block);
     for (int i = 0; i < 100; i++) {

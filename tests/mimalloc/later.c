@@ -1,4 +1,4 @@
-// The names that mimalloc 2 and 3 have added, in C: each does what programs that use it rely on.
+// The names that mimalloc 2 and 3 have added, in C: each behaves as programs expect.
 #include "check.h"
 #include "memory.h"
 
@@ -21,7 +21,7 @@ TEST(later_names_of_blocks) {
     CHECK(block == before);
     CHECK_EQUAL(mi_reallocarr(&block, 100, 1000), 0);
     CHECK(pattern_holds(block, 100, 100000, 1));
-    CHECK_EQUAL(mi_reallocarr(&block, 0, 1000), 0); // a block still
+    CHECK_EQUAL(mi_reallocarr(&block, 0, 1000), 0); // still a block
     CHECK(block != NULL);
     CHECK_EQUAL(mi_reallocarr(NULL, 1, 1), EINVAL);
     mi_free(block);
@@ -38,7 +38,7 @@ TEST(later_names_of_sizes) {
     CHECK_EQUAL(before, size);
     block = mi_ucalloc(10, 10, &size);
     CHECK(size == mi_usable_size(block) && is_zero(block, 100));
-    block = mi_urealloc(block, 0, NULL, NULL); // a block still, as mimalloc has it
+    block = mi_urealloc(block, 0, NULL, NULL); // still a block, as in mimalloc
     CHECK(block != NULL);
     mi_ufree(block, NULL);
 }
@@ -91,7 +91,7 @@ TEST(later_names_of_arenas) {
     char* many = mi_heap_alloc_new_n(heap, 100, 1000);
     CHECK(mi_arena_contains(arena, more) && mi_arena_contains(arena, many));
     void* elsewhere = mi_malloc(100);
-    CHECK(!mi_arena_contains(arena, elsewhere)); // it is exclusive
+    CHECK(!mi_arena_contains(arena, elsewhere)); // the arena is exclusive
     mi_free(elsewhere);
     mi_heap_destroy(heap);
     CHECK_EQUAL(mi_reserve_os_memory(4u << 20, true, false), 0);
@@ -99,7 +99,7 @@ TEST(later_names_of_arenas) {
     CHECK(arena == NULL);
 }
 
-TEST(memory_of_ones_own) {
+TEST(memory_given_by_the_program) {
     const size_t bytes = 8u << 20;
     void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED);
@@ -109,7 +109,7 @@ TEST(memory_of_ones_own) {
     char* block = mi_heap_malloc(heap, 100000);
     CHECK(block >= (char*)memory && block < (char*)memory + bytes);
     mi_heap_destroy(heap);
-    CHECK(!mi_manage_os_memory(memory, bytes, true, false, true, -1)); // it is Keel's already
+    CHECK(!mi_manage_os_memory(memory, bytes, true, false, true, -1)); // it already belongs to Keel
     CHECK(!mi_manage_os_memory_ex(memory, 100, true, false, true, -1, false, &arena) &&
           arena == NULL);
 }

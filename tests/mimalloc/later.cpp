@@ -52,7 +52,7 @@ TEST(containers_in_a_heap) {
         CHECK(moved.get_allocator() == In<int>(In<char>(moved.get_allocator())));
         CHECK(moved.get_allocator() != In<int>());
     }
-    void* last = mi_heap_malloc(heap, 10); // it is the caller's still
+    void* last = mi_heap_malloc(heap, 10); // it still belongs to the caller
     CHECK(mi_heap_contains_block(heap, last));
     mi_heap_destroy(heap);
 }
@@ -68,7 +68,7 @@ TEST(containers_with_heaps_of_their_own) {
     for (int i = 0; i < 10000; i++) list.push_back(i);
     mi_heap_t* heap = list.get_allocator().heap.get();
     CHECK(mi_heap_contains_block(heap, &list.front()));
-    list.clear(); // frees nothing by itself
+    list.clear(); // does not free blocks
     list.push_back(1);
     CHECK(mi_heap_contains_block(heap, &list.front()));
     std::vector<int, With<int>> given(10, 1, With<int>(heap));

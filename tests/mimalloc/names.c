@@ -1,5 +1,5 @@
-// The names of mimalloc 1.6.3 in C: each does what programs that use it rely on. Which test uses which name is in
-// docs/reference/mimalloc-names.md.
+// The names of mimalloc 1.6.3 in C: each behaves as programs expect.
+// docs/reference/mimalloc-names.md lists the test for each name.
 #include "check.h"
 #include "memory.h"
 
@@ -23,7 +23,7 @@ TEST(standard_names) {
     CHECK(mi_expand(NULL, 10) == NULL);
     block = mi_realloc(block, 100000);
     CHECK(pattern_holds(block, 100, 100, 1));
-    block = mi_realloc(block, 0); // a block still, as mimalloc has it
+    block = mi_realloc(block, 0); // still a block, as in mimalloc
     CHECK(block != NULL);
     mi_free(block);
     mi_free(NULL);
@@ -55,14 +55,14 @@ TEST(extended_names) {
     CHECK(mi_usable_size(many) >= 1000 && mi_good_size(1000) == mi_usable_size(many));
     CHECK(mi_mallocn(SIZE_MAX / 2, 3) == NULL);
     pattern_fill(many, 1000, 2);
-    CHECK(mi_reallocn(many, SIZE_MAX / 2, 3) == NULL); // and the block stays
+    CHECK(mi_reallocn(many, SIZE_MAX / 2, 3) == NULL); // the block stays live
     many = mi_reallocn(many, 100, 100);
     CHECK(pattern_holds(many, 1000, 1000, 2));
     many = mi_reallocn(many, 0, 100);
     CHECK(many != NULL);
     many = mi_reallocf(many, 500);
     CHECK(mi_usable_size(many) >= 500);
-    CHECK(mi_reallocf(many, SIZE_MAX / 2) == NULL); // and has freed it
+    CHECK(mi_reallocf(many, SIZE_MAX / 2) == NULL); // the block has been freed
 }
 
 TEST(aligned_names) {
@@ -117,18 +117,18 @@ TEST(zeroing_names) {
 }
 
 TEST(typed_names) {
-    struct thing {
+    struct object {
         int number;
         double others[4];
     };
-    struct thing* one = mi_malloc_tp(struct thing);
-    struct thing* zero = mi_zalloc_tp(struct thing);
-    struct thing* ten = mi_calloc_tp(struct thing, 10);
-    struct thing* more = mi_mallocn_tp(struct thing, 10);
+    struct object* one = mi_malloc_tp(struct object);
+    struct object* zero = mi_zalloc_tp(struct object);
+    struct object* ten = mi_calloc_tp(struct object, 10);
+    struct object* more = mi_mallocn_tp(struct object, 10);
     CHECK(all_zero(zero, 0, sizeof *zero) && all_zero(ten, 0, 10 * sizeof *ten));
     CHECK(mi_usable_size(one) >= sizeof *one && mi_usable_size(more) >= 10 * sizeof *more);
-    more = mi_reallocn_tp(more, struct thing, 1000);
-    ten = mi_recalloc_tp(ten, struct thing, 1000);
+    more = mi_reallocn_tp(more, struct object, 1000);
+    ten = mi_recalloc_tp(ten, struct object, 1000);
     CHECK(mi_usable_size(more) >= 1000 * sizeof *more && all_zero(ten, 0, 1000 * sizeof *ten));
     mi_free(one);
     mi_free(zero);
@@ -201,7 +201,7 @@ TEST_DIES(new_without_memory_ends_a_program_in_c, SIGABRT, "keel: out of memory 
     (void)block;
 }
 
-// ---- what declarations are written with ----
+// ---- attributes ----
 
 mi_decl_nodiscard mi_decl_export mi_decl_restrict void*
 own(size_t count, size_t size, size_t to) mi_attr_noexcept mi_attr_malloc mi_attr_alloc_size2(1, 2)
@@ -309,7 +309,7 @@ TEST(names_of_options) {
         CHECK_EQUAL(all[i], i);
         mi_option_set(all[i], 7);
         CHECK_EQUAL(mi_option_get(all[i]), 7);
-        mi_option_set_default(all[i], 9); // a call went before
+        mi_option_set_default(all[i], 9); // no effect: a call has set it
         CHECK_EQUAL(mi_option_get(all[i]), 7);
         mi_option_disable(all[i]);
         CHECK(!mi_option_is_enabled(all[i]));
@@ -322,7 +322,7 @@ TEST(names_of_options) {
     }
 }
 
-// A machine has seldom huge pages to give; what is asked for beyond all memory it never has.
+// Few machines have huge pages; no machine has as many as are requested here.
 TEST(names_of_huge_pages) {
     size_t reserved = 99;
     CHECK_EQUAL(mi_reserve_huge_os_pages_interleave(0, 0, 100), 0);

@@ -1,4 +1,4 @@
-// The names of mimalloc 1.6.3 that are of C++.
+// The names of mimalloc 1.6.3 for C++.
 #include "bad_alloc.hpp"
 #include "check.h"
 #include "memory.h"
@@ -55,7 +55,7 @@ TEST(containers) {
     CHECK(throws_bad_alloc([] { (void)mi_stl_allocator<long>().allocate(too_much); }));
 }
 
-// What C++98 asked of an allocator, and programs of its time still call.
+// Members that C++98 required of an allocator, and that old programs still use.
 TEST(the_old_members_of_an_allocator) {
     using Strings = mi_stl_allocator<int>::rebind<std::string>::other;
     Strings strings;
@@ -71,7 +71,7 @@ TEST(the_old_members_of_an_allocator) {
           !(strings != mi_stl_allocator<char>()));
 }
 
-TEST(operators_are_keels) {
+TEST(operators_use_keel) {
     int* number = new int(7);
     Wide* wide = new Wide[3];
     CHECK(kl_contains(number) && kl_contains(wide) && is_aligned(wide, 256));

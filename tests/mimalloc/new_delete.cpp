@@ -1,2 +1,2 @@
-// The one file of a program that includes this.
+// The only file of the program that includes this header.
 #include <mimalloc-new-delete.h>

@@ -1,4 +1,4 @@
-// mimalloc-override.h: libc's names, and Windows', are mimalloc's in this file.
+// mimalloc-override.h: the names of libc and of Windows are mimalloc's in this file.
 #include "check.h"
 #include "memory.h"
 

@@ -1,6 +1,6 @@
 # needs: python3
 # debian: python3
-# The language's own pools are switched off: each object is a malloc.
+# The pools of the interpreter are switched off: each object is a malloc.
 source "$SUPPORT"
 cat >work.py <<'PYTHON'
 import collections, hashlib, json, os, pickle, random, re, subprocess, sys, threading, zlib
@@ -46,7 +46,7 @@ PYTHON
 # work:
 source "$SUPPORT"
 PYTHONMALLOC=malloc PYTHONHASHSEED=1 python3 work.py
-# The interpreter's own tests where they are installed; their chatter differs, their verdict must not.
+# The interpreter's own tests if they are installed; their output varies, their result must not.
 if python3 -c 'import test.test_json, test.test_thread' 2>/dev/null; then
     for module in test_json test_list test_dict test_zlib test_thread; do
         if python3 -m test "$module" >"$module.log" 2>&1; then echo "$module passed"; else echo "$module failed"; fi

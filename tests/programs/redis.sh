@@ -9,7 +9,7 @@ trap 'kill $server 2>/dev/null || true' EXIT
 for _ in $(seq 100); do [ -S "$socket" ] && break; sleep 0.1; done
 preloaded $server
 cli() { redis-cli -s "$socket" "$@"; }
-# A load whose result does not depend on timing: the data set's digest is compared.
+# The result of this load does not depend on timing; the digest of the data set is compared.
 {
     for i in $(seq 1 8000); do
         printf 'SET key:%d %0*d\r\n' "$i" $((i % 700 + 1)) "$i"

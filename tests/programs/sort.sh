@@ -7,5 +7,5 @@ source "$SUPPORT"
 sort --parallel=4 -S 40M text | sha256sum
 sort --parallel=2 -S 8M -k2,2 -k1,1nr text | sha256sum
 sort -n -u text | wc -l
-# Not head: it would close the pipe early, and sort would die of that now and then.
+# Not head: it would close the pipe early, which sometimes ends sort with a signal.
 cut -d' ' -f2 text | sort | uniq -c | sort -rn | sed -n 1,20p

@@ -1,4 +1,4 @@
-# Keel's own multi-threaded stress: what it asks for, and so what it prints, does not depend on the allocator.
+# Keel's multi-threaded stress test. Its requests and its output do not depend on the allocator.
 # measured: no
 source "$SUPPORT"
 for seed in 11 12 13; do "$STRESS" --seed $seed --threads 4 --operations 200000; done

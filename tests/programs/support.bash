@@ -1,6 +1,6 @@
 # Sourced by the programs: `source "$SUPPORT"`. PRELOADED is the library that the program should run with, if any.
 
-# preloaded PID: ends the script when that process should have loaded the library and has not.
+# preloaded PID: fails the script if that process should have loaded the library but has not.
 preloaded() {
     if [ -n "${PRELOADED:-}" ] && ! grep -qF "$PRELOADED" "/proc/$1/maps"; then
         echo "process $1 has not loaded $PRELOADED" >&2
@@ -8,7 +8,7 @@ preloaded() {
     fi
 }
 
-# words COUNT SEED: that many lines of words and numbers, the same for the same seed.
+# words COUNT SEED: prints COUNT lines of words and numbers, which depend only on the seed.
 words() {
     awk -v n="$1" -v seed="$2" 'BEGIN {
         x = seed
@@ -19,7 +19,7 @@ words() {
     }'
 }
 
-# templates COUNT: a C++ program of that many classes over the standard library.
+# templates COUNT: prints a C++ program of COUNT classes that use the standard library.
 templates() {
     local i
     printf '#include <algorithm>\n#include <iostream>\n#include <map>\n#include <memory>\n#include <regex>\n#include <string>\n#include <vector>\n'
@@ -36,7 +36,7 @@ templates() {
     printf '  std::cout << total << " " << std::regex_replace(std::string("a1b22c333"), std::regex("[0-9]+"), "#") << "\\n"; }\n'
 }
 
-# plain_functions COUNT: a C program of that many small functions.
+# plain_functions COUNT: prints a C program of COUNT small functions.
 plain_functions() {
     local i
     for i in $(seq 1 "$1"); do
@@ -48,21 +48,22 @@ plain_functions() {
     printf 'printf("%%u\\n", s); return 0; }\n'
 }
 
-# For servers that refuse to run as root: there they run as nobody, who is given what they write to. setpriv is a test
-# too: it keeps its capabilities on its one thread only (PR_SET_KEEPCAPS), and glibc ends it if it has a second.
+# For servers that refuse to run as root: as root they run as the user `nobody`, who owns the files that
+# they write. setpriv is a test as well: it keeps its capabilities on its only thread (PR_SET_KEEPCAPS),
+# and glibc ends it if it has a second thread.
 unprivileged() {
     [ "$(id -u)" = 0 ] || { "$@"; return; }
     setpriv --reuid=nobody --regid="$(id -gn nobody)" --clear-groups "$@"
 }
 give() { if [ "$(id -u)" = 0 ]; then chown -R nobody "$@"; fi; }
 
-# free_port: a port of 127.0.0.1 that nobody listens on.
+# free_port: prints a port of 127.0.0.1 on which no process listens.
 free_port() {
     local port
     for port in $(shuf -i 20000-32000 -n 50); do
         if ! { true <>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null; then echo "$port"; return; fi
     done
-    echo "no free port was found" >&2
+    echo "no free port found" >&2
     return 1
 }
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The crate `keel` without its repository: packs it, unpacks that in an empty folder, and builds and runs the consumer
-# against it.
+# Tests the crate `keel` without its repository: packs it, unpacks the package in an empty folder,
+# and builds and runs the consumer with it.
 #
-#     packaged.sh FOLDER      an empty one is made of it
+#     packaged.sh FOLDER      FOLDER is emptied first
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$1"
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
-# Not below the repository, where files of it might still be found.
+# Not below the repository, so that its files cannot be found.
 empty=$(mktemp -d)
 trap 'rm -rf "$empty"' EXIT
 
@@ -34,14 +34,14 @@ if grep in_process "$CARGO_TARGET_DIR"/release/build/keel-*/output; then
     exit 1
 fi
 
-# Its own examples in the documentation.
+# The examples in its documentation.
 cargo test --release --locked --quiet --doc --manifest-path ../keel/Cargo.toml
 
-# What does not exist is refused by name, with what to do.
+# Flavours that do not exist fail with an error that names them.
 for flavour in secure debug; do
     if cargo build --release --quiet --features "keel/$flavour" 2>refused; then
-        echo "a flavour that does not exist was built: $flavour" >&2
+        echo "the flavour $flavour was built, but does not exist" >&2
         exit 1
     fi
-    grep "the feature \`$flavour\` is a name kept for a flavour of Keel that does not exist yet" refused
+    grep "the feature \`$flavour\` is reserved for a flavour that does not exist yet" refused
 done

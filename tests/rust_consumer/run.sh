@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the consumer of the crate `keel` with Cargo and runs its tests: with Keel compiled from its sources, replacing
-# malloc too, and with the library that is installed.
+# Builds the consumer of the crate `keel` with Cargo and runs its tests in four ways: with Keel
+# compiled from source or installed, each with and without replacing malloc.
 #
 #     run.sh LIBRARY_FOLDER TARGET_FOLDER
 set -euo pipefail
@@ -9,7 +9,7 @@ CARGO_TARGET_DIR=$(mkdir -p "$2" && cd "$2" && pwd)
 export CARGO_TARGET_DIR
 cd "$(dirname "$0")"
 
-consumer() { # consumer FEATURES: the tests, and the program itself
+consumer() { # consumer FEATURES: runs the tests and the program itself
     echo "-- features: ${1:-none}"
     cargo test --release --locked --quiet --features "$1"
     cargo run --release --locked --quiet --features "$1"

@@ -1,4 +1,4 @@
-// bad_alloc.hpp: what operator new and the allocators do without memory.
+// bad_alloc.hpp: helpers for tests of operator new and of allocators without memory.
 #ifndef KEEL_TESTS_BAD_ALLOC_HPP
 #define KEEL_TESTS_BAD_ALLOC_HPP
 
@@ -13,10 +13,10 @@ template <typename Call> bool throws_bad_alloc(Call call) {
     return false;
 }
 
-// How often a new_handler of the tests was called.
+// The number of calls of the tests' new_handler.
 inline int handler_calls;
 
-// One that gives up when it is called.
+// A new_handler that removes itself.
 inline void count_and_leave() {
     handler_calls++;
     std::set_new_handler(nullptr);

@@ -1,22 +1,24 @@
 /*
- * check.h: tests that may crash, hang or abort without ending the run.
+ * check.h: tests that may crash, hang or abort without ending the test run.
  *
  *     TEST(name) { CHECK(2 + 2 == 4); }
- *     TEST_DIES(name, SIGABRT, "how a line of its stderr begins") { abort_with_that_line(); }
+ *     TEST_DIES(name, SIGABRT, "beginning of a line on stderr") { abort_with_that_line(); }
  *
- * Each test runs in a forked child with a deadline, so a crash is a result and every test starts
- * from the same state. The harness itself never calls malloc: what it tests may be the malloc of
- * its own process.
+ * Each test runs in a forked child with a timeout. A crash is therefore a result, and every test
+ * starts from the same state. The harness never calls malloc, since the test may be about the
+ * malloc of its own process.
  *
- * A program linked with check.c takes any number of words; only tests whose name contains one of
- * them are run. It ends with `N passed, N failed, N skipped` and the exit status 0 when nothing
- * failed. Environment:
+ * The arguments of a program linked with check.c select tests: only tests whose name contains one
+ * of them run. The program prints `N passed, N failed, N skipped` at the end; its exit status is 0
+ * if no test failed. Environment:
  *
- *     CHECK_SECONDS    deadline of one test, default 60
- *     CHECK_VERBOSE=1  names each test that passes, with its time
+ *     CHECK_SECONDS    the timeout of one test, default 60
+ *     CHECK_VERBOSE=1  print each test that passes, with its time
  *     CHECK_LEAVE_OUT  names of tests that are not run, with a blank before and after each
- *     CHECK_MALLOC_IN  the file name that must hold `malloc` (so that a test of Keel cannot quietly
- * test the C library) CI=true          a test skipped for want of something counts as failed
+ *     CHECK_MALLOC_IN the name of the file that must contain `malloc`, so that a test of Keel
+ *     cannot
+ *                      test the C library by mistake
+ *     CI=true          a skipped test counts as failed
  */
 #ifndef KEEL_TESTS_CHECK_H
 #define KEEL_TESTS_CHECK_H
@@ -34,22 +36,22 @@ extern "C" {
 struct check_test {
     const char* name;
     void (*run)(void);
-    int dies_of; // the signal that must end it, or 0: it must return
-    const char*
-        last_words; // with `dies_of`: how a line that it wrote to stderr must begin, or NULL
-    struct check_test* next; // in the order of definition
+    int expected_signal;          // the signal that must end the test; 0: it must return
+    const char* expected_message; // with a signal: the beginning of a line on stderr, or NULL
+    struct check_test* next;      // in the order of definition
 };
 
 void check_register(struct check_test* test);
 
-// Ends the running test as failed. Callable from any thread of the test, and from a signal handler.
+// Ends the running test as failed. May be called from any thread of the test and from a signal
+// handler.
 __attribute__((noreturn, format(printf, 3, 4))) void check_fail(const char* file, int line,
                                                                 const char* format, ...);
 
-// Ends the running test as skipped, with the reason.
+// Ends the running test as skipped, with a reason.
 __attribute__((noreturn, format(printf, 1, 2))) void check_skip(const char* format, ...);
 
-// Waits for a child that the test has forked, and fails unless it ended with exit status 0.
+// Waits for a child that the test has forked; fails unless the child's exit status is 0.
 void check_child(const char* file, int line, pid_t child);
 
 #ifdef __cplusplus
@@ -72,7 +74,7 @@ void check_child(const char* file, int line, pid_t child);
         if (!(condition)) check_fail(__FILE__, __LINE__, "CHECK(%s)", #condition);                 \
     } while (0)
 
-// As CHECK, and tells with which values: CHECK_WITH(p != NULL, "size %zu", size).
+// Like CHECK, and prints values: CHECK_WITH(p != NULL, "size %zu", size).
 #define CHECK_WITH(condition, ...)                                                                 \
     do {                                                                                           \
         if (!(condition))                                                                          \

@@ -20,8 +20,8 @@ uint64_t random_below(struct random* random, uint64_t below) {
 }
 
 size_t random_size(struct random* random, size_t most) {
-    // Evenly over the logarithm, squared towards the small end: half of all are below the fourth
-    // root of `most`.
+    // Uniform in the logarithm, squared towards the small end: half of the sizes are below the
+    // fourth root of `most`.
     double u = (double)(random_next(random) >> 11) / 9007199254740992.0;
     unsigned bits = 0;
     while ((most >> bits) > 1) bits++;
@@ -52,8 +52,8 @@ static bool range_holds(const unsigned char* block, size_t from, size_t to, uint
     return from >= to || memcmp(block + from, &word, to - from) == 0;
 }
 
-// Where the filled tail of a sparse block begins: a multiple of 8, so that words are the same
-// whatever the end.
+// Where the filled tail of a sparse block begins: a multiple of 8, so that its words do not depend
+// on the size.
 static size_t tail_of(size_t filled) {
     return (filled - EDGE) & ~(size_t)7;
 }
@@ -95,7 +95,7 @@ bool is_aligned(const void* block, size_t alignment) {
     return ((uintptr_t)block & (alignment - 1)) == 0;
 }
 
-// Reads a file of /proc piece by piece and hands each piece over.
+// Reads a file of /proc piece by piece and passes each piece to `use`.
 static void read_proc(const char* path,
                       void (*use)(const char* piece, size_t length, size_t* result),
                       size_t* result) {
@@ -115,11 +115,12 @@ static void count_lines(const char* piece, size_t length, size_t* result) {
 }
 
 #if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
-// ThreadSanitizer notes several words about every word that was touched, in mappings of its own below this address; the
-// program's mappings lie above it.
+// ThreadSanitizer stores several words for every word that was touched, in its own mappings below
+// this address. The program's mappings are above it.
 #define PROGRAM_MAPPINGS 0x7b0000000000ul
 
-// A line of smaps: a mapping's addresses, or one of the facts about it. result: the sum, and whether this one counts.
+// Parses a line of smaps: a mapping's addresses or one of its attributes. result[0] is the sum,
+// result[1] says whether this mapping counts.
 static void add_rss(const char* line, size_t* result) {
     if (*line < 'A' || *line > 'Z')
         result[1] = strtoul(line, NULL, 16) >= PROGRAM_MAPPINGS;

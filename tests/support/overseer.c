@@ -1,16 +1,19 @@
-// Runs a command to its end, with all that it starts, and tells what that took and what it left behind.
+// Runs a command and all processes that it starts, and reports their resources and the processes
+// that outlive the command.
 //
 //     overseer REPORT SECONDS COMMAND...
 //
-// It is made the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so no process that the command starts gets
-// out of its sight, whatever session or group it joins. When the command has ended, the others get GRACE_MS to end too;
-// what still runs then is left behind, and is killed. After SECONDS everything is killed, and the status is 124.
+// The overseer becomes the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so it sees
+// every process that the command starts, whatever session or group that joins. When the command has
+// ended, the other processes have GRACE_MS to end too; after that they are killed and reported.
+// After SECONDS all processes are killed and the status is 124.
 //
-// REPORT gets one line of JSON: status (128 + N of signal N), wall_s (until the command ended), user_s and sys_s (of
-// all processes together), peak_bytes (of the largest), left (the names of those left behind). Exits with status.
+// REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
+// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), left (the names
+// of the processes that were killed). The overseer exits with the status.
 //
-// It is small on purpose: what a process had resident before exec counts as its peak, so the launcher is the least that
-// can be measured.
+// The program is small on purpose: the memory that a process had resident before exec counts in its
+// peak, so the launcher's size is the smallest peak that can be measured.
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -33,8 +36,9 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-// Kills the processes whose parent this one is and writes their names to `names`, as the entries of a JSON array; their
-// children come to this one when they are reaped. Returns how many there were.
+// Kills all child processes and writes their names to `names`, as the elements of a JSON array.
+// Their own children become children of this process when they are reaped. Returns the number of
+// processes.
 static int kill_children(char* names) {
     int count = 0;
     DIR* processes = opendir("/proc");
@@ -64,14 +68,15 @@ static int kill_children(char* names) {
     return count;
 }
 
-// Waits for one child of any kind for at most `until`: the process, 0 when time is up, -1 when there is none.
+// Waits until `until` for any child. Returns its process id, 0 after the timeout, or -1 if there is
+// none.
 static pid_t reap(double until, int* status) {
     for (;;) {
         pid_t process = waitpid(-1, status, WNOHANG);
         if (process > 0 || (process < 0 && errno == ECHILD)) return process;
         double left = until - now();
         if (left <= 0) return 0;
-        sigset_t child; // blocked by main, so that none is missed between the two calls
+        sigset_t child; // blocked by main, so that no signal is missed between the two calls
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
         time_t seconds = (time_t)left;
@@ -81,13 +86,13 @@ static pid_t reap(double until, int* status) {
     }
 }
 
-// Waits for the rest of the family; what does not end by itself is killed and named in `names`.
-static void end_family(char* names, double until) {
+// Waits for the remaining processes. Those that do not end in time are killed and added to `names`.
+static void end_remaining(char* names, double until) {
     for (int status; reap(until, &status) >= 0;)
         if (now() >= until) {
             kill_children(names);
-            until = now() +
-                    GRACE_MS * 1e-3; // to those killed; what they leave comes to this process then
+            // Time for the killed ones to end; their children then become ours.
+            until = now() + GRACE_MS * 1e-3;
         }
 }
 
@@ -135,7 +140,7 @@ int main(int count, char** words) {
         break;
     }
     double wall = now() - begin;
-    end_family(names, status == STATUS_LATE ? 0 : now() + GRACE_MS * 1e-3);
+    end_remaining(names, status == STATUS_LATE ? 0 : now() + GRACE_MS * 1e-3);
     if (report(words[1], status, wall, names) != 0) {
         fprintf(stderr, "overseer: %s cannot be written: %s\n", words[1], strerror(errno));
         return 2;

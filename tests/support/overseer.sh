@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The overseer sees what it says it sees: overseer.sh OVERSEER
+# Tests the overseer's reports: overseer.sh OVERSEER
 set -uo pipefail
 overseer=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 passed=0 failed=0
 
-# expect NAME STATUS PATTERN SECONDS COMMAND: the status, and the report as an extended regular expression.
+# expect NAME STATUS PATTERN SECONDS COMMAND: checks the status and matches the report with PATTERN,
+# an extended regular expression.
 expect() {
     local status
     "$overseer" "$folder/report" "$4" bash -c "$5" >/dev/null 2>&1
@@ -21,18 +22,23 @@ expect() {
 
 expect "a command that ends" 3 '"left": \[\]' 60 'exit 3'
 expect "a command ended by a signal" 143 '"left": \[\]' 60 'kill -TERM $$'
-expect "an orphan that ends by itself" 0 '"left": \[\]' 60 '(setsid bash -c "sleep 0.3; sleep 0.3" &)'
-# Until the one just started has become `sleep`.
+expect "an orphan that ends by itself" 0 '"left": \[\]' 60 \
+    '(setsid bash -c "sleep 0.3; sleep 0.3" &)'
+# Waits until the last started process has become `sleep`.
 sleeps='until [ "$(cat /proc/$!/comm)" = sleep ]; do sleep 0.05; done'
-expect "a process left behind, in a session of its own" 0 '"left": \["sleep"\]' 60 "setsid sleep 100 & $sleeps; exit 0"
+expect "a process left behind, in its own session" 0 '"left": \["sleep"\]' 60 \
+    "setsid sleep 100 & $sleeps; exit 0"
 cat >"$folder/parent" <<PARENT
 sleep 100 & $sleeps; : >$folder/ready; wait
 PARENT
-expect "the child of one left behind" 0 '"left": \["bash","sleep"\]' 60 \
+expect "the child of a process left behind" 0 '"left": \["bash","sleep"\]' 60 \
     "setsid bash $folder/parent & until [ -e $folder/ready ]; do sleep 0.05; done; exit 0"
-# It may be killed while it is still on the way to be `sleep`.
-expect "a command that takes too long" 124 '"left": \["(sleep|bash|overseer)"\]' 0.5 'exec sleep 100'
-expect "CPU time of a grandchild" 0 '"user_s": ([1-9]|0\.[1-9])' 60 '(bash -c "for ((i = 0; i < 200000; i++)); do :; done")'
-expect "the peak of a grandchild" 0 '"peak_bytes": [4-9][0-9]{7}' 60 '(bash -c "printf -v a %30000000s; :")'
+# The process may be killed before it has become `sleep`.
+expect "a command that takes too long" 124 '"left": \["(sleep|bash|overseer)"\]' 0.5 \
+    'exec sleep 100'
+expect "CPU time of a grandchild" 0 '"user_s": ([1-9]|0\.[1-9])' 60 \
+    '(bash -c "for ((i = 0; i < 200000; i++)); do :; done")'
+expect "the peak of a grandchild" 0 '"peak_bytes": [4-9][0-9]{7}' 60 \
+    '(bash -c "printf -v a %30000000s; :")'
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -1,9 +1,9 @@
 /*
- * subject.h: which malloc a test of the contract speaks to. Include it last.
+ * subject.h: selects the malloc that a contract test calls. Include it last.
  *
- * Normally the one of the process (linked, or preloaded). With SUBJECT_API=1 the same calls go to
- * Keel's own names, for programs whose `malloc` belongs to a sanitizer: then it is Keel's code that
- * the sanitizer watches.
+ * Normally it is the malloc of the process (linked or preloaded). With SUBJECT_API=1 the calls go
+ * to Keel's own names, for programs whose `malloc` belongs to a sanitizer; the sanitizer then
+ * checks Keel's code.
  */
 #ifndef KEEL_TESTS_SUBJECT_H
 #define KEEL_TESTS_SUBJECT_H
@@ -20,8 +20,8 @@
 #else
 #define SUBJECT_UNDER_TSAN 0
 #endif
-// In the child of a process with threads TSan cannot start a thread, and under ASan one may wait for a
-// lock of ASan's own allocator that a thread held which the child has not.
+// In the child of a process with threads, TSan cannot start threads, and under ASan a thread may
+// wait for a lock of ASan's allocator that is held by a thread that the child does not have.
 #if SUBJECT_UNDER_TSAN || defined(__SANITIZE_ADDRESS__)
 #define SUBJECT_CHILD_STARTS_NO_THREADS 1
 #else
@@ -32,7 +32,7 @@
 #include <keel/keel.h>
 #include <stdint.h>
 
-// What libc names and Keel's own API does not, as api/override.c has it.
+// As api/override.c defines them.
 static inline void* subject_valloc(size_t size) {
     return kl_aligned_alloc(4096, size);
 }

@@ -1,9 +1,9 @@
 /*
- * A small allocator with one deliberate fault, for proving that the tests of the contract can fail.
+ * A small allocator with one deliberate fault, which proves that the contract tests can fail.
  *
- * Blocks are powers of two from free lists, cut from 1 MiB pieces; 256 KiB and more are mapped
- * alone. Right with TOY_NONE (as far as the suites of function go; it never gives small memory
- * back), wrong in one way with each other fault.
+ * Blocks are powers of two from free lists, carved from 1 MiB chunks; blocks of 256 KiB and more
+ * are mapped separately. It is correct with TOY_NONE (except that it never returns small memory to
+ * the system) and has one fault with each other value.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -18,28 +18,28 @@
 enum {
     TOY_NONE,
     TOY_MISALIGNED,        // blocks of 100 to 200 bytes begin 8 bytes late
-    TOY_OVERLAPPING,       // a class is a little too small for its largest blocks
-    TOY_DIRTY_CALLOC,      // calloc trusts that memory is new
+    TOY_OVERLAPPING,       // a size class is too small for its largest blocks
+    TOY_DIRTY_CALLOC,      // calloc assumes that memory is new
     TOY_CUT_REALLOC,       // realloc copies one byte too few when it moves
     TOY_NO_ERRNO,          // errno is not set
     TOY_WRAPPED_SIZE,      // rounding a size up may wrap around
-    TOY_WRAPPED_PRODUCT,   // calloc and reallocarray multiply without a look
-    TOY_LYING_USABLE_SIZE, // malloc_usable_size counts the next block's first bytes
-    TOY_WEAK_ALIGNMENT,    // aligned forms above a page give a page
+    TOY_WRAPPED_PRODUCT,   // calloc and reallocarray do not check the product
+    TOY_LYING_USABLE_SIZE, // malloc_usable_size includes the first bytes of the next block
+    TOY_WEAK_ALIGNMENT,    // alignments above a page become a page
     TOY_FORGETFUL,         // free keeps mapped blocks for ever
     TOY_RACING,            // no lock
-    TOY_LOCKED_IN_CHILD,   // a child of fork finds the lock taken, for ever
-    TOY_QUIET_NEW          // declared for the C++ suite: malloc(huge) "succeeds" with a small block
+    TOY_LOCKED_IN_CHILD,   // in a forked child the lock stays taken
+    TOY_QUIET_NEW          // for the C++ suite: malloc(huge) "succeeds" with a small block
 };
 #define HAS(fault) (TOY_FAULT == (fault))
 #define EXPORT __attribute__((visibility("default")))
 
 enum { HEADER = 32, PIECE = 1 << 20, ALONE = 1 << 18, CLASSES = 20, PAGE = 4096 };
 
-// Stands right before each block that is handed out.
+// The header directly before each block.
 struct header {
-    size_t capacity; // bytes that may be used
-    void* mapping;   // of a block mapped alone, else NULL
+    size_t capacity; // usable bytes
+    void* mapping;   // of a block that is mapped separately, else NULL
     size_t mapped;   // its bytes
     unsigned log2;   // class of a small block
     unsigned magic;
@@ -62,7 +62,8 @@ static void unlock_in_child(void) {
 }
 
 __attribute__((constructor)) static void register_fork(void) {
-    // An allocator that forgets about fork leaves the lock taken if a thread holds it just then. Here one always does.
+    // An allocator without fork handling leaves the lock taken if a thread holds it at the fork.
+    // Here a thread always does.
     pthread_atfork(enter, leave, HAS(TOY_LOCKED_IN_CHILD) ? NULL : unlock_in_child);
 }
 
@@ -110,7 +111,7 @@ static void* allocate_small(size_t size) {
     char* whole = (char*)lists[log2];
     if (whole) {
         struct free_block* next = lists[log2]->next;
-        if (HAS(TOY_RACING)) sched_yield(); // or the race would be won too often
+        if (HAS(TOY_RACING)) sched_yield(); // makes the race more likely
         lists[log2] = next;
     } else {
         whole = cut(log2);

@@ -53,7 +53,8 @@ scene.render.resolution_x, scene.render.resolution_y, scene.render.resolution_pe
 scene.render.filepath = os.path.abspath("image.png")
 bpy.ops.render.render(write_still=True)
 pixels = bpy.data.images.load(scene.render.filepath).pixels[:]
-# With threads the modifiers' last bits differ from run to run, on any malloc: docs/reference/programs.md.
+# With threads the last bits of the modifiers' results vary, with any malloc:
+# docs/reference/programs.md.
 print("RESULT image", len(pixels), "%.2e" % sum(pixels))
 bpy.ops.wm.save_as_mainfile(filepath=os.path.abspath("scene.blend"))
 bpy.ops.wm.open_mainfile(filepath=os.path.abspath("scene.blend"))

@@ -1,6 +1,7 @@
 # needs: chromium
 # debian: chromium
-# A browser of many processes. Most of its memory comes from an allocator of its own; its libraries' from malloc.
+# A browser of many processes. Most of its memory comes from its own allocator; its libraries use
+# malloc.
 source "$SUPPORT"
 cat >page.html <<'HTML'
 <title>page</title><body><canvas id="c" width="300" height="200"></canvas><div id="out"></div><script>

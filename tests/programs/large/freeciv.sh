@@ -1,6 +1,6 @@
 # needs: freeciv-server
 # debian: freeciv-server
-# A game's server with five computer players and no person.
+# A game server with five computer players and no human player.
 source "$SUPPORT"
 cat >game.serv <<'SERV'
 set mapseed 42
@@ -21,6 +21,7 @@ SERV
 # work:
 source "$SUPPORT"
 give .
-unprivileged freeciv-server -p "$(free_port)" -q 1 -e -r game.serv --Announce none </dev/null >log 2>&1 || { echo "ended with $?"; tail -n 5 log >&2; }
-# When each message was sent, and how long the turns took, is left out.
+unprivileged freeciv-server -p "$(free_port)" -q 1 -e -r game.serv --Announce none \
+    </dev/null >log 2>&1 || { echo "ended with $?"; tail -n 5 log >&2; }
+# The times of messages and turns are left out.
 for save in *.sav; do echo "$save $(sed -E '/_time=/d; s/^([0-9]+,[0-9]+),[0-9]{10},/\1,/' "$save" | sha256sum)"; done

@@ -29,7 +29,8 @@ print(sum(len(str(gdb.parse_and_eval("%d * 7" % i))) for i in range(3000)))
 end
 kill
 GDB
-# What it debugs runs on glibc's allocator: addresses and threads of its own would show in the text.
+# The debugged program uses glibc's allocator: Keel's addresses and threads would appear in the
+# output.
 gdb -q -batch -nx -iex 'set auto-load no' -ex 'set environment LD_PRELOAD' -ex 'set startup-with-shell off' -x commands ./large 2>&1 \
     | sed "/^s = /d; s|$PWD||; s/process [0-9]*//; s/0x[0-9a-f]*/ADDRESS/g" >text
 wc -l <text

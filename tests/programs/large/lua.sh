@@ -1,6 +1,6 @@
 # needs: lua5.4
 # debian: lua5.4
-# Each string, table and closure is a malloc of its own.
+# Each string, table and closure is a separate malloc.
 source "$SUPPORT"
 cat >work.lua <<'LUA'
 local x = 7

@@ -26,7 +26,7 @@ http {
 CONF
 # work:
 source "$SUPPORT"
-chmod -R a+rX . # its workers are nobody's
+chmod -R a+rX . # its workers run as the user `nobody`
 port=$(free_port)
 sed -i "s/PORT/$port/; s|unix:|unix:$PWD/|" nginx.conf
 mkdir cache

@@ -21,7 +21,7 @@ M
 # work:
 source "$SUPPORT"
 octave-cli --no-gui --norc --no-history --quiet work.m
-# The interpreter's tests of its own built-in functions, as its package carries them.
+# The interpreter's tests of its built-in functions, from its package.
 for name in regexprep strsplit cellfun containers.Map num2str sortrows; do
     printf '%s ' "$name"
     octave-cli --norc --no-history --quiet --eval "[n, all] = test('$name', 'quiet'); printf('%d of %d\n', n, all);" 2>/dev/null | tail -n 1

@@ -1,6 +1,6 @@
 # needs: openttd
 # debian: openttd openttd-opengfx
-# A game without a window: the same world is made and lives for some months.
+# A game without a window: generates the same world and runs it for some months.
 source "$SUPPORT"
 mkdir -p config
 cat >config/openttd.cfg <<'CFG'

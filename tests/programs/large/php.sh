@@ -1,6 +1,6 @@
 # needs: php
 # debian: php-cli
-# Its own pools are switched off: each value is a malloc.
+# Its pools are switched off: each value is a malloc.
 source "$SUPPORT"
 cat >work.php <<'PHP'
 <?php

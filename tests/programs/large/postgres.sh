@@ -1,6 +1,6 @@
 # needs: setpriv
 # debian: postgresql
-# A server of processes that fork from one another. It refuses to run as root, so there it runs as nobody.
+# A server of forked processes. It refuses to run as root, so as root it runs as the user `nobody`.
 source "$SUPPORT"
 cat >work.sql <<'SQL'
 CREATE TABLE item (id int PRIMARY KEY, name text, price numeric(12, 2), tag int, doc jsonb);

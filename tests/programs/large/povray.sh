@@ -23,5 +23,5 @@ POV
 # work:
 source "$SUPPORT"
 povray +Iscene.pov +Oimage.ppm +FP +W160 +H120 +WT1 +A0.3 -D -GA >log 2>&1 || { tail -n 20 log >&2; exit 1; }
-# Without the picture's comments, which tell when it was made.
+# Without the picture's comments, which contain the time.
 LC_ALL=C sed '1,12{/^#/d}' image.ppm | sha256sum

@@ -1,5 +1,5 @@
-//! Everything that this program allocates is Keel's; it says how much that was. Its tests are in this file too, so that
-//! they run under the same global allocator.
+//! A program that allocates everything from Keel and prints how much. Its tests are in this file
+//! too, so they run with the same global allocator.
 
 #[global_allocator]
 static ALLOCATOR: keel::Keel = keel::Keel;
@@ -29,23 +29,23 @@ mod tests {
 
     fn fill(block: *mut u8, size: usize, seed: usize) {
         for at in 0..size {
-            // SAFETY: the block has so many bytes.
+            // SAFETY: the block has that many bytes.
             unsafe { block.add(at).write((at * 31 + seed) as u8) };
         }
     }
 
     fn holds(block: *const u8, size: usize, seed: usize) -> bool {
-        // SAFETY: the block has so many bytes, all written.
+        // SAFETY: the block has that many bytes, all of them written.
         (0..size).all(|at| unsafe { block.add(at).read() } == (at * 31 + seed) as u8)
     }
 
     #[test]
-    fn every_layout_is_aligned_and_whole() {
+    fn every_layout_is_aligned_and_keeps_its_content() {
         for shift in 0..=16 {
             let alignment = 1 << shift;
             for size in [1, 7, 8, 9, 16, 24, 100, 1000, 5000, 70_000, 300_000] {
                 let layout = layout(size, alignment);
-                // SAFETY: the size is not 0, and each block is given back with its layout.
+                // SAFETY: the size is not 0, and each block is freed with its layout.
                 unsafe {
                     let blocks: Vec<_> = (0..5).map(|_| Keel.alloc(layout)).collect();
                     for (seed, block) in blocks.iter().enumerate() {
@@ -85,7 +85,7 @@ mod tests {
     fn realloc_keeps_content_and_alignment() {
         let sizes = [1, 9, 8, 20, 500, 7, 3000, 100_000, 150_000, 90_000, 16, 4, 2_000_000, 24];
         for alignment in [1, 8, 16, 32, 1024] {
-            // SAFETY: each block is resized and given back with the layout that it has.
+            // SAFETY: each block is resized and freed with its layout.
             unsafe {
                 let mut block = Keel.alloc(layout(10, alignment));
                 let mut before = 10;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allocator_can_be_told_things() {
+    fn the_allocator_can_be_controlled() {
         assert!(keel::warm(1 << 20) >= 1 << 20);
         assert!(keel::thread_set_realtime(128 << 10));
         keel::thread_idle();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_try_reserve_says_so() {
+    fn try_reserve_without_memory_fails() {
         let mut vector: Vec<u8> = Vec::new();
         assert!(vector.try_reserve(isize::MAX as usize).is_err());
         assert!(vector.try_reserve(100).is_ok());
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn malloc_is_keels_only_with_the_feature() {
-        // SAFETY: the block is freed by what it is from.
+    fn malloc_is_replaced_only_with_the_feature() {
+        // SAFETY: the block is freed by the allocator that it came from.
         unsafe {
             let block = malloc(100);
             assert_eq!(keel::contains(block), cfg!(feature = "override"));
