@@ -25,7 +25,7 @@ title "3/4  a real game: nine seconds of Minetest, ten threads (samples/README.m
 $keel info samples/minetest-slice.journal.parquet
 
 title "4/4  compare: the game's operations at the game's own pace, its pauses shortened, on every allocator"
-$keel compare samples/minetest-slice.journal.parquet --pace gapless --runs 5 -o "$out/game"
+$keel compare samples/minetest-slice.journal.parquet --pace compressed --runs 5 -o "$out/game"
 $keel report "$out/game" -o "$out/game.html"
 
 title "The pages; open them in a browser:"

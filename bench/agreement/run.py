@@ -23,14 +23,14 @@ KEEL = PREFIX / "bin/keel"
 AGREEMENT = 0.03
 OPERATIONS = ["malloc", "free"]
 COLUMNS = ["journal", "pair", "allocator", "operation", "runs_first", "runs_second", "p50_first", "p50_second",
-           "p999_first_low", "p999_first_high", "p999_second_low", "p999_second_high", "set_aside_first",
-           "set_aside_second", "disturbed_first", "disturbed_second"]
+           "p999_first_low", "p999_first_high", "p999_second_low", "p999_second_high", "discarded_first",
+           "discarded_second", "interference_first", "interference_second"]
 
 
 def compare(journal, arguments):
     """The figures of one comparison, by allocator."""
     with tempfile.TemporaryDirectory(prefix="keel-agreement-") as folder:
-        command = [KEEL, "compare", journal, "--json", "--raw", "none", "--no-slop", "-o", f"{folder}/results"]
+        command = [KEEL, "compare", journal, "--json", "--raw", "none", "--no-usable-size", "-o", f"{folder}/results"]
         command += ["--runs", arguments.runs] if arguments.runs else []
         command += ["--allocators", arguments.allocators] if arguments.allocators else []
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -52,7 +52,7 @@ def rows_of(name, pair, first, second):
             intervals = [one["intervals"].get(operation, {}).get("p99.9") for one in both]
             ends = [round(interval[end], 1) if interval else "" for interval in intervals for end in ("low", "high")]
             yield [name, pair, allocator, operation, *(one["runs"] for one in both), *medians, *ends,
-                   *(len(one["set_aside"]) for one in both), *(sum(map(bool, one["disturbed"])) for one in both)]
+                   *(len(one["discarded"]) for one in both), *(sum(map(bool, one["interference"])) for one in both)]
 
 
 def table(rows):
@@ -67,7 +67,7 @@ def table(rows):
                    for row in ends)
         of_malloc = [row for row in part if row["operation"] == OPERATIONS[0]]
         aside, disturbed = (sum(row[f"{what}_first"] + row[f"{what}_second"] for row in of_malloc)
-                            for what in ("set_aside", "disturbed"))
+                            for what in ("discarded", "interference"))
         within = sum(one <= AGREEMENT for one in apart)
         print(f"{journal or 'all':24} {f'{within} of {len(part)}':>20} {max(apart):>8.1%} "
               f"{f'{meet} of {len(ends)}':>12} "

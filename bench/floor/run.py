@@ -41,7 +41,7 @@ def of_the_lab(journal, folder):
         sys.exit(f"keel compare {journal} failed:\n{run.stderr}")
     null = json.loads(run.stdout)["allocators"][0]
     medians = {name: figures["p50"]["all_runs"] for name, figures in null["latency_ns"].items()}
-    return medians, sum(map(bool, null["disturbed"]))
+    return medians, sum(map(bool, null["interference"]))
 
 
 def main():
@@ -68,7 +68,7 @@ def main():
         print(f"{operation}: the lab's floor {lab:.2f} ns, measured without it {own:.2f} ns, one step of the clock "
               f"{rows[0][4]:.2f} ns: they {verdict}")
     if not arguments.no_archive:
-        keep("floor", ["round", "operation", "lab_p50", "independent_p50", "clock_step", "disturbed_runs"], rows)
+        keep("floor", ["round", "operation", "lab_p50", "independent_p50", "clock_step", "interference_runs"], rows)
 
 
 if __name__ == "__main__":

@@ -152,9 +152,9 @@ def about(journals):
     settings = [figures["settings"] for figures in journals.figures.values()]
     runs = [len(one["slow_causes"]) for figures in journals.figures.values() for one in figures["allocators"]
             if one["runs"]]
-    aside = sum(len(one.get("set_aside", [])) for figures in journals.figures.values() for one in figures["allocators"])
+    aside = sum(len(one.get("discarded", [])) for figures in journals.figures.values() for one in figures["allocators"])
     disturbed = sum(bool(run) for figures in journals.figures.values() for one in figures["allocators"]
-                    for run in one.get("disturbed", []))
+                    for run in one.get("interference", []))
     paces = ", ".join(sorted({one["pace"] for one in settings}))
     touches = ", ".join(sorted({one["touch"] for one in settings}))
     each = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
@@ -195,7 +195,7 @@ def write_journals(journals):
                ("free", "p99.9")]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["journal", "allocator", "version", "runs", "set_aside",
+    writer.writerow(["journal", "allocator", "version", "runs", "discarded",
                      *(f"{operation}_{name.replace('.', '')}" for operation, name in figures), "malloc_p999_low",
                      "malloc_p999_high", "malloc_worst", "unclocked_ns_an_operation", "peak_rss_bytes", "faults"])
     for journal in journals.figures:
@@ -206,7 +206,7 @@ def write_journals(journals):
             interval = one["intervals"].get("malloc", {}).get("p99.9", {})
             values += [interval.get("low"), interval.get("high"), one["latency_ns"].get("malloc", {}).get("worst"),
                        unclocked(one), one["peak_rss_bytes"], one["faults"]]
-            writer.writerow([journal, allocator, one["version"], one["runs"], len(one.get("set_aside", [])),
+            writer.writerow([journal, allocator, one["version"], one["runs"], len(one.get("discarded", [])),
                              *("" if value is None else f"{value:.1f}" for value in values)])
     write_raw(journals.folder / "journals.csv.zst", file.getvalue())
 

@@ -6,7 +6,7 @@ bench/journals/run.py --minutes 25 --pace max --no-pages JOURNAL-OR-FOLDER...
 
 A folder stands for the journals in it: *.journal.parquet, and the text forms that `keel import` reads (*.journal,
 *.journal.zst, *.journal.txt), with frame marks beside them as NAME.frames or NAME.frames.zst. For each journal:
-`keel compare` at pace `gapless`, `keel report`, its Markdown, how long the page takes to build and to open in a
+`keel compare` at pace `compressed`, `keel report`, its Markdown, how long the page takes to build and to open in a
 headless browser, and the time between frames while its calls are panned and zoomed there. Nothing else should run on
 the machine meanwhile.
 
@@ -140,7 +140,7 @@ def compared(journal, folder, settings, runs, pages):
     # One more with settings alone would be the only one.
     names = ["--allocators", settings["allocators"] or "all"]
     names += [word for one in settings["with"] for word in ("--allocator", one)]
-    rows = [] if pages else ["--raw", "none", "--no-slop"]
+    rows = [] if pages else ["--raw", "none", "--no-usable-size"]
     figures = keel("compare", journal, "--pace", settings["pace"], "--runs", runs, *names, *rows, "--json",
                    "-o", folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     (folder / "figures.json").write_text(figures)
@@ -278,7 +278,7 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each allocator (default 5)")
     parser.add_argument("--minutes", type=float, help="as many runs as this time allows, instead of --runs")
-    parser.add_argument("--pace", default="gapless", help="as keel compare takes it (default gapless)")
+    parser.add_argument("--pace", default="compressed", help="as keel compare takes it (default compressed)")
     parser.add_argument("--allocators", default="", help="names with commas (default: all)")
     parser.add_argument("--allocator", action="append", default=[], metavar="SPEC",
                         help="one more, with settings, as keel compare takes it: keel:KEEL_KEEPER=on; again for more")

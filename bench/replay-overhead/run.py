@@ -42,7 +42,7 @@ def replayed(journal, library, folder):
     results = folder / "results"
     by_name = ["-a", library, "--symbols", "counter_"] if library else ["-a", "system"]
     command = [KEEL, "compare", journal, *by_name, "--runs", "1", "--touch", "none", "--raw", "none"]
-    command += ["--no-slop", "--force", "-o", results]
+    command += ["--no-usable-size", "--force", "-o", results]
     subprocess.run(command, check=True, capture_output=True)
     outcome = json.loads((results / "results.json").read_text())["allocators"][0]
     run = outcome["throughput"][0]

@@ -22,38 +22,9 @@ pub fn aligned(table: &[Vec<String>]) -> String {
     text
 }
 
-/// A duration in nanoseconds, to three digits: `5.21 ns`, `31 ns`, `1.06 us`, `2.4 s`.
-pub fn duration(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 999.5 => (ns, "ns"),
-        ns if ns < 999.5e3 => (ns / 1e3, "us"),
-        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", three_digits(value))
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_three_digits_and_the_unit_that_fits() {
-        let shown = [5.208, 31.04, 218.0, 999.4, 999.6, 1_064.0, 25_800.0, 842_000.0, 3.2e6, 12.34e9];
-        let expected = [
-            "5.21 ns", "31.0 ns", "218 ns", "999 ns", "1.00 us", "1.06 us", "25.8 us", "842 us", "3.20 ms",
-            "12.3 s",
-        ];
-        assert_eq!(shown.map(duration), expected);
-    }
 
     #[test]
     fn columns_stand_under_their_titles() {

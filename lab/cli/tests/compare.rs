@@ -75,7 +75,7 @@ fn results_are_never_replaced_unasked() {
     std::fs::write(folder.path().join("home/letter"), "dear").unwrap();
     let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "home", "--force"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("no result folder"), "{}", said(&output));
+    assert!(said(&output).contains("not a result folder"), "{}", said(&output));
     assert!(folder.path().join("home/letter").exists());
 }
 

@@ -54,7 +54,7 @@ fn it_refuses_with_what_and_what_to_do() {
         assert!(!said.contains("panicked"), "{said}");
     };
     refused(&["/nowhere/at/all"], "no such folder; `keel compare");
-    refused(&[path], "no result folder");
+    refused(&[path], "not a result folder");
     write_results(folder.path());
     refused(&[path, "-o", path], "is a folder: name the page's file with -o");
     refused(&[path, "-o", "/nowhere/at/all/report.html"], "cannot write /nowhere/at/all/report.html");

@@ -70,7 +70,7 @@ fn sized_and_aligned_frees_are_recorded_told_and_replayed_as_such() {
     assert_eq!(journal["frees"]["free_aligned"], 10);
     assert_eq!(journal["frees"]["free_aligned_sized"], 40);
     assert_eq!(journal["operations"]["free"], counts.iter().sum::<u64>());
-    let keel_by = &results["allocators"][0]["frees_by"];
+    let keel_by = &results["allocators"][0]["free_functions"];
     assert_eq!(keel_by["free_sized"], "free_sized");
     assert_eq!(keel_by["free_aligned_sized"], "free_aligned_sized");
     assert_eq!(keel_by["free_aligned"], "free", "libkeel has no function that is told an alignment alone");

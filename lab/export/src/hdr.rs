@@ -24,7 +24,7 @@ pub fn hdr(
 ) -> Result<Written, ExportError> {
     let comparison = Comparison::load(folder)?;
     let encode = |error: &dyn std::fmt::Debug| ExportError::Encode(format!("{error:?}"));
-    let step = keel_measure::known_step(&comparison);
+    let step = keel_results::known_step(&comparison);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("Latencies in ns by keel {}", env!("CARGO_PKG_VERSION")))
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(lines.len(), 3);
             for ((_, _, counts), run) in lines.iter().zip(&comparison.allocators[0].runs) {
                 for quantile in [0.5, 0.9, 0.99] {
-                    let table = keel_measure::percentile(&run.latency["malloc"].0, quantile, 26) / 2.6;
+                    let table = keel_results::percentile(&run.latency["malloc"].0, quantile, 26) / 2.6;
                     let beside = (counts.value_at_quantile(quantile) as f64 - table).abs();
                     // Half a step, and what is rounded to whole ns.
                     assert!(beside <= 5.5, "p{}: {beside} ns beside {table}", quantile * 100.0);

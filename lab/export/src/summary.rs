@@ -17,9 +17,9 @@ const PERCENTILES: [(&str, f64); 12] = [
     ("p75", 0.75),
     ("p90", 0.9),
     ("p99", 0.99),
-    ("p99_9", 0.999),
-    ("p99_99", 0.9999),
-    ("p99_999", 0.99999),
+    ("p999", 0.999),
+    ("p9999", 0.9999),
+    ("p99999", 0.99999),
     ("worst", 1.0),
 ];
 
@@ -99,7 +99,7 @@ pub fn summary(
     output: &mut dyn Write,
 ) -> Result<Written, ExportError> {
     let mut comparison = Comparison::load(folder)?;
-    comparison.clock.step_ticks = keel_measure::known_step(&comparison);
+    comparison.clock.step_ticks = keel_results::known_step(&comparison);
     let wanted = |result: &&AllocatorResult| allocator.is_none_or(|name| result.name == name);
     let clock = &comparison.clock;
     let allocators: Vec<_> =
@@ -145,13 +145,13 @@ fn describe<'a>(result: &'a AllocatorResult, clock: &Clock) -> Allocator<'a> {
 fn operation(result: &AllocatorResult, name: &str, clock: &Clock) -> Option<Operation> {
     let latencies = || result.runs.iter().filter_map(|run| run.latency.get(name));
     let filled: Vec<&Histogram> = latencies().filter(|histogram| !histogram.0.is_empty()).collect();
-    let all = keel_measure::all_runs(&filled)?;
+    let all = keel_results::all_runs(&filled)?;
     let inside = || result.runs.iter().filter_map(|run| run.inside_ns.get(name).copied());
     let at = |histogram: &Histogram, quantile: f64| {
         let ticks = match quantile {
             0.0 => histogram.0.min() as f64,
             1.0 => histogram.0.max() as f64,
-            _ => keel_measure::percentile(&histogram.0, quantile, clock.step_ticks),
+            _ => keel_results::percentile(&histogram.0, quantile, clock.step_ticks),
         };
         ticks / clock.ticks_per_ns
     };
@@ -197,13 +197,13 @@ mod tests {
             let mut comparison = Comparison::load(folder.path()).unwrap();
             comparison.clock.step_ticks = 26;
             let table =
-                keel_measure::summary(&comparison.allocators[0], "malloc", &comparison.clock).unwrap();
+                keel_results::summary(&comparison.allocators[0], "malloc", &comparison.clock).unwrap();
             let close = |one: &serde_json::Value, other: f64| {
                 assert!((one.as_f64().unwrap() - other).abs() < 1e-9, "{one} and {other}");
             };
             close(&told["mean_ns"], table.mean);
-            let names = ["p50", "p90", "p99", "p99_9", "p99_99"];
-            for ((name, all), spread) in names.iter().zip(table.quantiles).zip(table.spreads) {
+            let names = ["p50", "p90", "p99", "p999", "p9999"];
+            for ((name, all), spread) in names.iter().zip(table.percentiles).zip(table.spreads) {
                 close(&told["latency_ns"][name]["all_runs"], all);
                 close(&told["latency_ns"][name]["least"], spread.least);
                 close(&told["latency_ns"][name]["median"], spread.median);

@@ -5,7 +5,7 @@
 //!   prologue      each thread makes the blocks that lived when the recording began   (no clock)
 //!   thread        for each step of its part of the plan:
 //!     hold        wait while too far ahead of the slowest thread           (reported apart)
-//!     pace        wait until the step is due                               (paces 1x, Nx, gapless)
+//!     pace        wait until the step is due                               (paces 1x, Nx, compressed)
 //!     await       wait until another thread has made the object            (reported apart)
 //!     call        arm · clock · malloc or free, touch · clock · look       (the record)
 //!     cause       what the witnesses say; if it was slow, page faults and switches too

@@ -81,15 +81,16 @@ fn slow_calls_are_summed_up_by_cause_and_told_with_what_they_did() {
 fn the_self_test_is_a_part_of_the_result() {
     let bench = Bench::new();
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
-    let test = |what: &str| comparison.instrument.self_test.iter().find(|test| test.what == what).unwrap();
+    let test =
+        |action: &str| comparison.instrument.self_test.iter().find(|test| test.action == action).unwrap();
     for what in ["sleep", "signal", "fault", "mmap"] {
         assert_eq!(test(what).tried, 20, "{what}");
     }
-    assert_eq!(test("fault").told, 20);
-    assert_eq!((test("quiet").tried, test("quiet").told), (1000, 0));
-    assert_eq!(comparison.instrument.system_calls, test("mmap").told == 20);
+    assert_eq!(test("fault").detected, 20);
+    assert_eq!((test("quiet").tried, test("quiet").detected), (1000, 0));
+    assert_eq!(comparison.instrument.system_calls, test("mmap").detected == 20);
     if comparison.instrument.interruptions {
-        assert_eq!((test("sleep").told, test("signal").told), (20, 20));
+        assert_eq!((test("sleep").detected, test("signal").detected), (20, 20));
     }
 }
 
@@ -119,7 +120,7 @@ fn the_clock_can_be_chosen_and_a_fallback_is_told() {
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
     let fell_back = comparison.instrument.clock_fallback.is_some();
     assert_eq!(fell_back, comparison.clock.name == "clock_monotonic");
-    assert!(comparison.clock.step_ticks > 0 && comparison.clock.stray_ppm < 10_000.0);
+    assert!(comparison.clock.step_ticks > 0 && comparison.clock.deviation_ppm < 10_000.0);
 }
 
 #[test]
@@ -138,17 +139,17 @@ fn a_run_without_the_clock_does_the_same_operations_in_less_time() {
 }
 
 #[test]
-fn slop_is_what_blocks_hold_beyond_what_was_asked_for() {
+fn usable_excess_is_the_usable_bytes_beyond_the_request() {
     let mut story = support::Story::default();
     let objects: Vec<u64> = (0..100).map(|_| story.malloc(0, 20)).collect();
     objects.into_iter().for_each(|object| story.free(0, object));
     story.malloc(0, 24);
     let mut bench = Bench::new();
-    bench.options.slop = true;
+    bench.options.usable_sizes = true;
     let comparison = bench.compare(&story, vec![system(), floor()]).unwrap().comparison;
     // The C library's blocks of 20 bytes hold 24 on 64-bit systems.
-    let slop = comparison.allocators[0].slop.unwrap();
-    assert_eq!((slop.live_at_peak, slop.usable_at_peak), (2000, 2400));
-    assert_eq!((slop.asked_total, slop.usable_total), (2024, 2424));
-    assert!(comparison.allocators[1].slop.is_none(), "the floor's blocks have no size");
+    let excess = comparison.allocators[0].usable_excess.unwrap();
+    assert_eq!((excess.live_at_peak, excess.usable_at_peak), (2000, 2400));
+    assert_eq!((excess.requested_total, excess.usable_total), (2024, 2424));
+    assert!(comparison.allocators[1].usable_excess.is_none(), "the floor's blocks have no size");
 }

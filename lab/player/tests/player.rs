@@ -61,7 +61,8 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
     let story = begun_late();
     for (verify, unclocked) in [(false, false), (true, false), (false, true)] {
         let mut bench = Bench::new();
-        (bench.options.verify, bench.options.throughput, bench.options.slop) = (verify, unclocked, unclocked);
+        (bench.options.verify, bench.options.throughput, bench.options.usable_sizes) =
+            (verify, unclocked, unclocked);
         let outcome = bench.compare(&story, vec![system(), floor()]).unwrap();
         let journal = &outcome.comparison.journal;
         assert_eq!((journal.prologue_blocks, journal.prologue_bytes), (3000, 3000 * 4096));
@@ -294,8 +295,8 @@ fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
         ("refuse:700", "it returned NULL from 4301 of 5000 calls, first at row 699"),
     ] {
         // The sound one has to begin within that time, on a busy machine too.
-        let patience = if order.starts_with("hang") { 8 } else { 60 };
-        bench.options.patience = Duration::from_secs(patience);
+        let timeout = if order.starts_with("hang") { 8 } else { 60 };
+        bench.options.timeout = Duration::from_secs(timeout);
         let outcome =
             bench.compare(&story, vec![with(&fixture, &[("KEEL_FIXTURE", order)]), system()]).unwrap();
         let [broken, sound] = &outcome.comparison.allocators[..] else { panic!("two allocators") };

@@ -75,7 +75,7 @@ fn counted(
     assert_eq!(result.failure, None);
     let text = std::fs::read_to_string(path).unwrap();
     let counts: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
-    (counts.try_into().unwrap(), result.frees_by.clone(), outcome.comparison.notes)
+    (counts.try_into().unwrap(), result.free_functions.clone(), outcome.comparison.notes)
 }
 
 fn names(sized: &str, aligned: &str, both: &str) -> BTreeMap<String, String> {
@@ -97,7 +97,7 @@ fn each_free_reaches_the_function_that_is_told_as_much() {
         Options { throughput: false, ..options.clone() },
         Options { throughput: true, ..options.clone() },
         Options { throughput: true, serial: true, ..options.clone() },
-        Options { slop: true, ..options },
+        Options { usable_sizes: true, ..options },
     ] {
         let bench = bench(options);
         let file = library(bench.folder.path(), "telling");
@@ -138,7 +138,10 @@ fn an_allocator_without_such_functions_gets_plain_frees() {
     let older = with(&older, &[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())]);
     let outcome = bench.compare(&story, vec![older]).unwrap();
     let result = &outcome.comparison.allocators[0];
-    assert_eq!((result.failure.clone(), result.frees_by.clone()), (None, names("free", "free", "free")));
+    assert_eq!(
+        (result.failure.clone(), result.free_functions.clone()),
+        (None, names("free", "free", "free"))
+    );
     let frees: u64 = std::fs::read_to_string(path).unwrap().lines().nth(1).unwrap().parse().unwrap();
     assert_eq!(frees, expected.iter().sum::<u64>());
     assert_eq!(result.runs[0].latency["free"].0.len(), frees, "a free is a free in the tables");

@@ -1,7 +1,7 @@
 //! The whole comparison.
 
-mod disturbance;
 mod instrument;
+mod interference;
 mod notes;
 mod operations;
 mod partial;
@@ -101,7 +101,7 @@ pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) ->
     }
     session.keep_rows(&mut comparison)?;
     session.describe_instrument(&mut comparison);
-    keel_measure::conclude(&mut comparison, FLOOR);
+    keel_results::conclude(&mut comparison, FLOOR);
     comparison.notes = session.notes(&comparison, stopped);
     comparison.save(&folder.path)?;
     folder.finish()?;
@@ -115,18 +115,18 @@ fn everyone_failed(comparison: &Comparison) -> bool {
 }
 
 fn described(request: &Request<'_>) -> Comparison {
-    let Options { pace, touch_timed, runs, most_runs, seed, serial, .. } = request.options;
+    let Options { pace, touch_timed, runs, max_runs, seed, serial, .. } = request.options;
     Comparison {
         version: RESULTS_VERSION,
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: keel_measure::rfc3339(SystemTime::now()),
-        machine: keel_measure::machine(),
+        started: keel_results::rfc3339(SystemTime::now()),
+        machine: keel_results::machine(),
         settings: Settings {
             pace: pace.to_string(),
             touch: touched(&request.options).name().to_owned(),
             touch_timed,
             runs,
-            most_runs: most_runs.max(runs),
+            max_runs: max_runs.max(runs),
             seed,
             serial,
             command: request.command.clone(),

@@ -9,12 +9,11 @@ mod slow;
 
 use crate::sampler::Sampler;
 use frames::Frames;
-use keel_measure::Frequency;
 use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
 use keel_results::raw::{RawError, RunRows, RunWriter};
 use keel_results::{
     CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    CAUSE_SYSCALL_UNKNOWN, Histogram, Run, Throughput,
+    CAUSE_SYSCALL_UNKNOWN, Frequency, Histogram, Run, Throughput,
 };
 use memory::Memory;
 use std::path::Path;
@@ -204,7 +203,7 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         cpu_ns: sum(|state| state.cpu_ns.load(Relaxed)),
         waited_ns: ns(sum(|state| state.waited_ticks.load(Relaxed))),
         waits: sum(|state| state.waits.load(Relaxed)),
-        held_ns: ns(sum(|state| state.held_ticks.load(Relaxed))),
+        throttled_ns: ns(sum(|state| state.held_ticks.load(Relaxed))),
         minor_faults: sum(|state| state.minor_faults.load(Relaxed)),
         major_faults: sum(|state| state.major_faults.load(Relaxed)),
         voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),

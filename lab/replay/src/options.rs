@@ -13,7 +13,7 @@ pub enum Pace {
     /// As recorded, this many times as fast.
     Times(f64),
     /// As recorded, but no pause between two operations is longer than 1 ms.
-    Gapless,
+    Compressed,
 }
 
 /// What is written into a fresh block.
@@ -54,9 +54,9 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
-    /// Runs of an allocator whose medians have not settled ([`keel_measure::SETTLED`]), at most; none beyond `runs` if
+    /// Runs of an allocator whose medians have not settled ([`keel_results::PRECISION`]), at most; none beyond `runs` if
     /// less.
-    pub most_runs: u32,
+    pub max_runs: u32,
     /// At pace max, make runs again that the machine disturbed, and set the disturbed ones aside.
     pub repeat: bool,
     /// Seed of the order of runs.
@@ -72,9 +72,9 @@ pub struct Options {
     /// At pace max, a second run of each allocator in each round without a clock around each call.
     pub throughput: bool,
     /// After all rounds, a run of each allocator that asks every block its usable size.
-    pub slop: bool,
+    pub usable_sizes: bool,
     /// A player that completes no operation for so long, beyond what the pace asks for, is given up.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Default for Options {
@@ -84,7 +84,7 @@ impl Default for Options {
             touch: Touch::default(),
             touch_timed: true,
             runs: 5,
-            most_runs: 0,
+            max_runs: 0,
             repeat: true,
             seed: 1,
             serial: false,
@@ -92,8 +92,8 @@ impl Default for Options {
             keep: Keep::default(),
             clock: ClockChoice::default(),
             throughput: true,
-            slop: true,
-            patience: Duration::from_secs(60),
+            usable_sizes: true,
+            timeout: Duration::from_secs(60),
         }
     }
 }
@@ -102,10 +102,10 @@ impl FromStr for Pace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pace, String> {
-        let wrong = || format!("`{text}` is no pace: give max, 1x, 4x, 0.5x ... or gapless");
+        let wrong = || format!("`{text}` is no pace: give max, 1x, 4x, 0.5x ... or compressed");
         match text {
             "max" => Ok(Pace::Max),
-            "gapless" => Ok(Pace::Gapless),
+            "compressed" => Ok(Pace::Compressed),
             _ => {
                 let times: f64 =
                     text.strip_suffix('x').and_then(|times| times.parse().ok()).ok_or_else(wrong)?;
@@ -120,7 +120,7 @@ impl std::fmt::Display for Pace {
         match self {
             Pace::Max => formatter.write_str("max"),
             Pace::Times(times) => write!(formatter, "{times}x"),
-            Pace::Gapless => formatter.write_str("gapless"),
+            Pace::Compressed => formatter.write_str("compressed"),
         }
     }
 }
@@ -155,11 +155,11 @@ mod tests {
 
     #[test]
     fn paces_are_read_and_shown() {
-        for text in ["max", "1x", "4x", "0.5x", "gapless"] {
+        for text in ["max", "1x", "4x", "0.5x", "compressed"] {
             assert_eq!(Pace::from_str(text).map(|pace| pace.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "x", "0x", "-1x", "2", "NaNx", "infx", "fast"] {
-            assert!(Pace::from_str(text).is_err_and(|error| error.contains("gapless")), "{text}");
+            assert!(Pace::from_str(text).is_err_and(|error| error.contains("compressed")), "{text}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Player {
     /// The executable.
     pub executable: PathBuf,
     /// How long it may go without completing an operation.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Why a run gave no result.
@@ -124,10 +124,10 @@ impl Player {
                 progress(done);
                 if mark != seen {
                     (seen, since) = (mark, Instant::now());
-                } else if since.elapsed() > self.patience {
+                } else if since.elapsed() > self.timeout {
                     return Err(RunFailure::Failed(format!(
                         "it hung: no operation was completed for {} s, {done} of {} were done",
-                        self.patience.as_secs(),
+                        self.timeout.as_secs(),
                         plan.header().rows
                     )));
                 }

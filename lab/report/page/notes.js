@@ -59,7 +59,7 @@ const factRows = () => {
     ["Live at most", `${bytes(journal.peak_live_bytes)} in ${count(journal.peak_live_objects)} objects; ` +
       `${bytes(journal.total_bytes)} asked for in all`],
     ["Replayed", joined([`pace ${settings.pace}`, `touch ${settings.touch}${settings.touch_timed ? ", timed" : ""}`,
-      `${settings.most_runs > settings.runs ? `${settings.runs} to ${settings.most_runs}` : settings.runs
+      `${settings.max_runs > settings.runs ? `${settings.runs} to ${settings.max_runs}` : settings.runs
       } runs each, interleaved`, settings.serial ? "all on one thread" : "real threads"])],
     ["Machine", joined([machine.cpu, `${machine.cpus} CPUs`, bytes(machine.memory_bytes), machine.kernel,
       machine.libc, machine.huge_pages && `huge pages ${machine.huge_pages}`, machine.governor,

@@ -4,8 +4,7 @@
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::short;
 use crate::summary::{ALL_OPERATIONS, PERCENTILES, figure_name};
-use keel_measure::{FRAME, RUN, conclude, frame_pairs, leaders};
-use keel_results::{Comparison, Histogram, Interval};
+use keel_results::{Comparison, FRAME, Histogram, Interval, RUN, conclude, frame_pairs, leaders};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -27,7 +26,7 @@ pub fn complete(comparison: &mut Comparison, floor: &str) {
 }
 
 fn complete_figures(comparison: &mut Comparison, floor: &str) {
-    comparison.clock.step_ticks = keel_measure::known_step(comparison);
+    comparison.clock.step_ticks = keel_results::known_step(comparison);
     if !comparison.paired.is_empty() || comparison.allocators.iter().any(|one| !one.intervals.is_empty()) {
         return;
     }

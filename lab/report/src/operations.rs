@@ -13,7 +13,7 @@ pub const LANES: usize = 16;
 pub const WINDOW_NS: u64 = 2_000_000;
 /// A recording with more windows than this has none: they would fill the page.
 const MOST_WINDOWS: u64 = 400_000;
-/// The longest pause that pace `gapless` leaves (lab/replay/src/compile/pacing.rs).
+/// The longest pause that pace `compressed` leaves (lab/replay/src/compile/pacing.rs).
 const LONGEST_GAP_NS: u64 = 1_000_000;
 
 /// A foreign free is drawn as a free, a foreign realloc replays as a malloc; later codes are unknown here.
@@ -316,13 +316,13 @@ impl Slots {
 enum Schedule {
     None,
     Times(f64),
-    Gapless { last: u64, skipped: u64 },
+    Compressed { last: u64, skipped: u64 },
 }
 
 impl Schedule {
     fn of(pace: &str) -> Schedule {
         match pace {
-            "gapless" => Schedule::Gapless { last: 0, skipped: 0 },
+            "compressed" => Schedule::Compressed { last: 0, skipped: 0 },
             pace => match pace.strip_suffix('x').and_then(|times| times.parse().ok()) {
                 Some(times) if times > 0.0 => Schedule::Times(times),
                 _ => Schedule::None,
@@ -334,7 +334,7 @@ impl Schedule {
         match self {
             Schedule::None => {}
             Schedule::Times(factor) => due.extend(times.iter().map(|time| (*time as f64 / *factor) as u64)),
-            Schedule::Gapless { last, skipped } => due.extend(times.iter().map(|time| {
+            Schedule::Compressed { last, skipped } => due.extend(times.iter().map(|time| {
                 *skipped += time.saturating_sub(*last).saturating_sub(LONGEST_GAP_NS);
                 *last = (*last).max(*time);
                 time.saturating_sub(*skipped)
@@ -384,7 +384,7 @@ mod tests {
             due
         };
         assert_eq!(due("2x"), [0, 250_000, 4_500_000]);
-        assert_eq!(due("gapless"), [0, 500_000, 1_500_000]);
+        assert_eq!(due("compressed"), [0, 500_000, 1_500_000]);
         assert!(due("max").is_empty());
     }
 }

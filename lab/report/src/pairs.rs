@@ -11,8 +11,7 @@ use crate::statistics::{Spread, short};
 use crate::summary::{ALL_OPERATIONS, PERCENTILES, figure_name};
 use crate::verdict::{FEW_RUNS, FLOOR, SLIGHT};
 use crate::words::{bytes, duration};
-use keel_measure::{FRAME, RUN, frame_figures};
-use keel_results::{AllocatorResult, Comparison, Interval};
+use keel_results::{AllocatorResult, Comparison, FRAME, Interval, RUN, frame_figures};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,7 +69,7 @@ pub fn all_pairs(comparison: &Comparison) -> Vec<PairFacts> {
 /// The time inside calls of a frame, ns: over runs, by the names of the page.
 pub fn frame_spreads(result: &AllocatorResult) -> BTreeMap<String, Spread> {
     let spread =
-        |figure: keel_measure::Figure| Some((figure.name.replace('.', ""), Spread::of(figure.plain())?));
+        |figure: keel_results::Figure| Some((figure.name.replace('.', ""), Spread::of(figure.plain())?));
     frame_figures(result).into_iter().filter_map(spread).collect()
 }
 

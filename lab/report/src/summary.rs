@@ -6,8 +6,9 @@
 use crate::operations::OPERATION_NAMES;
 use crate::statistics::{Spread, short};
 use crate::verdict::FLOOR;
-use keel_measure::{bears, percentile};
-use keel_results::{AllocatorResult, Clock, Comparison, Histogram, Interval, Run};
+use keel_results::{
+    AllocatorResult, Clock, Comparison, Histogram, Interval, Run, percentile, supports_percentile,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -82,7 +83,7 @@ pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
         allocators: comparison.allocators.iter().map(without).collect(),
         ..Comparison::default()
     };
-    keel_measure::conclude(&mut calm, FLOOR);
+    keel_results::conclude(&mut calm, FLOOR);
     Some(calm)
 }
 
@@ -139,7 +140,7 @@ fn summarize_runs(
     let at = |quantile: f64| over_runs(&|counts| percentile(counts, quantile, clock.step_ticks));
     let mut percentiles = BTreeMap::new();
     for (name, quantile) in PERCENTILES {
-        if bears(count, quantile) {
+        if supports_percentile(count, quantile) {
             let spread = at(quantile)?;
             percentiles.insert(name, spread.with(interval(name), runs.len()));
         }

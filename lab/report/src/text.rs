@@ -8,8 +8,7 @@ use crate::model::{AllocatorFacts, Facts};
 use crate::statistics::Spread;
 use crate::summary::OperationSummary;
 use crate::words::{bytes, duration};
-use keel_measure::RUN;
-use keel_results::Comparison;
+use keel_results::{Comparison, RUN};
 use std::fmt::Write as _;
 use std::path::Path;
 

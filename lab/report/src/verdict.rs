@@ -10,8 +10,7 @@ use crate::operations::OPERATION_NAMES;
 use crate::statistics::Spread;
 use crate::summary::{ALL_OPERATIONS, OperationSummary, figure_name};
 use crate::words;
-use keel_measure::RUN;
-use keel_results::{CAUSE_INTERRUPTED, Comparison, Interval};
+use keel_results::{CAUSE_INTERRUPTED, Comparison, Interval, RUN};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -137,12 +137,12 @@ fn table_is_right(window: &Window, comparison: &keel_results::Comparison) {
              return Number(table.tBodies[0].rows[{row}].cells[at].dataset.value); }})()"
         ))
     };
-    let step = keel_measure::clock_step(comparison);
+    let step = keel_results::clock_step(comparison);
     for (row, result) in comparison.allocators.iter().enumerate() {
         for (column, quantile) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
             let mut values: Vec<f64> = (result.runs.iter())
                 .map(|run| {
-                    keel_measure::percentile(&run.latency["malloc"].0, quantile, step) / common::TICKS_PER_NS
+                    keel_results::percentile(&run.latency["malloc"].0, quantile, step) / common::TICKS_PER_NS
                 })
                 .collect();
             values.sort_by(f64::total_cmp);

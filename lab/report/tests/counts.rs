@@ -349,8 +349,10 @@ fn odd_folders_are_refused_with_a_sentence() {
     let refused = || -> ReportError {
         build(&[folder.path().to_path_buf()], Options::default(), &|_, _| {}).expect_err("must be refused")
     };
-    assert!(refused().to_string().contains("no result folder"), "{}", refused());
-    Comparison::default().save(folder.path()).unwrap();
+    assert!(refused().to_string().contains("not a result folder"), "{}", refused());
+    Comparison { version: keel_results::RESULTS_VERSION, ..Comparison::default() }
+        .save(folder.path())
+        .unwrap();
     assert!(refused().to_string().contains("holds no run"), "{}", refused());
 
     let (journal, mut comparison) = common::write(folder.path(), 3_000, 1, 1);

@@ -1,4 +1,4 @@
-//! Why a call was slow: the bits, and the one word for each set of them.
+//! Causes of slow calls: the bits, and the word for each set of bits.
 
 /// The thread was preempted, migrated or took a signal during the call.
 pub const CAUSE_INTERRUPTED: u8 = 1;
@@ -6,17 +6,16 @@ pub const CAUSE_INTERRUPTED: u8 = 1;
 pub const CAUSE_FAULT: u8 = 2;
 /// The call made system calls.
 pub const CAUSE_SYSCALL: u8 = 4;
-/// Whether it was interrupted could not be told (the allocator uses rseq itself, or the kernel has none).
+/// It is unknown whether the call was interrupted (the allocator uses rseq itself, or the kernel has none).
 pub const CAUSE_INTERRUPTED_UNKNOWN: u8 = 8;
-/// The thread gave its processor up by itself: it slept, or waited for a lock or a page. Since format 2; format 1 tells
-/// it as [`CAUSE_INTERRUPTED`].
+/// The thread gave up its processor: it slept, or waited for a lock or a page.
 pub const CAUSE_SLEPT: u8 = 16;
-/// The processor served a hardware interrupt during the call. Since format 2.
+/// The processor served a hardware interrupt during the call.
 pub const CAUSE_INTERRUPT: u8 = 32;
-/// Whether it made system calls could not be told. Since format 2; format 1 never tells.
+/// It is unknown whether the call made system calls.
 pub const CAUSE_SYSCALL_UNKNOWN: u8 = 64;
 
-/// The words of [`cause_word`], in the order of tables: what the machine did, what the allocator asked for, its work.
+/// The words of [`cause_word`], in the order of tables: the machine, the kernel on behalf of the allocator, the allocator.
 pub const CAUSE_WORDS: [&str; 8] = [
     "preempted",
     "interrupt",
@@ -28,10 +27,10 @@ pub const CAUSE_WORDS: [&str; 8] = [
     "own work",
 ];
 
-/// The cause that outweighs the others, in one of [`CAUSE_WORDS`].
+/// The most expensive cause, as one of [`CAUSE_WORDS`].
 ///
-/// A preemption is worth milliseconds, so it explains whatever else happened; a wait likewise; an interrupt is served
-/// in microseconds, as system calls and faults are. `own work` is what is left where everything could be told.
+/// A preemption or a wait takes milliseconds and outweighs everything else. System calls, faults and interrupts take
+/// microseconds. `own work` means that all causes could be detected and none was.
 pub fn cause_word(bits: u8) -> &'static str {
     let has = |bit| bits & bit != 0;
     match () {
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_of_bits_has_a_word_and_what_outweighs_wins() {
+    fn every_set_of_bits_has_the_word_of_its_most_expensive_cause() {
         assert!((0..=u8::MAX).all(|bits| CAUSE_WORDS.contains(&cause_word(bits))));
         assert_eq!(cause_word(CAUSE_INTERRUPTED | CAUSE_FAULT | CAUSE_SLEPT), "preempted");
         assert_eq!(cause_word(CAUSE_FAULT | CAUSE_SYSCALL), "system call and page fault");
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_system_calls_is_told_by_name() {
+    fn system_calls_are_named() {
         assert_eq!(system_calls(0b1_0000_1001).collect::<Vec<_>>(), ["mmap", "madvise", "clock_nanosleep"]);
     }
 }

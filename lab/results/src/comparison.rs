@@ -1,14 +1,11 @@
 //! The contents of `results.json`.
 
-use crate::{
-    CauseCount, Fragmentation, FrameSums, Histogram, Instrument, Intervals, Paired, Slop, Throughput,
-};
+use crate::{Clock, Instrument, Intervals, Paired, Run, Throughput, UsableExcess};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the result format that this crate writes. 2 added what `facts.rs` holds, and tells sleeping apart
-/// from being interrupted; 1 is still read.
-pub const RESULTS_VERSION: u32 = 2;
+/// The version of the result format that this crate reads and writes.
+pub const RESULTS_VERSION: u32 = 3;
 
 /// One journal replayed on several allocators, several times each, interleaved.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -28,13 +25,13 @@ pub struct Comparison {
     pub settings: Settings,
     /// The clock.
     pub clock: Clock,
-    /// What could be told of causes, and how well.
+    /// Which causes the instrument detects, and how reliably.
     pub instrument: Instrument,
     /// One entry for each allocator, in the order asked for. The floor is the one named `null`.
     pub allocators: Vec<AllocatorResult>,
     /// Allocators compared in pairs, figure by figure.
     pub paired: Vec<Paired>,
-    /// Remarks that a reader of the numbers must know (more threads than cores, causes unknown ...), plain sentences.
+    /// Notes for readers of the numbers (more threads than cores, causes unknown ...), in sentences.
     pub notes: Vec<String>,
 }
 
@@ -60,7 +57,7 @@ pub struct Machine {
     pub hypervisor: String,
 }
 
-/// What the report says of the journal.
+/// Facts about the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JournalFacts {
@@ -68,13 +65,13 @@ pub struct JournalFacts {
     pub name: String,
     /// The recorded program and arguments.
     pub program: String,
-    /// Operations replayed, by [`op name`](https://docs.rs) as in the journal: `malloc`, `free`, ...
+    /// Operations replayed, by name ([`crate::OPERATIONS`]).
     pub operations: BTreeMap<String, u64>,
-    /// Of the frees those that told their allocator more than the address, by `free_sized`, `free_aligned` and
-    /// `free_aligned_sized`; they were replayed as such.
+    /// Frees that passed a size or an alignment to the allocator: `free_sized`, `free_aligned`, `free_aligned_sized`. They
+    /// were replayed as such.
     pub frees: BTreeMap<String, u64>,
-    /// Frees that told another size or alignment than was asked for. They were replayed as plain ones, since an
-    /// allocator that believes them would be broken by them.
+    /// Frees that passed a size or alignment other than the requested one. They were replayed as plain frees, because a
+    /// wrong hint can corrupt an allocator.
     pub wrong_frees: u64,
     /// Operations not replayed (foreign frees), by name.
     pub skipped: BTreeMap<String, u64>,
@@ -88,9 +85,9 @@ pub struct JournalFacts {
     pub peak_live_bytes: u64,
     /// See `peak_live_bytes`.
     pub peak_live_objects: u64,
-    /// Sum of all sizes asked for, the prologue left out.
+    /// Sum of all requested sizes, without the prologue.
     pub total_bytes: u64,
-    /// Blocks that lived when the recording began: made before the clock starts, and in no figure of calls.
+    /// Blocks that were live when the recording began. They are allocated before the clock starts and counted in no figure.
     pub prologue_blocks: u64,
     /// Their bytes.
     pub prologue_bytes: u64,
@@ -102,7 +99,7 @@ pub struct JournalFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// `max`, `1x`, `4x`, `gapless`.
+    /// `max`, `1x`, `4x`, `compressed`.
     pub pace: String,
     /// `none`, `first-byte`, `page`, `all`.
     pub touch: String,
@@ -110,8 +107,8 @@ pub struct Settings {
     pub touch_timed: bool,
     /// Runs of each allocator, at least.
     pub runs: u32,
-    /// Runs of an allocator whose medians do not settle, at most; 0 in results that know only one number.
-    pub most_runs: u32,
+    /// The most runs of an allocator whose medians are not yet precise.
+    pub max_runs: u32,
     /// Seed of the random order of runs.
     pub seed: u64,
     /// Whether all operations ran on one thread in journal order.
@@ -121,30 +118,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How many runs each allocator had: `1 run`, `5 runs`, `5 to 12 runs`.
+    /// The number of runs of each allocator: `1 run`, `5 runs`, `5 to 12 runs`.
     pub fn runs_in_words(&self) -> String {
         match self.runs {
-            1 if self.most_runs <= 1 => "1 run".to_owned(),
-            runs if self.most_runs > runs => format!("{runs} to {} runs", self.most_runs),
+            1 if self.max_runs <= 1 => "1 run".to_owned(),
+            runs if self.max_runs > runs => format!("{runs} to {} runs", self.max_runs),
             runs => format!("{runs} runs"),
         }
     }
-}
-
-/// The instrument and its floor.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Clock {
-    /// `tsc` or `clock_monotonic`.
-    pub name: String,
-    /// Ticks in a nanosecond; divides every `ticks` of this folder.
-    pub ticks_per_ns: f64,
-    /// Ticks of an empty pair of clock readings.
-    pub empty_pair: Histogram,
-    /// The smallest difference that the clock shows, ticks; 0 if unknown.
-    pub step_ticks: u64,
-    /// How far the frequency measured over single runs strays from `ticks_per_ns`, parts in a million, at most.
-    pub stray_ppm: f64,
 }
 
 /// All runs of one allocator.
@@ -153,7 +134,7 @@ pub struct Clock {
 pub struct AllocatorResult {
     /// Name on the command line: `keel`, `system`, `mimalloc`, ...
     pub name: String,
-    /// Its version, as far as it tells.
+    /// Its version, as far as it reports one.
     pub version: String,
     /// Environment variables that were set for it, and their values.
     pub environment: Vec<(String, String)>,
@@ -161,30 +142,30 @@ pub struct AllocatorResult {
     pub runs: Vec<Run>,
     /// Runs without a clock around each call.
     pub throughput: Vec<Throughput>,
-    /// Where its figures lie, ns.
+    /// The intervals of its figures, ns.
     pub intervals: Intervals,
-    /// Runs that were disturbed and made again; they count in no figure.
-    pub set_aside: Vec<SetAside>,
-    /// For each of [`JournalFacts::frees`] the function of the allocator that was called; `free` where it has none for
-    /// that.
-    pub frees_by: BTreeMap<String, String>,
-    /// Internal fragmentation, if it can tell usable sizes.
-    pub slop: Option<Slop>,
+    /// Runs that were repeated because of interference; they count in no figure.
+    pub discarded: Vec<DiscardedRun>,
+    /// For each of [`JournalFacts::frees`], the function of the allocator that was called; `free` if it has no such
+    /// function.
+    pub free_functions: BTreeMap<String, String>,
+    /// Internal fragmentation; None if the allocator does not report usable sizes.
+    pub usable_excess: Option<UsableExcess>,
     /// Why it could not run, if it could not; a sentence for people.
     pub failure: Option<String>,
 }
 
-/// A run that does not count, because the machine disturbed it and it was made again. Whether a run is disturbed is
-/// told by what the machine did, never by what the run measured.
+/// A run that does not count, because of interference. Interference is detected from the state of the machine, never from
+/// the run's own measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SetAside {
+pub struct DiscardedRun {
     /// See [`Run::position`].
     pub position: u32,
     /// See [`Run::round`].
     pub round: u32,
-    /// See [`Run::disturbed`].
-    pub disturbed: Vec<String>,
+    /// See [`Run::interference`].
+    pub interference: Vec<String>,
     /// See [`Run::elapsed_ns`].
     pub elapsed_ns: u64,
     /// Time inside all calls, ns.
@@ -193,104 +174,6 @@ pub struct SetAside {
     pub empty_pair_ns: f64,
     /// See [`Run::stolen_ns`].
     pub stolen_ns: u64,
-    /// See [`Run::foreign_ns`].
-    pub foreign_ns: u64,
-}
-
-/// One replay in one fresh process.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Run {
-    /// Position in the whole interleaved schedule, from 0.
-    pub position: u32,
-    /// Its round: in each, every allocator ran once.
-    pub round: u32,
-    /// First to last operation, ns.
-    pub elapsed_ns: u64,
-    /// CPU time of the replaying threads while replaying, ns.
-    pub cpu_ns: u64,
-    /// Sum of the time spent inside calls, ns, by operation name.
-    pub inside_ns: BTreeMap<String, f64>,
-    /// Latencies in ticks by operation name (`malloc`, `free`, `calloc`, `realloc`, `aligned`).
-    pub latency: BTreeMap<String, Histogram>,
-    /// Of `latency` the calls that were interrupted ([`crate::CAUSE_INTERRUPTED`]); operations without one are left
-    /// out.
-    pub interrupted: BTreeMap<String, Histogram>,
-    /// Lateness (actual start minus scheduled start) in ns; empty at pace `max`.
-    pub lateness: Option<Histogram>,
-    /// Time spent waiting for objects of other threads, ns, all threads.
-    pub waited_ns: u64,
-    /// How often a thread found an object not yet there.
-    pub waits: u64,
-    /// Time spent waiting because a thread was too far ahead of the others, ns, all threads.
-    pub held_ns: u64,
-    /// Time that the hypervisor took from this machine's processors during the run, ns, all of them.
-    pub stolen_ns: u64,
-    /// Processor time of other programs on this machine during the run, ns, in steps of about 10 ms.
-    pub foreign_ns: u64,
-    /// What an empty pair of clock readings took between the calls of this run, ns: longer than in other runs where the
-    /// processor itself was slowed. 0 if unknown.
-    pub empty_pair_ns: f64,
-    /// By what the run was disturbed beyond the bounds (`slowed`, `stolen`, `others`), if it counts all the same.
-    pub disturbed: Vec<String>,
-    /// Minor and major page faults while replaying.
-    pub minor_faults: u64,
-    /// See `minor_faults`.
-    pub major_faults: u64,
-    /// Context switches while replaying.
-    pub voluntary_switches: u64,
-    /// See `voluntary_switches`.
-    pub involuntary_switches: u64,
-    /// Peak resident bytes of the allocator: the process's anonymous pages less what the player itself held at the
-    /// start.
-    pub peak_rss_bytes: u64,
-    /// Resident bytes over time, as `peak_rss_bytes` counts them.
-    pub memory: Vec<MemorySample>,
-    /// Calls above the 99.9th percentile of their operation, worst first, at most 20,000 a run.
-    pub outliers: Vec<Outlier>,
-    /// All calls above the 99.9th percentile of their operation, by cause: see [`crate::cause_word`].
-    pub slow_causes: BTreeMap<String, CauseCount>,
-    /// Time inside calls by frame; None if the journal has no frames.
-    pub frames: Option<FrameSums>,
-    /// Resident against live memory; None if memory was never read.
-    pub fragmentation: Option<Fragmentation>,
-    /// File of the raw rows, relative to the folder; None if this run's rows were not kept.
-    pub raw: Option<String>,
-}
-
-/// A reading of memory in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct MemorySample {
-    /// ns since the run's start.
-    pub time: u64,
-    /// Resident bytes of the allocator.
-    pub resident: u64,
-    /// Bytes asked for and live at that time (sum over the journal's objects).
-    pub live: u64,
-}
-
-/// A slow call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Outlier {
-    /// Row in `operations.parquet`.
-    pub row: u64,
-    /// ns since the run's start.
-    pub start: u64,
-    /// Ticks inside the call.
-    pub ticks: u32,
-    /// What is known of why: a set of `CAUSE_*` bits.
-    pub cause: u8,
-    /// Page faults in it; 255 for as many or more.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub faults: u32,
-    /// System calls in it: a set, see [`crate::system_calls`].
-    #[serde(skip_serializing_if = "is_zero")]
-    pub calls: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
+    /// See [`Run::other_programs_ns`].
+    pub other_programs_ns: u64,
 }

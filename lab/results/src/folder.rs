@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 /// File name of the summary in a result folder.
 pub const RESULTS_FILE: &str = "results.json";
 
-/// Why a result folder could not be read or written; the text says what to do.
+/// Why a result folder could not be read or written, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// No such folder.
     #[error("{}: no such folder; `keel compare JOURNAL -o FOLDER` makes one", .0.display())]
     Missing(PathBuf),
-    /// A folder, or a file, but not one that a comparison wrote.
+    /// A folder or file that no comparison wrote.
     #[error(
-        "{}: no result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` makes one",
+        "{}: not a result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` makes one",
         .0.display()
     )]
     Foreign(PathBuf),
-    /// The summary is no JSON of the expected form.
+    /// The summary is not JSON of the expected form.
     #[error("{}: {detail}; run `keel compare` again", path.display())]
     Malformed {
         /// The summary.
         path: PathBuf,
-        /// Where and what, from the JSON reader.
+        /// The JSON reader's message.
         detail: String,
     },
-    /// Written by a later Keel.
+    /// Written by another version of Keel.
     #[error(
-        "{}: result format {found}, but this keel reads up to {RESULTS_VERSION}: use the keel that wrote it",
+        "{}: result format {found}, but this keel reads format {RESULTS_VERSION}: run `keel compare` again",
         path.display()
     )]
     Version {
@@ -37,12 +37,12 @@ pub enum FolderError {
         /// Its version.
         found: u32,
     },
-    /// The system refused.
+    /// The system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The summary.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -61,7 +61,7 @@ impl Comparison {
             .map_err(|source| FolderError::Io { path: path.clone(), source })?;
         let comparison: Comparison = serde_json::from_str(&text)
             .map_err(|error| FolderError::Malformed { path: path.clone(), detail: error.to_string() })?;
-        if comparison.version > RESULTS_VERSION {
+        if comparison.version != RESULTS_VERSION {
             return Err(FolderError::Version { path, found: comparison.version });
         }
         Ok(comparison)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comparison_comes_back_as_saved() {
+    fn a_saved_comparison_can_be_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let comparison = Comparison {
             version: RESULTS_VERSION,
@@ -94,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn odd_folders_are_told_apart() {
+    fn each_kind_of_wrong_folder_has_its_own_message() {
         let folder = tempfile::tempdir().unwrap();
         let text = |path: &Path| Comparison::load(path).err().unwrap().to_string();
         assert!(text(&folder.path().join("nowhere")).contains("no such folder"));
-        assert!(text(folder.path()).contains("no result folder"));
+        assert!(text(folder.path()).contains("not a result folder"));
         std::fs::write(folder.path().join(RESULTS_FILE), "{\"version\": }").unwrap();
         assert!(text(folder.path()).contains("line 1"), "{}", text(folder.path()));
         std::fs::write(folder.path().join(RESULTS_FILE), "{\"version\": 999}").unwrap();

@@ -1,4 +1,4 @@
-//! Exact-enough counts of latencies, as JSON.
+//! Latency histograms, stored as JSON.
 
 use base64::Engine as _;
 use hdrhistogram::serialization::{Deserializer as Reader, Serializer as _, V2Serializer};

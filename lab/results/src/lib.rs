@@ -1,25 +1,46 @@
-//! Plain, versioned data of a comparison: what was measured, and no logic of measuring or drawing.
+//! The data of a comparison, and the statistics on it.
 //!
 //! A result folder holds
 //! - `results.json`: one [`Comparison`];
-//! - `operations.parquet`: one row for each replayed operation in journal order (`op` u8, `size` u64 (for a free,
-//!   of the block it frees), `thread` u32, `frame` u32, `time` u64 ns, never decreasing, `age` u32: rows since the
-//!   one that created the block released here, 0 if none is, or one from before the recording), written once, shared
-//!   by all runs;
-//! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of `operations.parquet`
-//!   (`start` u64 ns since the run's start, `ticks` u32 inside the call, `cause` u8 bit set).
+//! - `operations.parquet`: one row for each replayed operation in journal order, shared by all runs: `op` u8; `size`
+//!   u64 (for a free, of the block it frees); `thread` u32; `frame` u32; `time` u64 ns, never decreasing; `age` u32,
+//!   the distance in rows to the row that allocated the block released here (0 if the row releases nothing, or a block
+//!   from before the recording);
+//! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of `operations.parquet`: `start` u64
+//!   ns since the run's start; `ticks` u32 inside the call; `cause` u8, a bit set.
 //!
-//! [`Comparison::load`] and [`Comparison::save`] handle the first, [`raw`] streams the others.
+//! [`Comparison::load`] and [`Comparison::save`] handle the first file, [`raw`] streams the others.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `comparison`, `run`, `instrument`, `interval`, `cause`, `histogram` | the data |
+//! | `folder`, [`raw`] | reading and writing a result folder |
+//! | `names`, [`text`] | the names of operations and percentiles; numbers as text |
+//! | `statistics` | percentiles, intervals, pairs, precision |
+//! | `machine`, `time` | facts of this machine, the clock's frequency, dates |
 
 mod cause;
 mod comparison;
-mod facts;
 mod folder;
 mod histogram;
+mod instrument;
+mod interval;
+mod machine;
+mod names;
 pub mod raw;
+mod run;
+mod statistics;
+pub mod text;
+mod time;
 
 pub use cause::*;
 pub use comparison::*;
-pub use facts::*;
 pub use folder::{FolderError, RESULTS_FILE};
 pub use histogram::Histogram;
+pub use instrument::*;
+pub use interval::*;
+pub use machine::{ProcessorTime, machine};
+pub use names::*;
+pub use run::*;
+pub use statistics::*;
+pub use time::{Frequency, rfc3339};

@@ -1,8 +1,7 @@
 //! The raw rows of a result folder: streaming writers and readers of `operations.parquet` and `run-*.parquet`.
 //!
-//! Memory stays bounded whatever the number of rows: a writer holds one row group, a reader one batch. The same
-//! borrowed struct of slices is what a writer takes and what a reader gives, so that rows go from mapped result
-//! arrays to the file and from the file to whoever counts them without a row-by-row conversion.
+//! Memory use does not depend on the number of rows: a writer holds one row group, a reader one batch. Writers take and
+//! readers return the same borrowed struct of slices, so that no row is converted on its own.
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
@@ -19,7 +18,7 @@ use std::sync::Arc;
 
 /// File name of the operations in a result folder.
 pub const OPERATIONS_FILE: &str = "operations.parquet";
-/// Rows in a batch as readers give them, and the most that a writer converts at a time.
+/// Rows in a batch of a reader, and the most that a writer converts at a time.
 pub const BATCH_ROWS: usize = 1 << 16;
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
@@ -30,13 +29,13 @@ const OPERATION_COLUMNS: [(&str, DataType); 5] = [
     ("frame", DataType::UInt32),
     ("time", DataType::UInt64),
 ];
-/// Written beside [`OPERATION_COLUMNS`]: how many rows before this one the block was created that this one releases, 0
-/// if it releases none. So each free finds its allocation, in tools that know nothing of us as well.
+/// The distance in rows to the row that allocated the block released by this row; 0 if it releases none. With it, other
+/// tools can find the allocation of each free.
 const AGE_COLUMN: (&str, DataType) = ("age", DataType::UInt32);
 const RUN_COLUMNS: [(&str, DataType); 3] =
     [("start", DataType::UInt64), ("ticks", DataType::UInt32), ("cause", DataType::UInt8)];
 
-/// What can go wrong with a file of raw rows; the text names the file and what to do.
+/// An error of a file of raw rows. The text names the file and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RawError {
     /// The file cannot be opened, created or written.
@@ -44,19 +43,19 @@ pub enum RawError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file is no Parquet file, is truncated, or could not be written as one.
+    /// The file is not a Parquet file, is truncated, or could not be written.
     #[error("{}: {detail}; the file may be truncated: run `keel compare` again", path.display())]
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the Parquet library said.
+        /// The Parquet library's message.
         detail: String,
     },
     /// The file is Parquet, but of another kind.
-    #[error("{}: no column `{column}` of type {expected}: this is no file of {kind}", path.display())]
+    #[error("{}: no column `{column}` of type {expected}: this is not a file of {kind}", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -64,7 +63,7 @@ pub enum RawError {
         column: &'static str,
         /// The type it must have.
         expected: String,
-        /// What the file should hold.
+        /// The expected contents of the file.
         kind: &'static str,
     },
 }
@@ -74,7 +73,7 @@ pub enum RawError {
 pub struct OperationRows<'a> {
     /// Code of the operation, as in the `op` column of a journal.
     pub op: &'a [u8],
-    /// Bytes asked for; for a free, the bytes of the block that it frees (0 if unknown).
+    /// Requested bytes; for a free, the bytes of the block that it frees (0 if unknown).
     pub size: &'a [u64],
     /// The journal's thread index.
     pub thread: &'a [u32],
@@ -84,7 +83,7 @@ pub struct OperationRows<'a> {
     pub time: &'a [u64],
 }
 
-/// What one run measured, row by row of `operations.parquet`. All slices have the same length.
+/// The measurements of one run, for each row of `operations.parquet`. All slices have the same length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunRows<'a> {
     /// Start of the call, ns since the run's start.
@@ -111,7 +110,7 @@ pub struct RunReader(TableReader);
 pub struct AgeReader(TableReader);
 
 impl AgeReader {
-    /// Opens the file and checks that it has them.
+    /// Opens the file and checks that it has the column.
     pub fn open(path: &Path) -> Result<Self, RawError> {
         TableReader::open(path, &[AGE_COLUMN], "operations with their ages").map(AgeReader)
     }
@@ -129,7 +128,7 @@ impl OperationWriter {
         TableWriter::create(path, &[op, size, thread, frame, time, AGE_COLUMN]).map(OperationWriter)
     }
 
-    /// Appends rows, any number of them, of which it is not known which releases what.
+    /// Appends any number of rows with unknown ages.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -137,7 +136,7 @@ impl OperationWriter {
         self.write_with_ages(rows, &vec![0; rows.op.len()])
     }
 
-    /// Appends rows; `ages` tells for each how many rows before it the block was created that it releases, or 0.
+    /// Appends rows. `ages` holds, for each row, the distance in rows to the allocation of the block that it releases, or 0.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -171,7 +170,7 @@ impl RunWriter {
         TableWriter::create(path, &RUN_COLUMNS).map(RunWriter)
     }
 
-    /// Appends rows, any number of them.
+    /// Appends any number of rows.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -229,7 +228,7 @@ pub struct Operation {
     pub time: u64,
 }
 
-/// Reads one row of the file at `path`; None if it has no such row. Skips what lies before it.
+/// Reads one row of the file at `path`; None if there is no such row. Does not read the rows before it.
 pub fn operation_at(path: &Path, row: u64) -> Result<Option<Operation>, RawError> {
     let skipped = usize::try_from(row).unwrap_or(usize::MAX);
     let mut reader =
@@ -296,7 +295,8 @@ impl TableWriter {
     }
 }
 
-/// Times rise and ticks cluster, so deltas pack them; the rest is small sets, for which dictionaries are best.
+/// Times rise and ticks cluster, so delta encoding suits them. The other columns have few distinct values and use
+/// dictionaries.
 fn properties() -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
@@ -321,7 +321,7 @@ impl TableReader {
         Self::open_at(path, columns, kind, 0, BATCH_ROWS)
     }
 
-    /// Without the first rows, so many in a batch.
+    /// Skips the first `skipped` rows; `batch` is the number of rows in a batch.
     fn open_at(
         path: &Path,
         columns: &[(&'static str, DataType)],
@@ -343,7 +343,7 @@ impl TableReader {
                 }
             }
         }
-        // A projection keeps the file's order of columns; ours is the only order this crate ever writes.
+        // A projection keeps the file's order of columns, and this crate writes only this order.
         if !indices.is_sorted() {
             return Err(parquet_error(path, &"columns in an order that this version does not write"));
         }
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_come_back_as_written() {
+    fn operations_are_read_as_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OPERATIONS_FILE);
         let count = BATCH_ROWS * 2 + 17;
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_come_back_beside_the_rows_and_are_0_where_unknown() {
+    fn ages_are_read_as_written_and_are_0_if_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OPERATIONS_FILE);
         let rows =
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_comes_back_as_written_at_its_extremes() {
+    fn a_run_with_extreme_values_is_read_as_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run-keel-0.parquet");
         let start = [0, 1, u64::MAX / 2, u64::MAX];
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_or_foreign_file_is_an_error_that_names_it() {
+    fn errors_of_truncated_and_foreign_files_name_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let torn = folder.path().join("torn.parquet");
         std::fs::write(&torn, b"PAR1 and then nothing").unwrap();

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Call libraries given by path by functions with this prefix, as mi_ for mi_malloc, instead of by LD_PRELOAD
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
-    /// When operations are due: max, 1x, 4x, 0.5x ..., or gapless (1x, but no pause longer than 1 ms)
+    /// When operations are due: max, 1x, 4x, 0.5x ..., or compressed (1x, but no pause longer than 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
     /// What is written into each fresh block: none, first-byte, page (a byte in each page), all
@@ -66,12 +66,12 @@ pub struct Arguments {
     /// At pace max, leave out the second run of each turn, which does not time each call and so tells the throughput
     #[arg(long)]
     no_throughput: bool,
-    /// Leave out the run after all rounds that asks every block its usable size
+    /// Skip the last run, which asks for the usable size of every block
     #[arg(long)]
-    no_slop: bool,
-    /// Give an allocator up that completes no operation for so many seconds
+    no_usable_size: bool,
+    /// Stop an allocator that completes no operation for this many seconds
     #[arg(long, default_value_t = 60)]
-    patience: u64,
+    timeout: u64,
     /// The result folder [default: NAME.comparison beside you, numbered if it exists]
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -253,14 +253,14 @@ fn options(arguments: &Arguments) -> Options {
     // A different order each time is what makes repeats worth something; it is stored, so it can be had again.
     let seconds =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let Runs(runs, most_runs) =
+    let Runs(runs, max_runs) =
         arguments.runs.unwrap_or(if arguments.pace == Pace::Max { AUTO } else { Runs(1, 1) });
     Options {
         pace: arguments.pace,
         touch: arguments.touch,
         touch_timed: !arguments.touch_untimed,
         runs,
-        most_runs,
+        max_runs,
         repeat: !arguments.no_repeat,
         seed: arguments.seed.unwrap_or(seconds),
         serial: arguments.serial,
@@ -268,8 +268,8 @@ fn options(arguments: &Arguments) -> Options {
         keep: arguments.raw,
         clock: arguments.clock,
         throughput: !arguments.no_throughput,
-        slop: !arguments.no_slop,
-        patience: Duration::from_secs(arguments.patience.max(1)),
+        usable_sizes: !arguments.no_usable_size,
+        timeout: Duration::from_secs(arguments.timeout.max(1)),
     }
 }
 
@@ -304,7 +304,7 @@ impl ResultFolder {
             return Ok(ResultFolder { written: path.clone(), path });
         }
         if !folder.join(RESULTS_FILE).is_file() {
-            bail!("{} exists and is no result folder: choose another with -o", folder.display());
+            bail!("{} exists and is not a result folder: choose another with -o", folder.display());
         }
         if !arguments.force {
             bail!(

@@ -4,8 +4,8 @@ use crate::format::{self, bytes};
 use crate::table;
 use anyhow::{Result, bail};
 use clap::Args;
-use keel_measure::{Difference, RUN, differences};
-use keel_results::Comparison;
+use keel_results::text::duration;
+use keel_results::{Comparison, Difference, RUN, differences};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ fn as_json(one: &Difference) -> serde_json::Value {
         "before": one.before,
         "after": one.after,
         "ratio": one.ratio,
-        "certain": one.is_certain(),
+        "certain": one.is_significant(),
     })
 }
 
@@ -109,10 +109,10 @@ fn is_usual(one: &Difference) -> bool {
 fn text(found: &[Difference], all: bool) -> String {
     let mut rows = vec![["", "figure", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
     let mut last = "";
-    for one in found.iter().filter(|one| all || is_usual(one) || one.is_certain()) {
+    for one in found.iter().filter(|one| all || is_usual(one) || one.is_significant()) {
         let show = |value: f64| match one.figure {
             "peak" => bytes(value as u64),
-            _ => table::duration(value),
+            _ => duration(value),
         };
         let name = if one.allocator == last { String::new() } else { one.allocator.clone() };
         last = &one.allocator;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_is_always_shown_and_called_by_its_name() {
+    fn what_is_significant_is_always_shown_and_called_by_its_name() {
         let found = [difference("p50", 0.9, 1.1), difference("p99", 1.2, 1.8), difference("p90", 0.9, 1.8)];
         let shown = text(&found, false);
         assert!(shown.contains("malloc p50") && shown.contains("same"), "{shown}");

@@ -26,10 +26,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let player = self_test(&layout)?;
     let system = System::read();
-    let findings = facts::findings(&keel_measure::machine(), &system, &player);
+    let findings = facts::findings(&keel_results::machine(), &system, &player);
     if arguments.json {
         let json = json!({
-            "machine": keel_measure::machine(),
+            "machine": keel_results::machine(),
             "player": player.facts,
             "findings": findings,
         });

@@ -47,7 +47,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         bail!("{} holds no operation: there is nothing to time", arguments.journal.display());
     }
     let timing = Timing::new(&reader, arguments.touch)?;
-    let player = Player { executable: layout.private("keel-player")?, patience: Duration::MAX };
+    let player = Player { executable: layout.private("keel-player")?, timeout: Duration::MAX };
     let measured = measure(&arguments, &timing, &player, &allocators);
     if arguments.json {
         format::output(&(serde_json::to_string_pretty(&measured)? + "\n"))?;

@@ -85,7 +85,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Bench {
-        let options = Options { runs: 1, slop: false, repeat: false, ..Options::default() };
+        let options = Options { runs: 1, usable_sizes: false, repeat: false, ..Options::default() };
         let folder = tempfile::tempdir().expect("a temporary folder");
         Bench { folder, options, stop: AtomicBool::new(false) }
     }

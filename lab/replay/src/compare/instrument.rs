@@ -1,9 +1,8 @@
 //! What the players told about the instrument, run after run.
 
 use crate::digest::{count, growing};
-use keel_measure::Frequency;
 use keel_plan::{Results, SELF_TESTS};
-use keel_results::{Clock, Histogram, Instrument, SelfTest};
+use keel_results::{Clock, Frequency, Histogram, Instrument, SelfTest};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Collects it.
@@ -11,14 +10,14 @@ pub struct InstrumentLog {
     frequency: Frequency,
     empty_pairs: Histogram,
     clock_code: u32,
-    told: Instrument,
+    found: Instrument,
 }
 
 impl InstrumentLog {
     /// Before the first run.
     pub fn new() -> InstrumentLog {
-        let test = |what: &&str| SelfTest { what: (*what).to_owned(), ..SelfTest::default() };
-        let told = Instrument {
+        let test = |what: &&str| SelfTest { action: (*what).to_owned(), ..SelfTest::default() };
+        let found = Instrument {
             interruptions: true,
             system_calls: true,
             interrupts: true,
@@ -26,23 +25,23 @@ impl InstrumentLog {
             self_test: SELF_TESTS.iter().map(test).collect(),
             clock_fallback: None,
         };
-        InstrumentLog { frequency: Frequency::default(), empty_pairs: growing(), clock_code: 0, told }
+        InstrumentLog { frequency: Frequency::default(), empty_pairs: growing(), clock_code: 0, found }
     }
 
     /// Takes what the player of a run told.
     pub fn read(&mut self, results: &Results) {
         let control = results.control();
         self.clock_code = control.clock.load(Relaxed);
-        self.told.interruptions &= control.interruptions.load(Relaxed) == 1;
-        self.told.system_calls &= control.syscalls.load(Relaxed) == 1;
-        self.told.interrupts &= control.interrupts.load(Relaxed) == 1;
-        self.told.locked &= control.locked.load(Relaxed) == 1;
+        self.found.interruptions &= control.interruptions.load(Relaxed) == 1;
+        self.found.system_calls &= control.syscalls.load(Relaxed) == 1;
+        self.found.interrupts &= control.interrupts.load(Relaxed) == 1;
+        self.found.locked &= control.locked.load(Relaxed) == 1;
         if self.clock_code != 1 {
-            self.told.clock_fallback = Some(control.message());
+            self.found.clock_fallback = Some(control.message());
         }
-        for (test, [tried, told]) in self.told.self_test.iter_mut().zip(&control.self_test) {
+        for (test, [tried, detected]) in self.found.self_test.iter_mut().zip(&control.self_test) {
             test.tried += u64::from(tried.load(Relaxed));
-            test.told += u64::from(told.load(Relaxed));
+            test.detected += u64::from(detected.load(Relaxed));
         }
         self.frequency.add(
             (control.prepare_ticks.load(Relaxed), control.prepare_ns.load(Relaxed)),
@@ -70,12 +69,12 @@ impl InstrumentLog {
             ticks_per_ns: self.frequency.ticks_per_ns(),
             empty_pair: self.empty_pairs.clone(),
             step_ticks: 0,
-            stray_ppm: self.frequency.stray_ppm(),
+            deviation_ppm: self.frequency.deviation_ppm(),
         }
     }
 
     /// For the results.
     pub fn instrument(&self) -> Instrument {
-        self.told.clone()
+        self.found.clone()
     }
 }

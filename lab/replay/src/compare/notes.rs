@@ -40,7 +40,7 @@ impl Session<'_> {
             ));
         }
         notes_on_instrument(comparison, &mut notes);
-        notes_on_disturbances(comparison, &mut notes);
+        notes_on_interference(comparison, &mut notes);
         notes_on_medians(comparison, &mut notes);
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
@@ -86,9 +86,10 @@ fn note_on_frees(facts: &JournalFacts, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let telling: u64 = facts.frees.values().sum();
     if telling > 0 {
-        let ran = comparison.allocators.iter().filter(|one| one.name != FLOOR && !one.frees_by.is_empty());
+        let ran =
+            comparison.allocators.iter().filter(|one| one.name != FLOOR && !one.free_functions.is_empty());
         let by = ran.map(|one| {
-            let mut names: Vec<&str> = one.frees_by.values().map(String::as_str).collect();
+            let mut names: Vec<&str> = one.free_functions.values().map(String::as_str).collect();
             names.dedup();
             format!("{} {}", one.name, names.join(" and "))
         });
@@ -145,28 +146,28 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
 }
 
 /// Which runs were made again, and which count although they were disturbed.
-fn notes_on_disturbances(comparison: &Comparison, notes: &mut Vec<String>) {
+fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let results = || comparison.allocators.iter();
-    let aside = results().flat_map(|result| &result.set_aside).count();
+    let aside = results().flat_map(|result| &result.discarded).count();
     if aside > 0 {
         notes.push(format!(
             "Runs that the machine disturbed were made again, and of each run and its repeats the least disturbed \
              counts: {aside} runs were set aside ({}).",
-            by_allocator(comparison, |result| result.set_aside.len())
+            by_allocator(comparison, |result| result.discarded.len())
         ));
     }
     let runs = || results().flat_map(|result| &result.runs);
-    let kept = runs().filter(|run| !run.disturbed.is_empty()).count();
+    let kept = runs().filter(|run| !run.interference.is_empty()).count();
     if kept > 0 {
-        let by = |word: &str| runs().filter(|run| run.disturbed.iter().any(|one| one == word)).count();
+        let by = |word: &str| runs().filter(|run| run.interference.iter().any(|one| one == word)).count();
         notes.push(format!(
             "{kept} of {} runs that count were disturbed: the processor was slowed in {}, the hypervisor took more \
              than 2 % of the processors' time in {}, other programs more than 10 % in {}. Medians and tails are partly \
              the machine's.",
             runs().count(),
-            by("slowed"),
-            by("stolen"),
-            by("others")
+            by("slow processor"),
+            by("stolen time"),
+            by("other programs")
         ));
     }
 }
@@ -180,22 +181,22 @@ fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usi
 
 /// Which medians another comparison may not find again.
 fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
-    let unsettled: Vec<String> = keel_measure::unsettled(comparison)
+    let imprecise: Vec<String> = keel_results::imprecise(comparison)
         .into_iter()
         .filter_map(|index| {
             let result = &comparison.allocators[index];
-            let (operation, share) = keel_measure::unsteadiness(comparison, result)?;
+            let (operation, share) = keel_results::imprecision(comparison, result)?;
             Some(format!("{} ({operation} {:.1} %, {} runs)", result.name, share * 100.0, result.runs.len()))
         })
         .collect();
-    if !unsettled.is_empty() {
+    if !imprecise.is_empty() {
         notes.push(format!(
             "Another comparison may find medians that differ by more than {:.0} %: the 95 % interval of a median is \
              wider than {:.0} % to either side of {}. More runs (-r auto, -r 12..30) or a quieter machine (keel \
              doctor) help.",
-            keel_measure::AGREEMENT * 100.0,
-            keel_measure::SETTLED * 100.0,
-            unsettled.join(", ")
+            keel_results::AGREEMENT * 100.0,
+            keel_results::PRECISION * 100.0,
+            imprecise.join(", ")
         ));
     }
 }

@@ -1,13 +1,12 @@
 //! Which runs there are, in which order; which are made again, and when there are enough.
 
-use super::disturbance::{Watch, best_pair, disturbances, is_calmer, is_slowed};
+use super::interference::{Watch, best_pair, interference, is_less_affected, is_slowed};
 use super::session::{Clocked, Session};
 use super::{Progress, Request, everyone_failed};
 use crate::digest::throughput;
 use crate::run::RunFailure;
 use crate::{Error, Keep, Pace};
-use keel_measure::total_inside;
-use keel_results::{Comparison, Run, SetAside};
+use keel_results::{Comparison, DiscardedRun, Run, total_inside};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -77,28 +76,28 @@ impl Session<'_> {
         comparison: &mut Comparison,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), End> {
-        let (runs, most) = (self.request.options.runs, self.request.options.most_runs);
+        let (runs, most) = (self.request.options.runs, self.request.options.max_runs);
         let everyone: Vec<usize> = (0..self.request.allocators.len()).collect();
         for round in 0..runs {
             self.round(round, &everyone, rounds, comparison, progress)?;
             if everyone_failed(comparison) {
                 return Ok(());
             }
-            self.repeat_disturbed(round..round + 1, rounds, comparison, progress)?;
+            self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
         }
         // What the best run of all showed may tell of earlier ones that they were disturbed.
-        self.repeat_disturbed(0..runs, rounds, comparison, progress)?;
+        self.repeat_runs(0..runs, rounds, comparison, progress)?;
         for round in runs..most {
             self.describe_instrument(comparison);
-            let unsettled = keel_measure::unsettled(comparison);
-            if unsettled.is_empty() {
+            let imprecise = keel_results::imprecise(comparison);
+            if imprecise.is_empty() {
                 break;
             }
-            rounds.planned += unsettled.len() as u32;
-            self.round(round, &unsettled, rounds, comparison, progress)?;
-            self.repeat_disturbed(round..round + 1, rounds, comparison, progress)?;
+            rounds.planned += imprecise.len() as u32;
+            self.round(round, &imprecise, rounds, comparison, progress)?;
+            self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
         }
-        self.mark_disturbed(rounds, comparison);
+        self.mark_interference(rounds, comparison);
         Ok(())
     }
 
@@ -127,7 +126,7 @@ impl Session<'_> {
                 Ok((run, wall_ns)) => {
                     rounds.tries[index].push((0, wall_ns));
                     comparison.allocators[index].runs.push(run);
-                    comparison.allocators[index].frees_by = self.frees_by();
+                    comparison.allocators[index].free_functions = self.free_functions();
                     self.unclocked(index, round, comparison, progress)
                 }
                 Err(failure) => Err(failure),
@@ -165,7 +164,13 @@ impl Session<'_> {
         let meanwhile = watch.stop();
         let raw = (self.request.options.keep != Keep::None).then(|| self.raw_name(index, round, mark));
         let run = self.digested(index, position, &sampler, raw.as_deref()).map_err(End::Failed)?;
-        let run = Run { raw, round, stolen_ns: meanwhile.stolen_ns, foreign_ns: meanwhile.foreign_ns, ..run };
+        let run = Run {
+            raw,
+            round,
+            stolen_ns: meanwhile.stolen_ns,
+            other_programs_ns: meanwhile.other_programs_ns,
+            ..run
+        };
         Ok(Ok((run, meanwhile.wall_ns)))
     }
 
@@ -186,7 +191,7 @@ impl Session<'_> {
     }
 
     /// Makes runs of these rounds again that were disturbed; of a run and its repeat the less disturbed counts.
-    fn repeat_disturbed(
+    fn repeat_runs(
         &mut self,
         of: Range<u32>,
         rounds: &mut Rounds,
@@ -198,8 +203,8 @@ impl Session<'_> {
             return Ok(());
         }
         for _ in 0..MOST_REPEATS {
-            self.mark_disturbed(rounds, comparison);
-            for (index, place) in disturbed_runs(comparison, &of) {
+            self.mark_interference(rounds, comparison);
+            for (index, place) in affected_runs(comparison, &of) {
                 let slowed = usize::from(is_slowed(&comparison.allocators[index].runs[place]));
                 let is_given_up =
                     rounds.fruitless[slowed] >= FRUITLESS || 2 * rounds.repeats >= rounds.planned;
@@ -236,54 +241,54 @@ impl Session<'_> {
             Err(RunFailure::Failed(_)) => return Ok(()),
         };
         let processors = comparison.machine.cpus;
-        run.disturbed = disturbances(&run, wall_ns, processors, best_pair(comparison));
+        run.interference = interference(&run, wall_ns, processors, best_pair(comparison));
         let result = &mut comparison.allocators[index];
         let was_slowed = is_slowed(&result.runs[place]);
-        let helped = if was_slowed { !is_slowed(&run) } else { run.disturbed.is_empty() };
+        let helped = if was_slowed { !is_slowed(&run) } else { run.interference.is_empty() };
         let fruitless = &mut rounds.fruitless[usize::from(was_slowed)];
         *fruitless = if helped { 0 } else { *fruitless + 1 };
-        if is_calmer(&run, &result.runs[place]) {
+        if is_less_affected(&run, &result.runs[place]) {
             rounds.tries[index][place].1 = wall_ns;
             std::mem::swap(&mut run, &mut result.runs[place]);
         }
         if let Some(raw) = run.raw.take() {
             self.remove_rows(&raw).map_err(End::Failed)?;
         }
-        result.set_aside.push(set_aside(&run));
+        result.discarded.push(discarded(&run));
         Ok(())
     }
 
     /// Says of each run by what it was disturbed, as far as is known by now.
-    fn mark_disturbed(&self, rounds: &Rounds, comparison: &mut Comparison) {
+    fn mark_interference(&self, rounds: &Rounds, comparison: &mut Comparison) {
         let (best, processors) = (best_pair(comparison), comparison.machine.cpus);
         for (result, tries) in comparison.allocators.iter_mut().zip(&rounds.tries) {
             for (run, &(_, wall_ns)) in result.runs.iter_mut().zip(tries) {
-                run.disturbed = disturbances(run, wall_ns, processors, best);
+                run.interference = interference(run, wall_ns, processors, best);
             }
         }
     }
 }
 
-fn disturbed_runs(comparison: &Comparison, of: &Range<u32>) -> Vec<(usize, usize)> {
+fn affected_runs(comparison: &Comparison, of: &Range<u32>) -> Vec<(usize, usize)> {
     let all = comparison.allocators.iter().enumerate().filter(|(_, result)| result.failure.is_none());
     all.flat_map(|(index, result)| {
         let places = result.runs.iter().enumerate();
         places
-            .filter(|(_, run)| of.contains(&run.round) && !run.disturbed.is_empty())
+            .filter(|(_, run)| of.contains(&run.round) && !run.interference.is_empty())
             .map(move |(place, _)| (index, place))
     })
     .collect()
 }
 
-fn set_aside(run: &Run) -> SetAside {
-    SetAside {
+fn discarded(run: &Run) -> DiscardedRun {
+    DiscardedRun {
         position: run.position,
         round: run.round,
-        disturbed: run.disturbed.clone(),
+        interference: run.interference.clone(),
         elapsed_ns: run.elapsed_ns,
         inside_ns: total_inside(run),
         empty_pair_ns: run.empty_pair_ns,
         stolen_ns: run.stolen_ns,
-        foreign_ns: run.foreign_ns,
+        other_programs_ns: run.other_programs_ns,
     }
 }

@@ -9,7 +9,7 @@ use crate::sampler::Sampler;
 use crate::{Error, Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_plan::{Kind, Orders, Results};
-use keel_results::{Comparison, Run, Slop};
+use keel_results::{Comparison, Run, UsableExcess};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,13 +34,13 @@ impl<'a> Session<'a> {
         compiled: &'a Compiled,
         folder: &'a Path,
     ) -> Result<Session<'a>, Error> {
-        let patience = request.options.patience + std::time::Duration::from_nanos(compiled.longest_pause_ns);
+        let timeout = request.options.timeout + std::time::Duration::from_nanos(compiled.longest_pause_ns);
         Ok(Session {
             request,
             compiled,
             folder,
             results: Results::create(compiled.plan.header())?,
-            player: Player { executable: request.player.clone(), patience },
+            player: Player { executable: request.player.clone(), timeout },
             instrument: InstrumentLog::new(),
             refused: vec![(0, 0); request.allocators.len()],
             own_calls: vec![0; request.allocators.len()],
@@ -55,11 +55,11 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, Error> {
         for (index, result) in comparison.allocators.iter_mut().enumerate() {
-            if !self.request.options.slop || result.failure.is_some() || result.name == FLOOR {
+            if !self.request.options.usable_sizes || result.failure.is_some() || result.name == FLOOR {
                 continue;
             }
             match self.play(index, Clocked::Account, progress) {
-                Ok(_) => result.slop = slop(&self.results),
+                Ok(_) => result.usable_excess = usable_excess(&self.results),
                 Err(RunFailure::Stopped) => return Ok(true),
                 // Its runs were sound; that it cannot do this leaves the figure out.
                 Err(RunFailure::Failed(_)) => {}
@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
     }
 
     /// The functions by which the last run's frees were made that tell more than an address, by their kinds.
-    pub(super) fn frees_by(&self) -> BTreeMap<String, String> {
+    pub(super) fn free_functions(&self) -> BTreeMap<String, String> {
         let frees = &self.compiled.facts.frees;
         let names = Kind::TELLING.iter().map(|kind| kind.name().to_owned());
         let by = names.zip(self.results.control().releases());
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
     pub fn describe_instrument(&self, comparison: &mut Comparison) {
         comparison.instrument = self.instrument.instrument();
         comparison.clock = self.instrument.clock();
-        comparison.clock.step_ticks = keel_measure::clock_step(comparison);
+        comparison.clock.step_ticks = keel_results::clock_step(comparison);
     }
 
     /// Removes the rows of all runs but those that are to be kept.
@@ -154,7 +154,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         for allocator in &mut comparison.allocators {
-            let kept = keel_measure::median_run(&allocator.runs);
+            let kept = keel_results::median_run(&allocator.runs);
             for (index, run) in allocator.runs.iter_mut().enumerate() {
                 if Some(index) != kept
                     && let Some(name) = run.raw.take()
@@ -179,12 +179,12 @@ pub(super) enum Clocked {
 }
 
 /// What the player added up; None if the allocator cannot tell usable sizes.
-fn slop(results: &Results) -> Option<Slop> {
+fn usable_excess(results: &Results) -> Option<UsableExcess> {
     let control = results.control();
     let pair = |pair: &[AtomicU64; 2]| (pair[0].load(Relaxed), pair[1].load(Relaxed));
-    let ((live_at_peak, usable_at_peak), (asked_total, usable_total)) =
+    let ((live_at_peak, usable_at_peak), (requested_total, usable_total)) =
         (pair(&control.live_at_peak), pair(&control.total));
-    (usable_total > 0).then_some(Slop { usable_at_peak, live_at_peak, usable_total, asked_total })
+    (usable_total > 0).then_some(UsableExcess { usable_at_peak, live_at_peak, usable_total, requested_total })
 }
 
 /// A name as a part of a file's name.

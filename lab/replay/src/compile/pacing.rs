@@ -3,7 +3,7 @@
 use crate::Pace;
 use keel_journal::Event;
 
-/// The longest pause that pace `gapless` leaves.
+/// The longest pause that pace `compressed` leaves.
 const LONGEST_GAP_NS: u64 = 1_000_000;
 
 pub struct Pacer {
@@ -27,7 +27,7 @@ impl Pacer {
         match self.pace {
             Pace::Max => 0,
             Pace::Times(times) => (event.begin as f64 / times) as u64,
-            Pace::Gapless => {
+            Pace::Compressed => {
                 let gap = event.time.saturating_sub(self.last_time);
                 self.skipped += gap.saturating_sub(LONGEST_GAP_NS);
                 self.last_time = self.last_time.max(event.time);

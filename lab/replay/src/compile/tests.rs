@@ -135,7 +135,7 @@ fn each_pace_has_its_schedule() {
     assert_eq!(due(Pace::Max), (None, 0));
     assert_eq!(due(Pace::Times(1.0)), (Some(vec![0, 500_000, 9_500_000]), 9_000_000));
     assert_eq!(due(Pace::Times(2.0)), (Some(vec![0, 250_000, 4_750_000]), 4_500_000));
-    assert_eq!(due(Pace::Gapless), (Some(vec![0, 500_000, 1_500_000]), 1_000_000));
+    assert_eq!(due(Pace::Compressed), (Some(vec![0, 500_000, 1_500_000]), 1_000_000));
 }
 
 #[test]

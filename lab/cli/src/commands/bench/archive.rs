@@ -52,9 +52,9 @@ impl Archive {
         let load_before = std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
         Archive {
             format: FORMAT,
-            date: keel_measure::rfc3339(std::time::SystemTime::now()),
+            date: keel_results::rfc3339(std::time::SystemTime::now()),
             commit: commit.to_owned(),
-            machine: keel_measure::machine(),
+            machine: keel_results::machine(),
             load_before,
             runs: bench.runs,
             stopped: false,

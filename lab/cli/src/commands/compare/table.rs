@@ -1,17 +1,21 @@
 //! The comparison as tables on the terminal and as JSON.
 
-use crate::format::{bytes, count};
-use crate::table::{aligned, duration};
+use crate::table::aligned;
 use keel_allocators::FLOOR;
-use keel_measure::{QUANTILES, Summary, bears, summary};
-use keel_results::{AllocatorResult, CAUSE_WORDS, Comparison, Interval, Run};
+use keel_results::text::{bytes, count, duration};
+use keel_results::{
+    AllocatorResult, CAUSE_WORDS, Comparison, Interval, OPERATIONS, PERCENTILES, Percentile, Run, Summary,
+    summary, supports_percentile,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Operations with a table of their own; realloc, calloc and aligned get one if the journal has them.
-const OPERATIONS: [&str; 5] = ["malloc", "free", "calloc", "realloc", "aligned"];
-const TITLES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "p99.99"];
+/// The percentiles that have a column: rarer ones are in the JSON and on the page.
+const SHOWN: [Percentile; 5] = {
+    let [p50, p90, p99, p999, p9999, _] = PERCENTILES;
+    [p50, p90, p99, p999, p9999]
+};
 
 /// The tables, ready to print.
 pub fn text(comparison: &Comparison) -> String {
@@ -48,7 +52,7 @@ fn label(name: &str) -> String {
 
 fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, calls: u64) {
     let mut table = vec![vec![operation.to_owned(), "mean".to_owned()]];
-    table[0].extend(TITLES.iter().map(|&title| title.to_owned()));
+    table[0].extend(SHOWN.map(|percentile| percentile.label.to_owned()));
     table[0].push("worst".to_owned());
     table[0].push("p99.9 (95 %)".to_owned());
     for allocator in rows(comparison) {
@@ -63,11 +67,9 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
 fn latency_row(name: &str, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
     let mut row = vec![label(name), duration(summary.mean)];
     // With fewer than ten calls beyond it in a run, a percentile would be the tale of a few calls.
-    row.extend(
-        summary.quantiles.iter().zip(QUANTILES).map(|(&ns, quantile)| {
-            if bears(summary.fewest, quantile) { duration(ns) } else { String::new() }
-        }),
-    );
+    row.extend(summary.percentiles.iter().zip(SHOWN).map(|(&ns, percentile)| {
+        if supports_percentile(summary.fewest, percentile.fraction) { duration(ns) } else { String::new() }
+    }));
     row.push(duration(summary.worst));
     row.push(
         interval.map_or(String::new(), |p999| format!("{} .. {}", duration(p999.low), duration(p999.high))),
@@ -85,7 +87,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
         "waiting",
         "peak RSS",
         "of live",
-        "slop",
+        "internal",
         "faults",
     ];
     let mut table = vec![titles.map(str::to_owned).to_vec()];
@@ -95,17 +97,17 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
             label(&allocator.name),
             per_operation(allocator),
             duration(middle(&|run| run.elapsed_ns as f64)),
-            duration(middle(&|run| keel_measure::total_inside(run))),
+            duration(middle(&|run| keel_results::total_inside(run))),
             duration(middle(&|run| run.cpu_ns as f64)),
             duration(middle(&|run| run.waited_ns as f64)),
-            bytes(middle(&|run| run.peak_rss_bytes as f64) as u64),
+            bytes(middle(&|run| run.peak_rss_bytes as f64)),
             match middle(&|run| run.fragmentation.map_or(0.0, |figures| figures.peaks)) {
                 _ if allocator.name == FLOOR => String::new(),
                 ratio => format!("{ratio:.2}"),
             },
-            allocator.slop.map_or(String::new(), |slop| {
-                let asked = slop.live_at_peak.max(1) as f64;
-                format!("{:.1} %", (slop.usable_at_peak as f64 / asked - 1.0) * 100.0)
+            allocator.usable_excess.map_or(String::new(), |excess| {
+                let asked = excess.live_at_peak.max(1) as f64;
+                format!("{:.1} %", (excess.usable_at_peak as f64 / asked - 1.0) * 100.0)
             }),
             count(middle(&|run| (run.minor_faults + run.major_faults) as f64) as u64),
         ]);
@@ -114,15 +116,15 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         text,
         "\nof the middle run by each column (throughput: time an operation in runs that do not time each call; \
-         slop: usable beyond what was asked for, at the peak); live at most {}",
-        bytes(live)
+         internal: fragmentation inside blocks, usable bytes beyond what was asked for, at the peak); live at most {}",
+        bytes(live as f64)
     );
     text.push_str(&aligned(&table));
 }
 
 /// Throughput as ns an operation: of the middle run that does not time each call.
 fn per_operation(allocator: &AllocatorResult) -> String {
-    let figure = keel_measure::middle(
+    let figure = keel_results::median(
         allocator.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64),
     );
     figure.map_or(String::new(), duration)
@@ -161,7 +163,7 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
 fn verdicts(text: &mut String, comparison: &Comparison) {
     let mut lines = String::new();
     for (operation, figure) in [("malloc", "p50"), ("malloc", "p99.9"), ("free", "p50"), ("free", "p99.9")] {
-        let leaders = keel_measure::leaders(comparison, operation, figure);
+        let leaders = keel_results::leaders(comparison, operation, figure);
         let what = format!("{operation} {figure}");
         match leaders.as_slice() {
             [] => {}
@@ -175,7 +177,7 @@ fn verdicts(text: &mut String, comparison: &Comparison) {
 }
 
 fn middle(runs: &[Run], field: &dyn Fn(&Run) -> f64) -> f64 {
-    keel_measure::middle(runs.iter().map(field)).unwrap_or(0.0)
+    keel_results::median(runs.iter().map(field)).unwrap_or(0.0)
 }
 
 /// The same as data.
@@ -197,17 +199,17 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 "version": allocator.version,
                 "failure": allocator.failure,
                 "runs": allocator.runs.len(),
-                "set_aside": allocator.set_aside,
-                "disturbed": allocator.runs.iter().map(|run| &run.disturbed).collect::<Vec<_>>(),
+                "discarded": allocator.discarded,
+                "interference": allocator.runs.iter().map(|run| &run.interference).collect::<Vec<_>>(),
                 "empty_pair_ns": allocator.runs.iter().map(|run| run.empty_pair_ns).collect::<Vec<_>>(),
                 "environment": allocator.environment,
                 "intervals": allocator.intervals,
                 "slow_causes": allocator.runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),
                 "throughput": allocator.throughput,
-                "slop": allocator.slop,
+                "usable_excess": allocator.usable_excess,
                 "latency_ns": operations,
                 "elapsed_ns": middle(&|run| run.elapsed_ns as f64),
-                "inside_ns": middle(&|run| keel_measure::total_inside(run)),
+                "inside_ns": middle(&|run| keel_results::total_inside(run)),
                 "cpu_ns": middle(&|run| run.cpu_ns as f64),
                 "waited_ns": middle(&|run| run.waited_ns as f64),
                 "peak_rss_bytes": middle(&|run| run.peak_rss_bytes as f64),
@@ -231,15 +233,15 @@ fn json_summary(summary: &Summary) -> Value {
     let mut object = serde_json::Map::new();
     object.insert("count".to_owned(), json!(summary.count));
     object.insert("mean".to_owned(), json!(summary.mean));
-    for (index, title) in TITLES.iter().enumerate().take(QUANTILES.len()) {
+    for (index, percentile) in PERCENTILES.iter().enumerate() {
         let spread = summary.spreads[index];
         let value = json!({
-            "all_runs": summary.quantiles[index],
+            "all_runs": summary.percentiles[index],
             "least": spread.least,
             "median": spread.median,
             "most": spread.most,
         });
-        object.insert((*title).to_owned(), value);
+        object.insert(percentile.label.to_owned(), value);
     }
     object.insert("worst".to_owned(), json!(summary.worst));
     Value::Object(object)
@@ -251,9 +253,13 @@ mod tests {
 
     #[test]
     fn percentiles_that_too_few_calls_bear_are_left_out() {
-        let of = |fewest| Summary { fewest, quantiles: [20.0, 30.0, 40.0, 50.0, 60.0], ..Summary::default() };
+        let of = |fewest| Summary {
+            fewest,
+            percentiles: [20.0, 30.0, 40.0, 50.0, 60.0, 70.0],
+            ..Summary::default()
+        };
         let told = |fewest| latency_row("keel", &of(fewest), None)[2..7].to_vec();
-        assert_eq!(told(1_000), ["20.0 ns", "30.0 ns", "40.0 ns", "", ""]);
-        assert_eq!(told(100_000), ["20.0 ns", "30.0 ns", "40.0 ns", "50.0 ns", "60.0 ns"]);
+        assert_eq!(told(1_000), ["20 ns", "30 ns", "40 ns", "", ""]);
+        assert_eq!(told(100_000), ["20 ns", "30 ns", "40 ns", "50 ns", "60 ns"]);
     }
 }

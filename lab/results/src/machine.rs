@@ -1,9 +1,9 @@
-//! What the numbers were measured on.
+//! Facts about this machine.
 
-use keel_results::Machine;
+use crate::Machine;
 use std::fs::read_to_string;
 
-/// Facts about this machine; what cannot be found out is left empty.
+/// Facts about this machine; unknown ones are empty.
 pub fn machine() -> Machine {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -25,24 +25,23 @@ pub fn machine() -> Machine {
     }
 }
 
-/// What this machine's processors did since it started, ns, all of them together, in steps of 10 ms; 0 where the system
-/// does not tell.
+/// Processor time since this machine started, ns, summed over all processors, in steps of 10 ms; 0 where the system does
+/// not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// Taken by the hypervisor.
     pub stolen_ns: u64,
-    /// Spent at work: for programs, the kernel and interrupts.
+    /// Spent in programs, the kernel and interrupts.
     pub busy_ns: u64,
 }
 
 impl ProcessorTime {
-    /// By now.
+    /// The present values.
     pub fn now() -> ProcessorTime {
         Self::of(&read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// The first line: user, nice, system, idle, waiting, interrupts, their later halves, stolen; ticks of 10 ms on
-    /// every Linux.
+    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10 ms on every Linux.
     fn of(stat: &str) -> ProcessorTime {
         let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
         let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
@@ -70,8 +69,8 @@ fn huge_pages(text: &str) -> String {
 fn hypervisor() -> String {
     let vendor = line_of("/sys/class/dmi/id/sys_vendor");
     let product = line_of("/sys/class/dmi/id/product_name");
-    let told = format!("{vendor} {product}");
-    if told.trim().is_empty() { "unknown".to_owned() } else { told.trim().to_owned() }
+    let names = format!("{vendor} {product}");
+    if names.trim().is_empty() { "unknown".to_owned() } else { names.trim().to_owned() }
 }
 
 #[cfg(target_env = "gnu")]
@@ -91,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_that_runs_the_test_has_processors_memory_and_a_kernel() {
+    fn this_machine_has_processors_memory_and_a_kernel() {
         let machine = machine();
         assert!(machine.cpus > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
     }
 
     #[test]
-    fn stolen_time_is_the_eighth_number_and_idling_is_no_work() {
+    fn stolen_time_is_the_eighth_number_and_idle_time_is_not_busy() {
         let time = ProcessorTime::of("cpu  1 2 3 400 500 6 7 8 9 10\ncpu0 1 2\n");
         assert_eq!(time, ProcessorTime { stolen_ns: 80_000_000, busy_ns: 190_000_000 });
         assert_eq!(ProcessorTime::of(""), ProcessorTime::default());

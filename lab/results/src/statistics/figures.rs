@@ -1,48 +1,37 @@
-//! The figures of a run that are compared, each by operation and name.
+//! The figures of a run that are compared, identified by operation and name.
 
-use crate::percentile::{EXACT_TICKS, percentile};
-use keel_results::{AllocatorResult, Comparison, Run};
+use super::percentile::{EXACT_TICKS, percentile};
+use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, PERCENTILES, Percentile, RUN, Run};
 
-/// The percentiles that are compared, as quantiles, by name.
-pub const PERCENTILES: [(&str, f64); 6] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
-/// Calls that must lie beyond a percentile for it to be one.
-const BEYOND: f64 = 9.999;
+/// The least number of calls above a percentile, less a rounding error.
+const CALLS_ABOVE: f64 = 9.999;
 
-/// Whether so many calls of a run bear a percentile: at least ten lie beyond it.
-pub fn bears(calls: u64, quantile: f64) -> bool {
-    calls as f64 * (1.0 - quantile) >= BEYOND
+/// Whether this many calls are enough for a percentile: at least ten calls must exceed it.
+pub fn supports_percentile(calls: u64, quantile: f64) -> bool {
+    calls as f64 * (1.0 - quantile) >= CALLS_ABOVE
 }
-
-/// All operations together.
-pub const ALL_OPERATIONS: &str = "all";
-/// The figures of whole runs.
-pub const RUN: &str = "run";
-
-/// The time inside calls of one frame of the program.
-pub const FRAME: &str = "frame";
 
 /// One figure over the rounds of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// An operation, [`ALL_OPERATIONS`] or [`RUN`].
     pub operation: String,
-    /// Its name.
+    /// `mean`, a percentile's label, `worst`; of a run `elapsed`, `peak`, `throughput`.
     pub name: &'static str,
     /// (round, value): ns, or bytes for `peak`.
     pub values: Vec<(u32, f64)>,
-    /// What the instrument cannot tell apart, in the same unit: a step of the clock for single calls, else 0.
+    /// The smallest difference that the clock can show, in the same unit: its step for single calls, else 0.
     pub resolution: f64,
 }
 
 impl Figure {
-    /// Without their rounds.
+    /// The values without their rounds.
     pub fn plain(&self) -> Vec<f64> {
         self.values.iter().map(|&(_, value)| value).collect()
     }
 }
 
-/// The smallest difference between two short times that the clock ever showed, ticks: it cannot tell less apart.
+/// The clock's step: the smallest difference between two short times in the results, ticks.
 pub fn clock_step(comparison: &Comparison) -> u64 {
     let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
     let histograms = runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
@@ -55,7 +44,7 @@ pub fn clock_step(comparison: &Comparison) -> u64 {
     values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
 }
 
-/// The clock's step, ticks: as the results say, or, where an older keel did not write it down, as their times show.
+/// The clock's step, ticks: as stored in the results, or else [`clock_step`].
 pub fn known_step(comparison: &Comparison) -> u64 {
     match comparison.clock.step_ticks {
         0 => clock_step(comparison),
@@ -63,7 +52,7 @@ pub fn known_step(comparison: &Comparison) -> u64 {
     }
 }
 
-/// Every figure of an allocator, in the order of tables.
+/// All figures of an allocator, in the order of tables.
 pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure> {
     let clock = &comparison.clock;
     let step = clock.step_ticks as f64 / clock.ticks_per_ns.max(f64::MIN_POSITIVE);
@@ -81,10 +70,10 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
         };
         let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
         add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
-        for (name, quantile) in PERCENTILES {
-            if bears(calls, quantile) {
-                add(name, step, &|histogram, _| {
-                    percentile(histogram, quantile, clock.step_ticks) / clock.ticks_per_ns
+        for Percentile { label, fraction, .. } in PERCENTILES {
+            if supports_percentile(calls, fraction) {
+                add(label, step, &|histogram, _| {
+                    percentile(histogram, fraction, clock.step_ticks) / clock.ticks_per_ns
                 });
             }
         }
@@ -96,7 +85,7 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
 
 fn counted(run: &Run, operation: &str) -> Option<(u32, hdrhistogram::Histogram<u64>, f64)> {
     if operation == ALL_OPERATIONS {
-        // A new one grows as needed; one that was read from a file does not.
+        // A new histogram grows as needed; one that was read from a file does not.
         let mut all = hdrhistogram::Histogram::new(3).ok()?;
         run.latency.values().try_for_each(|part| all.add(&part.0)).ok()?;
         return (!all.is_empty()).then(|| (run.round, all, run.inside_ns.values().sum()));
@@ -127,8 +116,8 @@ fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
     found
 }
 
-/// The time inside calls of a frame, ns, all threads together; empty without frames. Percentiles as for calls: with at
-/// least ten frames beyond them.
+/// The time inside the calls of a frame, ns, all threads together; empty without frames. A percentile needs at least ten
+/// frames above it, as with calls.
 pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
     let frames: Vec<(u32, &hdrhistogram::Histogram<u64>)> = result
         .runs
@@ -143,9 +132,9 @@ pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
         found.push(Figure { operation: FRAME.to_owned(), name, values, resolution: 0.0 });
     };
     add("mean", &hdrhistogram::Histogram::mean);
-    for (name, quantile) in PERCENTILES {
-        if bears(count, quantile) {
-            add(name, &|frames| frames.value_at_quantile(quantile) as f64);
+    for Percentile { label, fraction, .. } in PERCENTILES {
+        if supports_percentile(count, fraction) {
+            add(label, &|frames| frames.value_at_quantile(fraction) as f64);
         }
     }
     add("worst", &|frames| frames.max() as f64);

@@ -1,16 +1,16 @@
-//! Frequency of the clock and the date.
+//! The clock's frequency, and dates.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The frequency of the players' clock, from readings of it beside CLOCK_MONOTONIC.
+/// The frequency of the players' clock, from its readings paired with CLOCK_MONOTONIC.
 ///
-/// The counter runs on between players, so the base line is the time from the first reading of the first player to the
-/// last of the latest, and the frequency gets better from run to run: at 10 ms good to some 1e-5, at 10 s to 1e-8.
+/// The counter keeps running between players. Therefore the base line reaches from the first reading of the first player
+/// to the last reading of the latest, and the precision improves with each run: about 1e-5 at 10 ms, 1e-8 at 10 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frequency {
     first: Option<(u64, u64)>,
     ticks_per_ns: f64,
-    /// The least and the most that a single run showed.
+    /// The lowest and highest frequency of a single run.
     range: Option<(f64, f64)>,
 }
 
@@ -28,14 +28,14 @@ impl Frequency {
         }
     }
 
-    /// How far single runs strayed from the frequency, at most, in parts of a million.
-    pub fn stray_ppm(&self) -> f64 {
+    /// The largest deviation of a single run from the frequency, parts per million.
+    pub fn deviation_ppm(&self) -> f64 {
         let Some((least, most)) = self.range else { return 0.0 };
-        let stray = |own: f64| (own / self.ticks_per_ns() - 1.0).abs() * 1e6;
-        stray(least).max(stray(most))
+        let deviation = |own: f64| (own / self.ticks_per_ns() - 1.0).abs() * 1e6;
+        deviation(least).max(deviation(most))
     }
 
-    /// Ticks in a nanosecond; 1 before the first run.
+    /// Ticks per nanosecond; 1 before the first run.
     pub fn ticks_per_ns(&self) -> f64 {
         if self.ticks_per_ns > 0.0 { self.ticks_per_ns } else { 1.0 }
     }
@@ -45,7 +45,7 @@ impl Frequency {
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01: years that begin in March have their leap day last, so months have fixed lengths.
+    // Days since 0000-03-01: in years that begin in March the leap day is last, so months have fixed lengths.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_agree_with_the_calendar() {
         let at = |seconds| rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn the_base_line_reaches_back_to_the_first_run() {
+    fn the_base_line_begins_with_the_first_run() {
         let mut frequency = Frequency::default();
         assert_eq!(frequency.ticks_per_ns(), 1.0);
         frequency.add((1000, 500), (3010, 1500));
         frequency.add((90_000, 45_000), (201_000, 100_500));
         assert_eq!(frequency.ticks_per_ns(), 2.0);
         // The runs themselves: 2010 ticks in 1000 ns, and 111,000 in 55,500.
-        assert!((frequency.stray_ppm() - 5000.0).abs() < 1.0, "{}", frequency.stray_ppm());
+        assert!((frequency.deviation_ppm() - 5000.0).abs() < 1.0, "{}", frequency.deviation_ppm());
     }
 }

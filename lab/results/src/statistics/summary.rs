@@ -1,22 +1,19 @@
 //! Numbers for tables: of all calls of an allocator, with the spread between its runs.
 //!
-//! Percentiles are never averaged. Those of a summary are of the merged histogram, so of every call of every run;
-//! beside them stand the smallest and the largest that a single run had.
+//! Percentiles are never averaged. Those of a summary are computed from the merged histogram of all runs; the spread
+//! gives the smallest, median and largest value of single runs.
 
-use crate::percentile::percentile;
-use keel_results::{AllocatorResult, Clock, Histogram, Run};
+use super::percentile::percentile;
+use crate::{AllocatorResult, Clock, Histogram, PERCENTILES, Run};
 
-/// The percentiles of a summary, as quantiles.
-pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-
-/// What the runs had, one by one.
+/// A value over the runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Of the run with the least.
+    /// The smallest value of a run.
     pub least: f64,
-    /// Of the middle run.
+    /// The median over the runs.
     pub median: f64,
-    /// Of the run with the most.
+    /// The largest value of a run.
     pub most: f64,
 }
 
@@ -25,19 +22,19 @@ pub struct Spread {
 pub struct Summary {
     /// Calls in all runs.
     pub count: u64,
-    /// Calls in the run that has the fewest: what percentiles they bear tells [`crate::bears`].
+    /// Calls in the run that has the fewest, for [`crate::supports_percentile`].
     pub fewest: u64,
     /// Their mean.
     pub mean: f64,
-    /// [`QUANTILES`] of the calls of all runs together.
-    pub quantiles: [f64; 5],
+    /// [`PERCENTILES`] of the calls of all runs together.
+    pub percentiles: [f64; PERCENTILES.len()],
     /// The longest of all calls.
     pub worst: f64,
-    /// The quantiles of single runs: how well the numbers repeat.
-    pub spreads: [Spread; 5],
+    /// The spread of each percentile between runs.
+    pub spreads: [Spread; PERCENTILES.len()],
 }
 
-/// Sums up an operation of an allocator; None if it never occurred.
+/// Summarizes an operation of an allocator; None if it never occurred.
 pub fn summary(result: &AllocatorResult, operation: &str, clock: &Clock) -> Option<Summary> {
     let histograms: Vec<&Histogram> = result
         .runs
@@ -46,22 +43,22 @@ pub fn summary(result: &AllocatorResult, operation: &str, clock: &Clock) -> Opti
         .filter(|one| !one.0.is_empty())
         .collect();
     let merged = all_runs(&histograms)?;
-    let at = |histogram: &Histogram, quantile: f64| {
-        percentile(&histogram.0, quantile, clock.step_ticks) / clock.ticks_per_ns
+    let at = |histogram: &Histogram, fraction: f64| {
+        percentile(&histogram.0, fraction, clock.step_ticks) / clock.ticks_per_ns
     };
     let inside: f64 = result.runs.iter().filter_map(|run| run.inside_ns.get(operation)).sum();
-    let spread = |quantile: f64| {
-        let mut values: Vec<f64> = histograms.iter().map(|one| at(one, quantile)).collect();
+    let spread = |fraction: f64| {
+        let mut values: Vec<f64> = histograms.iter().map(|one| at(one, fraction)).collect();
         spread_of(&mut values)
     };
     Some(Summary {
         count: merged.0.len(),
         fewest: histograms.iter().map(|one| one.0.len()).min().unwrap_or(0),
-        // The sum is exact; the histogram's own mean is of rounded values.
+        // The sum is exact; a histogram computes its mean from rounded values.
         mean: inside / merged.0.len() as f64,
-        quantiles: QUANTILES.map(|quantile| at(&merged, quantile)),
+        percentiles: PERCENTILES.map(|percentile| at(&merged, percentile.fraction)),
         worst: merged.0.max() as f64 / clock.ticks_per_ns,
-        spreads: QUANTILES.map(spread),
+        spreads: PERCENTILES.map(|percentile| spread(percentile.fraction)),
     })
 }
 
@@ -76,7 +73,7 @@ fn spread_of(values: &mut [f64]) -> Spread {
 /// The histograms of several runs as one; None if there are none.
 pub fn all_runs(histograms: &[&Histogram]) -> Option<Histogram> {
     histograms.first()?;
-    // A new one grows as needed; one that was read from a file does not.
+    // A new histogram grows as needed; one that was read from a file does not.
     let mut merged = Histogram::default();
     merged.0.auto(true);
     for histogram in histograms {
@@ -85,8 +82,8 @@ pub fn all_runs(histograms: &[&Histogram]) -> Option<Histogram> {
     Some(merged)
 }
 
-/// The middle value (of an even number, the higher of the two in the middle); None of none.
-pub fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// The median; for an even number of values, the higher of the two in the middle. None without values.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -97,8 +94,8 @@ pub fn total_inside(run: &Run) -> f64 {
     run.inside_ns.values().sum()
 }
 
-/// Index of the run that stands for an allocator where only one can be shown: the middle one by total time inside calls
-/// (the slower of the two middle ones where their number is even).
+/// The index of the run that is shown where a view has room for one: the median by total time inside calls (the slower
+/// of the two in the middle if their number is even).
 pub fn median_run(runs: &[Run]) -> Option<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by(|&one, &other| total_inside(&runs[one]).total_cmp(&total_inside(&runs[other])));
@@ -135,8 +132,8 @@ mod tests {
         let clock = Clock { ticks_per_ns: 2.0, ..Clock::default() };
         let summary = summary(&result, "malloc", &clock).unwrap();
         assert_eq!((summary.count, summary.fewest), (300, 100));
-        assert_eq!(summary.quantiles[0], 10.0);
-        assert_eq!(summary.quantiles[2], 20.0);
+        assert_eq!(summary.percentiles[0], 10.0);
+        assert_eq!(summary.percentiles[2], 20.0);
         assert!((summary.worst - 1000.0).abs() < 1.0);
         assert!((summary.mean - (99.0 * 20.0 + 2000.0 + 100.0 * 20.0 + 100.0 * 40.0) / 600.0).abs() < 1e-9);
         assert_eq!((summary.spreads[0].least, summary.spreads[0].most), (10.0, 20.0));
@@ -144,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_run_in_the_middle_stands_for_all() {
+    fn the_median_run_is_chosen_by_time_inside_calls() {
         assert_eq!(median_run(&[run(&[90]), run(&[10]), run(&[50])]), Some(2));
         assert_eq!(median_run(&[run(&[90]), run(&[10])]), Some(0));
         assert_eq!(median_run(&[]), None);

@@ -1,10 +1,10 @@
-//! What the runs bear: an interval for every figure, and every pair of allocators compared in every figure.
+//! The interval of each figure, and the comparison of each pair of allocators in each figure.
 
-use crate::confidence::{CONFIDENCE, interval_of, paired_ratio, unpaired_ratio};
-use crate::figures::{Figure, figures, frame_figures};
-use keel_results::{AllocatorResult, Comparison, Interval, Paired};
+use super::confidence::{CONFIDENCE, interval_of, paired_ratio};
+use super::figures::{Figure, figures, frame_figures};
+use crate::{AllocatorResult, Comparison, Interval, Paired};
 
-/// Fills in the intervals of each allocator, and the pairs. Of the pairs the first is the earlier in the table.
+/// Computes the intervals of each allocator and the pairs. In a pair, `a` comes before `b` in the table.
 pub fn conclude(comparison: &mut Comparison, floor: &str) {
     let all: Vec<Vec<Figure>> =
         comparison.allocators.iter().map(|result| figures(comparison, result)).collect();
@@ -37,8 +37,8 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     }
 }
 
-/// The time inside calls of frames, all threads together, of each two allocators: operation [`crate::FRAME`]. Results
-/// do not hold these pairs; runs hold what they are made of. Empty without frames.
+/// The pairs for the time inside the calls of a frame, all threads together (operation [`crate::FRAME`]). They are
+/// computed from the runs and not stored in results. Empty without frames.
 pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
     let contends = |result: &&AllocatorResult| result.name != floor && !result.runs.is_empty();
     let contenders: Vec<(&str, Vec<Figure>)> = comparison
@@ -59,7 +59,7 @@ pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
     pairs
 }
 
-/// A value that the clock shows lies within half a step of the true one.
+/// Adds half a step of the clock on either side: a reading can differ that much from the true value.
 fn widened(interval: Option<Interval>, resolution: f64) -> Option<Interval> {
     let half = resolution / 2.0;
     interval.map(|Interval { value, low, high }| Interval {
@@ -79,12 +79,12 @@ fn paired((name_a, name_b): (&str, &str), a: &Figure, b: &Figure, contenders: us
         })
         .collect();
     let (values_a, values_b): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
-    let stretch = Stretch::of(a, b);
-    let ratio = stretch.apply(paired_ratio(&values_a, &values_b, CONFIDENCE)?);
-    // Each allocator meets all others, so a chance winner is that much likelier.
+    let error = ClockError::of(a, b);
+    let ratio = error.apply(paired_ratio(&values_a, &values_b, CONFIDENCE)?);
+    // Bonferroni: each allocator is compared with all others.
     let strict = 1.0 - (1.0 - CONFIDENCE) / (contenders.max(2) - 1) as f64;
-    let certain = stretch.apply(paired_ratio(&values_a, &values_b, strict)?);
-    let lower = match certain {
+    let corrected = error.apply(paired_ratio(&values_a, &values_b, strict)?);
+    let lower = match corrected {
         _ if both.len() < 2 => "",
         Interval { low, .. } if low > 1.0 => "a",
         Interval { high, .. } if high < 1.0 => "b",
@@ -101,25 +101,25 @@ fn paired((name_a, name_b): (&str, &str), a: &Figure, b: &Figure, contenders: us
     })
 }
 
-/// By what factor a ratio may be wrong because the clock moves in steps.
-struct Stretch(f64);
+/// The factor by which a ratio may be wrong because the clock moves in steps.
+pub(super) struct ClockError(f64);
 
-impl Stretch {
-    fn of(a: &Figure, b: &Figure) -> Stretch {
+impl ClockError {
+    pub(super) fn of(a: &Figure, b: &Figure) -> ClockError {
         let part = |figure: &Figure| match interval_of(&figure.plain(), CONFIDENCE) {
             Some(typical) => 1.0 + figure.resolution / 2.0 / typical.value,
             None => 1.0,
         };
-        Stretch(part(a) * part(b))
+        ClockError(part(a) * part(b))
     }
 
-    fn apply(&self, ratio: Interval) -> Interval {
+    pub(super) fn apply(&self, ratio: Interval) -> Interval {
         Interval { value: ratio.value, low: ratio.low / self.0, high: ratio.high * self.0 }
     }
 }
 
-/// Who is lowest in a figure: the one whose typical value is, and all that the data does not set above it. One alone is
-/// a verdict. Empty where nothing was compared, or in one round only.
+/// The allocators that may be lowest in a figure: the one with the lowest typical value, and those whose difference from
+/// it is not significant. A single name is a verdict. Empty without a pair of two rounds or more.
 pub fn leaders(comparison: &Comparison, operation: &str, figure: &str) -> Vec<String> {
     let typical = |result: &AllocatorResult| Some(result.intervals.get(operation)?.get(figure)?.value);
     let pairs: Vec<&Paired> = comparison
@@ -145,95 +145,11 @@ pub fn leaders(comparison: &Comparison, operation: &str, figure: &str) -> Vec<St
     values.iter().filter(|(_, name)| !beaten(name)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// One figure of one allocator in two comparisons.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The allocator.
-    pub allocator: String,
-    /// See [`Figure`].
-    pub operation: String,
-    /// See [`Figure`].
-    pub figure: &'static str,
-    /// Typical value before and after: ns, or bytes for `peak`.
-    pub before: f64,
-    /// See `before`.
-    pub after: f64,
-    /// after / before, with its 95 % interval; None where a side has fewer than two runs.
-    pub ratio: Option<Interval>,
-}
-
-impl Difference {
-    /// Whether the interval excludes "the same".
-    pub fn is_certain(&self) -> bool {
-        self.ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0)
-    }
-}
-
-/// Every figure that both comparisons have, allocator by allocator in the order of the later one.
-pub fn differences(before: &Comparison, after: &Comparison) -> Vec<Difference> {
-    let mut found = Vec::new();
-    for late in after.allocators.iter().filter(|result| !result.runs.is_empty()) {
-        let same = |early: &&AllocatorResult| early.name == late.name && !early.runs.is_empty();
-        let Some(early) = before.allocators.iter().find(same) else { continue };
-        let early = figures(before, early);
-        for b in figures(after, late) {
-            let same = |a: &&Figure| a.operation == b.operation && a.name == b.name;
-            if let Some(a) = early.iter().find(same) {
-                found.extend(difference(&late.name, a, &b));
-            }
-        }
-    }
-    found
-}
-
-fn difference(allocator: &str, a: &Figure, b: &Figure) -> Option<Difference> {
-    let (before, after) = (a.plain(), b.plain());
-    let ratio = unpaired_ratio(&before, &after, CONFIDENCE).map(|ratio| Stretch::of(a, b).apply(ratio));
-    Some(Difference {
-        allocator: allocator.to_owned(),
-        operation: b.operation.clone(),
-        figure: b.name,
-        before: interval_of(&before, CONFIDENCE)?.value,
-        after: interval_of(&after, CONFIDENCE)?.value,
-        ratio,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
-    use keel_results::{Clock, Histogram, Run};
-
-    /// Runs whose mallocs took so many ticks each, 1000 of them.
-    fn result(name: &str, ticks: &[u64]) -> AllocatorResult {
-        let run = |(round, &ticks): (usize, &u64)| {
-            let mut histogram = Histogram::default();
-            histogram.0.auto(true);
-            histogram.0.record_n(ticks, 1000).unwrap();
-            Run {
-                round: round as u32,
-                elapsed_ns: 1000 * ticks,
-                peak_rss_bytes: 4096,
-                latency: [("malloc".to_owned(), histogram)].into(),
-                inside_ns: [("malloc".to_owned(), (1000 * ticks) as f64)].into(),
-                ..Run::default()
-            }
-        };
-        let runs = ticks.iter().enumerate().map(run).collect();
-        AllocatorResult { name: name.to_owned(), runs, ..AllocatorResult::default() }
-    }
-
-    fn comparison(step_ticks: u64, allocators: Vec<AllocatorResult>) -> Comparison {
-        let mut comparison = Comparison {
-            clock: Clock { ticks_per_ns: 1.0, step_ticks, ..Clock::default() },
-            allocators,
-            ..Comparison::default()
-        };
-        comparison.journal.operations.insert("malloc".to_owned(), 1000);
-        conclude(&mut comparison, "null");
-        comparison
-    }
+    use crate::statistics::test_data::{comparison, result};
 
     fn pair<'a>(comparison: &'a Comparison, figure: &str) -> &'a Paired {
         comparison.paired.iter().find(|one| one.operation == "malloc" && one.figure == figure).unwrap()
@@ -244,7 +160,7 @@ mod tests {
         let with_frames = |name: &str, ns: &[u64]| {
             let mut result = result(name, ns);
             for (run, &ns) in result.runs.iter_mut().zip(ns) {
-                let mut frames = keel_results::FrameSums::default();
+                let mut frames = crate::FrameSums::default();
                 frames.all_threads.0.auto(true);
                 frames.all_threads.0.record_n(ns, 100).unwrap();
                 run.frames = Some(frames);
@@ -260,7 +176,7 @@ mod tests {
         let comparison = Comparison { allocators, ..Comparison::default() };
         let found = frame_pairs(&comparison, "null");
         let names: Vec<&str> = found.iter().map(|pair| pair.figure.as_str()).collect();
-        assert_eq!(names, ["mean", "p50", "p90", "worst"], "of 100 frames one lies beyond p99");
+        assert_eq!(names, ["mean", "p50", "p90", "worst"], "one of 100 frames exceeds p99");
         for pair in &found {
             assert_eq!((pair.a.as_str(), pair.b.as_str(), pair.rounds), ("one", "two", 4));
             assert_eq!(pair.operation, crate::FRAME);
@@ -269,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_drifts_alike_is_told_apart_and_what_the_clock_cannot_show_is_not() {
+    fn common_drift_does_not_hide_a_difference_but_the_step_of_the_clock_does() {
         let drifting = [200, 300, 260, 220, 280];
         let slower = drifting.map(|ticks| ticks + 20);
         let found =
@@ -279,16 +195,16 @@ mod tests {
         assert!(p50.ratio.low > 1.05 && p50.ratio.high < 1.12, "{p50:?}");
         assert!(
             found.paired.iter().all(|pair| pair.a != "null" && pair.b != "null"),
-            "the floor competes not"
+            "the floor takes no part"
         );
         assert_eq!(leaders(&found, "malloc", "p50"), ["one"]);
         let coarse = comparison(26, vec![result("one", &drifting), result("two", &slower)]);
-        assert_eq!(pair(&coarse, "p50").lower, "", "20 ticks apart on a clock of 26");
-        assert_eq!(pair(&coarse, "mean").lower, "a", "means are of many calls, so they have no steps");
+        assert_eq!(pair(&coarse, "p50").lower, "", "a difference of 20 ticks on a clock with steps of 26");
+        assert_eq!(pair(&coarse, "mean").lower, "a", "a mean over many calls has no steps");
     }
 
     #[test]
-    fn runs_that_disagree_bear_no_verdict_and_one_round_never_does() {
+    fn no_verdict_from_runs_that_disagree_or_from_one_round() {
         let found = comparison(1, vec![result("one", &[100, 140, 90]), result("two", &[120, 110, 130])]);
         assert_eq!(pair(&found, "p50").lower, "");
         assert_eq!(leaders(&found, "malloc", "p50"), ["one", "two"]);
@@ -301,16 +217,6 @@ mod tests {
         let found = comparison(26, vec![result("one", &[100, 100, 100])]);
         let p50 = found.allocators[0].intervals["malloc"]["p50"];
         assert_eq!((p50.low.round(), p50.value.round(), p50.high.round()), (87.0, 100.0, 113.0));
-        assert!(!found.allocators[0].intervals["malloc"].contains_key("p99.9"), "one call lies beyond it");
-    }
-
-    #[test]
-    fn two_comparisons_differ_where_their_runs_lie_apart() {
-        let before = comparison(1, vec![result("one", &[100, 102, 98]), result("two", &[100, 103, 97])]);
-        let after = comparison(1, vec![result("one", &[130, 133, 127]), result("two", &[101, 98, 104])]);
-        let found = differences(&before, &after);
-        let of = |name: &str| found.iter().find(|one| one.allocator == name && one.figure == "p50").unwrap();
-        assert!(of("one").is_certain() && of("one").ratio.unwrap().low > 1.2, "{:?}", of("one"));
-        assert!(!of("two").is_certain());
+        assert!(!found.allocators[0].intervals["malloc"].contains_key("p99.9"), "one call exceeds it");
     }
 }

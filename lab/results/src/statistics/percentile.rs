@@ -1,20 +1,21 @@
 //! Percentiles between the steps of the clock.
 //!
-//! A clock that moves in steps of 2 ticks shows 34 for a time anywhere around it, and a third of all calls share that
-//! reading. "The median is 34" then throws away where among them it lies, and two comparisons that differ by nothing
-//! show medians a whole step apart: 4 % of a call of 24 ns. So the calls that share a reading are taken as spread
-//! evenly over the step around it (the median of grouped data), which holds because calls begin at any point of a step.
+//! A clock that moves in steps of 2 ticks shows 34 for every time near 34, and a third of all calls may share that
+//! reading. A median of 34 then does not show where among these calls the middle is, and two equal comparisons can show
+//! medians that differ by a whole step: 4 % of a call of 24 ns. Therefore the calls that share a reading are assumed to
+//! be spread evenly over the step around it (the median of grouped data). This holds because calls begin at any point
+//! of a step.
 
 use hdrhistogram::Histogram;
 
-/// Ticks up to which histograms count each value by itself.
-pub(crate) const EXACT_TICKS: u64 = 2048;
+/// Ticks up to which histograms count each value separately.
+pub(super) const EXACT_TICKS: u64 = 2048;
 
-/// The time, ticks, that a share `quantile` of the calls does not exceed; `step` is the clock's, ticks, 0 if unknown.
-/// Never more than half a step from the reading itself.
+/// The time in ticks that the share `quantile` of the calls does not exceed. `step` is the clock's step in ticks, 0 if
+/// unknown. The result differs from the reading by at most half a step.
 ///
-/// Where a step is longer than many calls, as on machines whose counter runs at 25 MHz, a reading of 0 is a time of up
-/// to half a step, since none is less than 0.
+/// Where a step is longer than many calls, as on machines whose counter runs at 25 MHz, a reading of 0 means a time
+/// between 0 and half a step.
 pub fn percentile(counts: &Histogram<u64>, quantile: f64, step: u64) -> f64 {
     let reading = counts.value_at_quantile(quantile);
     if step == 0 || reading >= EXACT_TICKS {
@@ -40,7 +41,7 @@ mod tests {
         counts
     }
 
-    /// What a clock of steps shows of calls that all take `ticks`, begun evenly over a step.
+    /// The readings of a clock with steps for calls that all take `ticks` and begin evenly over a step.
     fn readings(ticks: f64, step: u64) -> Histogram<u64> {
         let mut shown = Histogram::new(3).unwrap();
         for begin in 0..1000 {
@@ -52,12 +53,12 @@ mod tests {
     }
 
     #[test]
-    fn the_median_lies_where_half_of_the_calls_are_below() {
-        // 100 of 400 below 34; the middle lies half way into the 200 at 34.
+    fn half_of_the_calls_are_below_the_median() {
+        // 100 of 400 are below 34; the middle is half way into the 200 at 34.
         assert_eq!(percentile(&counts(&[(32, 100), (34, 200), (36, 100)]), 0.5, 2), 34.0);
         assert_eq!(percentile(&counts(&[(32, 150), (34, 200), (36, 50)]), 0.5, 2), 33.5);
         assert_eq!(percentile(&counts(&[(34, 7)]), 1.0, 2), 35.0);
-        assert_eq!(percentile(&counts(&[(34, 7)]), 0.5, 0), 34.0, "nothing is known of the step");
+        assert_eq!(percentile(&counts(&[(34, 7)]), 0.5, 0), 34.0, "the step is unknown");
         assert_eq!(percentile(&counts(&[(0, 7)]), 0.5, 0), 0.0);
         assert_eq!(percentile(&counts(&[(0, 100), (40, 300)]), 0.0, 40), 0.0);
         assert_eq!(percentile(&counts(&[(0, 100), (40, 300)]), 0.25, 40), 20.0);
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_by_a_part_of_a_step_is_told_apart() {
+    fn differences_of_a_part_of_a_step_are_visible() {
         let shown = |ticks| percentile(&readings(ticks, 26), 0.5, 26);
         assert_eq!(readings(53.0, 26).value_at_quantile(0.5), readings(58.0, 26).value_at_quantile(0.5));
         assert!(shown(58.0) > shown(53.0) + 1.0, "{} and {}", shown(58.0), shown(53.0));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_shorter_than_a_step_are_told_apart() {
+    fn calls_shorter_than_a_step_are_distinguished() {
         let shown = |ticks| percentile(&readings(ticks, 26), 0.5, 26);
         assert_eq!(readings(5.0, 26).value_at_quantile(0.5), 0);
         assert_eq!(readings(12.0, 26).value_at_quantile(0.5), 0);

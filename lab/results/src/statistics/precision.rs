@@ -1,24 +1,23 @@
-//! How well medians repeat: whether another comparison of the same would show the same.
+//! The precision of medians: whether a second comparison would give the same values.
 
-use crate::confidence::{CONFIDENCE, interval_of};
-use crate::figures::{ALL_OPERATIONS, RUN, figures};
-use keel_results::{AllocatorResult, Comparison};
+use super::confidence::{CONFIDENCE, interval_of};
+use super::figures::figures;
+use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, RUN};
 
-/// Medians of two comparisons on one machine should differ by no more.
+/// The largest difference that two comparisons on one machine should show in a median.
 pub const AGREEMENT: f64 = 0.03;
-/// A median is settled when its 95 % interval over the runs reaches no further than this to either side. Two of them
-/// then differ by less than [`AGREEMENT`] in 19 of 20 pairs: by 1.96 times the root of 2 times the error of each, which
-/// is 0.02 over the 2.3 or so that Student's t asks for with this many runs.
-pub const SETTLED: f64 = 0.02;
-/// Fewer runs tell nothing of what the next would be.
+/// A median is precise when its 95 % interval over the runs extends at most this share to either side. Two such medians
+/// differ by less than [`AGREEMENT`] in 19 of 20 cases: 1.96 * sqrt(2) * error, where the error is 0.02 / 2.3, and 2.3 is
+/// about Student's t for this number of runs.
+pub const PRECISION: f64 = 0.02;
+/// The fewest runs for an estimate of the variation.
 const FEWEST: usize = 3;
-/// Operations that are rarer, as a share of all, hold nothing up.
+/// Operations below this share of all calls need not be precise.
 const RARE: f64 = 0.05;
 
-/// The operation whose median is least sure, and how far its 95 % interval reaches to the farther side, as a share of
-/// the median. None with fewer than three runs. What the clock's steps hide is not counted: it is the same in each
-/// comparison.
-pub fn unsteadiness(comparison: &Comparison, result: &AllocatorResult) -> Option<(String, f64)> {
+/// The operation with the least precise median, and the longer side of its 95 % interval as a share of the median. None
+/// with fewer than three runs. The clock's steps are left out: they are the same in every comparison.
+pub fn imprecision(comparison: &Comparison, result: &AllocatorResult) -> Option<(String, f64)> {
     let total: u64 = comparison.journal.operations.values().sum();
     let frequent = |operation: &str| {
         let count = comparison.journal.operations.get(operation).copied().unwrap_or(0);
@@ -35,21 +34,22 @@ pub fn unsteadiness(comparison: &Comparison, result: &AllocatorResult) -> Option
         .max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-/// Indices of the allocators of which a median is not yet settled.
-pub fn unsettled(comparison: &Comparison) -> Vec<usize> {
-    let is_unsettled = |result: &AllocatorResult| {
-        result.failure.is_none() && unsteadiness(comparison, result).is_some_and(|(_, share)| share > SETTLED)
+/// The indices of the allocators that have a median which is not yet precise.
+pub fn imprecise(comparison: &Comparison) -> Vec<usize> {
+    let is_imprecise = |result: &AllocatorResult| {
+        result.failure.is_none()
+            && imprecision(comparison, result).is_some_and(|(_, share)| share > PRECISION)
     };
-    (0..comparison.allocators.len()).filter(|&index| is_unsettled(&comparison.allocators[index])).collect()
+    (0..comparison.allocators.len()).filter(|&index| is_imprecise(&comparison.allocators[index])).collect()
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
-    use keel_results::{Clock, Histogram, Run};
+    use crate::{Clock, Histogram, Run};
 
-    /// Runs of 1000 mallocs and 5 callocs of so many ticks each.
+    /// One run for each of `malloc`: 1000 mallocs that took that many ticks, and 5 callocs.
     fn result(name: &str, malloc: &[u64]) -> AllocatorResult {
         let counts = |ticks: u64, times: u64| {
             let mut counts = Histogram::default();
@@ -70,21 +70,21 @@ mod tests {
     }
 
     #[test]
-    fn medians_that_stray_are_unsettled_and_rare_operations_are_not_asked() {
+    fn medians_that_vary_are_imprecise_and_rare_operations_do_not_count() {
         let mut comparison = Comparison {
             clock: Clock { ticks_per_ns: 1.0, step_ticks: 2, ..Clock::default() },
             allocators: vec![
                 result("steady", &[1000, 1002, 998, 1001]),
-                result("straying", &[1000, 1100, 950, 1040]),
+                result("varying", &[1000, 1100, 950, 1040]),
                 result("few", &[1000, 2000]),
                 AllocatorResult { failure: Some("gone".to_owned()), ..result("failed", &[1000, 1100, 950]) },
             ],
             ..Comparison::default()
         };
         comparison.journal.operations = [("malloc".to_owned(), 1000), ("calloc".to_owned(), 5)].into();
-        assert_eq!(unsettled(&comparison), [1]);
-        let (operation, share) = unsteadiness(&comparison, &comparison.allocators[1]).unwrap();
+        assert_eq!(imprecise(&comparison), [1]);
+        let (operation, share) = imprecision(&comparison, &comparison.allocators[1]).unwrap();
         assert!(operation == "malloc" && share > 0.05 && share < 0.15, "{operation} {share}");
-        assert_eq!(unsteadiness(&comparison, &comparison.allocators[2]), None);
+        assert_eq!(imprecision(&comparison, &comparison.allocators[2]), None);
     }
 }

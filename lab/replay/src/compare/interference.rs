@@ -1,8 +1,7 @@
 //! Which runs the machine disturbed. Told by what the machine did, never by what the run measured: to leave runs out
 //! because they are slow would be to choose the result.
 
-use keel_measure::ProcessorTime;
-use keel_results::{Comparison, Run};
+use keel_results::{Comparison, ProcessorTime, Run};
 use std::time::Instant;
 
 /// An empty pair of clock readings that takes so much longer than in the best run of the comparison: the processor was
@@ -28,7 +27,7 @@ pub struct Watch {
 pub struct Meanwhile {
     pub wall_ns: u64,
     pub stolen_ns: u64,
-    pub foreign_ns: u64,
+    pub other_programs_ns: u64,
 }
 
 impl Watch {
@@ -42,7 +41,7 @@ impl Watch {
         Meanwhile {
             wall_ns: self.begin.elapsed().as_nanos() as u64,
             stolen_ns: machine.stolen_ns.saturating_sub(self.machine.stolen_ns),
-            foreign_ns: machine.busy_ns.saturating_sub(self.machine.busy_ns).saturating_sub(own),
+            other_programs_ns: machine.busy_ns.saturating_sub(self.machine.busy_ns).saturating_sub(own),
         }
     }
 }
@@ -69,27 +68,27 @@ pub fn best_pair(comparison: &Comparison) -> f64 {
     pairs.min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// By what a run was disturbed beyond the bounds, in the words of [`Run::disturbed`].
-pub fn disturbances(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64) -> Vec<String> {
+/// By what a run was disturbed beyond the bounds, in the words of [`Run::interference`].
+pub fn interference(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64) -> Vec<String> {
     let processors = u64::from(processors.max(1));
     let beyond =
         |ns: u64, share: f64| ns > STEPS * STEP_NS && ns as f64 > share * wall_ns as f64 * processors as f64;
     let found = [
-        (best_pair_ns > 0.0 && run.empty_pair_ns > SLOWED * best_pair_ns, "slowed"),
-        (beyond(run.stolen_ns, STOLEN), "stolen"),
-        (beyond(run.foreign_ns, OTHERS), "others"),
+        (best_pair_ns > 0.0 && run.empty_pair_ns > SLOWED * best_pair_ns, "slow processor"),
+        (beyond(run.stolen_ns, STOLEN), "stolen time"),
+        (beyond(run.other_programs_ns, OTHERS), "other programs"),
     ];
     found.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned()).collect()
 }
 
 /// Whether the processor was slowed: that moves medians, while other programs move little but tails.
 pub fn is_slowed(run: &Run) -> bool {
-    run.disturbed.iter().any(|word| word == "slowed")
+    run.interference.iter().any(|word| word == "slow processor")
 }
 
 /// Whether one run was disturbed less than the other: not slowed, or by fewer things, or on a faster processor.
-pub fn is_calmer(one: &Run, other: &Run) -> bool {
-    let key = |run: &Run| (is_slowed(run), run.disturbed.len());
+pub fn is_less_affected(one: &Run, other: &Run) -> bool {
+    let key = |run: &Run| (is_slowed(run), run.interference.len());
     key(one) < key(other) || (key(one) == key(other) && one.empty_pair_ns < other.empty_pair_ns)
 }
 
@@ -100,18 +99,18 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn run(empty_pair_ns: f64, stolen_ms: u64, foreign_ms: u64) -> Run {
-        Run { empty_pair_ns, stolen_ns: stolen_ms * MS, foreign_ns: foreign_ms * MS, ..Run::default() }
+        Run { empty_pair_ns, stolen_ns: stolen_ms * MS, other_programs_ns: foreign_ms * MS, ..Run::default() }
     }
 
     #[test]
     fn runs_are_disturbed_by_what_the_machine_did() {
-        let told = |run: &Run| disturbances(run, 1000 * MS, 2, 15.0);
+        let told = |run: &Run| interference(run, 1000 * MS, 2, 15.0);
         assert_eq!(told(&run(15.2, 30, 30)), [""; 0], "within the bounds");
-        assert_eq!(told(&run(15.9, 0, 0)), ["slowed"]);
-        assert_eq!(told(&run(15.9, 60, 300)), ["slowed", "stolen", "others"]);
+        assert_eq!(told(&run(15.9, 0, 0)), ["slow processor"]);
+        assert_eq!(told(&run(15.9, 60, 300)), ["slow processor", "stolen time", "other programs"]);
         assert_eq!(told(&run(0.0, 0, 190)), [""; 0], "no empty pair is known, and 95 ms of each processor");
         assert_eq!(
-            disturbances(&run(15.0, 30, 30), 50 * MS, 2, 15.0),
+            interference(&run(15.0, 30, 30), 50 * MS, 2, 15.0),
             [""; 0],
             "steps of the system's count"
         );
@@ -120,13 +119,22 @@ mod tests {
     #[test]
     fn of_two_runs_the_less_disturbed_is_kept() {
         let disturbed = |pair, words: &[&str]| Run {
-            disturbed: words.iter().map(|&word| word.to_owned()).collect(),
+            interference: words.iter().map(|&word| word.to_owned()).collect(),
             ..run(pair, 0, 0)
         };
-        assert!(is_calmer(&disturbed(15.0, &[]), &disturbed(14.9, &["others"])));
-        assert!(is_calmer(&disturbed(15.0, &["stolen", "others"]), &disturbed(16.0, &["slowed"])));
-        assert!(is_calmer(&disturbed(16.0, &["slowed"]), &disturbed(17.0, &["slowed"])));
-        assert!(!is_calmer(&disturbed(17.0, &["slowed"]), &disturbed(16.0, &["slowed"])));
+        assert!(is_less_affected(&disturbed(15.0, &[]), &disturbed(14.9, &["other programs"])));
+        assert!(is_less_affected(
+            &disturbed(15.0, &["stolen time", "other programs"]),
+            &disturbed(16.0, &["slow processor"])
+        ));
+        assert!(is_less_affected(
+            &disturbed(16.0, &["slow processor"]),
+            &disturbed(17.0, &["slow processor"])
+        ));
+        assert!(!is_less_affected(
+            &disturbed(17.0, &["slow processor"]),
+            &disturbed(16.0, &["slow processor"])
+        ));
     }
 
     #[test]
@@ -144,6 +152,6 @@ mod tests {
         // SAFETY: asks for a number.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u64;
         let all = meanwhile.wall_ns * processors;
-        assert!(meanwhile.foreign_ns + own <= all + 10 * STEP_NS, "{meanwhile:?}, own {own}");
+        assert!(meanwhile.other_programs_ns + own <= all + 10 * STEP_NS, "{meanwhile:?}, own {own}");
     }
 }

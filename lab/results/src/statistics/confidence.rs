@@ -1,24 +1,23 @@
 //! Intervals from few values: Student's t on logarithms.
 //!
-//! Latencies and times are positive and vary by factors, so logarithms are what is nearly normal: the mean of logs
-//! is the log of the geometric mean, and the difference of two logs the log of a ratio. With five runs there is too
-//! little for resampling, and rank tests cannot reach 95 %; the t interval is exact for normal logs and wide where
-//! runs disagree.
+//! Latencies and times are positive and vary by factors, so their logarithms are nearly normal: the mean of logs is the
+//! log of the geometric mean, and the difference of two logs is the log of a ratio. Five runs are too few for
+//! resampling, and rank tests cannot reach 95 %. The t interval is exact for normal logs and wide where runs disagree.
 
-use keel_results::Interval;
+use crate::Interval;
 use std::cell::RefCell;
 
-/// The confidence of every interval that results hold.
+/// The confidence of all intervals in results.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The interval of the typical (geometric mean) value; None without values or with one that is not positive.
-/// With a single value nothing is known of its spread: the interval is that value.
+/// The interval of the typical value (the geometric mean). None without values, or if a value is not positive. The
+/// interval of a single value is that value: its spread is unknown.
 pub fn interval_of(values: &[f64], confidence: f64) -> Option<Interval> {
     let (mean, half) = log_interval(&logs(values)?, confidence)?;
     Some(Interval { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
 }
 
-/// The interval of `b / a` from values that belong together pair by pair.
+/// The interval of `b / a` from paired values.
 pub fn paired_ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     let (a, b) = (logs(a)?, logs(b)?);
     let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
@@ -26,7 +25,7 @@ pub fn paired_ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
 }
 
-/// The interval of `b / a` from values that do not belong together (Welch): each side at least two.
+/// The interval of `b / a` from unpaired values (Welch). Each side needs at least two.
 pub fn unpaired_ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval> {
     let (a, b) = (logs(a)?, logs(b)?);
     if a.len() < 2 || b.len() < 2 {
@@ -60,23 +59,24 @@ fn log_interval(logs: &[f64], confidence: f64) -> Option<(f64, f64)> {
     }
 }
 
-/// Of at least two values; the variance is the sample's.
+/// The mean and the sample variance of at least two values.
 fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0))
 }
 
-/// The value that |T| stays below with this confidence, T being Student's t with so many degrees of freedom.
+/// The value that |T| does not exceed with this confidence; T has Student's t distribution with `freedom` degrees of
+/// freedom.
 pub fn student(confidence: f64, freedom: f64) -> f64 {
-    // A comparison of ten allocators asks for the same two values thousands of times.
+    // A comparison of ten allocators needs the same two values thousands of times.
     thread_local! { static KNOWN: RefCell<Vec<[f64; 3]>> = const { RefCell::new(Vec::new()) } }
     KNOWN.with_borrow_mut(|known| {
         if let Some(found) = known.iter().find(|one| one[0] == confidence && one[1] == freedom) {
             return found[2];
         }
         let value = compute_student(confidence, freedom);
-        if known.len() == KNOWN_AT_MOST {
+        if known.len() == CACHE_SIZE {
             known.remove(0);
         }
         known.push([confidence, freedom, value]);
@@ -84,8 +84,8 @@ pub fn student(confidence: f64, freedom: f64) -> f64 {
     })
 }
 
-/// Values of [`student`] that a thread keeps.
-const KNOWN_AT_MOST: usize = 8;
+/// Values of [`student`] that a thread caches.
+const CACHE_SIZE: usize = 8;
 
 fn compute_student(confidence: f64, freedom: f64) -> f64 {
     let outside = 1.0 - confidence;
@@ -100,7 +100,7 @@ fn compute_student(confidence: f64, freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The chance that |T| exceeds `t`.
+/// The probability that |T| exceeds `t`.
 fn tail(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
@@ -139,7 +139,7 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     result
 }
 
-/// Stirling's series, after moving the argument up to where it is exact to 1e-13.
+/// Stirling's series, with the argument shifted upwards to where the series is exact to 1e-13.
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut below) = (x, 0.0);
     while x < 12.0 {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn students_t_is_that_of_the_tables() {
+    fn students_t_agrees_with_printed_tables() {
         for (confidence, freedom, expected) in [
             (0.95, 1.0, 12.706),
             (0.95, 4.0, 2.776),
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Normal numbers by the sum of twelve uniform ones.
+    /// A normal number as the sum of twelve uniform ones.
     fn normal(state: &mut u64) -> f64 {
         let mut uniform = || {
             *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_truth() {
+    fn nineteen_of_twenty_intervals_contain_the_true_value() {
         let mut state = 7;
         let (mut own, mut paired, mut unpaired) = (0, 0, 0);
         for _ in 0..4000 {
@@ -192,11 +192,11 @@ mod tests {
             };
             let (a, b) = (sample(100.0, &drift), sample(110.0, &drift));
             let apart = sample(110.0, &[0.0, 0.1, -0.1, 0.2, -0.2]);
-            let holds =
+            let contains =
                 |interval: Interval, truth: f64| i32::from((interval.low..interval.high).contains(&truth));
-            own += holds(interval_of(&a, 0.95).unwrap(), 100.0);
-            paired += holds(paired_ratio(&a, &b, 0.95).unwrap(), 1.1);
-            unpaired += holds(unpaired_ratio(&a, &apart, 0.95).unwrap(), 1.1);
+            own += contains(interval_of(&a, 0.95).unwrap(), 100.0);
+            paired += contains(paired_ratio(&a, &b, 0.95).unwrap(), 1.1);
+            unpaired += contains(unpaired_ratio(&a, &apart, 0.95).unwrap(), 1.1);
         }
         for (name, count) in [("own", own), ("paired", paired), ("unpaired", unpaired)] {
             assert!((3740..=3920).contains(&count), "{name}: {count} of 4000");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_what_meets_both() {
+    fn pairs_cancel_common_drift() {
         let (a, b) = ([10.0, 20.0, 40.0], [11.0, 22.0, 44.5]);
         let ratio = paired_ratio(&a, &b, 0.95).unwrap();
         assert!(ratio.low > 1.05 && ratio.high < 1.15, "{ratio:?}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_its_own_interval_and_none_or_zero_has_none() {
+    fn one_value_is_an_interval_and_zero_has_none() {
         assert_eq!(interval_of(&[1.0], 0.95), Some(Interval { value: 1.0, low: 1.0, high: 1.0 }));
         assert_eq!(interval_of(&[], 0.95), None);
         assert_eq!(interval_of(&[1.0, 0.0], 0.95), None);

@@ -35,13 +35,13 @@ fn runs_beside_other_programs_are_told_and_made_again() {
     bench.options = Options { throughput: false, runs: 2, ..bench.options };
     let kept = bench.compare(&events, vec![system()]).unwrap().comparison;
     let result = &kept.allocators[0];
-    assert_eq!((failure(result), result.runs.len(), result.set_aside.len()), ("no failure", 2, 0));
+    assert_eq!((failure(result), result.runs.len(), result.discarded.len()), ("no failure", 2, 0));
     assert!(
-        result.runs.iter().all(|run| run.disturbed.iter().any(|word| word == "others")),
+        result.runs.iter().all(|run| run.interference.iter().any(|word| word == "other programs")),
         "{:?}",
         result.runs
     );
-    assert!(result.runs.iter().all(|run| run.empty_pair_ns > 1.0 && run.foreign_ns > 30_000_000));
+    assert!(result.runs.iter().all(|run| run.empty_pair_ns > 1.0 && run.other_programs_ns > 30_000_000));
 
     let mut bench = Bench::new();
     bench.options = Options { throughput: false, runs: 2, repeat: true, ..bench.options };
@@ -50,9 +50,9 @@ fn runs_beside_other_programs_are_told_and_made_again() {
     let result = &mended.allocators[0];
     assert_eq!((failure(result), result.runs.len()), ("no failure", 2));
     // As many as there were runs, at most: they are disturbed too.
-    let aside = &result.set_aside;
+    let aside = &result.discarded;
     assert!((1..=2).contains(&aside.len()), "{aside:?}");
-    assert!(aside.iter().all(|run| run.elapsed_ns > 0 && !run.disturbed.is_empty()), "{aside:?}");
+    assert!(aside.iter().all(|run| run.elapsed_ns > 0 && !run.interference.is_empty()), "{aside:?}");
     let mut positions: Vec<u32> = result.runs.iter().map(|run| run.position).collect();
     positions.extend(aside.iter().map(|run| run.position));
     positions.sort_unstable();

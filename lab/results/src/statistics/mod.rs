@@ -1,0 +1,19 @@
+//! The statistics that tables and pages show.
+
+mod confidence;
+mod differences;
+mod figures;
+mod pairs;
+mod percentile;
+mod precision;
+mod summary;
+#[cfg(test)]
+mod test_data;
+
+pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
+pub use differences::{Difference, differences};
+pub use figures::{Figure, clock_step, figures, frame_figures, known_step, supports_percentile};
+pub use pairs::{conclude, frame_pairs, leaders};
+pub use percentile::percentile;
+pub use precision::{AGREEMENT, PRECISION, imprecise, imprecision};
+pub use summary::{Spread, Summary, all_runs, median, median_run, summary, total_inside};
