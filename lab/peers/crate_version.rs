@@ -1,5 +1,5 @@
-//! Build script of every peer: hands the version of the crate that carries the allocator, as the lockfile has it, to
-//! the shim as `PEER_CRATE` ("tikv-jemalloc-sys 0.7.1+5.3.1"), so that no version is ever written by hand.
+//! Build script of every peer: passes the version of the allocator's crate, as in the lockfile, to the shim as
+//! `PEER_CRATE` ("tikv-jemalloc-sys 0.7.1+5.3.1").
 
 fn main() {
     println!("cargo:rerun-if-changed=Cargo.lock");

@@ -1,4 +1,4 @@
-//! The allocators that the player can drive: their names, where they are, how the player is told to use them.
+//! The allocators that the player can drive: their names, their files, and the arguments that select them.
 
 mod spec;
 pub mod table;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Names in the order of tables. Every one is known; not every one need have been built.
+/// Known names in the order of tables. Some may not have been built.
 pub const NAMES: [&str; 11] = [
     "keel",
     "system",
@@ -25,10 +25,19 @@ pub const NAMES: [&str; 11] = [
     "null",
 ];
 
-/// The name of the floor: an allocator that only hands out addresses, to show what the instrument itself costs.
+/// The name of the floor: an allocator that only returns addresses and shows the cost of the instrument itself.
 pub const FLOOR: &str = "null";
 
-/// How the player gets at an allocator.
+/// What a reader must know about an allocator when comparing it with others; empty for most.
+pub fn remark(name: &str) -> &'static str {
+    match name {
+        "dlmalloc" | "tlsf" => "port, one lock",
+        "rpmalloc" => "old version 1.4",
+        _ => "",
+    }
+}
+
+/// How the player calls an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -36,7 +45,7 @@ pub enum Kind {
     Floor,
     /// The C library's.
     System,
-    /// libkeel, through its own functions.
+    /// libkeel, by its own functions.
     Keel,
     /// A library with a [`table::Table`].
     Peer,
@@ -51,13 +60,15 @@ pub enum Kind {
 pub struct Allocator {
     /// Name in tables and file names.
     pub name: String,
-    /// How the player gets at it.
+    /// See [`remark`].
+    pub remark: String,
+    /// How the player calls it.
     pub kind: Kind,
-    /// Its library, where it has one of its own.
+    /// Its library, if it has one.
     pub file: Option<PathBuf>,
-    /// Why it cannot be used, if it cannot; a clause for people.
+    /// Why it cannot be used, if it cannot; a clause.
     pub unavailable: Option<String>,
-    /// What its functions' names begin with; only of [`Kind::Prefixed`].
+    /// The prefix of its functions' names; only of [`Kind::Prefixed`].
     pub symbols: String,
     /// Environment variables to set for it.
     pub environment: Vec<(String, String)>,
@@ -68,6 +79,7 @@ impl Default for Allocator {
     fn default() -> Self {
         Allocator {
             name: FLOOR.to_owned(),
+            remark: String::new(),
             kind: Kind::Floor,
             file: None,
             unavailable: None,
@@ -77,7 +89,7 @@ impl Default for Allocator {
     }
 }
 
-/// Where libraries lie.
+/// The folders of the libraries.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The folder of `libkeel.so`.
@@ -93,9 +105,9 @@ pub struct Places {
     near(nearest)
 )]
 pub struct Unknown {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// Names like it, best first.
+    /// Similar names, best first.
     pub nearest: Vec<String>,
 }
 
@@ -122,8 +134,8 @@ impl Places {
         all
     }
 
-    /// The allocators that a list of [specifications](Spec) asks for, in that order. `all` means every one that is
-    /// available. Anything with a slash or ending in `.so` is the path of a library.
+    /// The allocators of a list of [specifications](Spec), in that order. `all` means every available one. A name with a
+    /// slash or with the ending `.so` is the path of a library.
     ///
     /// # Errors
     /// The first name that no allocator has.
@@ -142,14 +154,17 @@ impl Places {
     fn specified(&self, spec: &Spec) -> Result<Vec<Allocator>, Unknown> {
         let found = if spec.name == "all" {
             self.all().into_iter().filter(|allocator| allocator.unavailable.is_none()).collect()
-        } else if spec.name.contains('/') || spec.name.ends_with(".so") {
+        } else if spec.is_path() {
             vec![by_path(Path::new(&spec.name), spec.symbols.as_deref())]
         } else {
             vec![self.by_name(&spec.name)?]
         };
-        // The floor has no options, so that it is always the same floor.
-        let with_settings = |allocator: Allocator| match allocator.kind {
-            Kind::Floor => allocator,
+        let with_settings = |allocator: Allocator| match (allocator.kind, &spec.label) {
+            // The floor takes no settings: all floors must be comparable.
+            (Kind::Floor, _) => allocator,
+            (_, Some(label)) => {
+                Allocator { name: label.clone(), environment: spec.settings.clone(), ..allocator }
+            }
             _ => Allocator {
                 name: spec.settings.iter().fold(allocator.name.clone(), |name, (variable, value)| {
                     format!("{name}:{variable}={value}")
@@ -187,19 +202,27 @@ impl Places {
             Some(file) if !file.exists() => Some(self.reason(name, file)),
             _ => None,
         };
-        Allocator { name: name.to_owned(), kind, file, unavailable, ..Allocator::default() }
+        let (name, remark) = (name.to_owned(), remark(name).to_owned());
+        Allocator { name, remark, kind, file, unavailable, ..Allocator::default() }
     }
 
     fn reason(&self, name: &str, file: &Path) -> String {
-        let told = std::fs::read_to_string(self.peers.join(format!("{name}.unavailable")));
-        match told {
+        match std::fs::read_to_string(self.peers.join(format!("{name}.unavailable"))) {
             Ok(reason) => reason.trim().to_owned(),
             Err(_) => format!("{} has not been built: run `make build`", file.display()),
         }
     }
 }
 
-/// Two libraries of one name in different folders are two allocators.
+/// The specifications of a command line: a list and single ones, `all` if both are empty.
+pub fn requested(list: &[String], single: &[String]) -> Vec<String> {
+    match [list, single].concat() {
+        specs if specs.is_empty() => vec!["all".to_owned()],
+        specs => specs,
+    }
+}
+
+/// Numbers the names of libraries that have the same name in different folders.
 fn distinct(mut allocator: Allocator, chosen: &[Allocator]) -> Allocator {
     let base = allocator.name.clone();
     let mut number = 2;
@@ -222,21 +245,26 @@ fn by_path(file: &Path, symbols: Option<&str>) -> Allocator {
         .collect();
     let (file, unavailable) = match file.canonicalize() {
         Ok(found) if found.is_file() => (found, None),
-        Ok(found) => (found, Some("it is no file".to_owned())),
+        Ok(found) => (found, Some("it is not a file".to_owned())),
         Err(error) => (file.to_path_buf(), Some(format!("{}: {error}", file.display()))),
     };
     let kind = if symbols.is_some() { Kind::Prefixed } else { Kind::Preload };
     let symbols = symbols.unwrap_or_default().to_owned();
-    Allocator { name, kind, file: Some(file), unavailable, symbols, environment: Vec::new() }
+    Allocator { name, kind, file: Some(file), unavailable, symbols, ..Allocator::default() }
 }
 
 impl Allocator {
-    /// The command that runs `player` on this allocator, ready for its other arguments; standard streams are the
-    /// caller's to set.
+    /// The name with its remark, for people: `dlmalloc (port, one lock)`.
+    pub fn label(&self) -> String {
+        if self.remark.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.remark) }
+    }
+
+    /// The command that runs `player` on this allocator, without the other arguments. The caller sets the standard
+    /// streams.
     pub fn command(&self, player: &Path) -> Command {
         let mut command = Command::new(player);
-        // Peers keep the fast TLS model (initial-exec) that their own builds choose; loading such a library late needs
-        // room in the static block, of which glibc by default keeps too little for some.
+        // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library late needs room in the
+        // static TLS block, and glibc's default is too small for some.
         let mut tunables =
             std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
         if !tunables.is_empty() {
@@ -251,7 +279,7 @@ impl Allocator {
         command
     }
 
-    /// What the player calls it.
+    /// The player's argument for it.
     pub fn target(&self) -> OsString {
         let with_file = |prefix: &str| {
             let mut target = OsString::from(prefix);
@@ -268,10 +296,10 @@ impl Allocator {
         }
     }
 
-    /// Loads the allocator in a process of its own and asks for its version.
+    /// Loads the allocator in a process and returns its version.
     ///
     /// # Errors
-    /// Why it cannot be used; a clause for people.
+    /// Why it cannot be used; a clause.
     pub fn describe(&self, player: &Path) -> Result<String, String> {
         if let Some(reason) = &self.unavailable {
             return Err(reason.clone());
@@ -308,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_its_nearest() {
+    fn an_unknown_name_gets_suggestions() {
         let folder = tempfile::tempdir().unwrap();
         let error = places(folder.path()).resolve(&names(&["system", "mimaloc"])).unwrap_err();
         assert_eq!(error.nearest[0], "mimalloc");
@@ -318,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn all_means_what_is_there_and_a_missing_one_says_why() {
+    fn all_means_every_available_one_and_a_missing_one_has_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let places = places(folder.path());
         std::fs::create_dir(&places.peers).unwrap();
@@ -334,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_by_path_get_names_of_their_own() {
+    fn libraries_by_path_get_distinct_names() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (folder.path().join("libfoo.so.2"), folder.path().join("b/libfoo.so"));
         std::fs::create_dir(folder.path().join("b")).unwrap();
@@ -351,12 +379,14 @@ mod tests {
     }
 
     #[test]
-    fn one_allocator_under_two_settings_is_two() {
+    fn an_allocator_with_other_settings_is_another_entry() {
         let folder = tempfile::tempdir().unwrap();
         let list = names(&["system", "system:MALLOC_ARENA_MAX=1", "system:MALLOC_ARENA_MAX=1", "null:A=1"]);
         let found = places(folder.path()).resolve(&list).unwrap();
-        let told: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(told, ["system", "system:MALLOC_ARENA_MAX=1", "null"]);
+        let shown: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(shown, ["system", "system:MALLOC_ARENA_MAX=1", "null"]);
+        let labelled = &places(folder.path()).resolve(&names(&["one=system:A=1"])).unwrap()[0];
+        assert_eq!((labelled.name.as_str(), labelled.environment.len()), ("one", 1));
         let environment: Vec<_> =
             found[1].command(Path::new("player")).get_envs().map(|one| one.0.to_owned()).collect();
         assert!(environment.contains(&"MALLOC_ARENA_MAX".into()), "{environment:?}");

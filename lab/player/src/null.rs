@@ -116,7 +116,7 @@ unsafe extern "C" fn free_pair(_: *mut c_void, _: usize) {}
 
 unsafe extern "C" fn free_triple(_: *mut c_void, _: usize, _: usize) {}
 
-unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+unsafe extern "C" fn hint_names(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
     unsafe { put_text("nothing nothing nothing", buffer, bytes) }
 }
@@ -129,7 +129,7 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 /// Its table.
 pub static TABLE: Table = Table {
     abi: ABI,
-    telling: 1,
+    has_hints: 1,
     version,
     malloc,
     free,
@@ -144,5 +144,5 @@ pub static TABLE: Table = Table {
     free_sized: Some(free_pair),
     free_aligned: Some(free_pair),
     free_aligned_sized: Some(free_triple),
-    telling_names: Some(telling_names),
+    hint_names: Some(hint_names),
 };

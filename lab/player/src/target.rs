@@ -74,7 +74,7 @@ fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
 
 const SYSTEM: Table = Table {
     abi: ABI,
-    telling: 0,
+    has_hints: 0,
     version: system_version,
     malloc: libc::malloc,
     free: libc::free,
@@ -88,7 +88,7 @@ const SYSTEM: Table = Table {
 /// What a table has that is made here.
 const BLANK: Table = Table {
     abi: ABI,
-    telling: 0,
+    has_hints: 0,
     version: unknown_version,
     malloc: libc::malloc,
     free: libc::free,
@@ -103,7 +103,7 @@ const BLANK: Table = Table {
     free_sized: None,
     free_aligned: None,
     free_aligned_sized: None,
-    telling_names: None,
+    hint_names: None,
 };
 
 unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {

@@ -38,11 +38,11 @@ pub fn find(table: &mut Table, find: &dyn Fn(&str) -> Option<*mut c_void>) {
     let both = alignment_first(find)
         .or_else(|| size_first(find))
         .or(sdallocx.map(|_| (sdallocx_both as Three, "sdallocx")));
-    table.telling = 1;
+    table.has_hints = 1;
     table.free_sized = sized.map(|(function, _)| function);
     table.free_aligned = aligned.map(|(function, _)| function);
     table.free_aligned_sized = both.map(|(function, _)| function);
-    table.telling_names = Some(names);
+    table.hint_names = Some(names);
     let named = [sized.map(|one| one.1), aligned.map(|one| one.1), both.map(|one| one.1)];
     // A process loads one allocator.
     let _ = NAMES.set(named.map(|name| name.unwrap_or("free")).join(" "));
@@ -50,7 +50,7 @@ pub fn find(table: &mut Table, find: &dyn Fn(&str) -> Option<*mut c_void>) {
 
 /// The names of the three functions, `free` for one that there is not.
 pub fn named(table: &Table) -> String {
-    let Some(names) = table.telling_names.filter(|_| table.telling == 1) else {
+    let Some(names) = table.hint_names.filter(|_| table.has_hints == 1) else {
         return "free free free".to_owned();
     };
     let mut buffer = [0 as c_char; 256];

@@ -45,7 +45,7 @@ unsafe extern "C" fn realloc(_: *mut c_void, _: usize) -> *mut c_void {
 
 static TABLE: Table = Table {
     abi: ABI,
-    telling: 1,
+    has_hints: 1,
     version,
     malloc: block,
     free,
@@ -60,7 +60,7 @@ static TABLE: Table = Table {
     free_sized: Some(free_sized),
     free_aligned: None,
     free_aligned_sized: None,
-    telling_names: None,
+    hint_names: None,
 };
 
 /// All of a part; named so that callgrind finds it.

@@ -153,6 +153,7 @@ fn described_allocator(request: &Request<'_>, allocator: &Allocator) -> Allocato
     let environment = allocator.environment.clone();
     AllocatorResult {
         name: allocator.name.clone(),
+        remark: allocator.remark.clone(),
         version,
         environment,
         failure,

@@ -134,6 +134,8 @@ impl Settings {
 pub struct AllocatorResult {
     /// Name on the command line: `keel`, `system`, `mimalloc`, ...
     pub name: String,
+    /// What a reader must know when comparing it, in a few words (`port, one lock`); empty for most.
+    pub remark: String,
     /// Its version, as far as it reports one.
     pub version: String,
     /// Environment variables that were set for it, and their values.
@@ -153,6 +155,13 @@ pub struct AllocatorResult {
     pub usable_excess: Option<UsableExcess>,
     /// Why it could not run, if it could not; a sentence for people.
     pub failure: Option<String>,
+}
+
+impl AllocatorResult {
+    /// The name with its remark, for people: `dlmalloc (port, one lock)`.
+    pub fn label(&self) -> String {
+        if self.remark.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.remark) }
+    }
 }
 
 /// A run that does not count, because of interference. Interference is detected from the state of the machine, never from

@@ -39,7 +39,7 @@ pub struct Standing {
     pub allowed: f64,
     /// For relative bars: whom it is measured by.
     pub rival: Option<String>,
-    /// The machine's own noise in us, where that was above the bar and so was the slowest call: then nothing can be
+    /// The machine's own noise in µs, where that was above the bar and so was the slowest call: then nothing can be
     /// said of the allocator, however little is left when the noise is taken off.
     pub masked_by_us: Option<f64>,
 }
@@ -50,10 +50,10 @@ impl Standing {
         self.value <= self.allowed && self.masked_by_us.is_none()
     }
 
-    /// In words: `reached`, `missed by 12.3 us (3.5 x)` or `cannot be told: ..`.
+    /// In words: `reached`, `missed by 12.3 µs (3.5 x)` or `cannot be told: ..`.
     pub fn verdict(&self) -> String {
         if let Some(noise) = self.masked_by_us {
-            return format!("cannot be told: the machine's own noise was {} us", three_digits(noise));
+            return format!("cannot be told: the machine's own noise was {} µs", three_digits(noise));
         }
         if self.reached() {
             return "reached".to_owned();
@@ -178,7 +178,7 @@ mod tests {
         let verdicts: Vec<String> = found.iter().map(Standing::verdict).collect();
         let expected = [
             "reached",
-            "missed by 1.00 us (1.50 x)",
+            "missed by 1.00 µs (1.50 x)",
             "missed by 1.00 ns (1.20 x)",
             "missed by 2.00 ns (1.50 x)",
         ];
@@ -200,10 +200,10 @@ mod tests {
             let bars = [bar("worst-excess-us", 5.0, None)];
             standings(&bars, &[with_noise(worst_ns, noise_ns)], &["keel".to_owned()], "keel")[0].verdict()
         };
-        assert_eq!(verdict(15_000.0, 42_000.0), "cannot be told: the machine's own noise was 42.0 us");
+        assert_eq!(verdict(15_000.0, 42_000.0), "cannot be told: the machine's own noise was 42.0 µs");
         assert_eq!(verdict(4_000.0, 42_000.0), "reached");
         assert_eq!(verdict(6_000.0, 2_000.0), "reached");
-        assert_eq!(verdict(60_000.0, 42_000.0), "missed by 13.0 us (3.60 x)");
+        assert_eq!(verdict(60_000.0, 42_000.0), "missed by 13.0 µs (3.60 x)");
     }
 
     #[test]

@@ -3,27 +3,24 @@
 //! ```text
 //! Bench::run   every workload on every contestant, interleaved  ->  Sample, Sample, ...   (plain data, archived)
 //! summary      samples  ->  median and range over the rounds
-//! bars         what Keel wants to reach  ->  reached, or missed by how much
+//! bars         samples, targets of Keel  ->  reached, or missed by a factor
 //! ```
 
 pub mod bars;
 mod schedule;
 pub mod summary;
 
+use keel_results::PERCENTILES;
 pub use schedule::{Bench, Contestant, list};
 use serde::{Deserialize, Serialize};
 
-/// The quantiles that results hold, by their names.
-pub const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("p99.999", 0.99999)];
-
-/// What a workload is for.
+/// The purpose of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
-    /// Single calls: which of them are slow.
+    /// The slowest single calls.
     Latency,
-    /// All calls together: what they cost.
+    /// The cost of all calls together.
     Throughput,
 }
 
@@ -100,23 +97,23 @@ pub struct Measured {
 /// Calls of one kind, timed. Times are those of the clock, with what reading it costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Which calls.
+    /// The calls.
     pub event: String,
-    /// Calls that ran through.
+    /// Calls that were not interrupted.
     pub calls: u64,
-    /// Calls during which the thread was switched away; they are left out of all else.
+    /// Calls during which the thread was preempted; they are excluded from all other numbers.
     pub interrupted: u64,
-    /// How that was told: `rseq`, `rusage` or `nothing`.
-    pub told_by: String,
+    /// How interruptions were detected: `rseq`, `rusage` or `nothing`.
+    pub detected_by: String,
     /// Mean.
     pub mean_ns: f64,
-    /// [`QUANTILES`].
-    pub quantiles_ns: [f64; 5],
+    /// [`PERCENTILES`].
+    pub percentiles_ns: [f64; PERCENTILES.len()],
     /// The slowest.
     pub worst_ns: f64,
     /// The median of empty pairs of clock readings.
     pub floor_ns: f64,
-    /// What the worst empty window of the same run took too long.
+    /// The excess of the longest empty window of the same run.
     pub noise_ns: f64,
 }
 
@@ -130,20 +127,20 @@ impl Event {
 /// Calls of one kind, counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Which calls.
+    /// The calls.
     pub event: String,
-    /// How many.
+    /// Their number.
     pub calls: u64,
     /// Page faults inside them.
     pub faults: u64,
     /// Calls with at least one.
     pub faulting_calls: u64,
-    /// Calls with at least one system call, where the kernel tells.
+    /// Calls with at least one system call; None if the kernel does not report them.
     pub system_calls: Option<u64>,
 }
 
 impl Counted {
-    /// Adds what another thread counted.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Counted) {
         self.calls += other.calls;
         self.faults += other.faults;

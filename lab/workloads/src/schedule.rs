@@ -10,14 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An allocator with its settings: the same one may take part more than once.
 #[derive(Clone, Debug)]
 pub struct Contestant {
-    /// Name in tables.
-    pub name: String,
-    /// The allocator.
+    /// The allocator, with its name in tables and its environment.
     pub allocator: Allocator,
-    /// Environment variables of its processes.
-    pub environment: Vec<(String, String)>,
-    /// Bytes to ask `kl_warm` for at the start; 0 for none. Of libkeel only.
+    /// Bytes for `kl_warm` at the start; 0 for none. Only for libkeel.
     pub warm_bytes: u64,
+}
+
+impl Contestant {
+    /// Its name in tables.
+    pub fn name(&self) -> &str {
+        &self.allocator.name
+    }
 }
 
 /// What to run.
@@ -95,7 +98,6 @@ impl Bench {
     fn sample(&self, (pass, workload, contestant): Turn, round: u32) -> Sample {
         let (workload, contestant) = (&self.workloads[workload].name, &self.contestants[contestant]);
         let mut command = contestant.allocator.command(&self.program);
-        command.envs(contestant.environment.iter().map(|(name, value)| (name, value)));
         let mut arguments: Vec<OsString> = vec![contestant.allocator.target(), workload.into()];
         if pass == Pass::Counted {
             arguments.push("--count".into());
@@ -114,6 +116,6 @@ impl Bench {
                 Err(error) => Outcome::Failed(format!("unreadable output: {error}")),
             },
         };
-        Sample { allocator: contestant.name.clone(), workload: workload.clone(), pass, round, outcome }
+        Sample { allocator: contestant.name().to_owned(), workload: workload.clone(), pass, round, outcome }
     }
 }

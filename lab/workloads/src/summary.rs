@@ -1,6 +1,7 @@
 //! From samples to the numbers of tables: median and range over the rounds.
 
-use crate::{Counted, Event, Measured, Outcome, Pass, QUANTILES, Sample};
+use crate::{Counted, Event, Measured, Outcome, Pass, Sample};
+use keel_results::PERCENTILES;
 
 /// A number over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,8 +40,8 @@ pub enum Metric {
     Noise,
     /// Mean call less the floor, ns.
     Mean,
-    /// One of [`QUANTILES`] less the floor, ns.
-    Quantile(usize),
+    /// One of [`PERCENTILES`] less the floor, ns.
+    Percentile(usize),
     /// ns a pair.
     Pair,
     /// Processor seconds.
@@ -58,9 +59,9 @@ pub enum Metric {
 impl Metric {
     /// By its name in the bars: `worst-excess-us`, `p99.9-ns`, ...
     pub fn by_name(name: &str) -> Option<Metric> {
-        let quantile = name.strip_suffix("-ns");
-        if let Some(index) = QUANTILES.iter().position(|(label, _)| Some(*label) == quantile) {
-            return Some(Metric::Quantile(index));
+        let label = name.strip_suffix("-ns");
+        if let Some(index) = PERCENTILES.iter().position(|one| Some(one.label) == label) {
+            return Some(Metric::Percentile(index));
         }
         Some(match name {
             "worst-excess-us" => Metric::WorstExcess,
@@ -80,8 +81,8 @@ impl Metric {
     /// Its unit in tables.
     pub fn unit(self) -> &'static str {
         match self {
-            Metric::WorstExcess | Metric::Worst | Metric::Noise => "us",
-            Metric::Mean | Metric::Quantile(_) | Metric::Pair => "ns",
+            Metric::WorstExcess | Metric::Worst | Metric::Noise => "µs",
+            Metric::Mean | Metric::Percentile(_) | Metric::Pair => "ns",
             Metric::Cpu => "s",
             Metric::Resident | Metric::Peak => "MB",
             Metric::FaultingCalls | Metric::SystemCalls => "calls",
@@ -99,7 +100,7 @@ impl Metric {
             Metric::Worst => found().map(|event| above(event, event.worst_ns) / 1e3),
             Metric::Noise => found().map(|event| event.noise_ns / 1e3),
             Metric::Mean => found().map(|event| above(event, event.mean_ns)),
-            Metric::Quantile(index) => found().map(|event| above(event, event.quantiles_ns[index])),
+            Metric::Percentile(index) => found().map(|event| above(event, event.percentiles_ns[index])),
             Metric::Pair => (measured.pairs > 0).then_some(measured.ns_a_pair),
             Metric::Cpu => (measured.pairs > 0).then_some(measured.cpu_seconds),
             Metric::Resident => measured.resident.map(|bytes| bytes as f64 / 1e6),
@@ -226,7 +227,7 @@ mod tests {
     fn noise_and_floor_are_taken_off_but_never_more_than_there_is() {
         let event = |worst_ns| Event {
             event: "malloc".to_owned(),
-            quantiles_ns: [30.0, 40.0, 50.0, 60.0, 70.0],
+            percentiles_ns: [30.0, 35.0, 40.0, 50.0, 60.0, 70.0],
             worst_ns,
             floor_ns: 35.0,
             noise_ns: 2000.0,
@@ -236,8 +237,8 @@ mod tests {
         let metric = |metric: Metric, worst| metric.of(&measured(worst), Some("malloc")).unwrap();
         assert_eq!(metric(Metric::WorstExcess, 7035.0), 5.0);
         assert_eq!(metric(Metric::WorstExcess, 1000.0), 0.0);
-        assert_eq!(metric(Metric::Quantile(0), 0.0), 0.0);
-        assert_eq!(metric(Metric::Quantile(2), 0.0), 15.0);
+        assert_eq!(metric(Metric::Percentile(0), 0.0), 0.0);
+        assert_eq!(metric(Metric::Percentile(3), 0.0), 15.0);
         assert_eq!(Metric::Pair.of(&measured(1.0), None), None);
         assert_eq!(Metric::WorstExcess.of(&measured(1.0), Some("free")), None);
     }

@@ -197,7 +197,7 @@ impl Watch {
     pub fn leave(mut self) -> Tally {
         match self.guard {
             Guard::Flag(flag) => flag.disarm(),
-            Guard::Usage => self.tally.told_by = "rusage",
+            Guard::Usage => self.tally.detected_by = "rusage",
         }
         self.tally
     }
@@ -212,7 +212,7 @@ impl Watch {
 pub struct Tally {
     event: &'static str,
     mode: Mode,
-    told_by: &'static str,
+    detected_by: &'static str,
     calls: Histogram<u64>,
     sum: u64,
     worst: u64,
@@ -228,7 +228,7 @@ impl Tally {
         Tally {
             event,
             mode,
-            told_by: "rseq",
+            detected_by: "rseq",
             calls: Histogram::new_with_bounds(1, 1 << 42, 3).unwrap_or_else(|_| std::process::abort()),
             sum: 0,
             worst: 0,
@@ -241,7 +241,7 @@ impl Tally {
 
     /// As [`Tally::new`], for times within which a switch cannot be told or is a part of the matter.
     pub fn untold(event: &'static str, mode: Mode) -> Tally {
-        Tally { told_by: "nothing", ..Tally::new(event, mode) }
+        Tally { detected_by: "nothing", ..Tally::new(event, mode) }
     }
 
     /// Notes a call, in ticks.
@@ -266,7 +266,7 @@ impl Tally {
         self.interrupted += other.interrupted;
         self.noise = self.noise.max(other.noise);
         self.floor = self.floor.max(other.floor);
-        self.told_by = other.told_by;
+        self.detected_by = other.detected_by;
         self.counted.add(&other.counted);
     }
 
@@ -284,11 +284,11 @@ impl Tally {
             event: self.event.to_owned(),
             calls,
             interrupted: self.interrupted,
-            told_by: self.told_by.to_owned(),
+            detected_by: self.detected_by.to_owned(),
             mean_ns: ns(self.sum) / calls.max(1) as f64,
-            quantiles_ns: keel_workloads::QUANTILES.map(|(_, quantile)| {
-                // The bucket's upper end may lie above the longest call.
-                ns(self.calls.value_at_quantile(quantile).min(self.worst))
+            percentiles_ns: keel_results::PERCENTILES.map(|percentile| {
+                // The bucket's upper end may exceed the longest call.
+                ns(self.calls.value_at_quantile(percentile.fraction).min(self.worst))
             }),
             worst_ns: ns(self.worst),
             floor_ns: ns(self.floor),
@@ -365,7 +365,7 @@ mod tests {
         assert!(event.interrupted >= 5, "{event:?}");
         assert!(event.calls >= 200 && event.calls + event.interrupted == 225, "{event:?}");
         assert!(event.worst_ns >= 50_000.0, "{event:?}");
-        assert!(event.quantiles_ns.is_sorted() && event.quantiles_ns[0] < 50_000.0, "{event:?}");
+        assert!(event.percentiles_ns.is_sorted() && event.percentiles_ns[0] < 50_000.0, "{event:?}");
     }
 
     #[test]

@@ -31,12 +31,13 @@ pub struct BenchArguments {
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm, paths of
-    /// libraries, or `all` (with the libraries in the folder that KEEL_BENCH_PEERS names)
-    #[arg(long, default_value = "all", value_delimiter = ',')]
+    /// libraries, or `all` (with the libraries in the folder KEEL_BENCH_PEERS) [default: all]
+    #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more, under a name: a library's path or an allocator's name, and environment variables for it
-    #[arg(long = "allocator", value_name = "NAME=WHAT[,VARIABLE=VALUE...]")]
-    named: Vec<String>,
+    /// An allocator with settings, [LABEL=]NAME[:VARIABLE=VALUE]..., in addition to those of -a (without -a: only
+    /// these); can be repeated
+    #[arg(long = "allocator", value_name = "SPEC")]
+    single: Vec<String>,
     /// Runs of each workload on each allocator
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -77,7 +78,8 @@ pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
             bail!("{} exists; results are never overwritten: choose another name", output.display());
         }
         let workloads = choose(&arguments.workloads, &known)?;
-        let contestants = contestants::choose(&arguments.allocators, &arguments.named, &layout, &workloads)?;
+        let specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
+        let contestants = contestants::choose(&specs, &layout, &workloads)?;
         let bench = Bench { program, contestants, workloads, runs: arguments.runs };
         measure(&bench, &layout, &arguments.commit)?
     } else {

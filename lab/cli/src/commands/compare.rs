@@ -24,8 +24,8 @@ pub struct Arguments {
     /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all` [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One with settings, NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off, beside those of -a (without -a: only
-    /// these); may be given again
+    /// An allocator with settings, [LABEL=]NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off, in addition to those of -a
+    /// (without -a: only these); can be repeated
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Call libraries given by path by functions with this prefix, as mi_ for mi_malloc, instead of by LD_PRELOAD
@@ -125,7 +125,7 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let specs = specs(&arguments);
-    if arguments.symbols.is_some() && !specs.iter().any(|spec| is_path(&Spec::parse(spec))) {
+    if arguments.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
         eprintln!("keel: --symbols is for libraries given by path, and none is: give one, as -a ./libx.so");
         return Ok(ExitCode::from(2));
     }
@@ -163,22 +163,15 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
 
 /// What was asked for, in the order of tables.
 fn specs(arguments: &Arguments) -> Vec<String> {
-    let mut specs: Vec<String> = arguments.allocators.iter().chain(&arguments.single).cloned().collect();
-    if specs.is_empty() {
-        specs.push("all".to_owned());
-    }
+    let mut specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
     if let Some(prefix) = &arguments.symbols {
         let paths = specs.iter_mut().filter(|spec| {
             let spec = Spec::parse(spec);
-            spec.symbols.is_none() && is_path(&spec)
+            spec.symbols.is_none() && spec.is_path()
         });
         paths.for_each(|spec| *spec = format!("{spec}:symbols={prefix}"));
     }
     specs
-}
-
-fn is_path(spec: &Spec) -> bool {
-    spec.name.contains('/') || spec.name.ends_with(".so")
 }
 
 /// An open journal; a text journal is imported on the fly into a file that goes with this.

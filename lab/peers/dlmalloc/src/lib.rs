@@ -1,4 +1,4 @@
-//! dlmalloc (the port in Rust that serves WebAssembly), as a peer: one heap for all threads, behind one lock.
+//! dlmalloc as a peer: the Rust port that WebAssembly uses, with one heap for all threads behind one lock.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -21,18 +21,18 @@ unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the caller vouches that the block is ours and live.
+    // SAFETY: the caller guarantees that the block is ours and live.
     unsafe { heap().c_free(block.cast()) }
 }
 
 unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(bytes) = count.checked_mul(size) else { return null_mut() };
-    // SAFETY: any size is allowed; 16 is what malloc itself promises.
+    // SAFETY: any size is allowed; malloc guarantees an alignment of 16.
     unsafe { heap().calloc(bytes, 16).cast() }
 }
 
 unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the caller vouches that the block is ours and live.
+    // SAFETY: the caller guarantees that the block is ours and live.
     unsafe { heap().c_realloc(block.cast(), size).cast() }
 }
 
@@ -50,7 +50,7 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 0,
+    has_hints: 0,
     version,
     malloc,
     free,
@@ -65,5 +65,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: None,
     free_aligned: None,
     free_aligned_sized: None,
-    telling_names: None,
+    hint_names: None,
 };

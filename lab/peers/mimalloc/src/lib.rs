@@ -1,4 +1,4 @@
-//! mimalloc, as a peer. The package `mimalloc2` includes this file too: the same functions, an older generation.
+//! mimalloc as a peer. The package `mimalloc2` includes this file too: an older generation with the same functions.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -7,7 +7,7 @@ mod table;
 use libmimalloc_sys as mi;
 use std::ffi::{c_char, c_int, c_void};
 
-// What the crate itself declares only with its feature `extended`, which also compiles more of the library.
+// The crate declares these only with its feature `extended`, which also compiles more of the library.
 unsafe extern "C" {
     fn mi_version() -> c_int;
     fn mi_calloc(count: usize, size: usize) -> *mut c_void;
@@ -31,21 +31,21 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 }
 
 unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
-    // SAFETY: as the caller vouches; only the order of the arguments differs.
+    // SAFETY: as the caller guarantees; only the order of the arguments differs.
     unsafe { mi::mi_malloc_aligned(size, alignment) }
 }
 
 unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { mi_usable_size(block) }
 }
 
 unsafe extern "C" fn free_aligned_sized(block: *mut c_void, alignment: usize, size: usize) {
-    // SAFETY: as the caller vouches; only the order of the arguments differs.
+    // SAFETY: as the caller guarantees; only the order of the arguments differs.
     unsafe { mi_free_size_aligned(block, size, alignment) }
 }
 
-unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+unsafe extern "C" fn hint_names(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
     unsafe { table::put_text("mi_free_size mi_free_aligned mi_free_size_aligned", buffer, bytes) }
 }
@@ -54,7 +54,7 @@ unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 1,
+    has_hints: 1,
     version,
     malloc: mi::mi_malloc,
     free: mi::mi_free,
@@ -69,5 +69,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: Some(mi_free_size),
     free_aligned: Some(mi_free_aligned),
     free_aligned_sized: Some(free_aligned_sized),
-    telling_names: Some(telling_names),
+    hint_names: Some(hint_names),
 };

@@ -1,5 +1,5 @@
-//! mimalloc's second generation, as a peer. Its functions are those of the third, so its shim is too; only the feature
-//! in Cargo.toml differs, and that is why it must be a package of its own: in one build graph the two features unite.
+//! mimalloc's second generation as a peer. It has the functions of the third and uses its shim; only the feature in
+//! Cargo.toml differs. It must be a separate package, because Cargo would unite the two features in one build graph.
 
 #[path = "../../mimalloc/src/lib.rs"]
 mod shim;

@@ -1,4 +1,4 @@
-//! rpmalloc, as a peer. It is the one that must be told when a thread comes and goes.
+//! rpmalloc as a peer. It needs a call when a thread starts and when it ends.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -7,15 +7,15 @@ mod table;
 use rpmalloc_sys as rp;
 use std::ffi::{c_char, c_int};
 
-mod own {
+mod corrected {
     unsafe extern "C" {
-        // The crate declares it without its argument.
+        // The crate declares this function without its argument.
         pub fn rpmalloc_thread_finalize(release_caches: std::ffi::c_int);
     }
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
-    // rpmalloc tells no version of its own.
+    // rpmalloc has no function that returns its version.
     // SAFETY: the caller's buffer.
     unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
 }
@@ -26,15 +26,15 @@ unsafe extern "C" fn init() -> c_int {
 }
 
 unsafe extern "C" fn thread_exit() {
-    // SAFETY: the calling thread was initialised. 1: give its caches back, as rpmalloc's own thread hook does.
-    unsafe { own::rpmalloc_thread_finalize(1) }
+    // SAFETY: the calling thread was initialised. 1: release its caches, as rpmalloc's own thread hook does.
+    unsafe { corrected::rpmalloc_thread_finalize(1) }
 }
 
 /// See `table.rs`.
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 0,
+    has_hints: 0,
     version,
     malloc: rp::rpmalloc,
     free: rp::rpfree,
@@ -49,5 +49,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: None,
     free_aligned: None,
     free_aligned_sized: None,
-    telling_names: None,
+    hint_names: None,
 };

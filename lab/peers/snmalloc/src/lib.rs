@@ -1,4 +1,4 @@
-//! snmalloc, as a peer.
+//! snmalloc as a peer.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -14,17 +14,17 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
-    // snmalloc tells no version of its own; the crate follows the library's releases.
+    // snmalloc has no function that returns its version; the crate follows the library's releases.
     // SAFETY: the caller's buffer.
     unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
 }
 
 unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
-    // SAFETY: as the caller vouches.
+    // SAFETY: as the caller guarantees.
     unsafe { sn::sn_malloc_usable_size(block.cast_const()) }
 }
 
-unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+unsafe extern "C" fn hint_names(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
     unsafe { table::put_text("sn_free_sized free sn_free_aligned_sized", buffer, bytes) }
 }
@@ -33,7 +33,7 @@ unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 1,
+    has_hints: 1,
     version,
     malloc: sn::sn_malloc,
     free: sn::sn_free,
@@ -48,5 +48,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: Some(sn_free_sized),
     free_aligned: None,
     free_aligned_sized: Some(sn_free_aligned_sized),
-    telling_names: Some(telling_names),
+    hint_names: Some(hint_names),
 };

@@ -1,10 +1,11 @@
-//! Google's TCMalloc, as a peer. Its crate carries all of it, but declares little: the C functions are declared here.
+//! Google's TCMalloc as a peer. Its crate contains the library but declares few functions; the C functions are declared
+//! here.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
 mod table;
 
-// Only named so that the library is linked.
+// Named so that the library is linked.
 use libtcmalloc_sys as _;
 use std::ffi::{c_char, c_void};
 
@@ -22,12 +23,12 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
-    // TCMalloc lives at head and has no versions.
+    // TCMalloc has no numbered versions.
     // SAFETY: the caller's buffer.
     unsafe { table::put_text(env!("PEER_CRATE"), buffer, bytes) }
 }
 
-unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
+unsafe extern "C" fn hint_names(buffer: *mut c_char, bytes: usize) {
     let names = concat!(
         "TCMallocInternalFreeSized ",
         "TCMallocInternalDeleteAligned ",
@@ -41,7 +42,7 @@ unsafe extern "C" fn telling_names(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 1,
+    has_hints: 1,
     version,
     malloc: TCMallocInternalMalloc,
     free: TCMallocInternalFree,
@@ -56,5 +57,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: Some(TCMallocInternalFreeSized),
     free_aligned: Some(TCMallocInternalDeleteAligned),
     free_aligned_sized: Some(TCMallocInternalFreeAlignedSized),
-    telling_names: Some(telling_names),
+    hint_names: Some(hint_names),
 };

@@ -1,7 +1,7 @@
-//! TLSF (the crate rlsf), as a peer: one pool for all threads, behind one lock.
+//! TLSF as a peer: the crate rlsf, with one pool for all threads behind one lock.
 //!
-//! The pool is a reservation of address space that grows in place, a MiB at a time, and never shrinks: no system call
-//! but the first, so that what is measured is the algorithm. Contention for the lock is part of the result.
+//! The pool is a reservation of address space that grows in place, a MiB at a time, and never shrinks. After the first
+//! system call there are none, so that the algorithm itself is measured. Contention for the lock is part of the result.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -16,14 +16,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const STEP: usize = 1 << 20;
 /// Tried in this order; strict overcommit or a limit on address space may refuse the larger ones.
 const RESERVATIONS: [usize; 4] = [64 << 30, 16 << 30, 4 << 30, 1 << 30];
-/// What `malloc` promises on this platform.
+/// The alignment that `malloc` guarantees on this platform.
 const ALIGNMENT: usize = 16;
 
 struct Reservation {
     bytes: usize,
 }
 
-// SAFETY: `alloc` hands out the reservation once; growth stays inside it.
+// SAFETY: `alloc` returns the reservation once; growth stays inside it.
 unsafe impl FlexSource for Reservation {
     unsafe fn alloc(&mut self, min_size: usize) -> Option<NonNull<[u8]>> {
         if self.bytes != 0 {
@@ -68,8 +68,8 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The alignment class that a block was allocated with. rlsf puts its header right before a block of small alignment,
-/// whose address is then 16 modulo its granularity of 32; a block of larger alignment is at a multiple of it.
+/// The alignment class of a block. rlsf places its header directly before a block of small alignment, whose address is
+/// then 16 modulo the granularity of 32. A block of larger alignment is at a multiple of the granularity.
 fn alignment_of(block: NonNull<u8>) -> usize {
     if block.addr().get().is_multiple_of(rlsf::GRANULARITY) { rlsf::GRANULARITY } else { ALIGNMENT }
 }
@@ -85,7 +85,7 @@ unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 
 unsafe extern "C" fn free(block: *mut c_void) {
     if let Some(block) = NonNull::new(block.cast::<u8>()) {
-        // SAFETY: the caller vouches that the block is ours and live.
+        // SAFETY: the caller guarantees that the block is ours and live.
         unsafe { pool().deallocate(block, alignment_of(block)) }
     }
 }
@@ -94,7 +94,7 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(bytes) = count.checked_mul(size) else { return null_mut() };
     let block = allocate(bytes, ALIGNMENT);
     if !block.is_null() {
-        // SAFETY: a fresh block of so many bytes. A pool does not know which of its bytes are fresh from the kernel.
+        // SAFETY: a fresh block of this size. A pool does not know which of its bytes the kernel has zeroed.
         unsafe { block.write_bytes(0, bytes) }
     }
     block.cast()
@@ -103,7 +103,7 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     let Some(old) = NonNull::new(block.cast::<u8>()) else { return allocate(size, ALIGNMENT).cast() };
     let Ok(layout) = Layout::from_size_align(size.max(1), alignment_of(old)) else { return null_mut() };
-    // SAFETY: the caller vouches that the block is ours and live; its alignment class is kept.
+    // SAFETY: the caller guarantees that the block is ours and live; its alignment class is kept.
     unsafe { pool().reallocate(old, layout).map_or(null_mut(), NonNull::as_ptr).cast() }
 }
 
@@ -112,7 +112,7 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
-    // SAFETY: the caller vouches that the block is ours and live.
+    // SAFETY: the caller guarantees that the block is ours and live.
     NonNull::new(block.cast::<u8>()).map_or(0, |block| unsafe { Pool::allocation_usable_size(block) })
 }
 
@@ -125,7 +125,7 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
 #[unsafe(no_mangle)]
 pub static keel_peer: table::Table = table::Table {
     abi: table::ABI,
-    telling: 0,
+    has_hints: 0,
     version,
     malloc,
     free,
@@ -140,5 +140,5 @@ pub static keel_peer: table::Table = table::Table {
     free_sized: None,
     free_aligned: None,
     free_aligned_sized: None,
-    telling_names: None,
+    hint_names: None,
 };

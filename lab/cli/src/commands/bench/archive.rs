@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The number of this form of the file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct Archive {
 pub struct Entrant {
     /// Its name in the samples.
     pub name: String,
+    /// See [`keel_allocators::remark`].
+    #[serde(default)]
+    pub remark: String,
     /// What it says of itself, where it does.
     pub version: String,
     /// Its environment variables and what it was warmed with.
@@ -61,6 +64,14 @@ impl Archive {
             workloads: bench.workloads.clone(),
             contestants: bench.contestants.iter().map(|one| entrant(one, player)).collect(),
             samples: Vec::new(),
+        }
+    }
+
+    /// A contestant's name with its remark, for people.
+    pub fn label(&self, name: &str) -> String {
+        match self.contestants.iter().find(|one| one.name == name) {
+            Some(one) if !one.remark.is_empty() => format!("{name} ({})", one.remark),
+            _ => name.to_owned(),
         }
     }
 
@@ -133,11 +144,16 @@ fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
         _ => contestant.allocator.describe(player).unwrap_or_default(),
     };
     let mut settings: Vec<String> =
-        contestant.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        contestant.allocator.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if contestant.warm_bytes > 0 {
         settings.push(format!("kl_warm({})", contestant.warm_bytes));
     }
-    Entrant { name: contestant.name.clone(), version, settings }
+    Entrant {
+        name: contestant.name().to_owned(),
+        remark: contestant.allocator.remark.clone(),
+        version,
+        settings,
+    }
 }
 
 /// Several files as one: a bench that was run in pieces. A workload may be in one of them only, since numbers are only
@@ -204,6 +220,7 @@ mod tests {
             }],
             contestants: vec![Entrant {
                 name: "keel".to_owned(),
+                remark: String::new(),
                 version: "0.1.0".to_owned(),
                 settings: Vec::new(),
             }],

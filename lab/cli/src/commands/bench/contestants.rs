@@ -1,4 +1,4 @@
-//! Who takes part: allocators by name and by path, Keel's variants, and allocators with settings.
+//! The contestants of a bench: allocators by name and by path, Keel's variants, and allocators with settings.
 
 use crate::commands::compare::places;
 use crate::layout::Layout;
@@ -7,52 +7,44 @@ use keel_allocators::{Allocator, FLOOR, Kind, Places};
 use keel_workloads::{Contestant, Suite, Workload};
 use std::path::PathBuf;
 
-/// A folder of libraries that take part in addition, each by LD_PRELOAD.
+/// Environment variable with a folder of additional libraries, each used by LD_PRELOAD.
 const MORE: &str = "KEEL_BENCH_PEERS";
-/// What `keel+warm` asks for: enough for the events of the latency contract that allocate new memory at once.
+/// The bytes that `keel+warm` warms: enough for the workloads of the latency contract that allocate new memory at once.
 const WARM_BYTES: u64 = 32 << 20;
 
-/// The contestants of a bench.
-pub fn choose(
-    names: &[String],
-    named: &[String],
-    layout: &Layout,
-    workloads: &[Workload],
-) -> Result<Vec<Contestant>> {
+/// The contestants of a bench, from specifications in the syntax of [`keel_allocators::Spec`] and Keel's variants.
+pub fn choose(specs: &[String], layout: &Layout, workloads: &[Workload]) -> Result<Vec<Contestant>> {
     let places = places(layout);
     let mut chosen: Vec<Contestant> = Vec::new();
-    for name in names {
-        for contestant in expand(name, &places, workloads)? {
-            if chosen.iter().all(|one| one.name != contestant.name) {
-                chosen.push(contestant);
+    for spec in specs {
+        for contestant in expand(spec, &places, workloads)? {
+            match chosen.iter().find(|one| one.name() == contestant.name()) {
+                None => chosen.push(contestant),
+                Some(same) if same.allocator == contestant.allocator => {}
+                Some(_) => {
+                    bail!("two allocators have the name `{}`: add a label, LABEL={spec}", contestant.name())
+                }
             }
         }
     }
-    for text in named {
-        let contestant = with_settings(text, &places)?;
-        if chosen.iter().any(|one| one.name == contestant.name) {
-            bail!("two allocators are called `{}`: give --allocator another name", contestant.name);
-        }
-        chosen.push(contestant);
-    }
     if let Some(missing) = chosen.iter().find(|one| one.allocator.unavailable.is_some()) {
         let reason = missing.allocator.unavailable.as_deref().unwrap_or_default();
-        bail!("{} cannot be used: {reason}", missing.name);
+        bail!("{} cannot be used: {reason}", missing.name());
     }
     if chosen.is_empty() {
-        bail!("there is no allocator to measure; `keel allocators` lists what there is");
+        bail!("there is no allocator to measure; `keel allocators` lists the available ones");
     }
     Ok(chosen)
 }
 
-fn expand(name: &str, places: &Places, workloads: &[Workload]) -> Result<Vec<Contestant>> {
-    if let Some(variant) = variant(name) {
-        return Ok(vec![variant(one_of(places, "keel")?)]);
+fn expand(spec: &str, places: &Places, workloads: &[Workload]) -> Result<Vec<Contestant>> {
+    if let Some(variant) = variant(spec) {
+        return Ok(places.resolve(&["keel".to_owned()])?.into_iter().map(variant).collect());
     }
-    let mut found: Vec<Contestant> = places.resolve(&[name.to_owned()])?.into_iter().map(plain).collect();
-    // The floor of replay hands out memory without keeping it apart; workloads that look after their blocks need more.
+    let mut found: Vec<Contestant> = places.resolve(&[spec.to_owned()])?.into_iter().map(plain).collect();
+    // The floor of replay returns overlapping blocks; workloads that check their blocks cannot use it.
     found.retain(|one| one.allocator.name != FLOOR);
-    if name == "all" {
+    if spec == "all" {
         let latency = workloads.iter().any(|one| one.suite == Suite::Latency);
         if let Some(place) = found.iter().position(|one| one.allocator.kind == Kind::Keel) {
             let keel = found[place].allocator.clone();
@@ -77,27 +69,21 @@ fn variant(name: &str) -> Option<Variant> {
 }
 
 fn plain(allocator: Allocator) -> Contestant {
-    Contestant { name: allocator.name.clone(), allocator, environment: Vec::new(), warm_bytes: 0 }
+    Contestant { allocator, warm_bytes: 0 }
 }
 
 fn keeper(allocator: Allocator) -> Contestant {
     let environment = vec![("KEEL_KEEPER".to_owned(), "on".to_owned())];
-    Contestant { name: "keel+keeper".to_owned(), environment, ..plain(allocator) }
+    plain(Allocator { name: "keel+keeper".to_owned(), environment, ..allocator })
 }
 
 fn warm(allocator: Allocator) -> Contestant {
-    Contestant { name: "keel+warm".to_owned(), warm_bytes: WARM_BYTES, ..keeper(allocator) }
+    let mut contestant = keeper(allocator);
+    contestant.allocator.name = "keel+warm".to_owned();
+    Contestant { warm_bytes: WARM_BYTES, ..contestant }
 }
 
-fn one_of(places: &Places, name: &str) -> Result<Allocator> {
-    let mut found = places.resolve(&[name.to_owned()])?;
-    if found.len() != 1 || name == FLOOR {
-        bail!("`{name}` is not one allocator");
-    }
-    Ok(found.remove(0))
-}
-
-/// The libraries in the folder that the environment names, under their file names.
+/// The libraries in the folder that [`MORE`] names, under their file names.
 fn more() -> Result<Vec<Contestant>> {
     let Some(folder) = std::env::var_os(MORE).filter(|folder| !folder.is_empty()) else {
         return Ok(Vec::new());
@@ -110,37 +96,18 @@ fn more() -> Result<Vec<Contestant>> {
     files.sort();
     let mut found = Vec::new();
     for file in files {
-        let allocator = preloaded(&file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found.push(Contestant { name, ..plain(allocator) });
+        found.push(plain(Allocator { name, ..preloaded(&file)? }));
     }
     Ok(found)
 }
 
 fn preloaded(file: &std::path::Path) -> Result<Allocator> {
-    // A slash makes it a path, whatever it is called.
+    // An absolute path has a slash and is therefore read as a path.
     let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
     let mut found = Places { library: PathBuf::new(), peers: PathBuf::new() }
         .resolve(&[path.to_string_lossy().into_owned()])?;
     Ok(found.remove(0))
-}
-
-/// `NAME=WHAT[,VARIABLE=VALUE...]`.
-fn with_settings(text: &str, places: &Places) -> Result<Contestant> {
-    let wrong = || format!("`{text}`: give NAME=PATH or NAME=ALLOCATOR, then perhaps ,VARIABLE=VALUE");
-    let (name, rest) = text.split_once('=').with_context(wrong)?;
-    let mut parts = rest.split(',');
-    let what = parts.next().filter(|what| !what.is_empty()).with_context(wrong)?;
-    let allocator = one_of(places, what)?;
-    let mut environment = Vec::new();
-    for setting in parts {
-        let (variable, value) = setting.split_once('=').with_context(wrong)?;
-        environment.push((variable.to_owned(), value.to_owned()));
-    }
-    if name.is_empty() {
-        bail!(wrong());
-    }
-    Ok(Contestant { name: name.to_owned(), environment, ..plain(allocator) })
 }
 
 #[cfg(test)]
@@ -149,17 +116,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allocator_may_take_part_under_several_settings() {
+    fn an_allocator_can_take_part_with_several_settings() {
         let places = Places { library: PathBuf::from("lib"), peers: PathBuf::from("peers") };
-        let one = with_settings("huge=system,GLIBC_TUNABLES=glibc.malloc.hugetlb=1,A=", &places).unwrap();
-        assert_eq!((one.name.as_str(), one.allocator.name.as_str()), ("huge", "system"));
+        let one = &expand("huge=system:GLIBC_TUNABLES=glibc.malloc.hugetlb=1:A=", &places, &[]).unwrap()[0];
+        assert_eq!((one.name(), one.allocator.kind), ("huge", Kind::System));
         let expected = [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"), ("A", "")];
         assert_eq!(
-            one.environment,
+            one.allocator.environment,
             expected.map(|(variable, value)| (variable.to_owned(), value.to_owned()))
         );
-        for wrong in ["system", "x=", "=system", "x=system,A", "x=nobody", "x=all"] {
-            assert!(with_settings(wrong, &places).is_err(), "{wrong}");
+        for wrong in ["x=", "=system", "system,A", "x=nobody"] {
+            assert!(expand(wrong, &places, &[]).is_err(), "{wrong}");
         }
+        assert!(expand("x=null", &places, &[]).unwrap().is_empty(), "the floor is not measured");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::archive::Archive;
 use anyhow::Result;
+use keel_results::PERCENTILES;
 use keel_workloads::bars::{self, Bar, Standing, three_digits};
 use keel_workloads::summary::{self, Metric, Over};
 use keel_workloads::{Suite, Workload};
@@ -38,7 +39,7 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
     text += "\nMedian over the rounds; in brackets the least and the most. Percentiles are less the clock's own cost, \
              worst calls less the machine's own noise in the same run.\n\n";
     for one in &archive.contestants {
-        text += &format!("- `{}` {} {}\n", one.name, one.version, one.settings.join(" "));
+        text += &format!("- `{}` {} {}\n", archive.label(&one.name), one.version, one.settings.join(" "));
     }
     text.extend(grids(archive, with_bars)?.iter().map(Grid::markdown));
     Ok(text)
@@ -98,7 +99,7 @@ fn throughput(archive: &Archive, workload: &Workload, title: String) -> Grid {
     let row = |name: String| {
         let over = |metric| summary::over(&archive.samples, &workload.name, None, &name, metric);
         vec![
-            name.clone(),
+            archive.label(&name),
             spread(over(Metric::Pair)),
             ratio(archive, &workload.name, Metric::Pair, None, &name),
             spread(over(Metric::Cpu)),
@@ -117,7 +118,7 @@ fn resident(archive: &Archive, workload: &Workload, title: &str) -> Option<Grid>
     let names = archive.names();
     names.iter().find_map(|name| over(name, Metric::Resident))?;
     let row = |name: &String| {
-        vec![name.clone(), spread(over(name, Metric::Resident)), median(over(name, Metric::Peak))]
+        vec![archive.label(name), spread(over(name, Metric::Resident)), median(over(name, Metric::Peak))]
     };
     Some(Grid {
         title: title.to_owned(),
@@ -132,39 +133,27 @@ fn event_grid(archive: &Archive, workload: &Workload, event: &str) -> Grid {
         let (calls, interrupted) = summary::calls(&archive.samples, &workload.name, event, &name);
         let counted = summary::counted(&archive.samples, &workload.name, event, &name);
         let optional = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
-        vec![
-            name.clone(),
+        let mut row = vec![
+            archive.label(&name),
             spread(over(Metric::WorstExcess)),
             median(over(Metric::Noise)),
             median(over(Metric::Mean)),
-            median(over(Metric::Quantile(0))),
-            median(over(Metric::Quantile(1))),
-            median(over(Metric::Quantile(2))),
-            median(over(Metric::Quantile(3))),
-            median(over(Metric::Quantile(4))),
+        ];
+        row.extend((0..PERCENTILES.len()).map(|index| median(over(Metric::Percentile(index)))));
+        row.extend([
             calls.to_string(),
             interrupted.to_string(),
             optional(counted.map(|counted| counted.faulting_calls)),
             optional(counted.and_then(|counted| counted.system_calls)),
-        ]
+        ]);
+        row
     };
+    let mut head = strings(&["", "worst excess µs", "noise µs", "mean ns"]);
+    head.extend(PERCENTILES.map(|percentile| percentile.label.to_owned()));
+    head.extend(strings(&["calls", "interrupted", "with fault", "with syscall"]));
     Grid {
         title: format!("{}, {event}", workload.name),
-        head: strings(&[
-            "",
-            "worst excess us",
-            "noise us",
-            "mean ns",
-            "p50",
-            "p99",
-            "p99.9",
-            "p99.99",
-            "p99.999",
-            "calls",
-            "left out",
-            "w. fault",
-            "w. syscall",
-        ]),
+        head,
         rows: archive.names().into_iter().map(row).collect(),
     }
 }
@@ -179,7 +168,7 @@ fn matrix(archive: &Archive) -> Option<Grid> {
     let mut head = vec![String::new()];
     head.extend(columns.iter().map(|one| one.name.clone()));
     let row = |name: String| {
-        let mut row = vec![name.clone()];
+        let mut row = vec![archive.label(&name)];
         row.extend(
             columns
                 .iter()

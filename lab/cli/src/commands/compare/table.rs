@@ -46,8 +46,8 @@ fn rows(comparison: &Comparison) -> impl Iterator<Item = &AllocatorResult> {
     measured().filter(|one| one.name != FLOOR).chain(measured().filter(|one| one.name == FLOOR))
 }
 
-fn label(name: &str) -> String {
-    if name == FLOOR { "(floor)".to_owned() } else { name.to_owned() }
+fn label(allocator: &AllocatorResult) -> String {
+    if allocator.name == FLOOR { "(floor)".to_owned() } else { allocator.label() }
 }
 
 fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, calls: u64) {
@@ -58,14 +58,14 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
     for allocator in rows(comparison) {
         let Some(summary) = summary(allocator, operation, &comparison.clock) else { continue };
         let interval = allocator.intervals.get(operation).and_then(|figures| figures.get("p99.9"));
-        table.push(latency_row(&allocator.name, &summary, interval.filter(|_| allocator.runs.len() > 1)));
+        table.push(latency_row(label(allocator), &summary, interval.filter(|_| allocator.runs.len() > 1)));
     }
     let _ = writeln!(text, "\n{} {operation} calls in each run", count(calls));
     text.push_str(&aligned(&table));
 }
 
-fn latency_row(name: &str, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
-    let mut row = vec![label(name), duration(summary.mean)];
+fn latency_row(label: String, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
+    let mut row = vec![label, duration(summary.mean)];
     // With fewer than ten calls beyond it in a run, a percentile would be the tale of a few calls.
     row.extend(summary.percentiles.iter().zip(SHOWN).map(|(&ns, percentile)| {
         if supports_percentile(summary.fewest, percentile.fraction) { duration(ns) } else { String::new() }
@@ -94,7 +94,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     for allocator in rows(comparison) {
         let middle = |field: &dyn Fn(&Run) -> f64| middle(&allocator.runs, field);
         table.push(vec![
-            label(&allocator.name),
+            label(allocator),
             per_operation(allocator),
             duration(middle(&|run| run.elapsed_ns as f64)),
             duration(middle(&|run| keel_results::total_inside(run))),
@@ -148,7 +148,7 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
     for allocator in rows(comparison) {
         let all = CAUSE_WORDS.map(|word| slow(allocator, word));
         let (calls, ns) = all.iter().fold((0, 0.0), |(calls, ns), one| (calls + one.0, ns + one.1));
-        let mut row = vec![label(&allocator.name), count(calls), duration(ns)];
+        let mut row = vec![label(allocator), count(calls), duration(ns)];
         row.extend(words.iter().map(|word| match slow(allocator, word).1 {
             0.0 => String::new(),
             part => format!("{:.0} %", part * 100.0 / ns),
@@ -258,7 +258,7 @@ mod tests {
             percentiles: [20.0, 30.0, 40.0, 50.0, 60.0, 70.0],
             ..Summary::default()
         };
-        let told = |fewest| latency_row("keel", &of(fewest), None)[2..7].to_vec();
+        let told = |fewest| latency_row("keel".to_owned(), &of(fewest), None)[2..7].to_vec();
         assert_eq!(told(1_000), ["20 ns", "30 ns", "40 ns", "", ""]);
         assert_eq!(told(100_000), ["20 ns", "30 ns", "40 ns", "50 ns", "60 ns"]);
     }
