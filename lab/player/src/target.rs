@@ -152,14 +152,14 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
         .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
     // SAFETY: the symbol is by definition a Table, whose first field tells whether it is this one; it is static data of
     // a library that is never closed.
-    let (abi, telling) = unsafe {
+    let (abi, has_hints) = unsafe {
         let table = table.cast::<Table>();
-        ((*table).abi, (*table).telling)
+        ((*table).abi, (*table).has_hints)
     };
     if abi != ABI {
         return Err(format!("{} was built for another version of Keel: build it anew", file.display()));
     }
-    if telling == 1 {
+    if has_hints == 1 {
         // SAFETY: as above, and all of its fields are there.
         return Ok(unsafe { &*table.cast::<Table>() });
     }
