@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&str; 8] = [
     "base",
     "os",
-    "allocator/arena",
+    "allocator/slices",
     "allocator/page",
     "allocator/heap",
     "allocator/alloc",

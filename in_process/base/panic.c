@@ -2,7 +2,7 @@
 #include "base/format.h"
 
 static panic_output output_at_panic;
-static panic_output output_of_complaints;
+static panic_output output_of_warnings;
 
 void panic_set_output(panic_output output) {
     output_at_panic = output;
@@ -22,8 +22,8 @@ const char* panic_sentence(enum fault fault) {
     }
 }
 
-void complain_set_output(panic_output output) {
-    output_of_complaints = output;
+void warn_set_output(panic_output output) {
+    output_of_warnings = output;
 }
 
 static void say(panic_output output, enum fault fault, const void* about) {
@@ -41,8 +41,8 @@ static void say(panic_output output, enum fault fault, const void* about) {
     output(fault, buffer, text.length);
 }
 
-void complain(enum fault fault, const void* about) {
-    say(output_of_complaints, fault, about);
+void warn(enum fault fault, const void* about) {
+    say(output_of_warnings, fault, about);
 }
 
 void panic(enum fault fault, const void* about) {

@@ -25,8 +25,8 @@ typedef void (*panic_output)(enum fault fault, const char* text, size_t length);
 void panic_set_output(panic_output output);
 
 // The same for what does no harm; without effect until it is set. `output` returns.
-void complain_set_output(panic_output output);
-KEEL_COLD void complain(enum fault fault, const void* about);
+void warn_set_output(panic_output output);
+KEEL_COLD void warn(enum fault fault, const void* about);
 
 // The sentence for `fault`, as it is printed.
 const char* panic_sentence(enum fault fault);

@@ -1,10 +1,10 @@
 // heap/pool.c and heap/heap.c: a heap has one holder at a time, who finds it as the one before left
-// it, while others push into its inbox; and the slices that it keeps are taken by one thread each.
+// it, while others push into its queue; and the slices that it keeps are taken by one thread each.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/window.h"
-#include "allocator/heap/batch.h"
 #include "allocator/heap/relief.h"
+#include "allocator/heap/remote_batch.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/counters.h"
 #include "explore.h"
 
@@ -17,9 +17,9 @@ static void* blocks[BLOCKS]; // of `page`, with the program
 // --- hand-over: the heap lies parked; who holds it drains it ---
 
 static void prepare_parked(void) {
-    bool from_arena;
+    bool from_slices;
     heap = heap_acquire();
-    page = heap_fresh_page(heap, CLASS, &from_arena);
+    page = heap_fresh_page(heap, CLASS, &from_slices);
     struct block* block = page_carve(page);
     for (unsigned i = 0; i < BLOCKS; i++) {
         blocks[i] = block;
@@ -29,7 +29,7 @@ static void prepare_parked(void) {
     heap_leave();
     thread_heap = (struct heap*)&heap_none;
     explore_local(&thread_heap, sizeof thread_heap);
-    explore_name(&heap->inbox, sizeof heap->inbox, "inbox");
+    explore_name(&heap->remote_queue, sizeof heap->remote_queue, "remote_queue");
     explore_name(heap, sizeof *heap, "heap");
     explore_name(blocks[0], page->block_bytes, "block 0");
     explore_name(blocks[1], page->block_bytes, "block 1");
@@ -37,11 +37,11 @@ static void prepare_parked(void) {
 }
 
 static void send_0(void) {
-    batch_send_single(page, blocks[0]);
+    remote_batch_send_block(page, blocks[0]);
 }
 static void send_0_1(void) {
-    batch_send_single(page, blocks[0]);
-    batch_send_single(page, blocks[1]);
+    remote_batch_send_block(page, blocks[0]);
+    remote_batch_send_block(page, blocks[1]);
 }
 static void live_and_end(void) {
     struct heap* mine = heap_acquire();
@@ -62,7 +62,7 @@ static void check_home(unsigned sent) {
     unsigned heaps = 0;
     unsigned parked = 0;
     for (struct heap* each = heap_first(); each != NULL; each = each->next_all) heaps++;
-    while (inbox_has_mail(&heap->inbox)) (void)heap_drain(heap);
+    while (!remote_queue_is_empty(&heap->remote_queue)) (void)heap_drain(heap);
     EXPLORE_CHECK(heap_check(heap));
     unsigned home = 0;
     for (const struct block* block = page_use(page)->local_free; block != NULL; block = block->next)
@@ -128,7 +128,7 @@ TEST(heaps_find_a_weak_lock) {
 }
 // Seeded: a block that was sent while the heap changed hands is lost.
 TEST(heaps_find_a_split_take) {
-    explore_break("inbox_take", "swap", SPLIT);
+    explore_break("remote_queue_take", "swap", SPLIT);
     explore_finds(&adopted_and_looked_after, "home == sent");
 }
 
@@ -139,8 +139,8 @@ static struct page* fresh[2]; // what the owner got
 static unsigned pages_live;
 
 static struct page* full_page(void) {
-    bool from_arena;
-    struct page* one = heap_fresh_page(heap, CLASS, &from_arena);
+    bool from_slices;
+    struct page* one = heap_fresh_page(heap, CLASS, &from_slices);
     heap_retire_current(heap, CLASS);
     return one;
 }
@@ -157,8 +157,8 @@ static void prepare_spare(void) {
 }
 
 static void begin_fresh(unsigned i) {
-    bool from_arena;
-    fresh[i] = heap_fresh_page(heap, CLASS, &from_arena);
+    bool from_slices;
+    fresh[i] = heap_fresh_page(heap, CLASS, &from_slices);
     EXPLORE_CHECK(fresh[i] != NULL);
     heap_retire_current(heap, CLASS);
     pages_live++;
@@ -246,20 +246,20 @@ static unsigned slices_before;
 
 // A full page of four blocks, two of them in the inbox already.
 static void prepare_loan(void) {
-    bool from_arena;
+    bool from_slices;
     heap = heap_acquire();
-    page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_arena);
+    page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
     EXPLORE_CHECK(page->capacity == 4);
     for (unsigned i = 0; i < 4; i++) {
         struct block* block = page_carve(page);
         if (i < 2)
-            batch_send_single(page, block);
+            remote_batch_send_block(page, block);
         else
             blocks[i - 2] = block;
     }
     heap_retire_current(heap, CLASS_COUNT - 1);
     slices_before = (unsigned)run_live_slices();
-    explore_name(&heap->inbox, sizeof heap->inbox, "inbox");
+    explore_name(&heap->remote_queue, sizeof heap->remote_queue, "remote_queue");
     explore_name(heap, sizeof *heap, "heap");
     explore_refuse_memory();
 }
@@ -268,16 +268,16 @@ static void relieve(void) {
     (void)heap_relieve(heap);
 }
 static void send_last_two(void) {
-    batch_send_single(page, blocks[0]);
-    batch_send_single(page, blocks[1]);
+    remote_batch_send_block(page, blocks[0]);
+    remote_batch_send_block(page, blocks[1]);
 }
 static void send_last(void) {
-    batch_send_single(page, blocks[1]);
+    remote_batch_send_block(page, blocks[1]);
 }
 static void owner_frees_and_drains(void) {
-    // As free_look does for a full page.
-    EXPLORE_CHECK(page_push(page, blocks[0]));
-    heap_page_not_full(heap, page, 1);
+    // As free_local does for a full page.
+    EXPLORE_CHECK(!page_push(page, blocks[0]) && page_is_full(page));
+    heap_page_not_full(heap, page);
     (void)heap_drain(heap);
 }
 static void owner_drains(void) {
@@ -286,8 +286,9 @@ static void owner_drains(void) {
 
 // Whoever was last: once all mail is taken home, the page has ended, once.
 static void check_returned(void) {
-    for (unsigned i = 0; i < 4 && inbox_has_mail(&heap->inbox); i++) (void)heap_drain(heap);
-    EXPLORE_CHECK(!inbox_has_mail(&heap->inbox));
+    for (unsigned i = 0; i < 4 && !remote_queue_is_empty(&heap->remote_queue); i++)
+        (void)heap_drain(heap);
+    EXPLORE_CHECK(remote_queue_is_empty(&heap->remote_queue));
     EXPLORE_CHECK(atomic_get(&page->owner) == 0);
     EXPLORE_CHECK(run_live_slices() == slices_before - WIDE_PAGE_SLICES);
     EXPLORE_CHECK(heap_check(heap) && run_check());
@@ -328,15 +329,46 @@ static const struct explore_scenario relief_and_drain = {
     .preemptions = 2,
 };
 
-// As a visit of the thread's own heap begins (alloc/backing.c): the mail that was there is home then, and the keeper
+// The keeper relieves while the owner marks the page full: the page may end only after the owner's
+// last write to it.
+static void prepare_retirement(void) {
+    bool from_slices;
+    heap = heap_acquire();
+    page = heap_fresh_page(heap, CLASS_COUNT - 1, &from_slices);
+    for (unsigned i = 0; i < 4; i++) remote_batch_send_block(page, page_carve(page));
+    slices_before = (unsigned)run_live_slices();
+    explore_name(&heap->remote_queue, sizeof heap->remote_queue, "remote_queue");
+    explore_name(heap, sizeof *heap, "heap");
+    explore_refuse_memory();
+}
+static void owner_retires(void) {
+    EXPLORE_CHECK(page_take_free(page) == NULL); // the owner's last access before it gives up
+    heap_retire_current(heap, CLASS_COUNT - 1);
+}
+static void relieve_and_reuse(void) {
+    (void)heap_relieve(heap);
+    if (atomic_get(&page->owner) == 0) page_use(page)->used = 0; // as page_begin does
+}
+static const struct explore_scenario relief_and_retirement = {
+    .name = "heaps, the keeper relieves while the owner marks the page full",
+    .prepare = prepare_retirement,
+    .threads = 2,
+    .called = {"keeper", "owner"},
+    .run = {relieve_and_reuse, owner_retires},
+    .check = check_returned,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+
+// As a visit of the thread's own heap begins (alloc/usage.c): the mail that was there is home then, and the keeper
 // has none of it in its hands.
 static void visit(bool waits) {
     if (waits) relief_pause();
-    bool entered = inbox_enter(&heap->inbox);
+    bool entered = remote_queue_enter(&heap->remote_queue);
     if (waits) relief_resume();
     if (entered) (void)heap_drain_entered(heap);
-    EXPLORE_CHECK(page_list(page) == PAGE_QUEUED && page_used(page) == 2);
-    if (entered) inbox_leave(&heap->inbox);
+    EXPLORE_CHECK(page_list(page) == PAGE_QUEUED && page_use(page)->used == 2);
+    if (entered) remote_queue_leave(&heap->remote_queue);
 }
 static void owner_visits(void) {
     visit(true);
@@ -345,8 +377,8 @@ static void owner_visits_at_once(void) {
     visit(false);
 }
 static void check_half(void) {
-    EXPLORE_CHECK(page_used(page) == 2 && run_live_slices() == slices_before);
-    EXPLORE_CHECK(!inbox_has_mail(&heap->inbox) && heap_check(heap) && run_check());
+    EXPLORE_CHECK(page_use(page)->used == 2 && run_live_slices() == slices_before);
+    EXPLORE_CHECK(remote_queue_is_empty(&heap->remote_queue) && heap_check(heap) && run_check());
 }
 
 static const struct explore_scenario relief_and_visit = {
@@ -368,6 +400,14 @@ static const struct explore_scenario relief_and_hasty_visit = {
     .preemptions = EXPLORE_ALL,
 };
 
+TEST(heaps_relief_and_retirement) {
+    explore_holds(&relief_and_retirement);
+}
+// Seeded: the keeper does not see the owner's last accesses to the page.
+TEST(heaps_find_a_weak_retirement) {
+    explore_break("heap_retire_current", "set_release", WEAKENED);
+    explore_finds(&relief_and_retirement, "race");
+}
 TEST(heaps_relief_and_visit) {
     explore_holds(&relief_and_visit);
 }
@@ -386,11 +426,11 @@ TEST(heaps_relief_and_drain) {
 }
 // Seeded: keeper and owner both believe to be the consumer.
 TEST(heaps_find_a_split_entry_to_the_inbox) {
-    explore_break("inbox_enter", "try_state", SPLIT);
+    explore_break("remote_queue_enter", "try_state", SPLIT);
     explore_finds(&relief_and_drain, "");
 }
 // Seeded: the next consumer does not see what the one before wrote.
 TEST(heaps_find_a_weak_leave_of_the_inbox) {
-    explore_break("inbox_leave", "set_release", WEAKENED);
+    explore_break("remote_queue_leave", "set_release", WEAKENED);
     explore_finds(&relief_and_drain, "race");
 }

@@ -1,11 +1,11 @@
-// keeper/keeper.c: who asks for slices and finds the stock below the reserve does not leave the keeper
-// asleep. The keeper is the real one; its stock and its heaps are counts of this scenario, and its
+// keeper/keeper.c: who asks for slices and finds the warm_slices below the reserve does not leave the keeper
+// asleep. The keeper is the real one; its warm_slices and its heaps are counts of this scenario, and its
 // sleeps have no time limit, so a lost wake-up shows as a sleep for ever.
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
 #include "allocator/heap/relief.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
 #include "explore.h"
 #include "os/thread.h"
 #include <linux/futex.h>
@@ -13,8 +13,8 @@
 
 enum { RESERVE = 4, TICKS_MAX = 16 };
 
-static atomic_word stock; // slices free and warm
-static atomic_word drawn; // slices taken from it so far
+static atomic_word warm_slices; // slices free and warm
+static atomic_word drawn;       // slices taken from it so far
 static unsigned ticks;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
@@ -22,7 +22,7 @@ static void (*keeper_body)(void);
 // --- what keeper.c asks of the layers below, as this scenario has it ---
 
 size_t run_dirty_slices(void) {
-    return atomic_get(&stock);
+    return atomic_get(&warm_slices);
 }
 size_t run_live_slices(void) {
     return 1000;
@@ -30,30 +30,30 @@ size_t run_live_slices(void) {
 size_t run_narrow_taken(void) {
     return atomic_get(&drawn);
 }
-size_t stock_reserve(void) {
+size_t reserve_target(void) {
     return RESERVE;
 }
-void stock_set_reserve(size_t slices) {
+void reserve_set_target(size_t slices) {
     (void)slices;
 }
-void stock_set_kept(bool kept) {
+void reserve_set_keeper(bool kept) {
     (void)kept;
 }
-size_t stock_populate(unsigned slices_max) {
-    (void)atomic_add(&stock, slices_max);
+size_t reserve_populate(unsigned slices_max) {
+    (void)atomic_add(&warm_slices, slices_max);
     return slices_max;
 }
-size_t stock_surplus(void) {
+size_t reserve_surplus(void) {
     return 0;
 }
-size_t stock_discard(unsigned slices_max) {
+size_t reserve_discard(unsigned slices_max) {
     (void)slices_max;
     return 0;
 }
-void stock_worked_off(size_t slices) {
+void reserve_surplus_done(size_t slices) {
     (void)slices;
 }
-void stock_step(void) {}
+void reserve_step(void) {}
 bool reclaim_parked(void) {
     return false;
 }
@@ -64,10 +64,10 @@ bool heap_drain(struct heap* heap) {
 void heap_release_empty(struct heap* heap) {
     (void)heap;
 }
-void stock_set_preferred(bool preferred) {
+void reserve_set_preferred(bool preferred) {
     (void)preferred;
 }
-size_t stock_populate_huge(void) {
+size_t reserve_populate_huge(void) {
     return 0;
 }
 bool heap_can_be_relieved(struct heap* heap) {
@@ -85,8 +85,8 @@ bool heap_fill_spare(struct heap* heap) {
 struct heap* heap_acquire(void) {
     return NULL;
 }
-void batch_flush(struct heap* heap);
-void batch_flush(struct heap* heap) {
+void remote_batch_flush(struct heap* heap);
+void remote_batch_flush(struct heap* heap) {
     (void)heap;
 }
 struct heap* heap_first(void) {
@@ -117,7 +117,7 @@ void os_wake(atomic_state* word) {
 // --- the threads ---
 
 static void prepare(void) {
-    atomic_set(&stock, RESERVE);
+    atomic_set(&warm_slices, RESERVE);
     (void)keeper_start();
 }
 
@@ -125,7 +125,7 @@ static void keep(void) {
     keeper_body();
 }
 static void draw(void) {
-    (void)atomic_sub(&stock, 1);
+    (void)atomic_sub(&warm_slices, 1);
     (void)atomic_add(&drawn, 1);
     keeper_consider();
 }
@@ -136,7 +136,7 @@ static void draw_twice(void) {
 
 // Nobody draws any more. Asleep is right only with the reserve filled.
 static void check(void) {
-    EXPLORE_CHECK(!keeper_sleeps || atomic_get(&stock) >= RESERVE);
+    EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) >= RESERVE);
 }
 
 static const struct explore_scenario one_draws = {

@@ -1,7 +1,7 @@
-// arena/run.c, window.c, superblock_set.h: no slice is handed out twice, none is lost, and when all is
+// slices/run.c, window.c, superblock_set.h: no slice is handed out twice, none is lost, and when all is
 // quiet the sets and the counts are exact.
-#include "allocator/arena/run.h"
-#include "allocator/arena/window.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/bits.h"
 #include "explore.h"
 
@@ -21,7 +21,7 @@ static void hold(const char* start, unsigned slices) {
     for (unsigned i = 0; i < slices; i++)
         EXPLORE_CHECK((*holder_of(start + i * SLICE_BYTES))++ == 0);
 }
-static void let_go(const char* start, unsigned slices) {
+static void release_page(const char* start, unsigned slices) {
     for (unsigned i = 0; i < slices; i++)
         EXPLORE_CHECK((*holder_of(start + i * SLICE_BYTES))-- == 1);
 }
@@ -33,12 +33,12 @@ static char* take(unsigned slices) {
 }
 static void give(char* start, unsigned slices) {
     if (start == NULL) return;
-    let_go(start, slices);
+    release_page(start, slices);
     run_release(start, slices);
 }
 
 // Lets those who find nothing in a superblock take it out of the sets that it does not belong to.
-static void settle(unsigned left) {
+static void check_free(unsigned left) {
     for (unsigned slices = left + 1; slices <= 64; slices++)
         EXPLORE_CHECK(run_allocate(slices).start == NULL);
     if (left == 0) EXPLORE_CHECK(run_take_dirty(1).slices == 0);
@@ -58,19 +58,19 @@ static void prepare_left(unsigned left, bool warm) {
 }
 static void prepare_1(void) {
     prepare_left(1, true);
-    settle(1);
+    check_free(1);
 }
 static void prepare_2(void) {
     prepare_left(2, true);
-    settle(2);
+    check_free(2);
 }
 static void prepare_2_cold(void) {
     prepare_left(2, false);
-    settle(2);
+    check_free(2);
 }
 static void prepare_4(void) {
     prepare_left(4, true);
-    settle(4);
+    check_free(4);
 }
 // A second superblock in the same word of the sets, of which nothing is free and which is in no set.
 static char* other;
@@ -78,7 +78,7 @@ static void prepare_other(void) {
     other = run_allocate(64).start;
     prepare_left(0, true);
     hold(other, 64);
-    settle(0);
+    check_free(0);
     run_release(base, 64);
     EXPLORE_CHECK(run_allocate(64).start == base); // in all sets again, and stale there
     EXPLORE_CHECK(first_index / 64 == (size_t)(other - window->base) / SUPERBLOCK_BYTES / 64);
@@ -99,7 +99,7 @@ static void prepare_seam(void) {
 }
 static void prepare_none(void) {
     prepare_left(0, true);
-    settle(0);
+    check_free(0);
 }
 static void prepare_stale(void) { // nothing is free, but no set knows yet
     prepare_left(0, true);
@@ -162,21 +162,21 @@ static void extend_over_seam(void) {
     if (run_extend(start, 1, 3)) hold(start + SLICE_BYTES, 2);
 }
 static void give_empty(void) {
-    let_go(base, 1);
+    release_page(base, 1);
     run_release_empty(base, 1);
 }
 static void discard(void) {
     struct free_run run = run_take_dirty(4);
     if (run.slices == 0) return;
     hold(run.start, run.slices);
-    let_go(run.start, run.slices);
+    release_page(run.start, run.slices);
     run_return(run, RUN_DISCARDED);
 }
 static void populate(void) {
     struct free_run run = run_take_cold(4);
     if (run.slices == 0) return;
     hold(run.start, run.slices);
-    let_go(run.start, run.slices);
+    release_page(run.start, run.slices);
     run_return(run, RUN_POPULATED);
 }
 

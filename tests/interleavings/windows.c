@@ -1,6 +1,6 @@
-// arena/window.c: two threads that need the same window, or the first superblock, get one that both see.
-#include "allocator/arena/run.h"
-#include "allocator/arena/window.h"
+// slices/window.c: two threads that need the same window, or the first superblock, get one that both see.
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "explore.h"
 
 static struct window* found[2];

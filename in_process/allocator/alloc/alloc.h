@@ -5,7 +5,7 @@
 //      `- (bin empty, or size > 1 KiB) alloc_slow             alloc/allocate.c
 //         |- size <= 64 KiB: pop the bin of its class, else refill it:
 //         |  |- page's own free list                          page_take_free, O(1)
-//         |  |- drain the inbox, then again                   heap_drain, <= 32 batches
+//         |  |- drain the queue, then again                   heap_drain, <= 32 batches
 //         |  |- carve                                         page_carve, <= 16 links
 //         |  |- next page of the class                        heap_next_page, O(1)
 //         |  `- fresh page: kept slice, else a run            heap_fresh_page, <= 8 CAS a window
@@ -13,7 +13,7 @@
 //
 //   free(p)
 //   `- free_block: page = page_of(p); page->owner == heap? push, count
-//      |- none used any more, or was full: free_look          alloc/free.c
+//      |- none used any more, or was full: free_page_emptied          alloc/free.c
 //      `- owner differs: free_slow
 //         |- ours, in a page of several slices: push, count
 //         |- another heap's: into a batch, sent home by one exchange
@@ -33,7 +33,7 @@
 
 // Hands out the first block of the list. The one behind it is what the next malloc of this class reads first, and
 // may long have left the caches: it is fetched while the program is busy with this one.
-KEEL_INLINE void bin_hand_out(struct heap* heap, unsigned size_class, struct block* block) {
+KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
     struct block* next = block->next;
     heap->bin[size_class] = next;
     KEEL_PREFETCH(next);
@@ -42,7 +42,7 @@ KEEL_INLINE void bin_hand_out(struct heap* heap, unsigned size_class, struct blo
 // The next block of a bin, NULL if it is empty.
 KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     struct block* block = heap->bin[size_class];
-    if (KEEL_LIKELY(block != NULL)) bin_hand_out(heap, size_class, block);
+    if (KEEL_LIKELY(block != NULL)) bin_take_first(heap, size_class, block);
     return block;
 }
 
@@ -66,12 +66,12 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     if (page == NULL) return NULL;
     const struct page_use* use = page_use(page);
     if (use->local_free == NULL) return NULL;
-    uint32_t length = use->carved - use->until_look;
+    uint32_t length = use->carved - use->used;
     if (length < REFILL_SHORT && use->carved < page->capacity) return NULL;
     struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
-    bin_hand_out(heap, size_class, block);
-    atomic_bump(&heap->counts[HEAP_REFILL], 1);
+    bin_take_first(heap, size_class, block);
+    atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     atomic_bump(&heap->given[size_class], length);
     return block;
 }
@@ -103,14 +103,14 @@ void* alloc_aligned(size_t size, size_t alignment);
 // What of these three is asked for; zero up to the end of the block.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
-// A free has brought a page's until_look to 0.
-KEEL_NOINLINE void free_look(struct page* page);
+// A free has brought a page's used to 0.
+KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
 KEEL_INLINE void free_block(void* address) {
     struct page* page = page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
-        if (KEEL_UNLIKELY(page_push(page, address))) free_look(page);
+        if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
     } else {
         free_slow(address, page);
     }
@@ -140,7 +140,7 @@ void alloc_quantum(void);
 // anything to do.
 bool reclaim_parked(void);
 
-// Takes home what this heap, which the caller holds, has in its inbox, and gives back its pages in
+// Takes home what this heap, which the caller holds, has in its queue, and gives back its pages in
 // which nothing is used. Linear in both.
 void reclaim_heap(struct heap* heap);
 

@@ -1,14 +1,14 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/alloc/shared.h"
-#include "allocator/arena/stock.h"
-#include "allocator/heap/batch.h"
+#include "allocator/alloc/user_heap.h"
+#include "allocator/heap/remote_batch.h"
 #include "allocator/page/large.h"
+#include "allocator/slices/reserve.h"
 #include "base/checked.h"
 #include "base/counters.h"
 #include <string.h>
 
 void alloc_quantum(void) {
-    if (!heap_is_realtime(thread_heap)) stock_step();
+    if (!heap_is_realtime(thread_heap)) reserve_step();
 }
 
 // What the page can still give: its free list, or newly carved blocks; both where the list is
@@ -18,11 +18,11 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
     heap->bin_zero[size_class] = 0;
     if (use->local_free == NULL) {
         struct block* carved = page_carve(page);
-        if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVE], 1);
+        if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVES], 1);
         heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
         return carved;
     }
-    uint32_t length = use->carved - use->until_look;
+    uint32_t length = use->carved - use->used;
     struct block* list = page_take_free(page);
     if (length >= REFILL_SHORT || use->carved == page->capacity || page_begins_system_page(page))
         return list;
@@ -36,15 +36,15 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
 // For the bin, which is empty.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     const struct page_use* use = page_use(page);
-    uint32_t before = use->until_look;
+    uint32_t before = use->used;
     struct block* list = page_take_some(heap, size_class, page);
-    atomic_bump(&heap->given[size_class], use->until_look - before);
+    atomic_bump(&heap->given[size_class], use->used - before);
     return list;
 }
 
 // There is no memory for this heap: what all have unused, or only itself if it may not have theirs.
 static void make_room(struct heap* heap) {
-    if (heap->region != NULL || heap->limit_bytes != 0)
+    if (heap->arena != NULL || heap->limit_bytes != 0)
         reclaim_heap(heap);
     else
         reclaim_all();
@@ -53,35 +53,35 @@ static void make_room(struct heap* heap) {
 // From memory that nobody uses. First sends home what we hold of others, who may be waiting for it
 // just as we are.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
-    bool from_arena;
+    bool from_slices;
     uint64_t begun = cycles_now();
-    batch_flush(heap);
-    if (!stock_is_kept() && !heap_is_realtime(heap)) (void)reclaim_parked();
-    struct page* page = heap_fresh_page(heap, size_class, &from_arena);
+    remote_batch_flush(heap);
+    if (!reserve_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
+    struct page* page = heap_fresh_page(heap, size_class, &from_slices);
     if (page == NULL) {
         make_room(heap);
-        page = heap_fresh_page(heap, size_class, &from_arena);
+        page = heap_fresh_page(heap, size_class, &from_slices);
         if (page == NULL) return NULL;
     }
-    if (from_arena) stock_note();
+    if (from_slices) reserve_note();
     struct block* list = page_give(heap, size_class, page);
-    tail_note(&heap->tail, TAIL_FRESH_PAGE, begun);
+    slow_path_note(&heap->slow_paths, SLOW_PATH_FRESH_PAGE, begun);
     return list;
 }
 
 static void drain(struct heap* heap) {
     uint64_t begun = cycles_now();
     if (heap_drain(heap)) alloc_quantum();
-    tail_note(&heap->tail, TAIL_DRAIN, begun);
+    slow_path_note(&heap->slow_paths, SLOW_PATH_DRAIN, begun);
 }
 
 // A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
 static struct block* refill(struct heap* heap, unsigned size_class) {
-    atomic_bump(&heap->counts[HEAP_REFILL], 1);
+    atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     struct page* page = heap->current[size_class];
     if (page != NULL && page_use(page)->local_free != NULL)
         return page_give(heap, size_class, page);
-    if (inbox_has_mail(&heap->inbox)) drain(heap);
+    if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
     if (page != NULL) {
         struct block* list = page_give(heap, size_class, page);
         if (list != NULL) return list;
@@ -102,21 +102,21 @@ static void* alloc_class(unsigned size_class) {
         if (block == NULL) block = refill(heap, size_class);
         if (block == NULL) return NULL;
     }
-    bin_hand_out(heap, size_class, block);
+    bin_take_first(heap, size_class, block);
     return block;
 }
 
 static struct large large_of(size_t size, size_t alignment, bool movable) {
     const struct heap* heap = thread_heap;
     if (!heap_admits(heap, size)) return (struct large){NULL, true};
-    if (heap->region != NULL) return large_allocate_in(heap->region, size, alignment);
+    if (heap->arena != NULL) return large_allocate_in(heap->arena, size, alignment);
     return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
 }
 
 // The block is one of this heap's, until somebody frees it.
 static void large_join(struct heap* heap, struct page* page) {
     atomic_set_release(&page->owner, atomic_get(&page->owner) | (uintptr_t)heap);
-    shared_count_large(heap, large_row(page->bytes));
+    user_heap_count_large(heap, large_row(page->bytes));
 }
 
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
@@ -128,14 +128,14 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
         make_room(thread_heap);
         block = large_of(size, alignment, movable);
     }
-    stock_note();
+    reserve_note();
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         heap->draws++;
         if (block.start != NULL) large_join(heap, page_of(block.start));
-        tail_note(&heap->tail, TAIL_LARGE_MALLOC, begun);
+        slow_path_note(&heap->slow_paths, SLOW_PATH_LARGE_MALLOC, begun);
     } else if (block.start != NULL) {
-        shared_count_large(NULL, large_row(page_of(block.start)->bytes));
+        user_heap_count_large(NULL, large_row(page_of(block.start)->bytes));
     }
     return block;
 }

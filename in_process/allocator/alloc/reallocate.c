@@ -1,8 +1,8 @@
 #include "allocator/alloc/alloc.h"
-#include "allocator/alloc/shared.h"
-#include "allocator/arena/region.h"
-#include "allocator/arena/stock.h"
+#include "allocator/alloc/user_heap.h"
 #include "allocator/page/large.h"
+#include "allocator/slices/arena.h"
+#include "allocator/slices/reserve.h"
 #include "base/checked.h"
 #include "base/panic.h"
 #include <string.h>
@@ -16,7 +16,7 @@ static struct page* live_page_around(const void* address) {
 // A block of a first-class heap may have been handed out from a place inside it.
 static size_t usable_at(const struct page* page, const void* address) {
     size_t usable = page_usable_bytes(page);
-    return page_is_shared(page) ? usable - shared_offset(page, address) : usable;
+    return page_is_in_user_heap(page) ? usable - user_block_offset(page, address) : usable;
 }
 
 size_t block_usable_bytes(const void* address) {
@@ -40,7 +40,7 @@ static void* resize_large(struct page* page, size_t size) {
     void* resized = large_resize(page, size);
     if (resized == NULL) return NULL;
     unsigned now = large_row(page_of(resized)->bytes);
-    if (now != row) shared_count_large(heap, now);
+    if (now != row) user_heap_count_large(heap, now);
     alloc_quantum();
     return resized;
 }
@@ -48,7 +48,7 @@ static void* resize_large(struct page* page, size_t size) {
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
     size_t usable = usable_at(page, address);
     bool large = page->block_bytes == 0;
-    if (!large || page_is_shared(page)) return fits_well(size, usable) ? address : NULL;
+    if (!large || page_is_in_user_heap(page)) return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
     return resize_large(page, size);
 }
@@ -60,7 +60,7 @@ bool reallocate_in_place(void* address, size_t size) {
 
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
-    if (page == NULL && arena_owns(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (page == NULL && slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL || size > KEEL_SIZE_MAX)
         return NULL; // a foreign block has no length that we could copy
     void* resized = resize_without_copy(page, address, size);

@@ -1,7 +1,7 @@
 // Memory of threads that have ended: parked heaps are looked after by whoever needs memory next.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/stock.h"
-#include "allocator/heap/batch.h"
+#include "allocator/heap/remote_batch.h"
+#include "allocator/slices/reserve.h"
 
 #define FLUSH_LINKS_MAX 64u
 
@@ -11,7 +11,7 @@ static void release_currents(struct heap* heap, unsigned links_max) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
         if (page == NULL || !heap_flush_bin(heap, c, links_max)) continue;
-        if (page_used(page) > 0) continue;
+        if (page_use(page)->used > 0) continue;
         heap->current[c] = NULL;
         page_set_list(page, PAGE_UNLISTED);
         (void)heap_page_emptied(heap, page);
@@ -21,20 +21,21 @@ static void release_currents(struct heap* heap, unsigned links_max) {
 bool reclaim_parked(void) {
     struct heap* heap = heap_take_parked();
     if (heap == NULL) return false;
-    bool mail = inbox_has_mail(&heap->inbox);
-    if (mail) (void)heap_drain(heap);
-    if (mail || heap->freshly_parked) {
-        heap->freshly_parked = inbox_has_mail(&heap->inbox);
+    bool has_batches = !remote_queue_is_empty(&heap->remote_queue);
+    if (has_batches) (void)heap_drain(heap);
+    if (has_batches || heap->freshly_parked) {
+        heap->freshly_parked = !remote_queue_is_empty(&heap->remote_queue);
         release_currents(heap, FLUSH_LINKS_MAX);
         heap_release_empty(heap);
     }
     heap_park(heap);
-    return mail;
+    return has_batches;
 }
 
 void reclaim_heap(struct heap* heap) {
     // What is in the inbox now; what comes meanwhile is for next time.
-    for (unsigned rounds = 0; rounds < 1u << 20 && inbox_has_mail(&heap->inbox); rounds++)
+    for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
+         rounds++)
         (void)heap_drain(heap);
     release_currents(heap, UINT32_MAX);
     heap_release_empty(heap);
@@ -43,7 +44,7 @@ void reclaim_heap(struct heap* heap) {
 void reclaim_all(void) {
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
-        batch_flush(heap);
+        remote_batch_flush(heap);
         reclaim_heap(heap);
     }
     // Each parked heap once: they come back at the end of the line.
@@ -55,5 +56,5 @@ void reclaim_all(void) {
         reclaim_heap(heap);
         heap_park(heap);
     }
-    stock_discard_all();
+    reserve_discard_all();
 }

@@ -2,7 +2,7 @@
 #include "keel/arena.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
-#include "allocator/arena/region.h"
+#include "allocator/slices/arena.h"
 #include "base/bits.h"
 #include "base/options.h"
 #include "os/huge.h"
@@ -12,14 +12,14 @@
 
 #define LARGE_BYTES ((size_t)1 << OS_LARGE_SHIFT)
 
-static int error_of(enum region_verdict verdict) {
-    return verdict == REGION_NOT_USABLE ? EINVAL : verdict == REGION_NO_PLACE ? ENOSPC : ENOMEM;
+static int error_of(enum arena_result verdict) {
+    return verdict == ARENA_NOT_USABLE ? EINVAL : verdict == ARENA_NO_ENTRY ? ENOSPC : ENOMEM;
 }
 
-static kl_arena_t* arena_new(const struct region_memory* memory) {
-    struct region* region;
-    enum region_verdict verdict = region_add(memory, &region);
-    if (verdict == REGION_OK) return (kl_arena_t*)region;
+static kl_arena_t* arena_new(const struct arena_memory* memory) {
+    struct arena* arena;
+    enum arena_result verdict = arena_add(memory, &arena);
+    if (verdict == ARENA_OK) return (kl_arena_t*)arena;
     if (memory->mapped) os_unmap(memory->start, memory->bytes);
     errno = error_of(verdict);
     return NULL;
@@ -27,10 +27,10 @@ static kl_arena_t* arena_new(const struct region_memory* memory) {
 
 kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int numa_node) {
     process_enter();
-    struct region_memory memory = {
+    struct arena_memory memory = {
         .start = start,
         .bytes = bytes,
-        .node = numa_node < 0 ? REGION_ANY_NODE : numa_node,
+        .node = numa_node < 0 ? ARENA_ANY_NODE : numa_node,
         .zero = (flags & kl_memory_zero) != 0,
         .populated = (flags & kl_memory_populated) != 0,
         .exclusive = (flags & kl_memory_exclusive) != 0,
@@ -39,15 +39,15 @@ kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int n
 }
 
 // In large pages, all or none.
-static bool map_large(struct region_memory* memory) {
+static bool map_large(struct arena_memory* memory) {
     size_t pages = memory->bytes >> OS_LARGE_SHIFT;
     size_t mapped =
-        os_map_huge(pages, OS_LARGE_SHIFT, pages, REGION_ANY_NODE, UINT64_MAX, &memory->start);
+        os_map_huge(pages, OS_LARGE_SHIFT, pages, ARENA_ANY_NODE, UINT64_MAX, &memory->start);
     memory->populated = mapped == pages;
     return mapped == pages;
 }
 
-static bool map_ordinary(struct region_memory* memory) {
+static bool map_ordinary(struct arena_memory* memory) {
     memory->start = os_map(memory->bytes, LARGE_BYTES);
     if (memory->start == NULL) return false;
     if (!memory->populated || os_populate(memory->start, memory->bytes)) return true;
@@ -61,9 +61,9 @@ kl_arena_t* kl_reserve_os_memory(size_t bytes, unsigned flags) {
         errno = bytes == 0 ? EINVAL : ENOMEM;
         return NULL;
     }
-    struct region_memory memory = {
+    struct arena_memory memory = {
         .bytes = round_up(bytes, LARGE_BYTES),
-        .node = REGION_ANY_NODE,
+        .node = ARENA_ANY_NODE,
         .zero = true,
         .exclusive = (flags & kl_memory_exclusive) != 0,
         .mapped = true,
@@ -86,7 +86,7 @@ static uint64_t deadline_of(size_t timeout_ms) {
 
 // 0, or the reason why there were fewer.
 static int reserve_huge(size_t pages, int node, uint64_t deadline_ms) {
-    struct region_memory memory = {.node = node, .zero = true, .populated = true, .mapped = true};
+    struct arena_memory memory = {.node = node, .zero = true, .populated = true, .mapped = true};
     if (pages == 0) return 0;
     size_t mapped = os_map_huge(pages, OS_HUGE_SHIFT, 1, node, deadline_ms, &memory.start);
     memory.bytes = mapped << OS_HUGE_SHIFT;
@@ -99,20 +99,19 @@ static int reserve_huge(size_t pages, int node, uint64_t deadline_ms) {
 
 int kl_reserve_huge_os_pages_at(size_t pages, int numa_node, size_t timeout_ms) {
     process_enter();
-    if (numa_node >= (int)region_nodes()) return EINVAL;
-    return reserve_huge(pages, numa_node < 0 ? REGION_ANY_NODE : numa_node,
-                        deadline_of(timeout_ms));
+    if (numa_node >= (int)arena_numa_nodes()) return EINVAL;
+    return reserve_huge(pages, numa_node < 0 ? ARENA_ANY_NODE : numa_node, deadline_of(timeout_ms));
 }
 
 int kl_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes, size_t timeout_ms) {
     process_enter();
-    size_t nodes = numa_nodes == 0 ? region_nodes() : numa_nodes;
-    if (nodes > region_nodes()) return EINVAL;
+    size_t nodes = numa_nodes == 0 ? arena_numa_nodes() : numa_nodes;
+    if (nodes > arena_numa_nodes()) return EINVAL;
     uint64_t deadline_ms = deadline_of(timeout_ms);
     int first_error = 0;
     for (size_t node = 0; node < nodes; node++) {
         size_t share = pages / nodes + (node < pages % nodes);
-        int error = reserve_huge(share, nodes == 1 ? REGION_ANY_NODE : (int)node, deadline_ms);
+        int error = reserve_huge(share, nodes == 1 ? ARENA_ANY_NODE : (int)node, deadline_ms);
         if (first_error == 0) first_error = error;
         if (error == ETIMEDOUT) break;
     }
@@ -121,7 +120,7 @@ int kl_reserve_huge_os_pages_interleave(size_t pages, size_t numa_nodes, size_t 
 
 size_t kl_numa_nodes(void) {
     process_enter();
-    return region_nodes();
+    return arena_numa_nodes();
 }
 
 // What the option asks for, before the program begins.
@@ -136,20 +135,20 @@ __attribute__((constructor)) static void reserve_at_start(void) {
                              "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages says\n");
 }
 
-void kl_arena_info(kl_arena_t* arena, struct kl_arena_state* info) {
-    const struct region* region = (const struct region*)arena;
+void kl_arena_info(kl_arena_t* handle, struct kl_arena_state* info) {
+    const struct arena* arena = (const struct arena*)handle;
     *info = (struct kl_arena_state){
-        .start = (void*)atomic_get(&region->start),
-        .bytes = atomic_get(&region->slices) * SLICE_BYTES,
-        .used_bytes = atomic_get(&region->live) * SLICE_BYTES,
-        .bound_heaps = atomic_get(&region->heaps),
-        .numa_node = region->node,
-        .exclusive = region->exclusive,
+        .start = (void*)atomic_get(&arena->start),
+        .bytes = atomic_get(&arena->slices) * SLICE_BYTES,
+        .used_bytes = atomic_get(&arena->live) * SLICE_BYTES,
+        .bound_heaps = atomic_get(&arena->heaps),
+        .numa_node = arena->node,
+        .exclusive = arena->exclusive,
     };
 }
 
 bool kl_arena_release(kl_arena_t* arena) {
-    if (region_remove((struct region*)arena)) return true;
+    if (arena_remove((struct arena*)arena)) return true;
     errno = EBUSY;
     return false;
 }

@@ -14,29 +14,29 @@ static KEEL_COLD void* no_memory(void) {
 }
 
 // Blocks that begin inside others, of whichever thread: made at the first need, for good.
-static struct shared* offset_heap(void) {
+static struct user_heap* offset_heap(void) {
     static atomic_word made;
-    struct shared* heap = (struct shared*)atomic_get_acquire(&made);
+    struct user_heap* heap = (struct user_heap*)atomic_get_acquire(&made);
     if (heap != NULL) return heap;
-    struct shared* fresh = first_class_new(NULL, 0);
+    struct user_heap* fresh = user_heap_new(NULL, 0);
     uintptr_t expected = 0;
     if (fresh == NULL || atomic_try_word(&made, &expected, (uintptr_t)fresh)) return fresh;
-    first_class_delete(fresh); // another thread was faster
-    return (struct shared*)expected;
+    user_heap_delete(fresh); // another thread was faster
+    return (struct user_heap*)expected;
 }
 
 static bool is_inner(const struct request* request) {
     return request->alignment > 1 && (request->offset & (request->alignment - 1)) != 0;
 }
 
-static void* request_once(struct shared* heap, struct request request) {
-    if (heap == NULL) heap = first_class_default();
+static void* request_once(struct user_heap* heap, struct request request) {
+    if (heap == NULL) heap = user_heap_default();
     if (heap == NULL && is_inner(&request) && (heap = offset_heap()) == NULL) return NULL;
-    if (heap != NULL) return first_class_allocate(heap, request);
+    if (heap != NULL) return user_heap_allocate(heap, request);
     return alloc_plain(request.size, request.alignment, request.zero);
 }
 
-void* entry_request(struct shared* heap, struct request request) {
+void* entry_request(struct user_heap* heap, struct request request) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (is_inner(&request) && request.alignment > SLICE_BYTES) {
         errno = EINVAL;
@@ -73,7 +73,7 @@ void* entry_aligned(size_t size, size_t alignment) {
 }
 
 // Into a new block. On failure the old one stands.
-static void* move(struct shared* heap, void* block, size_t usable, struct request request) {
+static void* move(struct user_heap* heap, void* block, size_t usable, struct request request) {
     void* copy = entry_request(heap, request);
     if (copy == NULL) return NULL;
     memcpy(copy, block, request.size < usable ? request.size : usable);
@@ -105,7 +105,7 @@ static void* resize_once(void* block, size_t size) {
     return no_memory();
 }
 
-void* entry_resize(struct shared* heap, void* block, struct request request) {
+void* entry_resize(struct user_heap* heap, void* block, struct request request) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (block == NULL) return entry_request(heap, request);
     if (request.size == 0) {
@@ -114,7 +114,7 @@ void* entry_resize(struct shared* heap, void* block, struct request request) {
     }
     size_t usable = block_usable_bytes(block);
     void* resized = block;
-    if (usable == 0 || (heap == NULL && request.alignment <= 1 && !first_class_diverts()))
+    if (usable == 0 || (heap == NULL && request.alignment <= 1 && !thread_heap_is_redirect()))
         resized = resize_once(block, request.size);
     else if (!stays(block, usable, &request))
         resized = move(heap, block, usable, request);

@@ -3,7 +3,7 @@
 #define KEEL_ALLOCATOR_API_ENTRY_H
 
 #include "allocator/alloc/alloc.h"
-#include "allocator/alloc/first_class.h"
+#include "allocator/alloc/user_heap.h"
 #include "base/bits.h"
 #include "base/checked.h"
 #include <errno.h>
@@ -18,10 +18,10 @@ void* entry_realloc(void* block, size_t size);
 
 // The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if the
 // alignment is no power of two, or above 64 KiB with an offset that is no multiple of it.
-void* entry_request(struct shared* heap, struct request request);
+void* entry_request(struct user_heap* heap, struct request request);
 
 // Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size 0.
-void* entry_resize(struct shared* heap, void* block, struct request request);
+void* entry_resize(struct user_heap* heap, void* block, struct request request);
 
 KEEL_INLINE void* entry_allocate(size_t size) {
     void* block = alloc_hit(size);

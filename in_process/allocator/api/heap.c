@@ -1,6 +1,6 @@
 // The functions of keel/heap.h, where they are documented.
 #include "keel/heap.h"
-#include "allocator/alloc/backing.h"
+#include "allocator/alloc/usage.h"
 #include "allocator/api/entry.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
@@ -11,19 +11,19 @@
 static struct kl_heap { char nothing; } backing;
 
 // NULL: the backing heap.
-static struct shared* shared_from(kl_heap_t* heap) {
-    return heap == &backing ? NULL : (struct shared*)heap;
+static struct user_heap* user_heap_from(kl_heap_t* heap) {
+    return heap == &backing ? NULL : (struct user_heap*)heap;
 }
 
-static kl_heap_t* handle_of(struct shared* shared) {
-    return shared == NULL ? &backing : (kl_heap_t*)shared;
+static kl_heap_t* handle_of(struct user_heap* user) {
+    return user == NULL ? &backing : (kl_heap_t*)user;
 }
 
-static kl_heap_t* heap_new(struct region* region, size_t limit_bytes) {
+static kl_heap_t* heap_new(struct arena* arena, size_t limit_bytes) {
     process_enter();
-    struct shared* shared = first_class_new(region, limit_bytes);
-    if (shared == NULL) errno = ENOMEM;
-    return (kl_heap_t*)shared;
+    struct user_heap* user = user_heap_new(arena, limit_bytes);
+    if (user == NULL) errno = ENOMEM;
+    return (kl_heap_t*)user;
 }
 
 kl_heap_t* kl_heap_new(void) {
@@ -33,51 +33,51 @@ kl_heap_t* kl_heap_new_with_limit(size_t bytes) {
     return heap_new(NULL, bytes);
 }
 kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) {
-    return heap_new((struct region*)arena, 0);
+    return heap_new((struct arena*)arena, 0);
 }
 size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) {
-    return heap == &backing ? 0 : first_class_limit(shared_from(heap), bytes);
+    return heap == &backing ? 0 : user_heap_set_limit(user_heap_from(heap), bytes);
 }
 void kl_heap_delete(kl_heap_t* heap) {
-    if (heap != &backing) first_class_delete(shared_from(heap));
+    if (heap != &backing) user_heap_delete(user_heap_from(heap));
 }
 void kl_heap_destroy(kl_heap_t* heap) {
-    if (heap != &backing) first_class_destroy(shared_from(heap));
+    if (heap != &backing) user_heap_destroy(user_heap_from(heap));
 }
 void kl_heap_collect(kl_heap_t* heap, bool force) {
     if (heap == &backing)
         kl_collect(force);
     else
-        first_class_collect(shared_from(heap));
+        user_heap_collect(user_heap_from(heap));
 }
 kl_heap_t* kl_heap_backing(void) {
     return &backing;
 }
 kl_heap_t* kl_heap_default(void) {
-    return handle_of(first_class_default());
+    return handle_of(user_heap_default());
 }
 kl_heap_t* kl_heap_set_default(kl_heap_t* heap) {
     process_enter();
-    struct shared* before = first_class_default();
-    if (first_class_set_default(shared_from(heap))) return handle_of(before);
+    struct user_heap* before = user_heap_default();
+    if (user_heap_set_default(user_heap_from(heap))) return handle_of(before);
     errno = ENOMEM;
     return NULL;
 }
 
 // Of the backing heap even while the thread's default is another.
 static void* allocate(kl_heap_t* heap, struct request request) {
-    if (heap != &backing) return entry_request(shared_from(heap), request);
-    struct heap* before = first_class_own_enter();
+    if (heap != &backing) return entry_request(user_heap_from(heap), request);
+    struct heap* before = own_heap_enter();
     void* block = entry_request(NULL, request);
-    first_class_own_leave(before);
+    own_heap_leave(before);
     return block;
 }
 
 static void* resize(kl_heap_t* heap, void* block, struct request request) {
-    if (heap != &backing) return entry_resize(shared_from(heap), block, request);
-    struct heap* before = first_class_own_enter();
+    if (heap != &backing) return entry_resize(user_heap_from(heap), block, request);
+    struct heap* before = own_heap_enter();
     void* resized = entry_resize(NULL, block, request);
-    first_class_own_leave(before);
+    own_heap_leave(before);
     return resized;
 }
 
@@ -170,13 +170,13 @@ void* kl_heap_aligned_recalloc_at(kl_heap_t* heap, void* block, size_t alignment
 }
 
 bool kl_heap_contains(kl_heap_t* heap, const void* block) {
-    if (heap == &backing) return backing_owns(block);
-    return block_is_ours(block) && block_first_class(block) == shared_from(heap);
+    if (heap == &backing) return own_heap_owns(block);
+    return block_is_ours(block) && block_user_heap(block) == user_heap_from(heap);
 }
 
 bool kl_heap_owns(kl_heap_t* heap, const void* address) {
-    if (heap == &backing) return backing_owns(address);
-    return first_class_owns(shared_from(heap), address);
+    if (heap == &backing) return own_heap_owns(address);
+    return user_heap_owns(user_heap_from(heap), address);
 }
 
 struct visit {
@@ -184,7 +184,7 @@ struct visit {
     void* argument;
 };
 
-static bool visit_one(void* context, const struct area* area, void* block) {
+static bool visit_one(void* context, const struct visited_page* area, void* block) {
     const struct visit* visit = context;
     struct kl_heap_area told = {area->blocks, area->reserved_bytes, area->carved_bytes,
                                 area->used_bytes, area->block_bytes};
@@ -193,6 +193,6 @@ static bool visit_one(void* context, const struct area* area, void* block) {
 
 bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor, void* argument) {
     struct visit visit = {visitor, argument};
-    if (heap == &backing) return backing_visit(blocks, visit_one, &visit);
-    return first_class_visit(shared_from(heap), blocks, visit_one, &visit);
+    if (heap == &backing) return own_heap_visit(blocks, visit_one, &visit);
+    return user_heap_visit(user_heap_from(heap), blocks, visit_one, &visit);
 }

@@ -3,8 +3,10 @@
 #include "allocator/api/entry.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
-#include "allocator/api/statistics.h"
+#include "allocator/api/report.h"
 #include "allocator/keeper/keeper.h"
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 void* kl_malloc(size_t size) {
@@ -86,6 +88,81 @@ char* kl_strdup(const char* string) {
     return kl_strndup(string, KEEL_SIZE_MAX - 1);
 }
 
+static struct request at(size_t alignment, size_t offset, size_t size, bool zero) {
+    return (struct request){size, alignment, offset, zero};
+}
+
+void* kl_aligned_alloc_at(size_t alignment, size_t offset, size_t size) {
+    return entry_request(NULL, at(alignment, offset, size, false));
+}
+void* kl_aligned_calloc_at(size_t alignment, size_t offset, size_t count, size_t size) {
+    return entry_request(NULL, at(alignment, offset, entry_product(count, size), true));
+}
+void* kl_aligned_realloc_at(void* block, size_t alignment, size_t offset, size_t size) {
+    return entry_resize(NULL, block, at(alignment, offset, size, false));
+}
+void* kl_rezalloc(void* block, size_t size) {
+    return entry_resize(NULL, block, at(1, 0, size, true));
+}
+void* kl_recalloc(void* block, size_t count, size_t size) {
+    return kl_rezalloc(block, entry_product(count, size));
+}
+void* kl_aligned_rezalloc(void* block, size_t alignment, size_t size) {
+    return entry_resize(NULL, block, at(alignment, 0, size, true));
+}
+void* kl_aligned_recalloc(void* block, size_t alignment, size_t count, size_t size) {
+    return kl_aligned_rezalloc(block, alignment, entry_product(count, size));
+}
+void* kl_aligned_rezalloc_at(void* block, size_t alignment, size_t offset, size_t size) {
+    return entry_resize(NULL, block, at(alignment, offset, size, true));
+}
+void* kl_aligned_recalloc_at(void* block, size_t alignment, size_t offset, size_t count,
+                             size_t size) {
+    return kl_aligned_rezalloc_at(block, alignment, offset, entry_product(count, size));
+}
+
+static void set_usable(const void* block, size_t* usable) {
+    if (usable != NULL) *usable = block_usable_bytes(block);
+}
+
+void* kl_umalloc(size_t size, size_t* usable) {
+    void* block = entry_allocate(size);
+    set_usable(block, usable);
+    return block;
+}
+void* kl_ucalloc(size_t count, size_t size, size_t* usable) {
+    void* block = entry_zeroed(entry_product(count, size));
+    set_usable(block, usable);
+    return block;
+}
+void* kl_urealloc(void* block, size_t size, size_t* usable_before, size_t* usable) {
+    set_usable(block, usable_before);
+    void* resized = entry_realloc(block, size);
+    set_usable(resized, usable);
+    return resized;
+}
+void kl_ufree(void* block, size_t* usable) {
+    set_usable(block, usable);
+    free_block(block);
+}
+
+void kl_free_sized(void* block, size_t size) {
+    (void)size;
+    free_block(block);
+}
+void kl_free_aligned_sized(void* block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    free_block(block);
+}
+
+// libc's own block would be the program's malloc's, which need not be ours: so into a buffer of ours first.
+char* kl_realpath(const char* path, char* resolved) {
+    if (resolved != NULL) return realpath(path, resolved);
+    char buffer[PATH_MAX];
+    return realpath(path, buffer) == NULL ? NULL : kl_strdup(buffer);
+}
+
 size_t kl_usable_size(const void* block) {
     return block_usable_bytes(block);
 }
@@ -98,12 +175,12 @@ bool kl_contains(const void* address) {
 void kl_collect(bool force) {
     process_enter();
     message_heartbeat(force);
-    struct heap* before = first_class_own_enter();
+    struct heap* before = own_heap_enter();
     if (force)
         reclaim_all();
     else
         keeper_thread_idle();
-    first_class_own_leave(before);
+    own_heap_leave(before);
 }
 bool kl_keeper_start(void) {
     process_enter();
@@ -116,27 +193,27 @@ size_t kl_warm(size_t bytes) {
 }
 
 void kl_thread_idle(void) {
-    struct heap* before = first_class_own_enter();
+    struct heap* before = own_heap_enter();
     keeper_thread_idle();
-    first_class_own_leave(before);
+    own_heap_leave(before);
 }
 
 bool kl_thread_set_realtime(size_t spare_bytes) {
     process_enter();
-    struct heap* before = first_class_own_enter();
+    struct heap* before = own_heap_enter();
     bool has_spare = keeper_thread_set_realtime(spare_bytes);
-    first_class_own_leave(before);
+    own_heap_leave(before);
     return has_spare;
 }
 int kl_version(void) {
     return KEEL_VERSION_MAJOR * 10000 + KEEL_VERSION_MINOR * 100 + KEEL_VERSION_PATCH;
 }
 void kl_stats_print(kl_output* output, void* argument) {
-    statistics_print(output, argument);
+    report_print(output, argument);
 }
 size_t kl_stats_json(char* buffer, size_t size) {
-    return statistics_json(buffer, size);
+    return report_json(buffer, size);
 }
 void kl_process_info(struct kl_process* process) {
-    statistics_process(process);
+    report_process(process);
 }

@@ -53,7 +53,7 @@ void message_write(const char* text) {
         function(text, argument_of(&output));
 }
 
-static void tell_error(int code) {
+static void call_error_handler(int code) {
     kl_error_handler* function = (kl_error_handler*)atomic_get_acquire(&error.function);
     if (function == NULL || in_callback) return;
     in_callback = true;
@@ -65,25 +65,25 @@ void message_error(int code, const char* text) {
     bool shown = option_get(OPTION_SHOW_ERRORS) != 0 || option_get(OPTION_VERBOSE) != 0;
     int64_t most = option_get(OPTION_MAX_ERRORS);
     if (shown && (most < 0 || atomic_add(&errors_said, 1) < (uint64_t)most)) message_write(text);
-    tell_error(code);
+    call_error_handler(code);
 }
 
 void message_panic(enum fault fault, const char* text, size_t length) {
-    tell_error(fault == FAULT_FREE_NOT_ALLOCATED ? EAGAIN
-               : fault == FAULT_FREE_MISALIGNED  ? EINVAL
-                                                 : EFAULT);
+    call_error_handler(fault == FAULT_FREE_NOT_ALLOCATED ? EAGAIN
+                       : fault == FAULT_FREE_MISALIGNED  ? EINVAL
+                                                         : EFAULT);
     if (atomic_get_acquire(&output.function) == 0) os_abort(text, length);
     message_write(text);
     os_abort(text, 0);
 }
 
-void message_complaint(enum fault fault, const char* text, size_t length) {
+void message_warning(enum fault fault, const char* text, size_t length) {
     (void)fault;
     (void)length;
     message_error(EINVAL, text);
 }
 
-static void say_no_memory(size_t size) {
+static void report_no_memory(size_t size) {
     char line[96];
     struct text text;
     text_begin(&text, line, sizeof line);
@@ -101,7 +101,7 @@ bool message_out_of_memory(size_t size) {
         in_callback = false;
         if (again) return true;
     }
-    say_no_memory(size);
+    report_no_memory(size);
     return false;
 }
 

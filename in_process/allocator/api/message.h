@@ -13,7 +13,7 @@ void message_error(int error, const char* text);
 
 // As panic_output: the end of the process, and what does no harm.
 void message_panic(enum fault fault, const char* text, size_t length);
-void message_complaint(enum fault fault, const char* text, size_t length);
+void message_warning(enum fault fault, const char* text, size_t length);
 
 // No memory for so many bytes. True: the program has freed some, try again.
 bool message_out_of_memory(size_t size);

@@ -1,11 +1,11 @@
 #include "allocator/api/process.h"
-#include "allocator/alloc/first_class.h"
+#include "allocator/alloc/user_heap.h"
 #include "allocator/api/message.h"
-#include "allocator/api/statistics.h"
-#include "allocator/arena/region.h"
+#include "allocator/api/report.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/keeper/keeper.h"
+#include "allocator/slices/arena.h"
 #include "base/counters.h"
 #include "base/cycles.h"
 #include "base/format.h"
@@ -18,11 +18,11 @@ atomic_state process_started;
 
 static void on_thread_exit(void* heap) {
     (void)heap;
-    (void)first_class_set_default(NULL);
+    (void)user_heap_set_default(NULL);
     heap_leave();
 }
 
-static void say_refused(const char* entry) {
+static void report_refused(const char* entry) {
     char line[192];
     struct text text;
     text_begin(&text, line, sizeof line);
@@ -40,8 +40,8 @@ void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
     panic_set_output(message_panic);
-    complain_set_output(message_complaint);
-    options_parse(os_environment(), say_refused);
+    warn_set_output(message_warning);
+    options_parse(os_environment(), report_refused);
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
@@ -49,16 +49,16 @@ void process_start(void) {
 }
 
 static void before_fork(void) {
-    shared_before_fork();
+    user_heap_before_fork();
     relief_pause();
     heap_pool_before_fork();
-    region_before_fork();
+    arena_before_fork();
 }
 static void after_fork(void) {
-    region_after_fork();
+    arena_after_fork();
     heap_pool_after_fork();
     relief_resume();
-    shared_after_fork();
+    user_heap_after_fork();
 }
 static void after_fork_in_child(void) {
     after_fork();
@@ -67,7 +67,7 @@ static void after_fork_in_child(void) {
 }
 
 // One line an option, at start.
-static void say_options(void) {
+static void report_options(void) {
     char line[96];
     struct text text;
     text_begin(&text, line, sizeof line);
@@ -96,9 +96,9 @@ __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     os_fork_register(before_fork, after_fork, after_fork_in_child);
     keeper_allow();
-    if (option_get(OPTION_VERBOSE) != 0) say_options();
+    if (option_get(OPTION_VERBOSE) != 0) report_options();
 }
 
 __attribute__((destructor)) static void process_ended(void) {
-    if (option_get(OPTION_SHOW_STATS) != 0) statistics_print(NULL, NULL);
+    if (option_get(OPTION_SHOW_STATS) != 0) report_print(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // The functions of keel/runtime.h, where they are documented.
 #include "keel/runtime.h"
-#include "allocator/alloc/first_class.h"
+#include "allocator/alloc/user_heap.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
 #include "base/options.h"
@@ -52,13 +52,13 @@ void kl_process_init(void) {
 }
 bool kl_thread_init(void) {
     process_enter();
-    struct heap* before = first_class_own_enter();
+    struct heap* before = own_heap_enter();
     bool has_heap = heap_acquire() != NULL;
-    first_class_own_leave(before);
+    own_heap_leave(before);
     return has_heap;
 }
 void kl_thread_done(void) {
-    (void)first_class_set_default(NULL);
+    (void)user_heap_set_default(NULL);
     heap_leave();
 }
 

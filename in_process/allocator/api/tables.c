@@ -49,11 +49,11 @@ static void member(struct text* text, const char* name, uint64_t value, bool fir
 
 // --- By size -------------------------------------------------------------------------------------
 
-static bool is_empty(const struct census_row* row) {
+static bool is_empty(const struct usage_row* row) {
     return row->pages == 0 && row->allocated == 0 && row->freed == 0;
 }
 
-static void size_cells(struct line* line, const struct census_row* row) {
+static void size_cells(struct line* line, const struct usage_row* row) {
     cell_number(line, row->allocated, 13);
     cell_number(line, row->freed, 13);
     cell_number(line, row->used, 11);
@@ -62,22 +62,22 @@ static void size_cells(struct line* line, const struct census_row* row) {
     cell_bytes(line, row->reserved_bytes, 11);
 }
 
-void tables_sizes(const struct census* census, kl_output* output, void* argument) {
+void tables_sizes(const struct usage* usage, kl_output* output, void* argument) {
     output("blocks of        allocated         freed      in use       bytes     pages    "
            "reserved\n",
            argument);
     for (unsigned i = 0; i < COUNT_ROWS; i++) {
-        if (is_empty(&census->rows[i])) continue;
+        if (is_empty(&usage->rows[i])) continue;
         struct line line;
         line_begin(&line);
         if (i < CLASS_COUNT)
             cell_number(&line, row_bytes(i), 11);
         else
             cell_bytes(&line, row_bytes(i), 11);
-        size_cells(&line, &census->rows[i]);
+        size_cells(&line, &usage->rows[i]);
         line_end(&line, output, argument);
     }
-    struct census_row total = census_total(census);
+    struct usage_row total = usage_total(usage);
     struct line line;
     line_begin(&line);
     cell_text(&line, "all", 11);
@@ -85,7 +85,7 @@ void tables_sizes(const struct census* census, kl_output* output, void* argument
     line_end(&line, output, argument);
 }
 
-static void size_members(struct text* text, const struct census_row* row, bool first) {
+static void size_members(struct text* text, const struct usage_row* row, bool first) {
     member(text, "allocated", row->allocated, first);
     member(text, "freed", row->freed, false);
     member(text, "used", row->used, false);
@@ -95,17 +95,17 @@ static void size_members(struct text* text, const struct census_row* row, bool f
     text_string(text, "}");
 }
 
-void tables_sizes_json(const struct census* census, struct text* text) {
+void tables_sizes_json(const struct usage* usage, struct text* text) {
     text_string(text, "\"sizes\":[");
     bool first = true;
     for (unsigned i = 0; i < COUNT_ROWS; i++) {
-        if (is_empty(&census->rows[i])) continue;
+        if (is_empty(&usage->rows[i])) continue;
         if (!first) text_string(text, ",");
         first = false;
         member(text, "block_bytes", row_bytes(i), true);
-        size_members(text, &census->rows[i], false);
+        size_members(text, &usage->rows[i], false);
     }
-    struct census_row total = census_total(census);
+    struct usage_row total = usage_total(usage);
     text_string(text, "],\"total\":");
     size_members(text, &total, true);
 }
@@ -124,11 +124,11 @@ struct thread_row {
 static struct thread_row row_of_thread(const struct heap* heap) {
     return (struct thread_row){
         .thread_id = atomic_get(&heap->thread_id),
-        .allocated = census_given(heap),
-        .pages = census_pages(heap),
-        .refills = atomic_get(&heap->counts[HEAP_REFILL]),
+        .allocated = heap_blocks_given(heap),
+        .pages = heap_pages_live(heap),
+        .refills = atomic_get(&heap->counts[HEAP_REFILLS]),
         .blocks_sent = atomic_get(&heap->counts[HEAP_BLOCKS_SENT]),
-        .batches_taken = atomic_get(&heap->counts[HEAP_BATCH_TAKEN]),
+        .batches_taken = atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]),
     };
 }
 
@@ -179,28 +179,28 @@ struct heap_row {
 };
 
 // False: not a heap just now.
-static bool row_of_heap(struct shared* shared, struct heap_row* row) {
-    os_lock_acquire(&shared->lock);
-    bool is_heap = shared->kind == SHARED_HEAP || shared->kind == SHARED_DELETED;
+static bool row_of_heap(struct user_heap* user, struct heap_row* row) {
+    os_lock_acquire(&user->lock);
+    bool is_heap = user->kind == USER_HEAP_LIVE || user->kind == USER_HEAP_DELETED;
     *row = (struct heap_row){
-        .address = (uintptr_t)shared,
-        .allocated = census_given(&shared->heap),
-        .pages = census_pages(&shared->heap),
-        .large_blocks = shared->large_count,
-        .held_bytes = shared->heap.held_bytes,
-        .limit_bytes = shared->heap.limit_bytes,
+        .address = (uintptr_t)user,
+        .allocated = heap_blocks_given(&user->heap),
+        .pages = heap_pages_live(&user->heap),
+        .large_blocks = user->large_count,
+        .held_bytes = user->heap.held_bytes,
+        .limit_bytes = user->heap.limit_bytes,
     };
     for (unsigned i = 0; i < LARGE_ROWS; i++)
-        row->allocated += atomic_get(&shared->heap.large_given[i]);
-    os_lock_release(&shared->lock);
+        row->allocated += atomic_get(&user->heap.large_given[i]);
+    os_lock_release(&user->lock);
     return is_heap;
 }
 
 void tables_heaps(kl_output* output, void* argument) {
     bool first = true;
-    for (struct shared* shared = shared_first(); shared != NULL; shared = shared->next_all) {
+    for (struct user_heap* user = user_heap_first(); user != NULL; user = user->next_all) {
         struct heap_row row;
-        if (!row_of_heap(shared, &row)) continue;
+        if (!row_of_heap(user, &row)) continue;
         if (first)
             output("heap                 allocated     pages     large        held       limit\n",
                    argument);
@@ -225,9 +225,9 @@ void tables_heaps(kl_output* output, void* argument) {
 void tables_heaps_json(struct text* text) {
     text_string(text, "\"heaps\":[");
     bool first = true;
-    for (struct shared* shared = shared_first(); shared != NULL; shared = shared->next_all) {
+    for (struct user_heap* user = user_heap_first(); user != NULL; user = user->next_all) {
         struct heap_row row;
-        if (!row_of_heap(shared, &row)) continue;
+        if (!row_of_heap(user, &row)) continue;
         if (!first) text_string(text, ",");
         first = false;
         member(text, "address", row.address, true);

@@ -1,8 +1,7 @@
 #include "allocator/heap/heap.h"
-#include "allocator/arena/limit.h"
-#include "allocator/arena/region.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
+#include "allocator/slices/arena.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/memory.h"
@@ -51,10 +50,10 @@ struct page* heap_next_page(struct heap* heap, unsigned size_class) {
 void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
-    KEEL_ASSERT(page_use(page)->until_look == page->capacity);
-    page_use(page)->until_look = 1;
-    page_set_list(page, PAGE_FULL);
+    KEEL_ASSERT(page_use(page)->used == page->capacity);
     if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
+    page_set_list(page, PAGE_UNLISTED);
+    atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c
 }
 
 // The slice kept last, if nobody has taken them all away.
@@ -116,22 +115,22 @@ static struct run run_for(struct heap* heap, unsigned slices, bool worth_warm) {
     size_t bytes = slices * SLICE_BYTES;
     struct run run = {NULL, false, false};
     if (!limit_admits(bytes) || !heap_admits(heap, bytes)) return run;
-    if (heap->region != NULL)
-        run = region_take(heap->region, slices, 1);
+    if (heap->arena != NULL)
+        run = arena_take(heap->arena, slices, 1);
     else
         run = run_allocate_narrow(slices, worth_warm ? RUN_WARM : RUN_COLD);
     if (run.start != NULL) heap_hold(heap, bytes);
     return run;
 }
 
-struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_arena) {
+struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices) {
     unsigned slices = page_slices(size_class);
     bool worth_warm = heap->filled[size_class] >= HEAP_FILLED_ENOUGH || heap_is_realtime(heap) ||
-                      stock_is_preferred() || run_dirty_slices() > stock_reserve() + WARM_PLENTY;
+                      reserve_is_preferred() || run_dirty_slices() > reserve_target() + WARM_PLENTY;
     heap->draws++;
     char* start = slices == 1 ? own_slice_take(heap) : NULL;
     unsigned fresh = 0;
-    *from_arena = start == NULL;
+    *from_slices = start == NULL;
     if (start == NULL) {
         struct run run = run_for(heap, slices, worth_warm);
         if (run.start == NULL) return NULL;
@@ -141,12 +140,12 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
     }
     struct page* page = page_begin(start, size_class, (uintptr_t)heap, fresh);
     make_current(heap, size_class, page);
-    atomic_bump(&heap->counts[HEAP_PAGE_BEGUN], 1);
+    atomic_bump(&heap->counts[HEAP_PAGES_BEGUN], 1);
     return page;
 }
 
-void heap_page_not_full(struct heap* heap, struct page* page, unsigned home) {
-    page_use(page)->until_look = page->capacity - home;
+void heap_page_not_full(struct heap* heap, struct page* page) {
+    atomic_set(&page->owner, (uintptr_t)heap);
     queue_append(&heap->queue[page->size_class], page);
 }
 
@@ -157,46 +156,47 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     char* start = page->start;
     unsigned slices = page_slices(page->size_class);
     page_end(page);
-    atomic_bump(&heap->counts[HEAP_PAGE_ENDED], 1);
+    atomic_bump(&heap->counts[HEAP_PAGES_ENDED], 1);
     if (slices == 1 && empty_put(heap, start)) return false;
     run_release(start, slices);
     heap_unhold(heap, slices * SLICE_BYTES);
     return true;
 }
 
-// One batch that has come home. The page may have changed hands since it was sent: then it is sent
-// on.
-static bool take_home(struct heap* heap, struct batch_list batch) {
+// Returns one batch to its page. The page may have another owner since the batch was sent: then the
+// batch is forwarded. True: the page was released.
+static bool accept_batch(struct heap* heap, struct block_list batch) {
     struct page* page = page_of_block(batch.head);
-    struct heap* home = page_heap(atomic_get(&page->owner));
-    if (KEEL_UNLIKELY(home != heap)) {
-        KEEL_REQUIRE(home != NULL, batch.head);
-        inbox_push(&home->inbox, batch, page->block_bytes);
+    struct heap* owner = page_heap(atomic_get(&page->owner));
+    if (KEEL_UNLIKELY(owner != heap)) {
+        KEEL_REQUIRE(owner != NULL, batch.head);
+        remote_queue_push_batch(&owner->remote_queue, batch, page->block_bytes);
         return false;
     }
-    if (page_list(page) == PAGE_FULL) heap_page_not_full(heap, page, 0);
-    KEEL_REQUIRE(batch.count <= page_use(page)->until_look, batch.head);
+    if (page_is_full(page)) heap_page_not_full(heap, page);
+    KEEL_REQUIRE(batch.count <= page_use(page)->used, batch.head);
     bool empty = page_push_list(page, batch.head, batch.tail, batch.count);
     return empty && heap_page_emptied(heap, page);
 }
 
 bool heap_drain_entered(struct heap* heap) {
-    struct batch_list batch;
+    struct block_list batch;
     unsigned taken = 0;
     unsigned released = 0;
-    while (taken + 3 * released < INBOX_DRAIN_MAX && inbox_take(&heap->inbox, &batch)) {
-        released += take_home(heap, batch);
+    while (taken + 3 * released < REMOTE_DRAIN_MAX &&
+           remote_queue_take(&heap->remote_queue, &batch)) {
+        released += accept_batch(heap, batch);
         taken++;
     }
-    atomic_bump(&heap->counts[HEAP_BATCH_TAKEN], taken);
+    atomic_bump(&heap->counts[HEAP_BATCHES_TAKEN], taken);
     count_work(WORK_DRAIN_BATCHES, taken);
     return released > 0;
 }
 
 bool heap_drain(struct heap* heap) {
-    if (!inbox_enter(&heap->inbox)) return false;
+    if (!remote_queue_enter(&heap->remote_queue)) return false;
     bool released = heap_drain_entered(heap);
-    inbox_leave(&heap->inbox);
+    remote_queue_leave(&heap->remote_queue);
     return released;
 }
 

@@ -1,5 +1,5 @@
 #include "allocator/heap/pool.h"
-#include "allocator/heap/batch.h"
+#include "allocator/heap/remote_batch.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "os/lock.h"
@@ -94,7 +94,7 @@ void heap_leave(void) {
     struct heap* heap = thread_heap;
     if (!heap_is_real(heap)) return;
     thread_heap = (struct heap*)&heap_gone;
-    batch_flush(heap);
+    remote_batch_flush(heap);
     heap_release_empty(heap);
     if (heap_is_realtime(heap)) {
         atomic_set(&heap->spare_wanted, 0);

@@ -1,21 +1,21 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/ahead.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
-#include "allocator/arena/window.h"
-#include "allocator/heap/batch.h"
 #include "allocator/heap/relief.h"
+#include "allocator/heap/remote_batch.h"
+#include "allocator/slices/prefault.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/counters.h"
 #include "os/thread.h"
 
 #define DEMAND_TICKS 16u
-#define STEPS_MAX 16u      // calls to the system of one kind in one tick
-#define POPULATE_SLICES 4u // 256 KiB a call
-#define DISCARD_SLICES 16u // 1 MiB a call
-#define PARKED_MAX 16u     // heaps looked after in one tick
-#define TICK_FAST_US 100u  // while the stock is drawn on faster than one period foresees
-#define TICK_AHEAD_US 250u // while threads carve cold pages
+#define STEPS_MAX 16u         // calls to the system of one kind in one tick
+#define POPULATE_SLICES 4u    // 256 KiB a call
+#define DISCARD_SLICES 16u    // 1 MiB a call
+#define PARKED_MAX 16u        // heaps looked after in one tick
+#define TICK_FAST_US 100u     // while the stock is drawn on faster than one period foresees
+#define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
 #define TICK_PENDING_US 32000u // longest sleep while a surplus may ripen
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
@@ -65,7 +65,7 @@ void keeper_allow(void) {
 // Ends a long sleep: one system call, by whoever is first to find the stock below the reserve.
 static void wake(void) {
     uint32_t expected = SLEEP_LONG;
-    if (run_dirty_slices() >= stock_reserve()) return;
+    if (run_dirty_slices() >= reserve_target()) return;
     if (atomic_try_state(&sleep_word, &expected, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
@@ -94,17 +94,17 @@ static bool demand_update(uint32_t slept_us) {
     for (unsigned i = 0; i < DEMAND_TICKS; i++) {
         if (keeper.demand[i] > peak) peak = keeper.demand[i];
     }
-    stock_set_reserve(reserve_for(peak));
+    reserve_set_target(reserve_for(peak));
     return now > 0;
 }
 
 // By a unit of 2 MiB where the heap is so large that the surplus of it does not matter.
 static size_t populate_some(size_t missing) {
     if (missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES) {
-        size_t done = stock_populate_huge();
+        size_t done = reserve_populate_huge();
         if (done > 0) return done;
     }
-    return stock_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES);
+    return reserve_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES);
 }
 
 // The slices populated.
@@ -112,7 +112,7 @@ static size_t refill_reserve(void) {
     size_t total = 0;
     for (unsigned step = 0; step < STEPS_MAX; step++) {
         size_t have = run_dirty_slices();
-        size_t want = stock_reserve();
+        size_t want = reserve_target();
         if (have >= want) break;
         size_t done = populate_some(want - have);
         if (done == 0) break;
@@ -123,12 +123,12 @@ static size_t refill_reserve(void) {
 
 static bool discard_surplus(void) {
     bool worked = false;
-    size_t due = stock_surplus();
+    size_t due = reserve_surplus();
     // What a unit of 2 MiB has brought beyond the reserve may stay: it would only be fetched again.
     if (due <= HUGE_SLICES && run_live_slices() >= HUGE_FROM_SLICES) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
-        size_t done = stock_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
-        stock_worked_off(done > 0 ? done : due);
+        size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
+        reserve_surplus_done(done > 0 ? done : due);
         due = done > 0 && due > done ? due - done : 0;
         worked = true;
     }
@@ -144,7 +144,7 @@ static bool look_after_idle(struct heap* heap) {
 
 static bool is_idle(struct heap* heap, uint32_t passed_us) {
     uint64_t activity =
-        atomic_get(&heap->counts[HEAP_REFILL]) + atomic_get(&heap->counts[HEAP_PAGE_ENDED]);
+        atomic_get(&heap->counts[HEAP_REFILLS]) + atomic_get(&heap->counts[HEAP_PAGES_ENDED]);
     heap->idle_us = activity == heap->activity_seen ? heap->idle_us + passed_us : 0;
     heap->activity_seen = activity;
     return heap->idle_us >= IDLE_US;
@@ -161,7 +161,7 @@ static bool look_after_heaps(uint32_t slept_us) {
         if (is_idle(heap, keeper.since_heaps_us))
             worked |= look_after_idle(heap);
         else
-            heap->mail_seen = 0; // what it takes home may be the head of other mail one day
+            heap->remote_seen = 0; // what it takes home may be the head of other mail one day
     }
     keeper.since_heaps_us = 0;
     keeper.any_realtime = realtime;
@@ -173,14 +173,14 @@ static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
     busy |= populated > 0;
-    size_t ahead = ahead_populate();
+    size_t prefaulted = prefault_populate();
     busy |= discard_surplus();
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
     if (populated > 0) return TICK_FAST_US; // it is being drawn on
-    if (ahead > 0) return TICK_AHEAD_US;
+    if (prefaulted > 0) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
-    uint32_t longest = run_dirty_slices() > stock_reserve() ? TICK_PENDING_US : TICK_MAX_US;
+    uint32_t longest = run_dirty_slices() > reserve_target() ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
     return next < longest ? next : longest;
@@ -204,13 +204,13 @@ static void keeper_main(void) {
 size_t keeper_warm(size_t bytes) {
     size_t slices = bytes / SLICE_BYTES + (bytes % SLICE_BYTES != 0);
     atomic_set(&reserve_min, slices);
-    stock_set_preferred(slices > 0);
-    if (slices > stock_reserve() || !keeper_runs()) stock_set_reserve(slices);
+    reserve_set_preferred(slices > 0);
+    if (slices > reserve_target() || !keeper_runs()) reserve_set_target(slices);
     bool grown = false;
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
-        if (missing >= HUGE_SLICES && stock_populate_huge() > 0) continue;
-        if (stock_populate(missing < 64 ? (unsigned)missing : 64) > 0) continue;
+        if (missing >= HUGE_SLICES && reserve_populate_huge() > 0) continue;
+        if (reserve_populate(missing < 64 ? (unsigned)missing : 64) > 0) continue;
         if (grown || !window_grow(1))
             break; // nothing cold is left, or there was no malloc before us
         grown = true;
@@ -222,14 +222,14 @@ size_t keeper_warm(size_t bytes) {
 void keeper_thread_idle(void) {
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
-        batch_flush(heap);
-        for (unsigned i = 0; i < STEPS_MAX && inbox_has_mail(&heap->inbox); i++)
+        remote_batch_flush(heap);
+        for (unsigned i = 0; i < STEPS_MAX && !remote_queue_is_empty(&heap->remote_queue); i++)
             (void)heap_drain(heap);
         if (heap_is_realtime(heap)) (void)heap_fill_spare(heap);
     }
     if (keeper_runs()) return;
     (void)reclaim_parked();
-    stock_step();
+    reserve_step();
 }
 
 bool keeper_start(void) {
@@ -240,13 +240,13 @@ bool keeper_start(void) {
     if (!os_thread_start(keeper_main))
         return false; // stays STARTING: a system that refused once is not asked again
     atomic_set(&state, STATE_RUNNING);
-    stock_set_kept(true);
+    reserve_set_keeper(true);
     return true;
 }
 
 // Not for threads that hardly allocate, and not from a thread's first calls: they may come at its very end.
 static bool has_second_thread(void) {
-    return atomic_get(&thread_heap->counts[HEAP_REFILL]) >= REFILLS_BEFORE_START &&
+    return atomic_get(&thread_heap->counts[HEAP_REFILLS]) >= REFILLS_BEFORE_START &&
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
@@ -283,5 +283,5 @@ void keeper_forget(void) {
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices());
-    stock_set_kept(false);
+    reserve_set_keeper(false);
 }

@@ -1,8 +1,8 @@
 #include "allocator/page/large.h"
-#include "allocator/arena/jumbo.h"
-#include "allocator/arena/limit.h"
-#include "allocator/arena/region.h"
-#include "allocator/arena/run.h"
+#include "allocator/slices/arena.h"
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
 #include "base/bits.h"
 #include "base/checked.h"
 
@@ -45,7 +45,7 @@ static struct large large_of_mapping(size_t bytes, size_t alignment) {
 // A mapping must reach beyond its first slice, or two of them could begin in the same one.
 static struct large large_jumbo(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
-    struct run run = region_take_shared(slices, alignment_slices_of(alignment));
+    struct run run = arena_take_shared(slices, alignment_slices_of(alignment));
     if (run.start != NULL) return large_of_run(run, slices);
     bytes = bytes > SLICE_BYTES ? bytes : 2 * SLICE_BYTES;
     return large_of_mapping(bytes, alignment);
@@ -66,12 +66,12 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     return large_of_run(run, slices);
 }
 
-struct large large_allocate_in(struct region* region, size_t bytes, size_t alignment) {
+struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
     if (!is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
     size_t slices = slices_for(bytes);
-    return large_of_run(region_take(region, slices, alignment_slices_of(alignment)), slices);
+    return large_of_run(arena_take(arena, slices, alignment_slices_of(alignment)), slices);
 }
 
 struct large large_allocate_movable(size_t bytes) {
@@ -98,7 +98,7 @@ void large_release(struct page* page) {
 // Out of the slices, into a mapping of its own: its page tables move, not its content.
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
-    if (bytes < LARGE_MOVABLE_BYTES || region_of(start) != NULL) return NULL;
+    if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;

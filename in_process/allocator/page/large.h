@@ -1,10 +1,10 @@
-// Blocks of more than 64 KiB: a run of slices each, or a mapping each (arena/jumbo.h). Any thread gives one
+// Blocks of more than 64 KiB: a run of slices each, or a mapping each (slices/jumbo.h). Any thread gives one
 // back directly, with one atomic operation on its superblock; the heap that it was allocated from is
 // noted (alloc/allocate.c), but has no part in that.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
-#include "allocator/arena/page_map.h"
+#include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
 struct large {
@@ -16,8 +16,8 @@ struct large {
 struct large large_allocate(size_t bytes, size_t alignment);
 
 // From a region alone.
-struct region;
-struct large large_allocate_in(struct region* region, size_t bytes, size_t alignment);
+struct arena;
+struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment);
 
 // For a block that has grown and may grow again: slices with room behind, or from
 // LARGE_MOVABLE_BYTES on a mapping of its own, whose growth moves page tables.

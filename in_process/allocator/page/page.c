@@ -1,6 +1,6 @@
 #include "allocator/page/page.h"
-#include "allocator/arena/ahead.h"
-#include "allocator/arena/stock.h"
+#include "allocator/slices/prefault.h"
+#include "allocator/slices/reserve.h"
 #include "base/counters.h"
 #include "base/panic.h"
 
@@ -20,7 +20,7 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
     struct page_use* use = page_use(page);
     use->next = NULL;
     use->local_free = NULL;
-    use->until_look = 0;
+    use->used = 0;
     use->carved = 0;
     atomic_set(&use->list, PAGE_UNLISTED);
     use->fresh = (uint8_t)fresh;
@@ -47,9 +47,9 @@ bool page_begins_system_page(const struct page* page) {
 // page, the program's own first touches follow anyway.
 static void carve_cold(const struct page* page, const char* first) {
     count_event(EVENT_INLINE_FAULTS, 1);
-    if (!stock_is_kept() || page->block_bytes > SYSTEM_PAGE) return;
+    if (!reserve_has_keeper() || page->block_bytes > SYSTEM_PAGE) return;
     unsigned index = (unsigned)((size_t)(first - page->start) / SYSTEM_PAGE);
-    ahead_ask(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
+    prefault_request(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
 }
 
 struct block* page_carve(struct page* page) {
@@ -69,7 +69,7 @@ struct block* page_carve(struct page* page) {
         ((struct block*)at)->next = (struct block*)(at + step);
     ((struct block*)at)->next = NULL;
     use->carved = (uint16_t)(use->carved + count);
-    use->until_look += count;
+    use->used += count;
     count_work(WORK_CARVE_LINKS, count);
     if ((use->fresh & PAGE_COLD) != 0 && begins) carve_cold(page, first);
     return (struct block*)first;
@@ -77,7 +77,7 @@ struct block* page_carve(struct page* page) {
 
 bool page_check(const struct page* page) {
     const struct page_use* use = page_use(page);
-    if (use->carved > page->capacity || page_used(page) > use->carved) return false;
+    if (use->carved > page->capacity || page_use(page)->used > use->carved) return false;
     if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
@@ -86,5 +86,5 @@ bool page_check(const struct page* page) {
             return false;
         if (!page_begins_block(page, block) || ++length > use->carved) return false;
     }
-    return page_used(page) + length == use->carved;
+    return page_use(page)->used + length == use->carved;
 }

@@ -1,28 +1,29 @@
-// Pages of small blocks: carve, take, push. All owner-only: called by the thread that holds the
-// owning heap.
+// Pages of small blocks: carve, take, push. Only the thread that holds the owning heap calls these
+// functions.
 //
 //   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819:
 //   +----+----+----+-- .. --+----+------------------------------------------------+----+
 //   | b0 | b1 | b2 |        | b18| never written                                  |rest|
 //   +----+----+----+-- .. --+----+------------------------------------------------+----+
-//   carved blocks are each in exactly one of: local_free, the bin of the heap, the program, a batch or inbox.
+//   Each carved block is in exactly one of: local_free, the heap's bin, the program, a remote batch
+//   or a remote queue.
 #ifndef KEEL_ALLOCATOR_PAGE_PAGE_H
 #define KEEL_ALLOCATOR_PAGE_PAGE_H
 
-#include "allocator/arena/page_map.h"
 #include "allocator/page/size_class.h"
+#include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
 #define CARVE_LINKS_MAX 16u
 
-// Flags. What lies behind the carved blocks of a page ..
+// State of the memory behind the carved blocks: a set of flags.
 enum page_fresh {
-    PAGE_ZERO = 1, // .. is zero
-    PAGE_COLD = 2, // .. may not be there yet: the first touch of a system page is a page fault
+    PAGE_ZERO = 1, // it is zero
+    PAGE_COLD = 2, // it may not be resident: the first touch of a system page is a page fault
 };
 
-// PAGE_FULL: no free block is known of, and none is left to carve; in no list.
-enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED, PAGE_FULL };
+// The list of the heap that holds the page. A full page (PAGE_FULL in its owner word) is UNLISTED.
+enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED };
 
 KEEL_INLINE enum page_list page_list(const struct page* page) {
     return (enum page_list)atomic_get(&page_use(page)->list);
@@ -31,9 +32,8 @@ KEEL_INLINE void page_set_list(struct page* page, enum page_list list) {
     atomic_set(&page_use(page)->list, (uint8_t)list);
 }
 
-// Blocks in use.
-KEEL_INLINE uint32_t page_used(const struct page* page) {
-    return page_list(page) == PAGE_FULL ? page->capacity : page_use(page)->until_look;
+KEEL_INLINE bool page_is_full(const struct page* page) {
+    return (atomic_get(&page->owner) & PAGE_FULL) != 0;
 }
 
 // Slices of a page of this class.
@@ -41,47 +41,48 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
     return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
 }
 
-// Makes the run at `start` a page of this class with nothing carved. `owner` is the heap's address,
+// Makes the run at `start` a page of this class with no block carved. `owner` is the heap's address,
 // `fresh` a set of enum page_fresh.
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
-// Ends it: no block of it may be live. Its slices are nobody's page afterwards.
+// Ends the page, of which no block may be live. The caller then owns its slices.
 void page_end(struct page* page);
 
-// Carves up to 16 blocks, and none whose first byte lies in another system page than the first
-// one's: at most one page fault. NULL if all are carved. The blocks count as used. On a page with
-// PAGE_ZERO they are zero but for their first word.
+// Carves up to 16 blocks, and only such as begin in the same system page as the first one: at most
+// one page fault. NULL if all are carved. The blocks count as used. On a page with PAGE_ZERO they
+// are zero except for their first word.
 struct block* page_carve(struct page* page);
 
-// True if the next block to be carved is the first to begin in its system page, which may cost a page fault.
+// True if the next block to be carved is the first one that begins in its system page. Carving it
+// may take a page fault.
 bool page_begins_system_page(const struct page* page);
 
-// Takes the whole list of free blocks, O(1). They count as used from then on (they go to the bin).
+// Takes the whole list of free blocks, O(1). They count as used from then on: they go to the bin.
 KEEL_INLINE struct block* page_take_free(struct page* page) {
     struct page_use* use = page_use(page);
     struct block* list = use->local_free;
     use->local_free = NULL;
-    use->until_look = use->carved;
+    use->used = use->carved;
     return list;
 }
 
-// One block comes home. True if somebody must look at the page: it has none in use any more, or was full.
+// Puts a block back. True if the page has no used block left.
 KEEL_INLINE bool page_push(struct page* page, void* address) {
     struct page_use* use = page_use(page);
     struct block* block = address;
     block->next = use->local_free;
     use->local_free = block;
-    return --use->until_look == 0;
+    return --use->used == 0;
 }
 
-// A list of `count` blocks comes home to a page that is not full, O(1). True if that leaves none used.
+// Puts a list of `count` blocks back, O(1). True if the page has no used block left.
 KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
                                 unsigned count) {
     struct page_use* use = page_use(page);
     tail->next = use->local_free;
     use->local_free = head;
-    use->until_look -= count;
-    return use->until_look == 0;
+    use->used -= count;
+    return use->used == 0;
 }
 
 KEEL_INLINE bool page_has_free(const struct page* page) {
@@ -89,7 +90,7 @@ KEEL_INLINE bool page_has_free(const struct page* page) {
     return use->local_free != NULL || use->carved < page->capacity;
 }
 
-// True if `address` is where a block of this page begins. Owner only.
+// True if a block of this page begins at `address`. Owner only.
 KEEL_INLINE bool page_begins_block(const struct page* page, const void* address) {
     uint32_t offset = (uint32_t)((const char*)address - page->start);
     return offset % page->block_bytes == 0 && offset / page->block_bytes < page_use(page)->carved;

@@ -1,7 +1,7 @@
 // A block that grows by steps is hardly ever copied: it extends into the memory behind it, and where that is another's,
 // its page tables move instead of its content.
-#include "allocator/arena/jumbo.h"
-#include "allocator/arena/run.h"
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/run.h"
 #include "base/counters.h"
 #include "check.h"
 #include "keel/arena.h"

@@ -8,10 +8,10 @@
 #endif
 #define KEEL_TEST_SANITIZED (__SANITIZE_ADDRESS__ + __SANITIZE_THREAD__)
 #include "allocator/keeper/keeper.h"
-#include "allocator/arena/ahead.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
 #include "allocator/heap/heap.h"
+#include "allocator/slices/prefault.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"

@@ -1,8 +1,8 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
 #include "allocator/page/large.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
 #include "base/bits.h"
 #include "base/format.h"
 #include "base/options.h"
@@ -45,7 +45,7 @@ static void test_runs(void) {
     run_release(d.start, 5);
     run_release(a.start, 1);
     CHECK(run_check());
-    stock_discard_all();
+    reserve_discard_all();
     CHECK(run_check() && run_dirty_slices() == 0);
     c = run_allocate(200);
     CHECK(c.zero);
@@ -77,7 +77,7 @@ static void test_runs_that_cannot_grow(void) {
     struct run wide = run_allocate(64 + 64 + 8);
     CHECK(wide.start != NULL);
     run_release(wide.start + 60 * SLICE_BYTES, 10); // 4 slices below the end, 6 above
-    stock_discard_all();
+    reserve_discard_all();
     size_t live = run_live_slices();
     CHECK(!run_extend(wide.start, 60, 71));
     CHECK(run_live_slices() == live && run_dirty_slices() == 0 && run_check());

@@ -1,9 +1,9 @@
 // What the slow paths promise beyond their bounds: realtime threads are left alone, memory that is
 // said to be zero is, the huge zone opens and closes by whole units, and the report counts every call.
-#include "allocator/arena/run.h"
-#include "allocator/arena/stock.h"
-#include "allocator/arena/window.h"
 #include "allocator/heap/pool.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "check.h"
@@ -122,7 +122,7 @@ static void test_huge_zone(void) {
     for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
     (void)kl_warm(0);
     kl_collect(true);
-    for (unsigned i = 0; i < 1000 && stock_discard(32) > 0; i++) continue; // by units
+    for (unsigned i = 0; i < 1000 && reserve_discard(32) > 0; i++) continue; // by units
     CHECK(open_units() < before + opened);
     CHECK(run_check());
 }

@@ -1,7 +1,7 @@
 // Several threads: blocks change hands, threads come and go, one only frees. Contents are verified
 // on the way.
 #include "allocator/alloc/alloc.h"
-#include "allocator/arena/run.h"
+#include "allocator/slices/run.h"
 #include "base/atomic.h"
 #include "base/options.h"
 #include "base/random.h"

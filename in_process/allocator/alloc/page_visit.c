@@ -1,0 +1,54 @@
+#include "allocator/alloc/page_visit.h"
+
+#define BLOCKS_IN_PAGE_MAX (SLICE_BYTES / 8)
+
+struct idle {
+    uint64_t bits[BLOCKS_IN_PAGE_MAX / 64];
+};
+
+static size_t mark(struct idle* idle, const struct page* page, const struct block* list) {
+    size_t length = 0;
+    for (; list != NULL; list = list->next, length++) {
+        size_t index = (size_t)((const char*)list - page->start) / page->block_bytes;
+        idle->bits[index / 64] |= UINT64_C(1) << (index % 64);
+    }
+    return length;
+}
+
+static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
+                        page_visitor* visit, void* context) {
+    struct idle idle = {{0}};
+    const size_t carved = page_use(page)->carved;
+    size_t used = page_use(page)->used;
+    if (page_list(page) == PAGE_CURRENT) used -= mark(&idle, page, heap->bin[page->size_class]);
+    if (blocks) (void)mark(&idle, page, page_use(page)->local_free);
+    const struct visited_page area = {
+        .blocks = page->start,
+        .reserved_bytes = page->bytes,
+        .carved_bytes = carved * page->block_bytes,
+        .used_bytes = used * page->block_bytes,
+        .block_bytes = page->block_bytes,
+    };
+    if (!visit(context, &area, NULL)) return false;
+    for (size_t i = 0; blocks && i < carved; i++) {
+        if ((idle.bits[i / 64] >> (i % 64) & 1) != 0) continue;
+        if (!visit(context, &area, (char*)area.blocks + i * area.block_bytes)) return false;
+    }
+    return true;
+}
+
+// Any thread may free the block just now: then what is told is of a moment ago, or nothing.
+static KEEL_UNRACED bool area_of_large(const struct page* page, struct visited_page* area) {
+    uintptr_t owner = atomic_get_acquire(&page->owner);
+    size_t bytes = page->bytes;
+    *area = (struct visited_page){page->start, bytes, bytes, bytes, bytes};
+    return (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0 && atomic_get_ordered(&page->owner) == owner;
+}
+
+bool page_visit(struct heap* heap, const struct page* page, bool blocks, page_visitor* visit,
+                void* context) {
+    if (!page_is_large(page)) return visit_small(heap, page, blocks, visit, context);
+    struct visited_page area;
+    if (!area_of_large(page, &area)) return true;
+    return visit(context, &area, NULL) && (!blocks || visit(context, &area, area.blocks));
+}

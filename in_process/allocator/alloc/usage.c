@@ -1,0 +1,238 @@
+#include "allocator/alloc/usage.h"
+#include "allocator/alloc/alloc.h"
+#include "allocator/heap/relief.h"
+#include "allocator/heap/remote_batch.h"
+#include "allocator/page/large.h"
+#include "allocator/page/page.h"
+#include "allocator/slices/window.h"
+#include "os/thread.h"
+#include <string.h>
+
+#define WAITS_MAX 1000u // for one that is just sending; in a forked child it may be gone
+#define WAIT_US 100u
+
+// As far as the process had come when it was reset.
+static struct {
+    atomic_bits allocated[COUNT_ROWS];
+    atomic_bits freed[COUNT_ROWS];
+} baseline;
+
+static uint64_t above(uint64_t value, uint64_t base) {
+    return value > base ? value - base : 0;
+}
+
+struct usage_row usage_total(const struct usage* usage) {
+    struct usage_row total = {0};
+    for (unsigned i = 0; i < COUNT_ROWS; i++) {
+        const struct usage_row* row = &usage->rows[i];
+        total.pages += row->pages;
+        total.reserved_bytes += row->reserved_bytes;
+        total.used += row->used;
+        total.used_bytes += row->used_bytes;
+        total.allocated += row->allocated;
+        total.freed += row->freed;
+    }
+    return total;
+}
+
+uint64_t heap_blocks_given(const struct heap* heap) {
+    uint64_t given = 0;
+    for (unsigned c = 0; c < CLASS_COUNT; c++) given += atomic_get(&heap->given[c]);
+    return given;
+}
+
+uint64_t heap_pages_live(const struct heap* heap) {
+    uint64_t ended =
+        atomic_get(&heap->counts[HEAP_PAGES_ENDED]) + atomic_get(&heap->relieved_pages);
+    return above(atomic_get(&heap->counts[HEAP_PAGES_BEGUN]), ended);
+}
+
+// The figures of a page that another thread may be changing just now: each by itself one that was,
+// but not of one moment; so nothing here may rely on how they go together.
+static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page, uintptr_t owner) {
+    bool large = (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0;
+    size_t bytes = page->bytes;
+    unsigned size_class = page->size_class;
+    if (bytes < SLICE_BYTES || (!large && size_class >= CLASS_COUNT)) return;
+    struct usage_row* row = &usage->rows[large ? large_row(bytes) : size_class];
+    row->pages++;
+    row->reserved_bytes += bytes;
+    if (large) {
+        row->used++;
+        row->used_bytes += bytes;
+        return;
+    }
+    uint32_t capacity = (uint32_t)(bytes / size_class_bytes[size_class]);
+    uint32_t used = page_use(page)->used;
+    row->used += used < capacity ? used : capacity;
+}
+
+// `heap` NULL: pages of all.
+static void count_window(struct usage* usage, const struct page* pages, const struct heap* heap) {
+    for (size_t i = 0; i < WINDOW_SLICES; i++) {
+        uintptr_t owner = atomic_get_acquire(&pages[i].owner);
+        if (owner == 0 || (owner & PAGE_INTERIOR) != 0) continue;
+        if (heap == NULL || page_heap(owner) == heap) count_page(usage, &pages[i], owner);
+    }
+}
+
+static void count_pages(struct usage* usage, const struct heap* heap) {
+    for (size_t i = 0; i < WINDOW_COUNT; i++) {
+        const struct page* pages = page_map_window(i);
+        if (pages != NULL) count_window(usage, pages, heap);
+    }
+}
+
+static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
+    uint64_t length = 0;
+    for (const struct block* b = heap->bin[size_class]; b != NULL; b = b->next) length++;
+    return length;
+}
+
+// The bins of a heap that the caller holds: their blocks are nobody's.
+static void leave_out_bins(struct usage* usage, const struct heap* heap) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++) {
+        uint64_t ready = bin_length(heap, c);
+        usage->rows[c].used = above(usage->rows[c].used, ready);
+        usage->rows[c].allocated = above(usage->rows[c].allocated, ready);
+    }
+}
+
+static void add_given(struct usage* usage, const struct heap* heap) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++)
+        usage->rows[c].allocated += atomic_get(&heap->given[c]);
+    for (unsigned i = 0; i < LARGE_ROWS; i++)
+        usage->rows[CLASS_COUNT + i].allocated += atomic_get(&heap->large_given[i]);
+}
+
+static void finish_rows(struct usage* usage) {
+    for (unsigned i = 0; i < COUNT_ROWS; i++) {
+        struct usage_row* row = &usage->rows[i];
+        if (row->allocated < row->used) row->allocated = row->used;
+        row->freed = row->allocated - row->used;
+        if (i < CLASS_COUNT) row->used_bytes = row->used * size_class_bytes[i];
+    }
+}
+
+static void count_process(struct usage* usage) {
+    memset(usage, 0, sizeof *usage);
+    // First what is used, then what was given: what is allocated meanwhile adds to the second only.
+    count_pages(usage, NULL);
+    for (unsigned c = 0; c < CLASS_COUNT; c++)
+        usage->rows[c].allocated = atomic_get(&user_heap_given_before[c]);
+    for (unsigned i = 0; i < LARGE_ROWS; i++)
+        usage->rows[CLASS_COUNT + i].allocated = atomic_get(&user_heap_large_before[i]);
+    for (const struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
+        add_given(usage, heap);
+    for (const struct user_heap* user = user_heap_first(); user != NULL; user = user->next_all)
+        add_given(usage, &user->heap);
+    const struct heap* own = own_heap();
+    if (own != NULL) leave_out_bins(usage, own);
+    finish_rows(usage);
+}
+
+void usage_of_process(struct usage* usage) {
+    count_process(usage);
+    for (unsigned i = 0; i < COUNT_ROWS; i++) {
+        struct usage_row* row = &usage->rows[i];
+        row->allocated = above(row->allocated, atomic_get(&baseline.allocated[i]));
+        row->freed = above(row->freed, atomic_get(&baseline.freed[i]));
+    }
+}
+
+void usage_reset(void) {
+    struct usage usage;
+    count_process(&usage);
+    for (unsigned i = 0; i < COUNT_ROWS; i++) {
+        atomic_set(&baseline.allocated[i], usage.rows[i].allocated);
+        atomic_set(&baseline.freed[i], usage.rows[i].freed);
+    }
+}
+
+void usage_of_thread(struct usage* usage) {
+    memset(usage, 0, sizeof *usage);
+    const struct heap* own = own_heap();
+    if (own == NULL) return;
+    count_pages(usage, own);
+    add_given(usage, own);
+    leave_out_bins(usage, own);
+    finish_rows(usage);
+}
+
+static bool count_area(void* context, const struct visited_page* area, void* block) {
+    struct usage* usage = context;
+    (void)block;
+    bool large = area->block_bytes == area->reserved_bytes;
+    unsigned index = large ? large_row(area->block_bytes) : size_class_of(area->block_bytes);
+    struct usage_row* row = &usage->rows[index];
+    row->pages++;
+    row->reserved_bytes += area->reserved_bytes;
+    row->used += area->used_bytes / area->block_bytes;
+    row->used_bytes += area->used_bytes;
+    return true;
+}
+
+void usage_of_heap(struct user_heap* user, struct usage* usage) {
+    memset(usage, 0, sizeof *usage);
+    (void)user_heap_visit(user, false, count_area, usage);
+    os_lock_acquire(&user->lock);
+    add_given(usage, &user->heap);
+    for (unsigned c = 0; c < CLASS_COUNT; c++)
+        usage->rows[c].allocated = above(usage->rows[c].allocated, bin_length(&user->heap, c));
+    os_lock_release(&user->lock);
+    finish_rows(usage);
+}
+
+// Until nothing is left. The heap's thread is the inbox's consumer.
+static void drain_all(struct heap* heap) {
+    static atomic_state nobody_wakes;
+    unsigned waits = 0;
+    while (!remote_queue_is_empty(&heap->remote_queue) && waits < WAITS_MAX) {
+        uint64_t before = atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]);
+        (void)heap_drain_entered(heap);
+        if (atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]) != before) continue;
+        os_wait(&nobody_wakes, 0, WAIT_US);
+        waits++;
+    }
+}
+
+// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and takes all home. False: the
+// thread is that already, by a visit that this one is inside of.
+static bool enter_and_drain(struct heap* heap) {
+    if (thread_heap_is_redirect())
+        remote_batch_flush(thread_heap); // what the thread itself has freed, with another default
+    relief_pause();
+    bool entered = remote_queue_enter(&heap->remote_queue);
+    relief_resume();
+    if (entered) drain_all(heap);
+    return entered;
+}
+
+static bool visit_window(struct heap* heap, const struct page* pages, bool blocks,
+                         page_visitor* visit, void* context) {
+    for (size_t i = 0; i < WINDOW_SLICES; i++) {
+        uintptr_t owner = atomic_get_acquire(&pages[i].owner);
+        if (page_heap(owner) != heap || (owner & PAGE_INTERIOR) != 0) continue;
+        if (!page_visit(heap, &pages[i], blocks, visit, context)) return false;
+    }
+    return true;
+}
+
+bool own_heap_visit(bool blocks, page_visitor* visit, void* context) {
+    struct heap* heap = own_heap();
+    if (heap == NULL) return true;
+    bool entered = enter_and_drain(heap);
+    bool more = true;
+    for (size_t i = 0; more && i < WINDOW_COUNT; i++) {
+        const struct page* pages = page_map_window(i);
+        if (pages != NULL) more = visit_window(heap, pages, blocks, visit, context);
+    }
+    if (entered) remote_queue_leave(&heap->remote_queue);
+    alloc_quantum();
+    return more;
+}
+
+bool own_heap_owns(const void* address) {
+    struct heap* heap = own_heap();
+    return heap != NULL && page_heap(atomic_get(&page_around(address)->owner)) == heap;
+}

@@ -1,0 +1,13 @@
+// The report. Reads the counters of the layers below; allocates nothing.
+#ifndef KEEL_ALLOCATOR_API_REPORT_H
+#define KEEL_ALLOCATOR_API_REPORT_H
+
+#include "keel/statistics.h"
+
+void report_print(kl_output* output, void* argument);
+size_t report_json(char* buffer, size_t size);
+// Counts are told as since now.
+void report_reset(void);
+void report_process(struct kl_process* process);
+
+#endif

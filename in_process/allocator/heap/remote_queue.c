@@ -1,0 +1,65 @@
+#include "allocator/heap/remote_queue.h"
+
+#define LINK_PENDING ((uintptr_t)1)
+#define ADDRESS_BITS 48
+
+// A batch in the queue, in the block of it that was freed first.
+struct message {
+    atomic_word link;     // next batch, 0 at the end, or LINK_PENDING
+    uintptr_t head_count; // head of the batch | count << 48; absent from blocks of 8 bytes
+};
+
+void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes) {
+    struct message* message = (struct message*)batch.tail;
+    if (block_bytes >= sizeof(struct message)) {
+        message->head_count = (uintptr_t)batch.head | (uintptr_t)batch.count << ADDRESS_BITS;
+    }
+    atomic_set(&message->link, chain->first);
+    chain->first = (uintptr_t)message;
+    if (chain->last == 0) chain->last = (uintptr_t)message;
+}
+
+bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain) {
+    struct message* last = (struct message*)chain.last;
+    atomic_set(&last->link, LINK_PENDING);
+    uintptr_t before = atomic_swap(&queue->head, chain.first);
+    atomic_set_release(&last->link, before);
+    return before == 0;
+}
+
+void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
+                             uint32_t block_bytes) {
+    struct remote_chain chain = {0, 0};
+    remote_chain_add(&chain, batch, block_bytes);
+    (void)remote_queue_push(queue, chain);
+}
+
+bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
+    uintptr_t next = atomic_get(&queue->pending);
+    if (next == 0) {
+        if (atomic_get(&queue->head) == 0) return false;
+        next = atomic_swap(&queue->head, 0);
+        if (next == 0) return false;
+        atomic_set(&queue->pending, next);
+    }
+    struct message* message = (struct message*)next;
+    uintptr_t link = atomic_get_acquire(&message->link);
+    if (link == LINK_PENDING) return false;
+    atomic_set(&queue->pending, link);
+    if (link != 0) { // the next call reads it
+        KEEL_PREFETCH((void*)link);
+        KEEL_PREFETCH(page_of((void*)link));
+    }
+
+    // The page cannot end: this block of it counts as used.
+    const struct page* page = page_of_block(message);
+    batch->tail = (struct block*)message;
+    if (page->block_bytes >= sizeof(struct message)) {
+        batch->head = (struct block*)(message->head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+        batch->count = (unsigned)(message->head_count >> ADDRESS_BITS);
+    } else {
+        batch->head = batch->tail;
+        batch->count = 1;
+    }
+    return true;
+}

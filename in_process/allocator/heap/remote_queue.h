@@ -1,0 +1,73 @@
+// The remote queue of a heap: blocks of its pages that other threads have freed. Lock-free.
+//
+// Producers push with ONE exchange (wait-free). The consumer takes the whole stack with one
+// exchange and then walks it. An entry is a batch: linked blocks of one page. The first block that
+// was freed into the batch carries the links, so that a batch is accepted in O(1), however long:
+//
+//   queue.head -> M3 -> M2 -> M1 -> 0                 (word 0: next batch)
+//                 | word 1: last freed block of the batch, and their number
+//                 +--> b9 -> b7 -> b4 -> M3           (word 0: next block; M3, freed first, is last)
+//
+// Several batches may be chained first and pushed as one (struct remote_chain).
+//
+// A producer writes the link of its chain after the exchange. A consumer that finds the link still
+// unwritten (LINK_PENDING) stops there and continues in a later call: no thread ever waits. Blocks
+// of 8 bytes have no word 1; their batches hold one block. Unlike a queue with a stub element, the
+// consumer can take every batch that was pushed.
+#ifndef KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
+#define KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
+
+#include "allocator/slices/page_map.h"
+#include <stdbool.h>
+
+#define REMOTE_DRAIN_MAX 32u // batches that one drain takes
+
+// The consumer holds the queue while it consumes. It is normally the thread that holds the heap, or
+// the keeper for a heap whose thread sleeps. A thread that does not get the queue does without.
+struct remote_queue {
+    atomic_word head;    // newest batch; any thread
+    atomic_word pending; // next batch of the stack taken last; the consumer writes
+    atomic_state taken;  // 1: a thread consumes
+};
+
+// Linked blocks of one page: a batch.
+struct block_list {
+    struct block* head;
+    struct block* tail;
+    unsigned count; // 1..65535
+};
+
+// Linked batches for one remote queue.
+struct remote_chain {
+    uintptr_t first; // newest
+    uintptr_t last;  // 0: empty
+};
+
+// Adds a batch. block_bytes is the size of its blocks.
+void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes);
+
+// Any thread; the chain is not empty. One exchange, whatever its length. True: the stack was empty.
+bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain);
+
+// Pushes one batch.
+void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
+                             uint32_t block_bytes);
+
+// Become the consumer, unless another thread is; stop being it.
+KEEL_INLINE bool remote_queue_enter(struct remote_queue* queue) {
+    uint32_t expected = 0;
+    return atomic_try_state(&queue->taken, &expected, 1);
+}
+KEEL_INLINE void remote_queue_leave(struct remote_queue* queue) {
+    atomic_set_release(&queue->taken, 0);
+}
+
+// Consumer only. False: no batch can be taken now.
+bool remote_queue_take(struct remote_queue* queue, struct block_list* batch);
+
+// Any thread. The answer may be outdated at once.
+KEEL_INLINE bool remote_queue_is_empty(const struct remote_queue* queue) {
+    return atomic_get(&queue->pending) == 0 && atomic_get(&queue->head) == 0;
+}
+
+#endif

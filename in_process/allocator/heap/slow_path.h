@@ -1,0 +1,39 @@
+// Histograms of the durations of the slow paths, one set for each heap.
+//
+// A duration counts in the bucket of its highest bit, in units of cycles_now. Only paths that cost
+// far more than two readings of the clock are timed; a refill of a bin from its page is counted
+// (HEAP_REFILLS), not timed.
+#ifndef KEEL_ALLOCATOR_HEAP_SLOW_PATH_H
+#define KEEL_ALLOCATOR_HEAP_SLOW_PATH_H
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/cycles.h"
+
+enum slow_path {
+    SLOW_PATH_DRAIN,        // accepting blocks that other threads freed
+    SLOW_PATH_FRESH_PAGE,   // beginning a page on unused memory
+    SLOW_PATH_PAGE_EMPTIED, // a free that left a page without used blocks
+    SLOW_PATH_LARGE_MALLOC, // blocks above 64 KiB
+    SLOW_PATH_LARGE_FREE,
+    SLOW_PATH_REMOTE_SENT, // a free that sent blocks to their owners
+    SLOW_PATH_COUNT
+};
+
+#define SLOW_PATH_BUCKETS 32u // the last one takes everything longer
+
+struct slow_path_times {
+    // Owner adds, any thread reads.
+    _Atomic(uint32_t) counts[SLOW_PATH_COUNT][SLOW_PATH_BUCKETS];
+};
+
+KEEL_INLINE void slow_path_note(struct slow_path_times* times, enum slow_path path,
+                                uint64_t begun) {
+    uint64_t cycles = cycles_now() - begun;
+    unsigned bucket = bit_highest(cycles | 1);
+    if (bucket >= SLOW_PATH_BUCKETS) bucket = SLOW_PATH_BUCKETS - 1;
+    _Atomic(uint32_t)* count = &times->counts[path][bucket];
+    atomic_set(count, atomic_get(count) + 1);
+}
+
+#endif

@@ -1,0 +1,126 @@
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/window.h"
+#include "base/bits.h"
+#include "base/checked.h"
+#include "base/counters.h"
+#include "os/memory.h"
+#include <string.h>
+
+#define TABLE_BYTES                                                                                \
+    ((size_t)2 << 20) // what one page-table page describes (x86-64, arm64 with 4 KiB)
+
+static atomic_signed live_bytes;
+
+size_t jumbo_live_bytes(void) {
+    int64_t bytes = atomic_get(&live_bytes);
+    return bytes < 0 ? 0 : (size_t)bytes;
+}
+
+// The range may have been another thread's a moment ago. The system has handed it over, which orders
+// everything; the load of what jumbo_leave has released says the same in the language's own terms.
+static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
+    (void)atomic_get_acquire(&page->owner);
+    page->start = start;
+    page->bytes = bytes;
+    page->block_bytes = 0;
+    (void)atomic_add(&live_bytes, (int64_t)bytes);
+    atomic_set_release(&page->owner, owner);
+}
+
+static void jumbo_leave(struct page* page) {
+    (void)atomic_sub(&live_bytes, (int64_t)page->bytes);
+    page->start = NULL;
+    atomic_set_release(&page->owner, 0);
+}
+
+// A mapping in a window that is described. NULL: no memory.
+static char* map_described(size_t bytes, size_t alignment) {
+    char* start = os_map(bytes, alignment);
+    if (start == NULL || window_for(start) != NULL) return start;
+    os_unmap(start, bytes);
+    return NULL;
+}
+
+void* jumbo_allocate(size_t bytes, size_t alignment) {
+    size_t unit = os_page_bytes();
+    bytes = round_up(bytes, unit);
+    char* start = map_described(bytes, alignment < unit ? unit : alignment);
+    if (start == NULL) return NULL;
+    jumbo_enter(page_of(start), PAGE_JUMBO, start, bytes);
+    count_event(EVENT_JUMBO_ALLOCATED, 1);
+    return start;
+}
+
+void jumbo_release(struct page* page) {
+    char* start = page->start;
+    size_t bytes = page->bytes;
+    jumbo_leave(page); // before the range may become another's
+    os_unmap(start, bytes);
+    count_event(EVENT_JUMBO_RELEASED, 1);
+}
+
+// Where there is a place for a block that has outgrown its own, with room behind: what has grown will
+// grow again, and where the system puts a mapping there is often none, so that a vector would move at
+// every step. Nothing of it is kept: others may take it, and then the block comes to lie elsewhere, or
+// moves once more. It begins as far into what one page-table page describes as the old place does, so
+// that whole such pages change hands and not every entry. NULL: a limited address space has none.
+static char* place_to_grow(const char* old_start, size_t bytes) {
+    char* whole = os_find_place(TABLE_BYTES + bytes + round_up(bytes / 2, os_page_bytes()));
+    if (whole == NULL) return NULL;
+    return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
+}
+
+// The content in a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing changed.
+// Nothing is ever put where others may have put something meanwhile: the place is only a preference.
+static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
+    char* place = place_to_grow(old_start, bytes);
+    // Before the move: what describes a window is itself a mapping, which might come to lie behind the block.
+    if (place != NULL && window_find(place) == NULL && window_for(place) != NULL)
+        place = place_to_grow(old_start, bytes);
+    char* start = os_remap_content(old_start, old_bytes, place);
+    if (start == NULL) return NULL;
+    if (window_for(start) != NULL && os_remap(start, old_bytes, bytes)) return start;
+    memcpy(old_start, start, old_bytes); // which needs no address space, as moving back would
+    os_unmap(start, old_bytes);
+    return NULL;
+}
+
+// Before Linux 5.7. Where it fails, the place is left as it is: the system may have emptied it before it
+// found out, and what is there now may be another's.
+static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
+    char* start = map_described(bytes, os_page_bytes());
+    return start != NULL && os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
+}
+
+void* jumbo_resize(struct page* page, size_t bytes) {
+    uintptr_t owner = atomic_get(&page->owner);
+    char* old_start = page->start;
+    size_t old_bytes = page->bytes;
+    bytes = round_up(bytes, os_page_bytes());
+    if (bytes == old_bytes) return old_start;
+    jumbo_leave(page); // before the range, or its tail, may become another's
+    if (os_remap(old_start, old_bytes, bytes)) {
+        jumbo_enter(page, owner, old_start, bytes);
+        return old_start;
+    }
+    char* start = move_to_grow(old_start, old_bytes, bytes);
+    if (start != NULL)
+        os_unmap(old_start, old_bytes);
+    else if (!os_remaps_content())
+        start = replace_to_grow(old_start, old_bytes, bytes);
+    if (start == NULL) {
+        jumbo_enter(page, owner, old_start, old_bytes);
+        return NULL;
+    }
+    jumbo_enter(page_of(start), owner, start, bytes);
+    return start;
+}
+
+void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes) {
+    bytes = round_up(bytes, os_page_bytes());
+    char* start = move_to_grow(old_start, old_bytes, bytes);
+    if (start == NULL) return NULL;
+    jumbo_enter(page_of(start), heap | PAGE_JUMBO, start, bytes);
+    count_event(EVENT_JUMBO_ALLOCATED, 1);
+    return start;
+}

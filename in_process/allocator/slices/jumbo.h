@@ -1,0 +1,27 @@
+// Blocks of more than 64 MiB, and such of 4 MiB that had no room to grow: a mapping each, found again through
+// the metadata of the slice in which it begins.
+//
+// A mapping need not begin at a slice's start: being larger than a slice, no two jumbos begin in
+// the same one.
+#ifndef KEEL_ALLOCATOR_SLICES_JUMBO_H
+#define KEEL_ALLOCATOR_SLICES_JUMBO_H
+
+#include "allocator/slices/page_map.h"
+#include <stddef.h>
+
+// All zero. `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX.
+void* jumbo_allocate(size_t bytes, size_t alignment);
+void jumbo_release(struct page* page);
+
+// Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be
+// elsewhere.
+void* jumbo_resize(struct page* page, size_t bytes);
+
+// Makes a block of slices, heap's, a mapping of its own that is larger. Its content goes by page
+// tables: the slices stay the caller's, all zero and without memory. NULL: nothing changed (before
+// Linux 5.7 always).
+void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes);
+
+size_t jumbo_live_bytes(void);
+
+#endif

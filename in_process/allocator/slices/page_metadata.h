@@ -1,0 +1,61 @@
+// The metadata of a page: a run of slices that holds blocks of one size, or one large block.
+#ifndef KEEL_ALLOCATOR_SLICES_PAGE_METADATA_H
+#define KEEL_ALLOCATOR_SLICES_PAGE_METADATA_H
+
+#include "base/atomic.h"
+#include <stddef.h>
+#include <stdint.h>
+
+// A free block: its first word links it to the next block of its list.
+struct block {
+    struct block* next;
+};
+
+// Flags in the low bits of `owner`. Each of them makes the comparison in free_block fail, so that
+// one comparison covers all cases.
+enum {
+    PAGE_INTERIOR = 2, // not the first slice of its page: the page begins `distance` slices before
+    // A run of slices that is one block. The heap beside the flag is the one that it was allocated
+    // from (0: a thread without a heap allocated it); any thread may release it.
+    PAGE_LARGE = 4,
+    PAGE_JUMBO = 8, // a mapping that is one block; likewise
+    // All blocks are used, and none is left to carve: used == carved == capacity. The page is in no
+    // list; the first free of one of its blocks puts it back into a queue. Only on first slices.
+    PAGE_FULL = 16,
+    PAGE_FLAGS = 63
+};
+
+// The half of the metadata that any thread reads, in the entry of the page's first slice. It is
+// written when the page begins and when it ends; in between only the flag PAGE_FULL changes. Any
+// thread that holds a live block of the page may read it.
+//
+//   0       8       16      24            28         30      31         32
+//   | owner | start | bytes | block_bytes | capacity | class | distance |
+struct page {
+    atomic_word owner;    // heap | flags; 0: no page begins here
+    char* start;          // address of block 0
+    size_t bytes;         // slices * 64 KiB; for a jumbo its mapped bytes
+    uint32_t block_bytes; // size of a block, 8..65536; 0 for large and jumbo
+    uint16_t capacity;    // == slices * 64 KiB / block_bytes
+    uint8_t size_class;   // index into the table of size classes
+    uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
+};
+_Static_assert(sizeof(struct page) == 32, "half a cache line, and the shift in page_of");
+
+// The owner's half of a page of small blocks. Only the thread that holds the owning heap writes it
+// (exception: heap/relief.h). Invariant: used + length(local_free) == carved <= capacity.
+//
+//   0      8            16     20       22     23      24     32
+//   | next | local_free | used | carved | list | fresh | prev |
+struct page_use {
+    struct page* next;
+    struct block* local_free; // free blocks, without those in the heap's bin
+    uint32_t used;            // blocks that the program, a bin, a batch or a remote queue holds
+    uint16_t carved;   // blocks 0..carved-1 exist; this page never wrote the memory behind them
+    atomic_small list; // enum page_list: the list that next/prev link it into
+    uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
+    struct page* prev;
+};
+_Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, two arrays");
+
+#endif

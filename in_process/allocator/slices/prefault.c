@@ -1,0 +1,50 @@
+#include "allocator/slices/prefault.h"
+#include "allocator/slices/window.h"
+#include "base/bits.h"
+#include "os/memory.h"
+
+#define PLACES 32u
+#define PAGE_BYTES ((uintptr_t)4096)
+#define PAGES_MASK                                                                                 \
+    (PAGE_BYTES - 1) // an entry: an address, and in these bits how many pages; 0: none
+
+static atomic_word asked[PLACES];
+
+static unsigned distance_at(unsigned index) {
+    unsigned distance = 1 + index / 2;
+    return distance < PREFAULT_DISTANCE_MAX ? distance : PREFAULT_DISTANCE_MAX;
+}
+
+void prefault_request(char* start, unsigned index, unsigned pages) {
+    unsigned from = index == 0 ? 1 : index + distance_at(index - 1);
+    unsigned end = index + 1 + distance_at(index);
+    if (end > pages) end = pages;
+    if (from >= end) return;
+    uintptr_t first = (uintptr_t)start + from * PAGE_BYTES;
+    atomic_word* place = &asked[(uintptr_t)start / SLICE_BYTES % PLACES];
+    uintptr_t before = atomic_get(place);
+    uintptr_t before_pages = before & PAGES_MASK;
+    uintptr_t entry = first | (end - from);
+    if (before != 0 && (before & ~PAGES_MASK) + before_pages * PAGE_BYTES == first)
+        entry = before + (end - from); // it follows what the keeper has not come to yet
+    atomic_set(place, entry);
+}
+
+size_t prefault_populate(void) {
+    size_t count = 0;
+    for (unsigned i = 0; i < PLACES; i++) {
+        if (atomic_get(&asked[i]) == 0) continue;
+        uintptr_t entry = atomic_swap(&asked[i], 0);
+        if (entry == 0) continue;
+        (void)os_populate((void*)(entry & ~PAGES_MASK), (entry & PAGES_MASK) * PAGE_BYTES);
+        count++;
+    }
+    return count;
+}
+
+bool prefault_is_requested(void) {
+    for (unsigned i = 0; i < PLACES; i++) {
+        if (atomic_get(&asked[i]) != 0) return true;
+    }
+    return false;
+}

@@ -1,0 +1,154 @@
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/arena.h"
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/page_map.h"
+#include "allocator/slices/run.h"
+#include "base/atomic.h"
+#include "base/counters.h"
+#include "base/options.h"
+#include "os/memory.h"
+#include "os/process.h"
+
+#define SLACK_SLICES ((size_t)512)      // 32 MiB
+#define LARGE_SLACK_SLICES ((size_t)64) // 4 MiB
+
+static atomic_bits period_end_ms; // 0: no period has begun
+static atomic_bits period_lowest; // lowest dirty count seen in this period
+static atomic_bits surplus;       // slices still to be given back
+static atomic_bits reserve;       // slices that never are surplus
+static atomic_state kept;
+static atomic_state preferred;
+
+void reserve_set_keeper(bool by_keeper) {
+    atomic_set(&kept, by_keeper);
+}
+bool reserve_has_keeper(void) {
+    return atomic_get(&kept) != 0;
+}
+void reserve_set_preferred(bool by_program) {
+    atomic_set(&preferred, by_program);
+}
+bool reserve_is_preferred(void) {
+    return atomic_get(&preferred) != 0;
+}
+void reserve_set_target(size_t slices) {
+    atomic_set(&reserve, slices);
+}
+size_t reserve_target(void) {
+    return atomic_get(&reserve);
+}
+
+void reserve_note(void) {
+    size_t dirty = run_dirty_slices();
+    if (dirty < atomic_get(&period_lowest)) atomic_set(&period_lowest, dirty);
+}
+
+// Races between threads lose at most a note, which the next period makes up for.
+static void period_turn(void) {
+    uint64_t now = os_clock_ms();
+    uint64_t end = atomic_get(&period_end_ms);
+    if (now < end) return;
+    if (!atomic_try_bits(&period_end_ms, &end, now + (uint64_t)option_get(OPTION_RESET_DELAY)))
+        return;
+    reserve_note();
+    uint64_t lowest = atomic_get(&period_lowest);
+    uint64_t floor = atomic_get(&reserve);
+    atomic_set(&surplus, end != 0 && lowest > floor ? lowest - floor : 0);
+    atomic_set(&period_lowest, run_dirty_slices());
+}
+
+size_t reserve_surplus(void) {
+    period_turn();
+    return atomic_get(&surplus);
+}
+
+void reserve_surplus_done(size_t slices) {
+    uint64_t due = atomic_get(&surplus);
+    atomic_set(&surplus, due > slices ? due - slices : 0);
+}
+
+size_t reserve_discard(unsigned slices_max) {
+    struct free_run run = run_take_dirty(slices_max);
+    if (run.slices == 0) return 0;
+    if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
+        run_return(run, RUN_AS_BEFORE);
+        return 0;
+    }
+    run_return(run, RUN_DISCARDED);
+    count_event(EVENT_PURGED_SLICES, run.slices);
+    return run.slices;
+}
+
+static size_t populate(struct free_run run) {
+    if (run.slices == 0) return 0;
+    if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
+        run_return(run,
+                   RUN_DISCARDED); // what was populated so far is zero, as discarded slices are
+        return 0;
+    }
+    // The slices are ours at this moment, so their metadata may be written: its pages are then
+    // there, too.
+    for (unsigned i = 0; i < run.slices; i++) {
+        struct page* page = page_of(run.start + i * SLICE_BYTES);
+        page->start = NULL;
+        page_use(page)->next = NULL;
+    }
+    run_return(run, RUN_POPULATED);
+    count_event(EVENT_POPULATED_SLICES, run.slices);
+    return run.slices;
+}
+
+size_t reserve_populate(unsigned slices_max) {
+    return populate(run_take_cold(slices_max));
+}
+
+size_t reserve_populate_huge(void) {
+    struct free_run run = run_take_closed();
+    if (run.slices == 0) return 0;
+    os_prefer_huge_pages(run.start, run.slices * SLICE_BYTES);
+    return populate(run);
+}
+
+static bool above_limit(void) {
+    return run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
+}
+static bool above_large_limit(void) {
+    return run_dirty_slices() > run_live_slices() * 3 / 4 + reserve_target() + LARGE_SLACK_SLICES;
+}
+
+void reserve_step_large(size_t slices) {
+    while (slices > 0 && above_large_limit()) {
+        size_t done = reserve_discard(slices < 64 ? (unsigned)slices : 64);
+        if (done == 0) break;
+        slices -= done;
+    }
+}
+
+void reserve_step(void) {
+    if (atomic_get(&kept)) return;
+    size_t due = reserve_surplus();
+    if (due == 0 && !above_limit()) return;
+    size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
+    count_work(WORK_PURGE_SLICES, done);
+    if (due > 0) reserve_surplus_done(done > 0 ? done : due);
+}
+
+void reserve_discard_all(void) {
+    // Bounded by what is free now: slices that others free meanwhile are theirs to give back.
+    for (size_t left = run_dirty_slices(); left > 0;) {
+        size_t done = reserve_discard(64);
+        if (done == 0) break;
+        left -= done < left ? done : left;
+    }
+}
+
+size_t limit_held_bytes(void) {
+    return (run_live_slices() + arena_live_slices()) * SLICE_BYTES + jumbo_live_bytes();
+}
+
+bool limit_admits(size_t bytes) {
+    int64_t limit = option_get(OPTION_LIMIT);
+    if (KEEL_LIKELY(limit <= 0)) return true;
+    size_t held = limit_held_bytes();
+    return held <= (uint64_t)limit && bytes <= (uint64_t)limit - held;
+}

@@ -1,0 +1,33 @@
+// What holds of superblocks, their sets and the counts when nobody is at them.
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
+#include "base/bits.h"
+
+bool run_check(void) {
+    int64_t live = 0;
+    int64_t dirty = 0;
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) return false;
+        for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
+            struct superblock* superblock = &window->superblocks[index];
+            uint64_t open = atomic_get(&superblock->open);
+            uint64_t free = atomic_get(&superblock->free);
+            uint64_t touched = atomic_get(&superblock->touched);
+            if ((free & ~open) != 0 || (touched & ~open) != 0) return false;
+            if ((open & ~free & ~touched) != 0)
+                return false; // handed out but not booked as touched
+            if ((atomic_get(&superblock->zero) & ~(free & touched)) != 0) return false;
+            live += bit_count(open & ~free);
+            dirty += bit_count(free & touched);
+            unsigned word = index / 64;
+            uint64_t bit = UINT64_C(1) << (index % 64);
+            for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
+                if ((atomic_get(&window->by_run[bucket].words[word]) & bit) == 0) return false;
+            }
+            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0)
+                return false;
+        }
+    }
+    return live == (int64_t)run_live_slices() && dirty == (int64_t)run_dirty_slices();
+}

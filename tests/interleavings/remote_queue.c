@@ -1,0 +1,178 @@
+// page/inbox.[hc]: what was pushed is taken, whole, once; nobody waits for anybody.
+#include "allocator/heap/remote_queue.h"
+#include "allocator/page/page.h"
+#include "allocator/slices/run.h"
+#include "explore.h"
+#include <string.h>
+
+enum { BATCHES = 6 }; // of two blocks, or of one of 8 bytes
+
+static struct remote_queue queue;
+static struct page* page;
+static struct block_list sent[BATCHES];
+static unsigned taken[BATCHES];
+static unsigned taken_count;
+
+static void prepare_blocks(unsigned size_class) {
+    static const char* const names[] = {"batch 0", "batch 1", "batch 2",
+                                        "batch 3", "batch 4", "batch 5"};
+    struct run run = run_allocate(1);
+    page = page_begin(run.start, size_class, (uintptr_t)&queue, 0);
+    struct block* block = page_carve(page);
+    for (unsigned i = 0; i < BATCHES; i++) {
+        sent[i] = (struct block_list){block, block, 1};
+        if (size_class > 0) {
+            sent[i].tail = block->next;
+            sent[i].count = 2;
+        }
+        block = sent[i].tail->next;
+        explore_name(sent[i].tail, page->block_bytes, names[i]);
+    }
+}
+
+static void prepare(void) {
+    prepare_blocks(2);
+}
+static void prepare_smallest(void) {
+    prepare_blocks(0);
+}
+
+static void push(unsigned i) {
+    sent[i].head->next = sent[i].count > 1 ? sent[i].tail : NULL; // as who frees them links them
+    remote_queue_push_batch(&queue, sent[i], page->block_bytes);
+}
+
+static void push_0(void) {
+    push(0);
+}
+static void push_1(void) {
+    push(1);
+}
+static void push_2(void) {
+    push(2);
+}
+static void push_0_1(void) {
+    push(0);
+    push(1);
+}
+static void push_2_3(void) {
+    push(2);
+    push(3);
+}
+
+static bool take_one(void) {
+    struct block_list batch;
+    if (!remote_queue_take(&queue, &batch)) return false;
+    unsigned i = 0;
+    while (i < BATCHES && sent[i].tail != batch.tail) i++;
+    EXPLORE_CHECK(i < BATCHES);
+    EXPLORE_CHECK(batch.head == sent[i].head && batch.count == sent[i].count);
+    EXPLORE_CHECK(batch.count == 1 || batch.head->next == batch.tail);
+    EXPLORE_CHECK(taken[i]++ == 0);
+    taken_count++;
+    batch.tail->next = NULL; // it is the owner's to write, now
+    return true;
+}
+
+static void take_three_times(void) {
+    for (unsigned i = 0; i < 3; i++) (void)take_one();
+}
+static void take_five_times(void) {
+    for (unsigned i = 0; i < 5; i++) (void)take_one();
+}
+
+// Nothing is on its way any more: all of it can be taken, and then there is nothing.
+static void check_taken(unsigned batches) {
+    while (take_one()) continue;
+    EXPLORE_CHECK(remote_queue_is_empty(&queue));
+    for (unsigned i = 0; i < batches; i++) EXPLORE_CHECK(taken[i] == 1);
+    EXPLORE_CHECK(taken_count == batches);
+}
+static void check_2(void) {
+    check_taken(2);
+}
+static void check_3(void) {
+    check_taken(3);
+}
+static void check_4(void) {
+    check_taken(4);
+}
+
+static const struct explore_scenario one_each = {
+    .name = "queue, two producers, one batch each",
+    .prepare = prepare,
+    .threads = 3,
+    .called = {"producer A", "producer B", "consumer"},
+    .run = {push_0, push_1, take_three_times},
+    .check = check_2,
+    .preemptions = EXPLORE_ALL,
+    .weak = 4,
+};
+static const struct explore_scenario two_each = {
+    .name = "queue, two producers, two batches each",
+    .prepare = prepare,
+    .threads = 3,
+    .called = {"producer A", "producer B", "consumer"},
+    .run = {push_0_1, push_2_3, take_five_times},
+    .check = check_4,
+    .preemptions = EXPLORE_ALL,
+    .weak = 0,
+};
+static const struct explore_scenario three_producers = {
+    .name = "queue, three producers, one batch each",
+    .prepare = prepare,
+    .threads = 4,
+    .called = {"producer A", "producer B", "producer C", "consumer"},
+    .run = {push_0, push_1, push_2, take_three_times},
+    .check = check_3,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+static const struct explore_scenario smallest = {
+    .name = "queue, blocks of 8 bytes",
+    .prepare = prepare_smallest,
+    .threads = 3,
+    .called = {"producer A", "producer B", "consumer"},
+    .run = {push_0_1, push_2, take_three_times},
+    .check = check_3,
+    .preemptions = EXPLORE_ALL,
+    .weak = 2,
+};
+
+TEST(inbox_two_producers_one_each) {
+    explore_holds(&one_each);
+}
+TEST(inbox_two_producers_two_each) {
+    explore_holds(&two_each);
+}
+TEST(inbox_three_producers) {
+    explore_holds(&three_producers);
+}
+TEST(inbox_smallest_blocks) {
+    explore_holds(&smallest);
+}
+
+// Seeded: two producers take the same message for the newest before theirs.
+TEST(inbox_finds_a_split_push) {
+    explore_break("remote_queue_push", "swap", SPLIT);
+    explore_finds(&one_each, "taken");
+}
+// Seeded: what is pushed between the consumer's look and its emptying is lost.
+TEST(inbox_finds_a_split_take) {
+    explore_break("remote_queue_take", "swap", SPLIT);
+    explore_finds(&one_each, "taken");
+}
+// Seeded: the link is not marked as pending, so whatever the block held there is followed.
+TEST(inbox_finds_a_link_not_marked) {
+    explore_break("remote_queue_push", "set", LEFT_OUT);
+    explore_finds(&two_each, "");
+}
+// Seeded: the consumer reads what nothing orders after the producer's writing.
+TEST(inbox_finds_a_weak_push) {
+    explore_break("remote_queue_push", "swap", WEAKENED);
+    explore_finds(&one_each, "race");
+}
+TEST(inbox_finds_a_weak_take) {
+    explore_break("remote_queue_take", "swap", WEAKENED);
+    explore_finds(&one_each, "race");
+}
