@@ -44,6 +44,9 @@ struct run run_allocate_aligned(unsigned slices, unsigned alignment_slices);
 
 void run_release(char* start, unsigned slices);
 
+// As run_release, for a part of a run: counts no event.
+void slices_release(char* start, unsigned slices);
+
 // The same for one whose memory has been taken away: it is all zero and occupies none. Not in a region.
 // Whole units of the huge zone are closed by it.
 void run_release_empty(char* start, unsigned slices);

@@ -1,0 +1,19 @@
+// Units of the huge zone (window.h): 2 MiB that are opened by populating them as one huge page, and
+// closed when their memory goes back to the system. For the other files of runs.
+#ifndef KEEL_ALLOCATOR_SLICES_HUGE_UNIT_H
+#define KEEL_ALLOCATOR_SLICES_HUGE_UNIT_H
+
+#include "allocator/slices/window.h"
+
+bool superblock_in_huge_zone(struct window* window, unsigned index);
+
+// The units of the superblock that lie wholly in the mask.
+uint64_t huge_units_in(uint64_t mask);
+
+// Takes units of the caller out of circulation: no thread can use them until they are populated.
+void huge_units_close(struct window* window, unsigned index, uint64_t units);
+
+// Takes a unit that is wholly free and occupies memory. 0: none.
+uint64_t huge_unit_take_dirty(struct superblock* superblock);
+
+#endif

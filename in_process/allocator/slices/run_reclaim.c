@@ -1,0 +1,101 @@
+// Free slices that the reserve takes for the time in which it discards or populates their memory.
+#include "allocator/slices/huge_unit.h"
+#include "allocator/slices/superblock.h"
+#include "base/bits.h"
+
+// Takes the highest free and touched, or the lowest free and untouched, run of at most slices_max
+// slices of this superblock. 0: none, or contended.
+static uint64_t superblock_take_free(struct superblock* superblock, unsigned slices_max,
+                                     bool dirty) {
+    uint64_t free = atomic_get_ordered(&superblock->free);
+    for (unsigned tries = 0; tries < RUN_TRIES; tries++) {
+        uint64_t touched = atomic_get_ordered(&superblock->touched);
+        uint64_t eligible = dirty ? free & touched : free & ~touched;
+        if (eligible == 0) return 0;
+        unsigned first = bit_lowest(eligible);
+        unsigned end;
+        if (dirty) {
+            end = bit_highest(eligible) + 1;
+            uint64_t gaps = ~eligible & bit_range(0, end);
+            first = gaps == 0 ? 0 : bit_highest(gaps) + 1;
+            if (end - first > slices_max) first = end - slices_max;
+        } else {
+            uint64_t gaps = ~eligible & (~UINT64_C(0) << first);
+            end = gaps == 0 ? 64 : bit_lowest(gaps);
+            if (end - first > slices_max) end = first + slices_max;
+        }
+        uint64_t mask = bit_range(first, end - first);
+        if (atomic_try_bits(&superblock->free, &free, free & ~mask)) return mask;
+    }
+    return 0;
+}
+
+static struct free_run free_run_of(struct window* window, unsigned index, uint64_t mask) {
+    return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
+}
+
+// From the highest superblocks below `end` on, at most RUN_PROBES of them.
+static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max) {
+    for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
+        unsigned index = superblock_set_last(&window->dirty, end);
+        if (index == WINDOW_SUPERBLOCKS) break;
+        struct superblock* superblock = &window->superblocks[index];
+        bool units = superblock_in_huge_zone(window, index) && slices_max >= HUGE_SLICES / 2;
+        uint64_t mask = units ? huge_unit_take_dirty(superblock)
+                              : superblock_take_free(superblock, slices_max, true);
+        if (mask != 0) return free_run_of(window, index, mask);
+        end = index;
+        superblock_correct_dirty(window, index);
+    }
+    return (struct free_run){NULL, 0};
+}
+
+struct free_run run_take_dirty(unsigned slices_max) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max);
+        if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max);
+        if (run.slices != 0) return run;
+    }
+    return (struct free_run){NULL, 0};
+}
+
+struct free_run run_take_cold(unsigned slices_max) {
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        unsigned index = 0;
+        for (; window != NULL; index++) {
+            index = superblock_set_next(&window->by_run[0], index);
+            if (index == WINDOW_SUPERBLOCKS) break;
+            uint64_t mask = superblock_take_free(&window->superblocks[index], slices_max, false);
+            if (mask != 0) return free_run_of(window, index, mask);
+        }
+    }
+    return (struct free_run){NULL, 0};
+}
+
+void run_return(struct free_run run, enum run_state state) {
+    struct window* window = window_find(run.start);
+    size_t slice = (size_t)(run.start - window->base) / SLICE_BYTES;
+    unsigned index = (unsigned)(slice / SUPERBLOCK_SLICES);
+    uint64_t mask = bit_range((unsigned)(slice % SUPERBLOCK_SLICES), run.slices);
+    struct superblock* superblock = &window->superblocks[index];
+    int64_t touched = (int64_t)bit_count(atomic_get(&superblock->touched) & mask);
+    if (state == RUN_DISCARDED) {
+        (void)atomic_and_ordered(&superblock->touched, ~mask);
+        (void)atomic_and_ordered(&superblock->zero, ~mask);
+        slices_count_dirty(-touched);
+        if (superblock_in_huge_zone(window, index) && run.slices == HUGE_SLICES) {
+            huge_units_close(window, index, mask);
+            return;
+        }
+    } else if (state == RUN_POPULATED) {
+        (void)atomic_or_ordered(&superblock->touched, mask);
+        (void)atomic_or_ordered(&superblock->zero, mask);
+        slices_count_dirty((int64_t)run.slices - touched);
+    }
+    uint64_t before = atomic_or_ordered(&superblock->free, mask);
+    superblock_file(window, index, before, before | mask);
+    if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
+}

@@ -1,0 +1,59 @@
+// The slices of one superblock: taking and giving them, filing the superblock in the sets of its
+// window, and the counts of live and dirty slices. For the other files of runs.
+#ifndef KEEL_ALLOCATOR_SLICES_SUPERBLOCK_H
+#define KEEL_ALLOCATOR_SLICES_SUPERBLOCK_H
+
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
+#include "base/bits.h"
+
+#define RUN_TRIES 8u  // compare-and-swaps on one superblock
+#define RUN_PROBES 8u // superblocks of one set that a search looks at
+
+KEEL_INLINE char* slice_address(struct window* window, unsigned superblock, unsigned slice) {
+    return window->base + superblock * SUPERBLOCK_BYTES + slice * SLICE_BYTES;
+}
+
+// Files the superblock under the run lengths that its free word has now and did not have before. The
+// thread that made the other lengths true has filed those (see superblock_set.h for the order).
+void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now);
+
+// Removes a superblock that was found not to belong to the bucket, and files it again as it is now.
+void superblock_unfile(struct window* window, unsigned index, unsigned bucket);
+
+// True if it may have slices that are free and touched.
+KEEL_INLINE bool superblock_is_dirty(struct superblock* superblock) {
+    return (atomic_get_ordered(&superblock->free) & atomic_get_ordered(&superblock->touched)) != 0;
+}
+
+// Removes a superblock without such slices from the set of dirty ones.
+void superblock_correct_dirty(struct window* window, unsigned index);
+
+// Slices given out, and slices free that may occupy memory. Momentarily they may be negative.
+struct slice_counts {
+    atomic_signed live;
+    atomic_signed dirty;
+};
+extern struct slice_counts slice_counts;
+
+KEEL_INLINE void slices_count_live(int64_t change) {
+    (void)atomic_add(&slice_counts.live, change);
+}
+KEEL_INLINE void slices_count_dirty(int64_t change) {
+    (void)atomic_add(&slice_counts.dirty, change);
+}
+
+// Accounts for slices whose bits the caller has just cleared. The run has the state of their memory.
+KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask, char* start) {
+    uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
+    uint64_t zero = atomic_get(&superblock->zero) & mask;
+    if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);
+    slices_count_live((int64_t)bit_count(mask));
+    slices_count_dirty(-(int64_t)bit_count(touched));
+    return (struct run){start, touched == zero, touched == mask};
+}
+
+// Makes slices of the caller free again.
+void slices_give(struct window* window, unsigned index, uint64_t mask);
+
+#endif
