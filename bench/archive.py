@@ -1,6 +1,7 @@
-"""The archive of benchmark runs: bench/runs/<date>-<machine>/. A run never overwrites an earlier one.
+"""The archive of benchmark runs: bench/runs/<date>-<machine>/.
 
-Raw results (JSON, CSV) are stored compressed, as NAME.json.zst and NAME.csv.zst. Tables are stored as Markdown.
+A run never overwrites an earlier one. Raw results (JSON, CSV) are compressed, as NAME.json.zst and
+NAME.csv.zst. Tables are Markdown.
 """
 
 import csv
@@ -36,7 +37,8 @@ def read_raw(path):
     """Reads raw results, compressed or not."""
     if path.suffix != ".zst":
         return path.read_text()
-    return subprocess.run(["zstd", "-q", "-d", "-c", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+    command = ["zstd", "-q", "-d", "-c", path]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.decode()
 
 
 def raw_name(path):
@@ -76,6 +78,6 @@ def keep(benchmark, columns, rows):
     writer.writerow(columns)
     writer.writerows(rows)
     write_raw(folder / f"{name}.csv.zst", text.getvalue())
-    (folder / f"{name}.md").write_text(f"# {name}\n\n`{command}`, kernel {os.uname().release}, load before: {load}.\n\n"
-                                       + markdown(columns, rows))
+    head = f"# {name}\n\n`{command}`, kernel {os.uname().release}, load before: {load}.\n\n"
+    (folder / f"{name}.md").write_text(head + markdown(columns, rows))
     print(f"{benchmark}: every run is in {(folder / name).relative_to(ROOT)}.md", file=sys.stderr)

@@ -14,8 +14,8 @@ export LC_ALL=C
 # As in bench/archive.py: two words of the processor's name, its processors, and whether virtual.
 machine() {
     local words virtual=
-    words=$(awk -F ': ' '/^model name/ { print tolower($2); exit }' /proc/cpuinfo | grep -oE '[a-z0-9]+' \
-        | grep -vxE 'amd|intel|r|tm|cpu|processor|core' | head -2 | paste -sd- || true)
+    words=$(awk -F ': ' '/^model name/ { print tolower($2); exit }' /proc/cpuinfo \
+        | grep -oE '[a-z0-9]+' | grep -vxE 'amd|intel|r|tm|cpu|processor|core' | head -2 | paste -sd- || true)
     if grep -q ' hypervisor' /proc/cpuinfo; then virtual=-vm; fi
     echo "${words:-unknown}-$(nproc --all)core$virtual"
 }
@@ -46,10 +46,11 @@ for part in "${@:-throughput}"; do
                 name=$(basename "$journal" .journal.parquet)
                 kept=$(free_name "$name" json.zst)
                 rm -rf "build/bench/$name"
-                $keel compare "$journal" --pace max --runs "$runs" -o "build/bench/$name" | tee "$kept.txt"
+                $keel compare "$journal" --pace max --runs "$runs" -o "build/bench/$name" \
+                    | tee "$kept.txt"
                 zstd -q -19 "build/bench/$name/results.json" -o "$kept.json.zst"
             done ;;
         record) bench/record-overhead/run.py --runs "$runs" ;; # archives its own results
-        *) echo "bench: there is no part $part; known are latency, throughput, journals, record" >&2; exit 2 ;;
+        *) echo "bench: no part $part; use latency, throughput, journals or record" >&2; exit 2 ;;
     esac
 done
