@@ -1,109 +1,109 @@
-# The one door. `make help` lists what is behind it.
+# `make help` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := bash
 PREFIX ?= /usr/local
 BUILD := build
 FUZZ_SECONDS ?= 30
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## install what building, testing and the demo need (apt as root), or print the one line that does
+setup: ## install the tools for building and testing (with apt, as root), or print the command
 	@scripts/setup.sh build test check
 
-build: ## build/bin/keel, build/lib/libkeel.{so,a}, build/lib/libkeel_record{er.so,.so,.a}, build/include/keel/
+build: ## build the keel command, the libraries, the headers and the peer allocators into build/
 	@scripts/setup.sh build
 	@scripts/build.sh
 
-demo: ## build, then record and compare a real program and a real game; says where the reports lie
+demo: ## build, then record and compare a real program and a real game, with a page for each
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/demo.sh
 
-test: ## every test, with counts at the end (at most 25 minutes on 2 cores)
+test: ## run every test (about 25 minutes on 2 processors)
 	@scripts/setup.sh build test
 	@scripts/build.sh
 	@scripts/test.sh
 
-check: ## format, lints, layers, limits, links
+check: ## check format, lints, layers, lengths, words and links
 	@scripts/setup.sh build check
 	@scripts/build.sh
 	@scripts/check.sh
 
-format: ## format all C and Rust in place
+format: ## format all C and Rust sources in place
 	@cargo fmt --all
 	@git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format -i
 
-bench: ## both benchmarks; RUNS=5, ONLY=workload,...; raw results are kept in bench/runs/<date>-<machine>/
+bench: ## run both benchmark suites; RUNS=5 ONLY=workload,...; results go to bench/runs/<date>-<machine>/
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/bench.sh latency throughput
 
-bench-latency: ## the worst single calls of every allocator, event by event, and Keel against its bars
+bench-latency: ## measure the slowest single calls of every allocator, and compare Keel with its targets
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/bench.sh latency
 
-bench-throughput: ## what all calls together cost on every allocator, and Keel against its bars
+bench-throughput: ## measure the cost of all calls on every allocator, and compare Keel with its targets
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/bench.sh throughput
 
-test-arm64: ## the C, cross-compiled for arm64, and its tests under emulation; fetches the compiler and qemu (as root)
+test-arm64: ## run the C tests for arm64 under emulation; installs the compiler and qemu (as root)
 	@scripts/setup.sh build test arm64
 	@tests/arm64.sh
 
-test-recorded: ## many real programs, recorded with their children: same output, and every journal keeps every rule
+test-recorded: ## record real programs with their child processes, and check their output and every journal
 	@scripts/setup.sh build test
 	@scripts/build.sh
 	@cmake --build build/cmake --target overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@tests/recorder/real.sh build/bin/keel build/cmake/tests $(ONLY)
 
-test-programs: ## 40 real programs of Debian with and without Keel: same output; INSTALL=1 fetches them (as root, 3 GB)
+test-programs: ## run 40 Debian programs with and without Keel and compare outputs; INSTALL=1 installs them (3 GB)
 	@scripts/setup.sh build test $(if $(INSTALL),programs)
 	@scripts/build.sh
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@tests/programs/run.sh build/lib/libkeel.so build/cmake/tests --large $(ONLY)
 
-bench-programs: ## their time and memory on glibc, Keel and others; RUNS=3, ONLY="z3 ruby", BESIDE="mimalloc3=/path/lib.so"
+bench-programs: ## measure these programs on several allocators; RUNS=3 ONLY="z3 ruby" BESIDE="mimalloc3=/path/lib.so"
 	@scripts/setup.sh build test $(if $(INSTALL),programs)
 	@scripts/build.sh
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@bench/programs/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
 
-bench-causes: ## what the slowest calls did, every journal of JOURNALS="FOLDER ..." on every allocator; MINUTES=25
+bench-causes: ## show the causes of the slowest calls on every allocator; JOURNALS="FOLDER ..." MINUTES=25
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
 
-stress: ## the long multi-threaded stress with verified contents
+stress: ## run the long multi-threaded stress test, which verifies the contents of blocks
 	@scripts/setup.sh build test
 	@scripts/build.sh
 	@tests/stress.sh
 
-sanitize: ## unit tests and stress under ASan, UBSan and TSan
+sanitize: ## run the unit tests and the stress test under ASan, UBSan and TSan
 	@scripts/setup.sh build check
 	@tests/sanitize.sh
 
-fuzz: ## fuzz all importers and salvage for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
+fuzz: ## fuzz every importer for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
 	@scripts/setup.sh build
-	@cargo build --release --locked -p keel-import -p keel-unify --examples
+	@cargo build --release --locked --workspace --example fuzz
 	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-install: build ## install into PREFIX (default /usr/local), under DESTDIR if it is given
+install: build ## install into PREFIX (default /usr/local), below DESTDIR if it is set
 	@DESTDIR="$(DESTDIR)" scripts/install.sh "$(PREFIX)"
 
-amalgamation: ## all of libkeel as two files: build/amalgamation/keel.c and keel.h
+amalgamation: ## write libkeel as two files, build/amalgamation/keel.c and keel.h
 	@python3 scripts/amalgamate.py $(BUILD)/amalgamation
 
-crate: ## the Rust crate keel as a package that needs nothing of this folder: build/crate/keel-VERSION.crate
+crate: ## write the Rust crate keel as a package without dependencies, build/crate/keel-VERSION.crate
 	@scripts/setup.sh build
 	@scripts/crate.sh $(BUILD)/crate
 
-docs: ## the Rust documentation of the lab, in target/doc
+docs: ## build the Rust documentation of the lab in target/doc
 	@cargo doc --no-deps --workspace
 
-clean: ## remove everything that was built
+clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
 .PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-causes stress sanitize fuzz install amalgamation crate docs clean

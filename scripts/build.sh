@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything into build/: the C libraries by CMake, the lab by Cargo, the peers by Cargo.
+# Builds everything into build/: the C libraries with CMake, the lab and the peers with Cargo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -8,7 +8,7 @@ mkdir -p "$build/bin" "$build/lib/keel/peers"
 
 say() { printf 'build: %s\n' "$*" >&2; }
 
-# Copies only when the content differs, so that a running program is not disturbed and mtimes stay true.
+# Copies a file if it differs, by renaming, so that running programs keep theirs and times of modification are right.
 put() { cmp -s "$1" "$2" || { cp "$1" "$2.new" && mv -f "$2.new" "$2"; }; }
 
 say "libkeel and the recorder (C)"
@@ -16,7 +16,9 @@ cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build" >build/cmake.log 2
 cmake --build build/cmake --target libraries >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
 
 say "keel and its player (Rust)"
-cargo build --release --locked -p keel-cli -p keel-player -p keel-workloads -p keel-unify
+# --workspace as in test.sh and check.sh: Cargo unifies the features of dependencies over the packages that it builds.
+# With a selection of packages (-p) they would differ, and Arrow and Parquet would be compiled again.
+cargo build --release --locked --workspace --bins
 target=${CARGO_TARGET_DIR:-target}
 put "$target/release/keel" build/bin/keel
 put "$target/release/keel-player" build/lib/keel/keel-player

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes the crate `keel` as a package that stands alone, with all of Keel's C in it as two files.
+# Writes the crate `keel` as a package without dependencies, which contains all of Keel's C as two files.
 #
-#     crate.sh FOLDER        FOLDER/keel-VERSION.crate, and its contents in FOLDER/keel
+#     crate.sh FOLDER        writes FOLDER/keel-VERSION.crate, and its contents to FOLDER/keel
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
@@ -11,10 +11,10 @@ staged=$folder/keel
 rm -rf "$staged" "$folder"/keel-*.crate
 mkdir -p "$staged"
 cp -r "$root"/bindings/rust/{Cargo.toml,build.rs,README.md,src} "$root/LICENSE" "$staged"
-# The versions that the consumer is tested with; Cargo leaves out what is not the crate's.
+# The versions that the consumer is tested with; Cargo drops packages that the crate does not use.
 cp "$root/tests/rust_consumer/Cargo.lock" "$staged"
 python3 "$root/scripts/amalgamate.py" "$staged/c"
-# Not verified: that would build it in place. tests/rust_consumer/packaged.sh builds what was packed, elsewhere.
+# --no-verify: tests/rust_consumer/packaged.sh builds the package in another folder.
 cargo package --quiet --no-verify --allow-dirty --manifest-path "$staged/Cargo.toml" --target-dir "$folder/target"
 mv "$folder"/target/package/keel-*.crate "$folder"
 rm -rf "$folder/target"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job on real input: record the C++ compiler, take a real game's journal, compare both on every allocator,
-# and write a page for each. Everything lands in build/demo; nothing outside of it is touched.
+# A tour of Keel on real programs: records the C++ compiler, takes the journal of a real game, compares all allocators on
+# both, and writes a page for each. All files are in build/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 keel=build/bin/keel
@@ -11,22 +11,22 @@ mkdir -p "$out"
 title() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
 [ -t 2 ] && [ -z "${NO_COLOR:-}" ] || title() { printf '\n%s\n' "$*" >&2; }
 
-title "1/4  record: g++ compiling samples/compile-me.cpp, its children followed"
+title "1/4  record: g++ compiling samples/compile-me.cpp, with its child processes"
 $keel record --follow-children -o "$out/gcc.journal.parquet" -- \
     g++ -O2 -std=c++17 -pthread samples/compile-me.cpp -o "$out/compile-me"
-compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1) # the driver, the assembler and the linker are smaller
+compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1) # the journals of driver, assembler and linker are smaller
 $keel info "$compiler"
 
-title "2/4  compare: the compiler's operations, as fast as they go, on every allocator"
+title "2/4  compare: the compiler's operations on every allocator, without pauses"
 $keel compare "$compiler" --pace max --runs 3 -o "$out/compiler"
 $keel report "$out/compiler" -o "$out/compiler.html"
 
-title "3/4  a real game: nine seconds of Minetest, ten threads (samples/README.md)"
+title "3/4  info: nine seconds of the game Minetest, ten threads (samples/README.md)"
 $keel info samples/minetest-slice.journal.parquet
 
-title "4/4  compare: the game's operations at the game's own pace, its pauses shortened, on every allocator"
+title "4/4  compare: the game's operations on every allocator, at their recorded times, idle time removed"
 $keel compare samples/minetest-slice.journal.parquet --pace compressed --runs 5 -o "$out/game"
 $keel report "$out/game" -o "$out/game.html"
 
-title "The pages; open them in a browser:"
+title "Open these pages in a browser:"
 printf '    %s\n' "$PWD/$out/compiler.html" "$PWD/$out/game.html"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# install.sh PREFIX: installs what `make build` made into PREFIX/{bin,lib,include}. DESTDIR, if set, goes before it.
-# It is `cmake --install`, and sees to it that the lab's programs, which CMake does not build, are there.
+# install.sh PREFIX: installs the output of `make build` into PREFIX/{bin,lib,include}, below DESTDIR if it is set.
+# It runs `cmake --install` after a check that the lab's programs, which CMake does not build, exist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${1:?usage: [DESTDIR=FOLDER] install.sh PREFIX}

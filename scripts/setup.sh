@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sees to it that the tools for the named purposes are there: setup.sh build|test|check|arm64|programs ...
-# "programs" are those that `make test-programs` runs; their files say what they need.
-# Installs them where it may (apt, as root), else prints the one line that does. Quick when nothing is missing.
+# Installs the tools for the named purposes if they are missing: setup.sh build|test|check|arm64|programs ...
+# "programs" are those that `make test-programs` runs; their files name the packages.
+# Uses apt as root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# purpose tool package: a tool is a command, or a file.
+# purpose tool package; a tool is a command or a file.
 needs="
 build cc gcc
 build c++ g++
@@ -36,7 +36,7 @@ arm64 qemu-aarch64-static qemu-user-static
 check /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux|libclang_rt libclang-rt-14-dev
 "
 
-programs() { # lines for all programs, each package for each of its program's commands
+programs() { # a line for each command of each program and each of its packages
     local file command package
     for file in tests/programs/*.sh tests/programs/large/*.sh; do
         for command in $(sed -n 's/^# \(needs\|optional\): //p' "$file"); do
@@ -47,7 +47,7 @@ programs() { # lines for all programs, each package for each of its program's co
 case " $* " in *" programs "*) needs+=$(programs) ;; esac
 export PATH=$PATH:/usr/sbin:/usr/games
 
-have() { # have TOOL: is the command there, or one of the files given with |
+have() { # have TOOL: whether the command exists, or one of the files separated by |
     local alternative
     for alternative in ${1//|/ }; do
         case $alternative in
@@ -78,7 +78,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         fi
         rm -f "$log"
     else
-        echo "setup: some tools are missing; this installs them:" >&2
+        echo "setup: some tools are missing; install them with:" >&2
         echo "    sudo apt-get install -y ${missing[*]}" >&2
         exit 1
     fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every test and ends with the counts of them all: `N passed, N failed, N skipped`.
+# Runs every test and prints the total at the end: `N passed, N failed, N skipped`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export KEEL_PREFIX=$PWD/build
 passed=0 failed=0 skipped=0
 
-# suite NAME COMMAND...: runs it, shows its output, and adds up the counts of its closing lines, be they Cargo's
-# (`test result: ok. 3 passed; 0 failed; 1 ignored`) or ours (`3 passed, 0 failed, 1 skipped`).
+# suite NAME COMMAND...: runs the command, shows its output, and adds the counts of its last lines, in Cargo's form
+# (`test result: ok. 3 passed; 0 failed; 1 ignored`) or in ours (`total: 3 passed, 0 failed, 1 skipped`).
 suite() {
     local name=$1 log status counts
     shift
@@ -20,19 +20,19 @@ suite() {
         END { print p + 0, f + 0, s + 0 }' "$log")
     read -r p f s <<<"$counts"
     if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
-    if [ $((p + f + s)) -eq 0 ]; then echo "suite $name counted no test"; f=1; fi
+    if [ $((p + f + s)) -eq 0 ]; then echo "suite $name reported no test"; f=1; fi
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     printf '== %s: %d passed, %d failed, %d skipped\n' "$name" "$p" "$f" "$s"
     rm -f "$log"
 }
 
-python_environment() { # these read journals independently of our own code
+python_environment() { # for the tests that read journals with other programs than Keel
     [ -x build/venv/bin/python ] || python3 -m venv build/venv || return 1
     build/venv/bin/python -c 'import pyarrow, duckdb, pandas, polars' 2>/dev/null ||
         build/venv/bin/pip install -q pyarrow duckdb pandas polars
 }
 
-python_environment || echo "the Python environment could not be made: the tests of the reference reader and of the guide's examples will be skipped"
+python_environment || echo "cannot create the Python environment: tests of the reference reader and of the examples in the guide are skipped"
 suite "C: allocator and recorder" tests/run.sh
 suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests sort perl sqlite node redis
 suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
@@ -41,7 +41,7 @@ suite "Rust" cargo test --release --workspace --locked --no-fail-fast
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 if [ -n "${CI:-}" ] && [ "$skipped" -gt 0 ]; then
-    echo "in CI nothing may be skipped" >&2
+    echo "no test may be skipped in CI" >&2
     exit 1
 fi
 [ "$failed" -eq 0 ]

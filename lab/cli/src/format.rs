@@ -1,15 +1,4 @@
-//! Numbers for people: thousands apart, sizes and times with units.
-
-use std::io::Write as _;
-
-/// Prints data. That nobody reads any further (`keel info ... | head`) is no error, and no panic as with `println!`.
-pub fn output(text: &str) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
-    }
-}
+//! Numbers as text: thousands separated, sizes and times with units.
 
 pub use keel_results::text::count;
 
@@ -23,7 +12,7 @@ pub fn nanoseconds(value: u64) -> String {
     keel_results::text::duration(value as f64)
 }
 
-/// Part of a whole in percent; `-` of nothing.
+/// A part of a whole in percent; `-` if the whole is 0.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.2} %", part as f64 * 100.0 / whole as f64) }
 }
@@ -33,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_have_separators_units_and_three_digits() {
         assert_eq!([count(0), count(999), count(1000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([bytes(1023), bytes(1024), bytes(165_000_000)], ["1023 B", "1 KiB", "157 MiB"]);
         assert_eq!(

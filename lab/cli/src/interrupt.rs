@@ -1,24 +1,23 @@
-//! Ctrl-C: asks what is under way to stop, and keeps what is done.
+//! Ctrl-C: stops the work under way and keeps what is complete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn ask(_: libc::c_int) {
-    if ASKED.swap(true, Ordering::Relaxed) {
-        // The second time the person means it.
+extern "C" fn request_stop(_: libc::c_int) {
+    if REQUESTED.swap(true, Ordering::Relaxed) {
         // SAFETY: allowed in a signal handler; ends the process at once.
         unsafe { libc::_exit(130) };
     }
 }
 
-/// From here on the first Ctrl-C (or SIGTERM) sets the flag that is returned; a second one ends the process.
-pub fn asked_to_stop() -> &'static AtomicBool {
-    let handler = ask as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the handler does only what is allowed in one.
+/// From now on the first Ctrl-C (or SIGTERM) sets the flag that is returned; a second one ends the process.
+pub fn stop_requested() -> &'static AtomicBool {
+    let handler = request_stop as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler calls only what is allowed in a signal handler.
     unsafe {
         libc::signal(libc::SIGINT, handler);
         libc::signal(libc::SIGTERM, handler);
     }
-    &ASKED
+    &REQUESTED
 }

@@ -1,4 +1,4 @@
-//! Where the installed parts lie: all paths follow from that of the `keel` executable, `<prefix>/bin/keel`.
+//! The folders of the installation, derived from the path of the `keel` executable, `<prefix>/bin/keel`.
 
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
@@ -9,19 +9,18 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// From the running executable, or from `KEEL_PREFIX` where that is set.
+    /// From `KEEL_PREFIX` if it is set, else from the path of the running executable.
     pub fn discover() -> Result<Layout> {
         if let Some(prefix) = std::env::var_os("KEEL_PREFIX") {
             return Ok(Layout { prefix: prefix.into() });
         }
         let executable = std::env::current_exe().context("cannot find the path of the running keel")?;
         let executable = executable.canonicalize().unwrap_or(executable);
-        let prefix = executable.parent().and_then(Path::parent).context("keel lies in no bin/ folder")?;
+        let prefix = executable.parent().and_then(Path::parent).context("the keel executable is not in a bin/ folder")?;
         Ok(Layout { prefix: prefix.to_path_buf() })
     }
 
     /// `lib/`: `libkeel.so`, `libkeel_recorder.so`.
-    #[allow(dead_code, reason = "for `keel record`")]
     pub fn library(&self, name: &str) -> Result<PathBuf> {
         self.existing(self.prefix.join("lib").join(name))
     }

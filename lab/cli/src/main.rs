@@ -1,18 +1,22 @@
-//! The `keel` command: one file per subcommand under `commands/`. The only crate that prints, exits or reads the
-//! environment.
+//! The `keel` command: one file for each subcommand under `commands/`. The only crate that prints, exits or reads
+//! the environment.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
 
 mod commands;
 mod format;
+mod help;
 mod interrupt;
 mod layout;
+mod output;
 mod progress;
+mod selection;
 mod table;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Record the allocations of any program, replay them on every allocator, see why each slow call was slow.
+/// Keel records the memory allocations of a program, replays them on other allocators, and shows how long every call
+/// took and why.
 #[derive(Parser)]
 #[command(name = "keel", version, about, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
@@ -22,24 +26,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Try(commands::attempt::TryArguments),
-    Record(commands::record::RecordArguments),
-    Plot(commands::plot::PlotArguments),
-    Report(commands::report::ReportArguments),
-    Compare(commands::compare::Arguments),
-    Diff(commands::diff::Arguments),
-    Doctor(commands::doctor::Arguments),
-    Allocators(commands::allocators::Arguments),
-    Export(commands::export::Arguments),
+    Record(commands::record::Arguments),
+    Try(commands::r#try::Arguments),
     Import(commands::import::Arguments),
     Capture(commands::capture::Arguments),
-    Time(commands::time::Arguments),
     Info(commands::info::Arguments),
-    Bench(commands::bench::BenchArguments),
+    Export(commands::export::Arguments),
+    Compare(commands::compare::Arguments),
+    Time(commands::time::Arguments),
+    Report(commands::report::Arguments),
+    Plot(commands::plot::Arguments),
+    Diff(commands::diff::Arguments),
+    Bench(commands::bench::Arguments),
+    Allocators(commands::allocators::Arguments),
+    Doctor(commands::doctor::Arguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = help::grouped::<Arguments>().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match run(arguments) {
         Ok(code) => code,
         Err(error) => {
@@ -51,21 +56,37 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        Command::Try(arguments) => {
-            commands::attempt::run(&arguments, &|words| run(Arguments::try_parse_from(words)?))
-        }
         Command::Record(arguments) => commands::record::run(arguments),
-        Command::Plot(arguments) => commands::plot::run(&arguments),
-        Command::Report(arguments) => commands::report::run(&arguments),
-        Command::Compare(arguments) => commands::compare::run(arguments),
-        Command::Diff(arguments) => commands::diff::run(&arguments),
-        Command::Doctor(arguments) => commands::doctor::run(arguments),
-        Command::Allocators(arguments) => commands::allocators::run(arguments),
-        Command::Export(arguments) => commands::export::run(arguments),
+        Command::Try(arguments) => {
+            commands::r#try::run(&arguments, &|words| run(Arguments::try_parse_from(words)?))
+        }
         Command::Import(arguments) => commands::import::run(arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
-        Command::Time(arguments) => commands::time::run(arguments),
         Command::Info(arguments) => commands::info::run(arguments),
+        Command::Export(arguments) => commands::export::run(arguments),
+        Command::Compare(arguments) => commands::compare::run(arguments),
+        Command::Time(arguments) => commands::time::run(arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Plot(arguments) => commands::plot::run(&arguments),
+        Command::Diff(arguments) => commands::diff::run(&arguments),
         Command::Bench(arguments) => commands::bench::run(arguments),
+        Command::Allocators(arguments) => commands::allocators::run(arguments),
+        Command::Doctor(arguments) => commands::doctor::run(arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent_and_the_help_lists_every_command() {
+        let mut command = help::grouped::<Arguments>();
+        command.clone().debug_assert();
+        let text = command.render_long_help().to_string();
+        for subcommand in command.get_subcommands() {
+            let line = text.lines().filter(|line| line.trim_start().starts_with(subcommand.get_name()));
+            assert_eq!(line.count(), 1, "{}", subcommand.get_name());
+        }
     }
 }

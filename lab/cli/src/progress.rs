@@ -1,8 +1,8 @@
-//! Progress on stderr: bars on a terminal, a line now and then elsewhere.
+//! Progress bars on stderr.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over `total` steps of `unit`; silent when stderr is not a terminal.
+/// A bar of `total` steps, each a `unit`. It prints nothing when stderr is not a terminal.
 pub fn bar(total: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::new(total);
     let template = format!("{{msg}} [{{bar:32}}] {{human_pos}}/{{human_len}} {unit} {{eta}}");

@@ -1,8 +1,8 @@
-//! Tables on the terminal.
+//! Tables as text.
 
 use std::fmt::Write as _;
 
-/// Columns under their titles: names to the left, numbers to the right.
+/// The rows with aligned columns: the first to the left, the others to the right.
 pub fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_under_their_titles() {
+    fn columns_are_aligned_with_their_titles() {
         let table = [["malloc", "mean"], ["keel", "5 ns"], ["mimalloc", "11 ns"]];
         let table: Vec<Vec<String>> = table.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
         assert_eq!(aligned(&table), "  malloc     mean\n  keel       5 ns\n  mimalloc  11 ns\n");

@@ -1,5 +1,4 @@
-//! What `keel bench` says to wrong input, and that kept samples can be read again. (That the workloads run is tested
-//! where they are.)
+//! The answers of `keel bench` to wrong input, and reading kept samples again. Tests of the workloads are in their crate.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -15,7 +14,7 @@ fn bench(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -31,13 +30,13 @@ const KEPT: &str = r#"{"format":2,"date":"2026-11-22T00:00:00Z","commit":"","mac
 {"allocator":"system","workload":"free-large","pass":"timed","round":0,"failed":"it fell over"}]}"#;
 
 #[test]
-fn kept_samples_are_shown_with_the_bars() {
+fn kept_samples_are_shown_with_the_targets() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latency.json"), KEPT).unwrap();
     let output = bench(folder.path(), &["--from", "latency.json", "--bars", "--archive", "kept"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // 5040 ns less 40 of the clock and 1000 of noise are 4 µs; the bar is 2.
+    // 5040 ns less 40 of the clock and 1000 of noise are 4 µs; the target is 2.
     for expected in ["4.00 (4.00 .. 4.00)", "missed by 2.00 µs (2.00 x)", "it fell over", "latency contract"]
     {
         assert!(text.contains(expected), "{expected}: {text}");
@@ -54,12 +53,12 @@ fn wrong_files_and_missing_programs_are_named() {
     std::fs::write(folder.path().join("new.json"), KEPT.replace("\"format\":2", "\"format\":7")).unwrap();
     for (arguments, answer) in [
         (&["--from", "absent.json"][..], "absent.json"),
-        (&["--from", "story.json"][..], "story.json holds no samples"),
-        (&["--from", "new.json"][..], "has form 7"),
+        (&["--from", "story.json"][..], "story.json does not contain samples"),
+        (&["--from", "new.json"][..], "has format 7"),
         (&["latency"][..], "keel-workload is missing: build it with `make build`"),
     ] {
         let output = bench(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said(&output).contains(answer), "{}", said(&output));
+        assert!(messages(&output).contains(answer), "{}", messages(&output));
     }
 }

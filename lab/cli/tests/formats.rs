@@ -1,4 +1,4 @@
-//! `keel import`, `keel export` and `keel capture` as a person uses them.
+//! `keel import`, `keel export` and `keel capture` as a user runs them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -22,37 +22,37 @@ fn keel(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 const JUDY: &str = "start\na 1000 20 0\na 1020 40 1\nhalf way\nf 1000 20 0\na 1000 20 1\n";
 
 #[test]
-fn capture_prints_through_what_is_no_trace() {
+fn capture_copies_lines_that_are_not_traces() {
     let folder = tempfile::tempdir().unwrap();
     let output = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "start\nhalf way\n");
-    assert!(said(&output).contains("(judy): 4 operations, 2 markers, 0 overlapping"), "{}", said(&output));
+    assert!(messages(&output).contains("(judy): 4 operations, 2 markers, 0 overlapping"), "{}", messages(&output));
     let output = keel(folder.path(), &["export", "a.journal.parquet", "--to", "judy"], b"");
     let lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
     let letters: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(letters, ["start", "a", "a", "half", "f", "a"]);
     let verified = keel(folder.path(), &["info", "--verify", "a.journal.parquet"], b"");
-    assert!(verified.status.success(), "{}", said(&verified));
+    assert!(verified.status.success(), "{}", messages(&verified));
 }
 
 #[test]
-fn blocks_that_are_larger_in_sum_than_any_number_is_are_counted_as_the_largest() {
+fn sums_of_sizes_beyond_the_range_of_the_type_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let text: String = (1..5).map(|block| format!("a {} {block}0 0 5\n", i64::MAX)).collect();
     std::fs::write(folder.path().join("huge.txt"), text + "f 10 0 6\n").unwrap();
     let imported = keel(folder.path(), &["import", "huge.txt", "-o", "huge.journal.parquet"], b"");
-    assert!(imported.status.success(), "{}", said(&imported));
+    assert!(imported.status.success(), "{}", messages(&imported));
     for arguments in [&["info"][..], &["info", "--top", "3"], &["info", "--verify"]] {
         let output = keel(folder.path(), &[arguments, &["huge.journal.parquet"]].concat(), b"");
-        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+        assert!(output.status.success(), "{arguments:?}: {}", messages(&output));
     }
 }
 
@@ -61,14 +61,14 @@ fn capture_finds_overlaps_and_still_writes_the_journal() {
     let folder = tempfile::tempdir().unwrap();
     let text = "a 1000 20 0\na 1010 40 1\nf 1000 20 0\n";
     let output = keel(folder.path(), &["capture", "a.journal.parquet"], text.as_bytes());
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", messages(&output));
     let expected = "line 2: the 64 bytes at 1010 overlap the 32 bytes at 1000, allocated at line 1";
-    assert!(said(&output).contains(expected), "{}", said(&output));
+    assert!(messages(&output).contains(expected), "{}", messages(&output));
     assert!(keel(folder.path(), &["info", "--verify", "a.journal.parquet"], b"").status.success());
     let nothing = keel(folder.path(), &["capture", "b.journal.parquet"], b"hello\n");
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
-        said(&nothing).contains("holds no operation") && !folder.path().join("b.journal.parquet").exists()
+        messages(&nothing).contains("holds no operation") && !folder.path().join("b.journal.parquet").exists()
     );
 }
 
@@ -77,24 +77,24 @@ fn export_and_import_are_inverse_on_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("list"), "Allocate a 10\nAllocate b 20\nFree a\n").unwrap();
     let imported = keel(folder.path(), &["import", "list", "-o", "a.journal.parquet"], b"");
-    assert!(said(&imported).contains("(tags): 3 operations"), "{}", said(&imported));
+    assert!(messages(&imported).contains("(tags): 3 operations"), "{}", messages(&imported));
     let exported = keel(folder.path(), &["export", "a.journal.parquet", "--to", "tags"], b"");
     assert_eq!(String::from_utf8_lossy(&exported.stdout), "Allocate 0 10\nAllocate 1 20\nFree 0\n");
     let again = keel(folder.path(), &["import", "-", "-o", "b.journal.parquet"], &exported.stdout);
-    assert!(again.status.success(), "{}", said(&again));
+    assert!(again.status.success(), "{}", messages(&again));
     let wrong = keel(folder.path(), &["export", "a.journal.parquet", "--to", "csv"], b"");
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(said(&wrong).contains("a.journal.parquet is a file"), "{}", said(&wrong));
+    assert!(messages(&wrong).contains("a.journal.parquet is a file"), "{}", messages(&wrong));
 }
 
 #[test]
 fn time_measures_at_each_marker() {
     let folder = tempfile::tempdir().unwrap();
     let captured = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
-    assert!(captured.status.success(), "{}", said(&captured));
+    assert!(captured.status.success(), "{}", messages(&captured));
     let arguments = ["time", "a.journal.parquet", "-a", "system,null", "--runs", "2", "--json", "--touch"];
     let output = keel(folder.path(), &arguments, b"");
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for allocator in measured.as_array().unwrap() {
         let marks = allocator["marks"].as_array().unwrap();
@@ -114,5 +114,5 @@ fn time_measures_at_each_marker() {
         assert!(marks[1]["median_ns"].as_u64().unwrap() > 0);
     }
     let unknown = keel(folder.path(), &["time", "a.journal.parquet", "-a", "nonesuch"], b"");
-    assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", messages(&unknown));
 }

@@ -1,4 +1,4 @@
-//! How much memory a comparison takes, for each operation of the journal: 100 million must fit into 8 GiB.
+//! Memory of a comparison for each operation of the journal: 100 million operations must fit into 8 GiB.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Writes a journal of so many operations, with 10,000 live blocks.
+/// Writes a journal of this many operations, with 10,000 live blocks.
 fn journal(path: &Path, operations: u64) {
     let mut writer = Writer::create(path).unwrap();
     for row in 0..operations {
         let frees = row >= 10_000 && row % 2 == 1;
-        // Rows up to 10,000 create one object each, then every second one does.
+        // The first 10,000 rows create an object each, after them every second row.
         let created = if row < 10_000 { row + 1 } else { 10_000 + (row - 10_000) / 2 + 1 };
         let event = Event {
             size: if frees { 0 } else { 16 + row % 200 },
@@ -26,7 +26,7 @@ fn journal(path: &Path, operations: u64) {
     writer.finish(Metadata::default()).unwrap();
 }
 
-/// The most that `keel compare` had resident, its players apart, and the size of the pages that they share with it.
+/// The peak resident memory of `keel compare` without its players, but with the pages that they share.
 fn peak_bytes(folder: &Path, operations: u64) -> u64 {
     let path = folder.join(format!("{operations}.journal.parquet"));
     journal(&path, operations);
@@ -56,7 +56,7 @@ fn an_operation_takes_little_memory() {
     let (few, many) = (1_000_000, 3_000_000);
     let (least, most) = (peak_bytes(folder.path(), few), peak_bytes(folder.path(), many));
     let growth = most.saturating_sub(least) as f64 / (many - few) as f64;
-    // 16 bytes of the plan and 16 of the record, which the player shares; all else does not grow with the journal.
-    // 8 GiB would be 85.
-    assert!((16.0..=40.0).contains(&growth), "{growth} bytes an operation: {least} and {most}");
+    // 16 bytes of the plan and 16 of the record, which the player shares; no other memory grows with the journal. The
+    // limit of 8 GiB allows 85.
+    assert!((16.0..=40.0).contains(&growth), "{growth} bytes per operation: {least} and {most}");
 }

@@ -1,6 +1,6 @@
-//! `keel record` as a person uses it: streams, exit codes, signals, full disks, a killed recorder.
+//! `keel record` as a user runs it: streams, exit codes, signals, full disks, a killed recorder.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+#![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// With the signals' default actions, which a test run in the background does not have by itself.
+/// With the default actions of signals, which a test in the background does not inherit.
 fn keel(arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_keel")]);
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Operations of a journal, every promise checked.
+/// The number of operations in a journal, after every rule was checked.
 fn operations(path: &Path) -> u64 {
     let reader = Reader::open(path).unwrap();
     let mut rules = Rules::new(reader.metadata()).unwrap();
@@ -34,8 +34,8 @@ fn operations(path: &Path) -> u64 {
     rules.rows()
 }
 
-/// Allocates and frees 64 bytes so many times, prints the number, and ends with 9. With a second argument it does so
-/// once more, when it has read a line.
+/// A program that allocates and frees 64 bytes as often as its first argument demands, prints the number, and exits with 9.
+/// With a second argument it reads a line and repeats this once.
 fn compile_loop(folder: &Path) -> PathBuf {
     let source = folder.join("loop.c");
     let code = "#include <stdio.h>\n#include <stdlib.h>\n\
@@ -72,7 +72,7 @@ fn streams_and_exit_code_are_the_programs() {
 }
 
 #[test]
-fn errors_come_before_the_start_and_have_no_backtrace() {
+fn errors_precede_the_start_and_have_no_backtrace() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| keel(arguments).current_dir(&folder).output().unwrap();
     let expect = |output: Output, sentence: &str| {
@@ -88,7 +88,7 @@ fn errors_come_before_the_start_and_have_no_backtrace() {
 }
 
 #[test]
-fn an_existing_preload_is_kept_behind_the_recorder() {
+fn an_existing_preload_is_kept_after_the_recorder() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = keel(&["record", "--", "sh", "-c", "echo $LD_PRELOAD"]);
     let output = command.env("LD_PRELOAD", "libdl.so.2").current_dir(&folder).output().unwrap();
@@ -96,7 +96,7 @@ fn an_existing_preload_is_kept_behind_the_recorder() {
     assert!(preload.ends_with("/libkeel_recorder.so:libdl.so.2"), "{preload}");
 }
 
-/// Reads the child's next words, which must be these.
+/// Reads from the child's output, which must be these words.
 fn wait_for(child: &mut Child, words: &str) {
     let mut read = vec![0; words.len()];
     child.stdout.as_mut().unwrap().read_exact(&mut read).unwrap();
@@ -132,12 +132,12 @@ fn a_program_outlives_its_recorder() {
     signal(&child, "-KILL");
     let mut input = child.stdin.take().unwrap(); // wait() would close it
     assert_eq!(child.wait().unwrap().signal(), Some(9));
-    // More than the rings hold, so the program must notice that nobody empties them.
+    // More than the rings can hold, so the program must detect that no recorder empties them.
     input.write_all(b"go\n").unwrap();
     wait_for(&mut child, "2000000\n");
 }
 
-/// Runs a shell script with a file system of `size` bytes at `$disk`; `None` where that is not allowed.
+/// Runs a shell script with a file system of `size` bytes at `$disk`; `None` if mounting is not permitted.
 fn with_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
     let disk = folder.join("disk");
     std::fs::create_dir_all(&disk).unwrap();
@@ -150,7 +150,7 @@ fn with_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
         .env("KEEL_PREFIX", prefix_with_recorder());
     let output = command.output().ok()?;
     if output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:") {
-        eprintln!("SKIPPED: no file system may be mounted here");
+        eprintln!("SKIPPED: file systems cannot be mounted here");
         return None;
     }
     Some(output)
@@ -188,7 +188,7 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     // Room for the rings of two of the seven threads.
     let Some(output) = with_small_disk(folder.path(), "3m", &script) else { return };
     let words = text(&output.stderr);
-    // The program succeeded, its journal is not whole; nothing is left in the spool.
+    // The program succeeded and its journal is incomplete; the spool is empty.
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{words}");
     assert!(
         words.contains("error: the recording was cut short: no room for another thread's ring"),
@@ -197,7 +197,7 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     let journal = folder.path().join("t.journal.parquet");
     assert!(operations(&journal) > 0);
     let reader = Reader::open(&journal).unwrap();
-    // What came before is there; whether more is, is a race between the threads that were recorded and the last.
+    // The events before the end are recorded; how many follow depends on a race between the recorded threads.
     let first = |event: &keel_journal::Event| event.op == Op::Malloc && event.size == 1001;
     assert!(reader.events().any(|event| first(&event.unwrap())));
 }

@@ -1,4 +1,4 @@
-//! `keel report` as its users meet it: what it writes, what it says, and how it refuses.
+//! `keel report` as a user runs it: its files, its messages and its errors.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use keel_results::{AllocatorResult, Clock, Comparison, Histogram, RESULTS_VERSION, Run};
@@ -14,7 +14,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A comparison whose raw rows were not kept: enough for a page of figures.
+/// A comparison of which no call was kept: enough for a page of figures.
 fn write_results(folder: &Path) {
     let mut malloc = Histogram::default();
     (40..4000u64).for_each(|ticks| malloc.0.record(ticks).unwrap());
@@ -27,7 +27,7 @@ fn write_results(folder: &Path) {
 }
 
 #[test]
-fn it_writes_the_page_and_says_what_it_cost() {
+fn it_writes_the_page_and_reports_its_size_and_time() {
     let folder = tempfile::tempdir().unwrap();
     write_results(folder.path());
     let output = keel_report(&[folder.path().to_str().unwrap()]);
@@ -35,28 +35,28 @@ fn it_writes_the_page_and_says_what_it_cost() {
     assert!(output.stdout.is_empty(), "stdout is for data");
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
-    let said = stderr(&output);
-    assert!(said.contains("report.html") && said.contains("MB") && said.contains("built in"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("report.html") && message.contains("MB") && message.contains("built in"), "{message}");
     let names: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "no partial file is left: {names:?}");
+    assert_eq!(names.len(), 2, "no temporary file remains: {names:?}");
 }
 
 #[test]
-fn it_refuses_with_what_and_what_to_do() {
+fn errors_name_the_cause_and_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
     let refused = |arguments: &[&str], expected: &str| {
         let output = keel_report(arguments);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("keel: ") && said.contains(expected), "{said}");
-        assert!(!said.contains("panicked"), "{said}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.starts_with("keel: ") && message.contains(expected), "{message}");
+        assert!(!message.contains("panicked"), "{message}");
     };
     refused(&["/nowhere/at/all"], "no such folder; `keel compare");
     refused(&[path], "not a result folder");
     write_results(folder.path());
-    refused(&[path, "-o", path], "is a folder: name the page's file with -o");
+    refused(&[path, "-o", path], "is a folder: give a file with -o");
     refused(&[path, "-o", "/nowhere/at/all/report.html"], "cannot write /nowhere/at/all/report.html");
     std::fs::write(folder.path().join("results.json"), "{").unwrap();
     refused(&[path], "run `keel compare` again");
@@ -84,7 +84,7 @@ fn several_folders_become_one_page() {
     assert!(std::fs::read_to_string(page).unwrap().contains("id=\"2-facts\""));
 }
 
-/// Two allocators of several runs, the second twice as slow, and one of its own kind.
+/// Two allocators with several runs, of which the second is twice as slow, and the floor.
 fn write_rounds(folder: &Path) {
     let run = |ticks: u64, round: u32| {
         let mut malloc = Histogram::default();
@@ -109,7 +109,7 @@ fn write_rounds(folder: &Path) {
 }
 
 #[test]
-fn two_allocators_are_set_against_each_other() {
+fn two_allocators_are_compared_figure_by_figure() {
     let folder = tempfile::tempdir().unwrap();
     write_rounds(folder.path());
     let path = folder.path().to_str().unwrap();
@@ -133,18 +133,18 @@ fn two_allocators_are_set_against_each_other() {
 }
 
 #[test]
-fn a_pair_that_is_none_is_refused() {
+fn invalid_pairs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     write_rounds(folder.path());
     let path = folder.path().to_str().unwrap();
     let refused = |pair: &str, code: i32, expected: &str| {
         let output = keel_report(&[path, "--pair", pair]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{message}");
+        assert!(message.contains(expected), "{message}");
     };
     refused("one,two", 1, "no results of an allocator two: there are one and a|b");
     refused("one,null", 1, "competes with nobody");
     refused("one,one", 1, "name two");
-    refused("one", 2, "two names with a comma between them");
+    refused("one", 2, "give two names separated by a comma");
 }

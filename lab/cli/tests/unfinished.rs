@@ -1,7 +1,6 @@
-//! Recordings that were not finished: a killed recorder, a program that records itself, and what `keel import` makes
-//! of what they left.
+//! Unfinished recordings: a killed recorder, a program that records itself, and `keel import` of the files they leave.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+#![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
 mod common;
 
@@ -23,7 +22,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// A journal read back, every promise checked.
+/// The contents of a journal, after every rule was checked.
 fn read(path: &Path) -> (Vec<Event>, Metadata) {
     let reader = Reader::open(path).unwrap();
     let mut rules = Rules::new(reader.metadata()).unwrap();
@@ -42,7 +41,7 @@ fn compile(folder: &Path, code: &str) -> PathBuf {
 }
 
 #[test]
-fn a_killed_recorder_leaves_what_import_makes_a_journal_of() {
+fn the_file_of_a_killed_recorder_can_be_imported() {
     let folder = tempfile::tempdir().unwrap();
     let code = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 15000000; i++) { void* p = malloc(64);\n\
                 __asm__ volatile(\"\" : \"+r\"(p)); free(p); } return 0; }\n";
@@ -52,7 +51,7 @@ fn a_killed_recorder_leaves_what_import_makes_a_journal_of() {
     let arguments = ["record", "-o", journal.to_str().unwrap(), "--", program.to_str().unwrap()];
     let mut child = keel(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
-    // Two row groups and a part of the third are there.
+    // Two row groups and a part of the third are written.
     while partial.metadata().map_or(0, |status| status.len()) < 1_000_000 {
         assert!(began.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(2));
@@ -70,7 +69,7 @@ fn a_killed_recorder_leaves_what_import_makes_a_journal_of() {
     let output = keel(&arguments).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let (events, metadata) = read(&saved);
-    // Whole row groups, and in them the program's first operations without a gap.
+    // Complete row groups with the program's first operations, without a gap.
     assert!(!events.is_empty() && events.len() % (1 << 18) == 0, "{} operations", events.len());
     let loops = events.iter().filter(|event| event.op == Op::Malloc && event.size == 64).count();
     assert!(events.len() - 2 * loops < 20, "{loops} of {}", events.len());
@@ -86,13 +85,13 @@ fn a_killed_recorder_leaves_what_import_makes_a_journal_of() {
     );
     let words = text(&output.stdout);
     assert!(
-        words.contains(" salvaged, up to ") && words.contains("lost: what the recorder had in memory"),
+        words.contains(" salvaged, up to ") && words.contains("lost: the events in memory"),
         "{words}"
     );
 }
 
 #[test]
-fn a_program_waits_for_a_recorder_that_is_stopped_and_nothing_is_lost() {
+fn a_program_waits_for_a_stopped_recorder_and_no_event_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let code = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { char line[9];\n\
                 printf(\"%7d\\n\", getpid()); fflush(stdout);\n\
@@ -111,14 +110,14 @@ fn a_program_waits_for_a_recorder_that_is_stopped_and_nothing_is_lost() {
     signal("-STOP");
     std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"go\n").unwrap();
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut going).unwrap();
-    // It sleeps when its ring is full.
+    // The program sleeps when its ring is full.
     let stat = format!("/proc/{}/stat", text(&number).trim());
     let began = Instant::now();
     while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
-        assert!(began.elapsed() < Duration::from_secs(60), "the program does not come to wait");
+        assert!(began.elapsed() < Duration::from_secs(60), "the program does not wait");
         std::thread::sleep(Duration::from_millis(2));
     }
-    // Longer than the silence after which the program looks whether its reader is dead.
+    // Longer than the time after which the program checks whether its reader has ended.
     std::thread::sleep(Duration::from_millis(2500));
     signal("-CONT");
     let output = child.wait_with_output().unwrap();
@@ -129,8 +128,8 @@ fn a_program_waits_for_a_recorder_that_is_stopped_and_nothing_is_lost() {
     assert!(text(&output.stderr).contains("times for the recorder"), "{}", text(&output.stderr));
 }
 
-/// What the sample prints of itself, as numbers.
-fn told(output: &Output) -> Vec<u64> {
+/// The numbers that the sample prints.
+fn numbers(output: &Output) -> Vec<u64> {
     text(&output.stdout).split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
@@ -140,23 +139,23 @@ fn engine() -> PathBuf {
     engine
 }
 
-/// The journal has exactly what the engine says that it did.
-fn check_engine(told: &[u64], events: &[Event], metadata: &Metadata) {
+/// Checks that the journal contains exactly the operations that the engine reports.
+fn check_engine(reported: &[u64], events: &[Event], metadata: &Metadata) {
     let count = |op: Op| events.iter().filter(|event| event.op == op).count() as u64;
     let counts = [Op::Malloc, Op::Calloc, Op::Realloc, Op::Free].map(count);
-    assert_eq!(told[1..], counts);
+    assert_eq!(reported[1..], counts);
     assert_eq!(
-        (told[0], metadata.frames.len() as u64, metadata.foreign),
-        (metadata.frames.len() as u64, told[0], 0)
+        (reported[0], metadata.foreign),
+        (metadata.frames.len() as u64, 0)
     );
     let marks: Vec<&str> = metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
     assert_eq!(marks, ["level 1", "level 2", "level 3", "level 4", "level 5"]);
     let mut names: Vec<&str> = metadata.threads.iter().map(|thread| thread.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["engine", "level loader"]);
-    // On a busy machine an event may be stored milliseconds after its time: that mends nothing but the time.
+    // On a busy machine an event may be stored milliseconds after its time; then only the time is repaired.
     assert!(metadata.repairs.keys().all(|kind| kind == "late"), "{:?}", metadata.repairs);
-    // All was released, and the loader's levels by the other thread.
+    // Every block was freed, the loader's levels by the other thread.
     assert_eq!(
         counts[3],
         counts[0]
@@ -176,7 +175,7 @@ fn an_engine_records_its_own_allocator() {
         command.args(arguments).current_dir(&folder).output().unwrap()
     };
     let alone = run(&["4000"], false);
-    assert_eq!((alone.status.code(), told(&alone).len()), (Some(0), 5));
+    assert_eq!((alone.status.code(), numbers(&alone).len()), (Some(0), 5));
     let import = |from: &str, to: &str| {
         let output = keel(&["import", from, "-o", to]).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -184,25 +183,25 @@ fn an_engine_records_its_own_allocator() {
         (text(&output.stdout).to_owned(), events, metadata)
     };
 
-    // From inside: one file is left, and the program does what it did without.
+    // From inside: one file remains, and the program behaves as without recording.
     let recorded = run(&["4000", "game.spool"], false);
     assert_eq!((recorded.status.code(), &recorded.stdout), (Some(0), &alone.stdout));
     assert!(!folder.path().join("game.spool.rings").exists());
     let (_, events, metadata) = import("game.spool", "game.journal.parquet");
-    check_engine(&told(&recorded), &events, &metadata);
+    check_engine(&numbers(&recorded), &events, &metadata);
     assert_eq!(
         (metadata.allocator.as_str(), metadata.ended.as_str()),
         ("the program's own", "still running")
     );
     assert!(metadata.stalls > 5, "more events than the ring has slots: {} stalls", metadata.stalls);
 
-    // After a crash both files are there, and nothing is lost.
+    // After a crash both files exist, and no event is lost.
     let crashed = run(&["4000", "crash.spool"], true);
     assert_eq!((crashed.status.signal(), &crashed.stdout), (Some(6), &alone.stdout));
     assert!(folder.path().join("crash.spool.rings").exists());
     let (words, events, metadata) = import("crash.spool", "crash.journal.parquet");
-    check_engine(&told(&crashed), &events, &metadata);
-    assert!(metadata.ended == "crashed" && words.contains("events were found in its rings"), "{words}");
+    check_engine(&numbers(&crashed), &events, &metadata);
+    assert!(metadata.ended == "crashed" && words.contains("events were read from its rings"), "{words}");
 
     // From outside.
     let engine = engine();
@@ -216,9 +215,9 @@ fn an_engine_records_its_own_allocator() {
         text(&outside.stderr)
     );
     let (events, metadata) = read(&folder.path().join("out.journal.parquet"));
-    check_engine(&told(&outside), &events, &metadata);
+    check_engine(&numbers(&outside), &events, &metadata);
 
-    // And its malloc, when that is asked for: the zones.
+    // And its calls of malloc, which allocate the zones.
     let arguments = ["record", "-o", "malloc.journal.parquet", "--", engine.to_str().unwrap(), "4000"];
     assert!(keel(&arguments).current_dir(&folder).output().unwrap().status.success());
     let (events, _) = read(&folder.path().join("malloc.journal.parquet"));
@@ -240,20 +239,20 @@ fn a_spool_on_a_full_disk_keeps_what_fits() {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk");
     std::fs::create_dir_all(&disk).unwrap();
-    // Room for the rings of two threads, and for a part of the events.
-    let script = "mount -t tmpfs -o size=4m tmpfs $disk || exit 77\n$engine 40000 $disk/x.spool > $disk/../told; \
+    // Space for the rings of two threads and for a part of the events.
+    let script = "mount -t tmpfs -o size=4m tmpfs $disk || exit 77\n$engine 40000 $disk/x.spool > $disk/../output; \
                   echo $? > $disk/../code; cp --sparse=always $disk/x.spool* .";
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script]).current_dir(&folder);
     let output = command.env("disk", &disk).env("engine", engine()).output().unwrap();
     if output.status.code() == Some(77) || text(&output.stderr).starts_with("unshare:") {
-        eprintln!("SKIPPED: no file system may be mounted here");
+        eprintln!("SKIPPED: file systems cannot be mounted here");
         return;
     }
-    // The program went on to its end and was told by kl_record_stop.
+    // The program ran to its end, and kl_record_stop returned the error.
     assert_eq!(std::fs::read_to_string(folder.path().join("code")).unwrap(), "1\n");
-    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
-    assert!(told.starts_with("frames 40000 "), "{told}");
+    let printed = std::fs::read_to_string(folder.path().join("output")).unwrap();
+    assert!(printed.starts_with("frames 40000 "), "{printed}");
     let output =
         keel(&["import", "x.spool", "-o", "x.journal.parquet"]).current_dir(&folder).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -274,15 +273,15 @@ fn options_are_checked_and_explained() {
     refused(&["record", "--max-size", "12Q", "true"], "give a size such as 500000, 200K, 64M or 2G");
     refused(&["record", "--stacks", "101", "true"], "101 is not in 0..=100");
     std::fs::write(folder.path().join("text"), "a 8 10 1 5\n").unwrap();
-    refused(&["import", "text", "--skip-module", "libc", "-o", "x"], "foreign traces do not tell");
+    refused(&["import", "text", "--skip-module", "libc", "-o", "x"], "traces of other tools do not contain them");
     refused(&["import", "none", "-o", "x"], "cannot read none");
 }
 
 #[test]
-fn progress_is_told_and_the_busiest_places_are_named() {
+fn progress_is_printed_and_the_top_places_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let code = "#include <stdlib.h>\n#include <unistd.h>\nstatic void* make_things(int n) { return malloc(n); }\n\
-                static void fill_world(void) { for (int i = 0; i < 300; i++) free(make_things(77)); }\n\
+    let code = "#include <stdlib.h>\n#include <unistd.h>\nstatic void* make_items(int n) { return malloc(n); }\n\
+                static void fill_world(void) { for (int i = 0; i < 300; i++) free(make_items(77)); }\n\
                 int main(void) { for (int i = 0; i < 25; i++) { fill_world(); usleep(200000); } return 0; }\n";
     let source = folder.path().join("busy.c");
     std::fs::write(&source, code).unwrap();
@@ -293,7 +292,7 @@ fn progress_is_told_and_the_busiest_places_are_named() {
     let output = keel(&arguments).current_dir(&folder).output().unwrap();
     let words = text(&output.stderr);
     assert!(
-        words.lines().filter(|line| line.contains(" a second, ") && line.ends_with(" live")).count() >= 2,
+        words.lines().filter(|line| line.contains(" per second, ") && line.ends_with(" live")).count() >= 2,
         "{words}"
     );
 
@@ -301,7 +300,7 @@ fn progress_is_told_and_the_busiest_places_are_named() {
     let words = text(&top.stdout);
     let line = words
         .lines()
-        .find(|line| line.contains("make_things (busy.c:3)"))
+        .find(|line| line.contains("make_items (busy.c:3)"))
         .unwrap_or_else(|| panic!("{words}"));
     assert_eq!(line.split_whitespace().next(), Some("7,500"), "{words}");
     let after: Vec<&str> = words.lines().skip_while(|other| *other != line).skip(1).take(2).collect();

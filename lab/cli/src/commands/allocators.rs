@@ -1,15 +1,17 @@
-//! `keel allocators`: what can be compared.
+//! `keel allocators`: the allocators that can be compared.
 
-use super::compare::places;
-use crate::format;
 use crate::layout::Layout;
+use crate::{output, selection};
 use anyhow::Result;
 use clap::Args;
 use keel_allocators::{Allocator, Kind};
 use serde_json::json;
 use std::process::ExitCode;
 
-/// List the allocators that `keel compare` knows, with their versions.
+/// List the allocators that the other commands know, with their versions
+///
+/// Each allocator is loaded once, in a process of its own, and asked for its version. The last lines show how to name
+/// any other allocator.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the list as JSON
@@ -17,11 +19,11 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the subcommand: each allocator is loaded once, in a process of its own, to be asked for its version.
+/// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let player = layout.private("keel-player")?;
-    let described: Vec<(Allocator, Result<String, String>)> = places(&layout)
+    let described: Vec<(Allocator, Result<String, String>)> = selection::places(&layout)
         .all()
         .into_iter()
         .map(|allocator| {
@@ -32,7 +34,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.json {
         print_json(&described)?;
     } else {
-        format::output(&table(&described))?;
+        output::print(&table(&described))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -51,7 +53,7 @@ fn print_json(described: &[(Allocator, Result<String, String>)]) -> Result<()> {
             })
         })
         .collect();
-    format::output(&(serde_json::to_string_pretty(&list)? + "\n"))?;
+    output::print_json(&list)?;
     Ok(())
 }
 
@@ -67,20 +69,20 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
             Kind::Preload => "by LD_PRELOAD",
             Kind::Prefixed => "by name",
         };
-        let told = match version {
+        let version = match version {
             Ok(version) => version.clone(),
             Err(reason) => format!("not available: {reason}"),
         };
-        text += &format!("{:<width$}  {kind:<13}  {told}\n", allocator.name);
+        text += &format!("{:<width$}  {kind:<13}  {version}\n", allocator.name);
     }
     for (name, kind, how) in [
-        ("any .so", "by LD_PRELOAD", "its path, as in `keel compare FILE -a keel,./libfoo.so`"),
+        ("any .so", "by LD_PRELOAD", "give its path: `keel compare FILE -a keel,./libfoo.so`"),
         (
             "any .so",
             "by name",
-            "its path and prefix, as in `--allocator ./libfoo.so:symbols=foo_` (for foo_malloc ...)",
+            "give its path and prefix: `--allocator ./libfoo.so:symbols=foo_` (for foo_malloc ...)",
         ),
-        ("any", "with settings", "as in `--allocator keel --allocator keel:KEEL_KEEPER=off`"),
+        ("any", "with settings", "give variables: `--allocator keel --allocator keel:KEEL_KEEPER=off`"),
     ] {
         text += &format!("{name:<width$}  {kind:<13}  {how}\n");
     }

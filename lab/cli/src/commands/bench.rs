@@ -1,13 +1,11 @@
-//! `keel bench`: synthetic workloads on every allocator, interleaved.
+//! `keel bench`: synthetic workloads on several allocators, in interleaved runs.
 
 mod archive;
 mod contestants;
 mod tables;
 
-use crate::format;
-use crate::interrupt;
 use crate::layout::Layout;
-use crate::progress;
+use crate::{interrupt, output, progress};
 use anyhow::{Context as _, Result, bail};
 use archive::Archive;
 use clap::Args;
@@ -19,63 +17,68 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// Run synthetic workloads on several allocators, interleaved, each run in a process of its own.
+/// Run synthetic workloads on several allocators
 ///
-/// Two suites: `throughput` (what all calls together cost) and `latency` (the slowest single calls, event by event, as
-/// the excess over the machine's own noise, which each run measures beside them). Keel takes part as it is, with its
-/// keeper on (`keel+keeper`) and, in latency, also with memory warmed at the start (`keel+warm`). Ctrl-C ends the bench
-/// and keeps what is done.
+/// Each run is a process of its own, and the allocators take turns. There are two suites: `throughput` measures the cost
+/// of all calls together; `latency` measures the slowest single calls of each event, less the noise of the machine,
+/// which each run measures as well. Keel takes part with default settings (`keel`), with its keeper on (`keel+keeper`)
+/// and, in the latency suite, also with memory warmed at the start (`keel+warm`).
+///
+/// Ctrl-C ends the bench and keeps the complete runs; the exit code is then 130.
 #[derive(Args)]
-pub struct BenchArguments {
-    /// Workloads and suites, separated by commas; `all`; `--list` names them
+#[command(after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive results\n  \
+                        keel bench game-mix -a keel,jemalloc \
+                        --allocator jemalloc:MALLOC_CONF=thp:always")]
+pub struct Arguments {
+    /// Workloads and suites, separated by commas, or `all`; --list prints them
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm, paths of
-    /// libraries, or `all` (with the libraries in the folder KEEL_BENCH_PEERS) [default: all]
+    /// libraries, or `all` (which includes the libraries in the folder KEEL_BENCH_PEERS) [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// An allocator with settings, [LABEL=]NAME[:VARIABLE=VALUE]..., in addition to those of -a (without -a: only
-    /// these); can be repeated
+    /// One more allocator, with a label and environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
+    /// keel:KEEL_KEEPER=off; may be given several times. Without -a only these take part
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Runs of each workload on each allocator
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Where to keep every single sample, as JSON; an existing file is not overwritten
+    /// Write every sample to this file, as JSON; an existing file is not overwritten
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Keep samples and tables as SUITE.json and SUITE.md in this folder, with a number behind if they exist
-    #[arg(long, value_name = "DIR")]
+    /// Write samples and tables to SUITE.json and SUITE.md in this folder, numbered if they exist
+    #[arg(long, value_name = "FOLDER")]
     archive: Option<PathBuf>,
-    /// Run nothing: read samples that were kept. Several files are put together
+    /// Run nothing: read samples from files. Several files are combined
     #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<PathBuf>,
-    /// What was built, for the record: `git describe`
+    /// The version under test, which is stored with the samples: the output of `git describe`
     #[arg(long, default_value = "", hide_default_value = true)]
     commit: String,
-    /// Show how Keel stands to what it wants to reach, too
+    /// Also compare Keel with its targets
     #[arg(long)]
     bars: bool,
     /// Print the samples as JSON instead of the tables
     #[arg(long)]
     json: bool,
-    /// Name the workloads and end
+    /// Print the workloads and exit
     #[arg(long)]
     list: bool,
 }
 
-/// Runs the command. Exit code 130 if it was stopped.
-pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
+/// Runs the subcommand. Exit code 130 if it was stopped.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let archive = if arguments.from.is_empty() {
         let layout = Layout::discover()?;
         let program = layout.private("keel-workload")?;
         let known = keel_workloads::list(&program).map_err(anyhow::Error::msg)?;
         if arguments.list {
-            format::output(&listing(&known))?;
+            output::print(&listing(&known))?;
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
-            bail!("{} exists; results are never overwritten: choose another name", output.display());
+            bail!("{} exists, and results are never overwritten: choose another name", output.display());
         }
         let workloads = choose(&arguments.workloads, &known)?;
         let specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
@@ -86,7 +89,7 @@ pub fn run(arguments: BenchArguments) -> Result<ExitCode> {
         archive::read_all(&arguments.from)?
     };
     if archive.samples.is_empty() && archive.stopped {
-        eprintln!("keel: stopped before the first run had ended; nothing is kept");
+        eprintln!("keel: stopped before the first run was complete; there are no results");
         return Ok(ExitCode::from(130));
     }
     keep(&arguments, &archive)?;
@@ -102,9 +105,9 @@ fn listing(known: &[Workload]) -> String {
     known.iter().map(|one| format!("{:<20} {:<12} {}\n", one.name, suite(one), one.about)).collect()
 }
 
-fn choose(asked: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
+fn choose(names: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
     let mut chosen: Vec<Workload> = Vec::new();
-    for name in asked {
+    for name in names {
         let fits = |one: &&Workload| match name.as_str() {
             "all" => true,
             "latency" => one.suite == Suite::Latency,
@@ -114,7 +117,7 @@ fn choose(asked: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
         let new: Vec<&Workload> = known.iter().filter(fits).filter(|one| !chosen.contains(one)).collect();
         if new.is_empty() && !known.iter().any(|one| fits(&one)) {
             let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
-            bail!("there is no workload `{name}`; known are: all, latency, throughput, {}", names.join(", "));
+            bail!("there is no workload `{name}`; there are all, latency, throughput, {}", names.join(", "));
         }
         chosen.extend(new.into_iter().cloned());
     }
@@ -123,7 +126,7 @@ fn choose(asked: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
 
 fn measure(bench: &Bench, layout: &Layout, commit: &str) -> Result<Archive> {
     let mut archive = Archive::begin(bench, &layout.private("keel-player")?, commit);
-    let stop = interrupt::asked_to_stop();
+    let stop = interrupt::stop_requested();
     let total = bench.turns();
     let bar = progress::bar(total as u64, "runs");
     let terminal = std::io::stderr().is_terminal();
@@ -146,7 +149,7 @@ fn measure(bench: &Bench, layout: &Layout, commit: &str) -> Result<Archive> {
     Ok(archive)
 }
 
-/// Failures at once; where there is no bar, how far it is, now and then.
+/// A line for each failed run, and if there is no bar, for every 50th run.
 fn line_of(sample: &Sample, done: usize, total: usize, terminal: bool) -> Option<String> {
     match &sample.outcome {
         Outcome::Failed(reason) => {
@@ -159,29 +162,29 @@ fn line_of(sample: &Sample, done: usize, total: usize, terminal: bool) -> Option
     }
 }
 
-fn keep(arguments: &BenchArguments, archive: &Archive) -> Result<()> {
+fn keep(arguments: &Arguments, archive: &Archive) -> Result<()> {
     if let Some(output) = &arguments.output {
         archive.write(output)?;
     }
     if let Some(folder) = &arguments.archive {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let path = archive::free_name(folder, archive.suite_name())?;
         archive.write(&path)?;
         let text = tables::markdown(archive, true)?;
         let table = path.with_extension("md");
         std::fs::write(&table, text).with_context(|| format!("cannot write {}", table.display()))?;
-        eprintln!("bench: every sample is in {}, the tables in {}", path.display(), table.display());
+        eprintln!("bench: samples in {}, tables in {}", path.display(), table.display());
     }
     Ok(())
 }
 
-fn show(arguments: &BenchArguments, archive: &Archive) -> Result<()> {
+fn show(arguments: &Arguments, archive: &Archive) -> Result<()> {
     let text = if arguments.json {
         serde_json::to_string_pretty(archive)? + "\n"
     } else {
         tables::text(archive, arguments.bars)?
     };
-    format::output(&text)?;
+    output::print(&text)?;
     Ok(())
 }
 
@@ -201,9 +204,9 @@ mod tests {
             workload("free-large", Suite::Latency),
             workload("threads", Suite::Latency),
         ];
-        let names = |asked: &[&str]| -> Result<Vec<String>> {
-            let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
-            Ok(choose(&asked, &known)?.into_iter().map(|one| one.name).collect())
+        let names = |words: &[&str]| -> Result<Vec<String>> {
+            let words: Vec<String> = words.iter().map(|&name| name.to_owned()).collect();
+            Ok(choose(&words, &known)?.into_iter().map(|one| one.name).collect())
         };
         assert_eq!(names(&["latency"]).unwrap(), ["free-large", "threads"]);
         assert_eq!(names(&["threads", "latency"]).unwrap(), ["threads", "free-large"]);

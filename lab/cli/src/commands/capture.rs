@@ -1,5 +1,5 @@
-//! `keel capture`: the first half of the Judy kit. A program's output goes in; its traces become a journal, and the
-//! rest comes out.
+//! `keel capture`: the first half of the Judy kit. It reads a program's output, makes a journal of the traces in it, and
+//! prints the rest.
 
 use crate::format;
 use anyhow::{Context as _, Result};
@@ -9,32 +9,36 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a journal of the allocation traces in a program's output: `program | keel capture game.journal.parquet`.
+/// Make a journal of the allocation traces in a program's output
 ///
-/// Reads text on standard input, as programs print that are built with the Judy library and TRACEMI, TRACEMI2 or
-/// TRACEJM, or in any other form that `keel import` reads. Every line that is no trace becomes a measurement marker in
-/// the journal, at which `keel time` measures, and is printed through to standard output. Allocations that overlap a
-/// live block are reported on standard error, and make the exit code 1; the journal is complete all the same.
+/// Reads standard input. The traces may have the forms that programs print which are built with the Judy library and
+/// TRACEMI, TRACEMI2 or TRACEJM, or any other form that `keel import` reads. Every other line becomes a marker in the
+/// journal, at which `keel time` measures, and is copied to standard output.
+///
+/// An allocation that overlaps a live block is reported on stderr and makes the exit code 1. The journal is complete
+/// nevertheless.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  ./game | keel capture game.journal.parquet\n  \
+                        ./server 2>&1 | keel capture --from mtrace server.journal.parquet")]
 pub struct Arguments {
     /// The journal to write
     output: PathBuf,
-    /// Read the traces as this form, whatever they look like
+    /// The traces have this form [default: detected]
     #[arg(long, value_name = "FORM", value_parser = super::import::form)]
     from: Option<Form>,
-    /// The program's name, for reports
+    /// The program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
 }
 
-/// Overlaps that are told one by one.
-const MOST_TOLD: u64 = 10;
+/// Overlaps that are reported one by one.
+const MOST_REPORTED: u64 = 10;
 
 /// Runs the subcommand. Exit code 1 if allocations overlapped.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let options = Options { form: arguments.from, program: arguments.program, ..Options::default() };
     let mut capture = Capture::create(&arguments.output, &options)?;
-    let (mut input, mut line, mut number, mut told) = (std::io::stdin().lock(), Vec::new(), 0_u64, 0);
+    let (mut input, mut line, mut number, mut overlaps) = (std::io::stdin().lock(), Vec::new(), 0_u64, 0);
     let mut output = Some(std::io::stdout().lock());
     loop {
         line.clear();
@@ -45,7 +49,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         match capture.take(line.strip_suffix(b"\n").unwrap_or(&line))? {
             Heard::Trace => {}
             Heard::Marker => {
-                // When nobody reads what is printed through, the journal is still wanted.
+                // A closed standard output does not end the journal.
                 if let Some(stdout) = &mut output
                     && stdout.write_all(&line).and_then(|()| stdout.flush()).is_err()
                 {
@@ -53,8 +57,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
                 }
             }
             Heard::Overlap(overlap) => {
-                told += 1;
-                if told <= MOST_TOLD {
+                overlaps += 1;
+                if overlaps <= MOST_REPORTED {
                     eprintln!("keel: line {number}: {}", describe(&overlap));
                 }
             }
@@ -85,6 +89,6 @@ fn report(captured: &Captured, output: &Path) {
         format::bytes(captured.bytes),
     );
     for (kind, count) in &captured.repairs {
-        eprintln!("  mended {:>9}  {kind}", format::count(*count));
+        eprintln!("  repaired {:>9}  {kind}", format::count(*count));
     }
 }

@@ -1,14 +1,14 @@
-//! `keel compare`: replays a journal on several allocators and tells which serves it best.
+//! `keel compare`: replays a journal on several allocators and measures every call.
 
 mod table;
 
-use crate::format;
-use crate::interrupt;
 use crate::layout::Layout;
+use crate::selection::chosen;
+use crate::{interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
-use keel_allocators::{Allocator, FLOOR, Places, Spec};
+use keel_allocators::{Allocator, FLOOR, Spec};
 use keel_journal::Reader;
 use keel_replay::{ClockChoice, Keep, Options, Outcome, Pace, Progress, Request, Touch};
 use keel_results::RESULTS_FILE;
@@ -16,74 +16,86 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal on every allocator and compare them, call by call.
+/// Replay a journal on several allocators and measure every call
+///
+/// Each run is a process of its own. The allocators take turns in random order, so that a change of the machine's speed
+/// affects all of them. Without -a and --allocator all allocators that `keel allocators` lists take part.
+///
+/// The exit code is 2 for an unknown or unusable allocator, 130 after Ctrl-C, and 1 if no allocator gave a result.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel compare game.journal.parquet\n  \
+                        keel compare game.journal.parquet -a keel,system,./libmine.so -p 1x -r 5\n  \
+                        keel compare game.journal.parquet -a system \
+                        --allocator keel:KEEL_KEEPER=off --allocator keel:KEEL_KEEPER=on")]
 pub struct Arguments {
-    /// The journal: a `.journal.parquet`, or a text journal, plain or `.zst`
+    /// The journal, or a trace in a form that `keel import` reads
     journal: PathBuf,
-    /// Allocators, with commas: names of `keel allocators`, paths of libraries for LD_PRELOAD, or `all` [default: all]
+    /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries for LD_PRELOAD, or `all`
+    /// [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// An allocator with settings, [LABEL=]NAME[:VARIABLE=VALUE]..., as keel:KEEL_KEEPER=off, in addition to those of -a
-    /// (without -a: only these); can be repeated
+    /// One more allocator, with a label and environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
+    /// keel:KEEL_KEEPER=off; may be given several times. Without -a only these take part
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Call libraries given by path by functions with this prefix, as mi_ for mi_malloc, instead of by LD_PRELOAD
+    /// Call libraries that are given by path through functions with this prefix, such as mi_ for mi_malloc, instead of
+    /// by LD_PRELOAD
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
-    /// When operations are due: max, 1x, 4x, 0.5x ..., or compressed (1x, but no pause longer than 1 ms)
+    /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x, 0.5x ..., or
+    /// compressed (1x, with idle time beyond 1 ms removed)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// What is written into each fresh block: none, first-byte, page (a byte in each page), all
+    /// What is written into each new block: none, first-byte, page (a byte in each page), all
     #[arg(short, long, default_value = "page")]
     touch: Touch,
-    /// Touch after the clock has stopped, not as a part of the call
+    /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Runs of each allocator: a number, 5..12 (5, and up to 12 until its medians settle), or auto, which is 5..12
-    /// [default: auto at pace max, else 1]
+    /// Runs of each allocator: a number, 5..12 (at least 5, and up to 12 until its medians are stable), or auto, which is
+    /// 5..12 [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
-    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other programs), instead of
-    /// making them again
+    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other programs) instead of
+    /// repeating them
     #[arg(long)]
     no_repeat: bool,
-    /// Seed of the order of runs [default: of the day, and stored in the results]
+    /// Seed of the order of runs [default: the time; the results contain it]
     #[arg(long)]
     seed: Option<u64>,
-    /// All operations on one thread, in journal order
+    /// Replay all operations on one thread, in the order of the journal
     #[arg(long)]
     serial: bool,
-    /// Fill every block with a pattern and check it when it is released
+    /// Fill every block with a pattern and check the pattern when the block is freed
     #[arg(long)]
     verify: bool,
-    /// Of which runs every call is kept: median (one of each allocator), all, none
+    /// The runs of which every call is kept: median (one of each allocator), all, none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
-    /// The clock around each call: auto (the processor's counter where it can be trusted), counter, monotonic
+    /// The clock around each call: auto (the processor's counter if it is reliable), counter, monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, leave out the second run of each turn, which does not time each call and so tells the throughput
+    /// At pace max, leave out the second run of each turn, which measures the throughput without timing each call
     #[arg(long)]
     no_throughput: bool,
-    /// Skip the last run, which asks for the usable size of every block
+    /// Leave out the last run, which reads the usable size of every block for the internal fragmentation
     #[arg(long)]
     no_usable_size: bool,
     /// Stop an allocator that completes no operation for this many seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
-    /// The result folder [default: NAME.comparison beside you, numbered if it exists]
+    /// The result folder [default: NAME.comparison in the working directory, numbered if it exists]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace the result folder if there is one
+    /// Replace an existing result folder
     #[arg(long)]
     force: bool,
-    /// Print the table as JSON
+    /// Print the tables as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Characters of the chart under the tables: what any terminal has.
+/// Width of the chart below the tables, in characters.
 const CHART_WIDTH: usize = 80;
 
 /// Fewest and most runs of each allocator.
@@ -126,7 +138,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let specs = specs(&arguments);
     if arguments.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
-        eprintln!("keel: --symbols is for libraries given by path, and none is: give one, as -a ./libx.so");
+        eprintln!("keel: --symbols applies to libraries given by path, and there is none: add one, such as -a ./libx.so");
         return Ok(ExitCode::from(2));
     }
     let Some(allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
@@ -143,7 +155,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         player: layout.private("keel-player")?,
         folder: folder.written.clone(),
         command: std::env::args().collect(),
-        stop: interrupt::asked_to_stop(),
+        stop: interrupt::stop_requested(),
     };
     let outcome = match keel_replay::compare(&request, &mut |progress| bars.show(progress)) {
         Ok(outcome) => outcome,
@@ -152,7 +164,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::from(130));
         }
         Err(error) => {
-            return Err(error).context(format!("cannot compare on {}", arguments.journal.display()));
+            return Err(error).context(format!("cannot replay {}", arguments.journal.display()));
         }
     };
     bars.bar.finish_and_clear();
@@ -161,7 +173,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(exit_code(&outcome, verify))
 }
 
-/// What was asked for, in the order of tables.
+/// The specifications of the allocators, in the order of the tables.
 fn specs(arguments: &Arguments) -> Vec<String> {
     let mut specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
     if let Some(prefix) = &arguments.symbols {
@@ -174,7 +186,7 @@ fn specs(arguments: &Arguments) -> Vec<String> {
     specs
 }
 
-/// An open journal; a text journal is imported on the fly into a file that goes with this.
+/// An open journal. A trace of another tool is imported into a temporary file, which is removed with this value.
 struct Journal {
     reader: Reader,
     imported: Option<PathBuf>,
@@ -193,7 +205,7 @@ impl Journal {
         let imported =
             std::env::temp_dir().join(format!("keel-compare-{}.journal.parquet", std::process::id()));
         let options = keel_import::Options { zstd_level: 1, ..keel_import::Options::default() };
-        eprintln!("{} is no Keel journal: reading it as a text journal", path.display());
+        eprintln!("{} is not a journal of Keel: importing it", path.display());
         keel_import::import(&[path.to_path_buf()], &imported, &options, &mut |_| {})?;
         let reader = Reader::open(&imported)?;
         Ok(Journal { reader, imported: Some(imported) })
@@ -203,37 +215,13 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         if let Some(path) = &self.imported {
-            // A file in the folder for temporary files; what cannot be removed is removed by the system some day.
+            // In the folder for temporary files, which the system cleans.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Where the allocators lie.
-pub fn places(layout: &Layout) -> Places {
-    Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") }
-}
-
-/// Those that the specifications ask for, each of which can be used; before the first run and not minutes into it,
-/// where the one that was mistyped would be missed. `None`: stderr says which cannot, and why.
-pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
-    let allocators = match places(layout).resolve(specs) {
-        Ok(allocators) => allocators,
-        Err(unknown) => {
-            eprintln!("keel: {unknown}");
-            return None;
-        }
-    };
-    for allocator in &allocators {
-        if let Some(reason) = &allocator.unavailable {
-            eprintln!("keel: {} cannot be used: {reason}", allocator.name);
-            return None;
-        }
-    }
-    Some(allocators)
-}
-
-/// The floor is always measured: without it nobody can tell what the instrument adds.
+/// Adds the floor, which is always measured: it is the cost of the measurement itself.
 fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
     let mut all = allocators.to_vec();
     if !all.iter().any(|allocator| allocator.name == FLOOR) {
@@ -243,7 +231,7 @@ fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    // A different order each time is what makes repeats worth something; it is stored, so it can be had again.
+    // A different order in each comparison makes repetitions meaningful; the results contain the seed.
     let seconds =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     let Runs(runs, max_runs) =
@@ -270,10 +258,10 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Where the results are to be. Those that they replace stay until the new ones are whole.
+/// The folder of the results. Results that are replaced remain until the new ones are complete.
 struct ResultFolder {
     path: PathBuf,
-    /// Where they are written: the same, or beside it; it does not exist or is empty.
+    /// Where the new results are written: the same folder, or a new one beside it. It does not exist or is empty.
     written: PathBuf,
 }
 
@@ -282,18 +270,11 @@ impl ResultFolder {
         let Some(folder) = &arguments.output else {
             let name = file_name(&arguments.journal);
             let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
-            let numbered = (1..).map(|number| match number {
-                1 => PathBuf::from(format!("{stem}.comparison")),
-                _ => PathBuf::from(format!("{stem}.comparison-{number}")),
-            });
-            let free = numbered.into_iter().find(|folder| !folder.exists());
-            let path = free.context("every folder name is taken")?;
+            let path = output::free_folder(&format!("{stem}.comparison"))?;
             return Ok(ResultFolder { written: path.clone(), path });
         };
         let path = folder.clone();
-        let occupied =
-            folder.is_file() || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-        if !occupied {
+        if !output::is_occupied(folder) {
             return Ok(ResultFolder { written: path.clone(), path });
         }
         if !folder.join(RESULTS_FILE).is_file() {
@@ -301,18 +282,18 @@ impl ResultFolder {
         }
         if !arguments.force {
             bail!(
-                "{} holds results already: choose another folder with -o, or add --force to replace it",
+                "{} already contains results: choose another folder with -o, or replace it with --force",
                 folder.display()
             );
         }
-        // The real one, so that it is written beside what it replaces and not beside a link to it.
+        // The new results are written beside the folder itself, not beside a link to it.
         let path = folder.canonicalize().with_context(|| folder.display().to_string())?;
         let mut written = path.clone().into_os_string();
         written.push(format!(".new-{}", std::process::id()));
         Ok(ResultFolder { path, written: written.into() })
     }
 
-    /// The new results are whole, and take the place of the old.
+    /// Puts the complete new results in the place of the old ones.
     fn finish(&self) -> Result<()> {
         if self.written != self.path {
             let failed = || {
@@ -332,14 +313,14 @@ impl ResultFolder {
 fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> {
     let is_bare = !is_measured(outcome) && !arguments.json;
     if is_bare {
-        // Tables of the floor alone would only hide what went wrong.
+        // Tables of the floor alone would hide the errors below.
     } else if arguments.json {
         let json = table::json(&outcome.comparison, folder);
-        format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        output::print_json(&json)?;
     } else {
-        format::output(&table::text(&outcome.comparison))?;
-        format::output(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
-        format::output(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
+        output::print(&table::text(&outcome.comparison))?;
+        output::print(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
+        output::print(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
     }
     for note in &outcome.comparison.notes {
         eprintln!("note: {note}");
@@ -350,15 +331,15 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
         }
     }
     match is_bare {
-        true => eprintln!("results: {}, which say no more than this", folder.display()),
+        true => eprintln!("results: {} (without measurements)", folder.display()),
         false => {
-            eprintln!("results: {} (a page of them: keel report {})", folder.display(), folder.display())
+            eprintln!("results: {} (for the page: keel report {})", folder.display(), folder.display())
         }
     }
     Ok(())
 }
 
-/// Whether anything that was asked for was measured.
+/// Whether any of the requested allocators was measured.
 fn is_measured(outcome: &Outcome) -> bool {
     let allocators = &outcome.comparison.allocators;
     let only_floor = allocators.iter().all(|allocator| allocator.name == FLOOR);
@@ -376,7 +357,7 @@ fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
     }
 }
 
-/// Progress on stderr: a bar over all operations of all runs; where stderr is no terminal, a line for each run.
+/// Progress on stderr: a bar over all operations of all runs; if stderr is not a terminal, a line for each run.
 struct Bars {
     bar: ProgressBar,
     terminal: bool,
@@ -411,7 +392,7 @@ impl Bars {
             }
             Progress::Done(rows) => self.bar.set_position(self.before.get() + rows),
             Progress::Failed { allocator, reason } => {
-                self.bar.suspend(|| eprintln!("{allocator} is left out from here on: {reason}"));
+                self.bar.suspend(|| eprintln!("{allocator} is left out from now on: {reason}"));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `keel diff`: two comparisons of one journal, figure by figure.
 
-use crate::format::{self, bytes};
-use crate::table;
+use crate::format::bytes;
+use crate::{output, table};
 use anyhow::{Result, bail};
 use clap::Args;
 use keel_results::text::duration;
@@ -10,21 +10,23 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compare two result folders: what became faster, slower, larger, and what only seems so.
+/// Compare two result folders and show the significant differences
 ///
-/// For every allocator that both hold: each figure before and after, their ratio, and the interval in which it lies
-/// with 95 % confidence, from the spread of the runs on both sides. A figure is called different only where that
-/// interval excludes 1. Both need at least two runs of each allocator.
+/// For every allocator that both folders contain, it prints each figure before and after, their ratio, and the ratio's
+/// 95 % confidence interval, computed from the runs on both sides. A difference is significant if the interval excludes
+/// 1. This needs at least two runs of each allocator in both folders.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
+                        keel diff --fail-above 5 before.comparison after.comparison")]
 pub struct Arguments {
     /// The earlier result folder
     before: PathBuf,
-    /// The later one
+    /// The later result folder
     after: PathBuf,
-    /// Show every figure, not only those that differ and the few that everyone asks for
+    /// Show every figure, not only the main ones and those that differ significantly
     #[arg(long)]
     all: bool,
-    /// Exit with 1 if a figure certainly rose by more than so many percent (0 for any)
+    /// Exit with 1 if a figure rose significantly by more than this many percent (0: by any amount)
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<f64>,
     /// Print the figures as JSON
@@ -37,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (before, after) = (Comparison::load(&arguments.before)?, Comparison::load(&arguments.after)?);
     let found = differences(&before, &after);
     if found.is_empty() {
-        bail!("the two folders have no allocator with results in common, so there is nothing to compare");
+        bail!("the two folders have no allocator with results in common: there is nothing to compare");
     }
     let warnings = warnings(&before, &after);
     if arguments.json {
@@ -47,9 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "warnings": warnings,
             "differences": found.iter().map(as_json).collect::<Vec<_>>(),
         });
-        format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        output::print_json(&json)?;
     } else {
-        format::output(&text(&found, arguments.all))?;
+        output::print(&text(&found, arguments.all))?;
     }
     warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
     let limit = arguments.fail_above.map(|percent| 1.0 + percent / 100.0);
@@ -59,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Why the two may differ for other reasons than the allocators.
+/// Differences between the folders that may change figures besides the allocators.
 fn warnings(before: &Comparison, after: &Comparison) -> Vec<String> {
     let mut found = Vec::new();
     let mut differs = |what: &str, one: String, other: String| {
@@ -97,8 +99,8 @@ fn as_json(one: &Difference) -> serde_json::Value {
     })
 }
 
-/// What everyone asks for.
-fn is_usual(one: &Difference) -> bool {
+/// Figures that are shown even without a significant difference.
+fn is_main(one: &Difference) -> bool {
     match one.operation.as_str() {
         "malloc" | "free" => ["p50", "p99.9"].contains(&one.figure),
         RUN => one.figure != "elapsed",
@@ -109,7 +111,7 @@ fn is_usual(one: &Difference) -> bool {
 fn text(found: &[Difference], all: bool) -> String {
     let mut rows = vec![["", "figure", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
     let mut last = "";
-    for one in found.iter().filter(|one| all || is_usual(one) || one.is_significant()) {
+    for one in found.iter().filter(|one| all || is_main(one) || one.is_significant()) {
         let show = |value: f64| match one.figure {
             "peak" => bytes(value as u64),
             _ => duration(value),
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_significant_is_always_shown_and_called_by_its_name() {
+    fn significant_differences_are_always_shown() {
         let found = [difference("p50", 0.9, 1.1), difference("p99", 1.2, 1.8), difference("p90", 0.9, 1.8)];
         let shown = text(&found, false);
         assert!(shown.contains("malloc p50") && shown.contains("same"), "{shown}");

@@ -1,8 +1,8 @@
-//! `keel doctor`: what this machine lets Keel measure, and how to let it measure better.
+//! `keel doctor`: what Keel can measure on this machine, and how to improve it.
 
 mod facts;
 
-use crate::format;
+use crate::output;
 use crate::layout::Layout;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -10,10 +10,12 @@ use facts::{Finding, Level, Player, System};
 use serde_json::json;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Tell what this machine allows to be measured, and how to improve it.
+/// Check how well this machine can measure, and how to improve it
 ///
-/// Measures the clock, tries whether sleeps, signals, page faults and system calls inside a call are told, and looks at
-/// what makes tails unsteady: processors, hypervisor, frequency, huge pages, limits. Changes nothing.
+/// Measures the clock, tests whether sleeps, signals, page faults and system calls inside a call are detected, and
+/// checks the sources of noise: processors, hypervisor, frequency, huge pages, limits. It changes no setting.
+///
+/// The exit code is 1 if results from this machine are not reliable.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the findings as JSON
@@ -21,7 +23,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the subcommand. Exit code 1 if something without which no result can be trusted is missing.
+/// Runs the subcommand. Exit code 1 if results from this machine are not reliable.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let player = self_test(&layout)?;
@@ -33,9 +35,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             "player": player.facts,
             "findings": findings,
         });
-        format::output(&(serde_json::to_string_pretty(&json)? + "\n"))?;
+        output::print_json(&json)?;
     } else {
-        format::output(&text(&findings))?;
+        output::print(&text(&findings))?;
     }
     let broken = findings.iter().any(|finding| finding.level == Level::Bad);
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -49,8 +51,8 @@ fn self_test(layout: &Layout) -> Result<Player> {
         .output()
         .with_context(|| format!("the player {} cannot be started", player.display()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("the player's self-test ended with {}: {}", output.status, said.trim());
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("the player's self-test ended with {}: {}", output.status, message.trim());
     }
     Ok(Player::parse(&String::from_utf8_lossy(&output.stdout)))
 }

@@ -1,4 +1,4 @@
-//! `keel export`: results and journals in other tools' formats.
+//! `keel export`: results and journals in formats of other tools.
 
 use crate::format;
 use anyhow::{Context as _, Result, bail};
@@ -11,29 +11,32 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write the results of a comparison, or a journal, in another tool's format.
+/// Write a journal, or the results of a comparison, in a format of another tool
 ///
-/// A result folder becomes a table, histograms or a trace of what was measured; a journal becomes a text trace that
-/// `keel import` reads again. What a trace's form cannot say is counted on the terminal.
+/// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes a text trace that
+/// `keel import` reads again; facts that the form of the trace cannot express are counted on stderr.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
+                        keel export game.comparison --to perfetto -o game.perfetto-trace\n  \
+                        keel export game.comparison --to csv -a keel > calls.csv")]
 pub struct Arguments {
-    /// The result folder, or the journal
+    /// The result folder or the journal
     input: PathBuf,
-    /// The format [default: csv of a folder, doom3 of a journal]
+    /// The format [default: csv for a folder, doom3 for a journal]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Of a folder, the allocator that is written [default: for csv the first with kept rows, else all]
+    /// For a folder: the allocator to write [default: for csv the first of which calls were kept, else all]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For perfetto: leave out the slices of calls that took less than this many ns
+    /// For perfetto: leave out calls that took less than this many ns
     #[arg(long, value_name = "NS", default_value_t = 1000.0)]
     slower_than: f64,
-    /// The file [default: standard output]
+    /// The output file [default: standard output]
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
 
-/// What can be written: of a result folder, or of a journal any of the text forms.
+/// The formats of result folders, and the text forms of journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Csv,
@@ -67,11 +70,11 @@ impl ValueEnum for Format {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Format::Csv => {
-                "Folder: the Doom 3 blog's, a line for each block, with the times of its malloc and its free"
+                "Folder: the table of the Doom 3 blog, a line for each block with the times of its malloc and its free"
                     .into()
             }
             Format::Parquet => "Folder: one Parquet table, a row for each call on each allocator".into(),
-            Format::Hdr => "Folder: HdrHistogram interval log, an interval for each run, values in ns".into(),
+            Format::Hdr => "Folder: HdrHistogram interval log, one interval for each run, values in ns".into(),
             Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
             Format::Json => "Folder: percentiles, times and memory as JSON".into(),
             Format::Trace(form) => format!("Journal: {}", form.written_as()),
@@ -88,7 +91,7 @@ impl Format {
         }
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -124,7 +127,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         && arguments.output.is_none()
         && std::io::IsTerminal::is_terminal(&std::io::stdout())
     {
-        bail!("{} is no text: name a file with -o, or pipe the output", format.name());
+        bail!("{} is a binary format: name a file with -o, or pipe the output", format.name());
     }
     match &arguments.output {
         None => {
@@ -150,7 +153,7 @@ fn write(arguments: &Arguments, format: Format, output: &mut (dyn Write + Send),
             let reader = Reader::open(&arguments.input)?;
             let outcome = keel_export::trace(&reader, form, output);
             if let Some(written) = unless_closed(outcome.map_err(anyhow::Error::from))? {
-                tell_losses(&written);
+                report_losses(&written);
             }
         }
         None => {
@@ -164,7 +167,7 @@ fn write(arguments: &Arguments, format: Format, output: &mut (dyn Write + Send),
     Ok(())
 }
 
-/// That nobody reads any further (`keel export ... | head`) is no error.
+/// A closed pipe (`keel export ... | head`) is not an error.
 fn unless_closed<T>(outcome: Result<T>) -> Result<Option<T>> {
     let closed = |error: &anyhow::Error| {
         error
@@ -203,7 +206,7 @@ const fn unit(format: Format) -> &'static str {
     }
 }
 
-fn tell_losses(written: &WrittenTrace) {
+fn report_losses(written: &WrittenTrace) {
     eprintln!("{} operations", format::count(written.operations));
     for (what, count) in &written.losses {
         eprintln!("  {:>11}  {what}", format::count(*count));

@@ -1,6 +1,8 @@
-//! `keel import`: a foreign trace to a journal.
+//! `keel import`: converts a trace of another tool into a journal.
 
-use crate::{format, progress};
+mod native;
+
+use crate::{format, output, progress};
 use anyhow::{Result, bail};
 use clap::Args;
 use keel_import::{Form, Options, Summary};
@@ -8,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Turn a trace of another tool into a journal.
+/// Convert a trace of another tool into a journal
 ///
-/// The form is told by content, and so is its packing: plain text, zstd, gzip, or a zip archive with one member.
+/// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip, or a zip archive
+/// with one member. The forms:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS
 ///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N; 0xADDR = JudyMalloc(N);
-///               other lines are markers
+///               other lines become markers
 ///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
 ///   logalloc    PID TID malloc(SIZE)=PTR, or =#NUMBER            (Mozilla)
 ///   cmt         malloc(SIZE) = PTR                               (CHERI)
@@ -26,51 +29,55 @@ use std::time::Instant;
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
 ///
-/// Where a form has no times, operations are a microsecond apart: they only count, and the journal says so.
+/// If a form has no times, operations are 1 µs apart. Such times only number the operations; the journal records that.
 ///
-/// Keel's own unfinished work is told by its content too: the FILE.partial of a killed `keel record`, and the file that
-/// a program made of itself with keel/recorder.h. A journal can be imported with --skip-module.
+/// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and the file that a
+/// program records of itself through keel/recorder.h. With --skip-module the input may also be a journal.
+///
+/// Examples:
+///   keel import trace.txt.zst -o trace.journal.parquet
+///   keel import game.journal.parquet.partial -o game.journal.parquet
+///   keel import game.journal.parquet --skip-module libGLX_nvidia -o without-driver.journal.parquet
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Traces; several are the parts of one, in this order; `-` is standard input
+    /// The trace, or its parts in order; `-` is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Frame marks of the same clock: lines `F NS`, plain or zstd
+    /// Frame marks with times of the same clock: lines `F NS`, plain or zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
-    /// Mend times out of order, unknown frees, doubled allocations and the like, and count them by kind
+    /// Repair times out of order, unknown frees, duplicate allocations and similar faults, and count them by kind
     #[arg(long)]
     repair: bool,
-    /// Read the input as this form, whatever it looks like
+    /// The input has this form [default: detected]
     #[arg(long, value_name = "FORM", value_parser = form)]
     from: Option<Form>,
-    /// Of a trace with several processes, the one to read
+    /// The process to read from a trace of several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// The allocations at the trace's first moment are of blocks that lived when it began: a replay makes them before
-    /// its clock starts. For a piece of a longer trace, with times
+    /// The allocations at the trace's first time are the blocks that were live when it began: a replay makes them
+    /// before its clock starts. For an excerpt of a longer trace with times
     #[arg(long)]
     prologue: bool,
-    /// The recorded program's name, for reports
+    /// The recorded program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
-    /// Leave out what a module calls: the beginning of its file's name, or its path. For a journal, or the file of a
-    /// program's own recording
+    /// Leave out the operations that this module calls: its path, or the beginning of its file name. For a journal, or
+    /// for a recording through keel/recorder.h
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }
 
+/// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.inputs.contains(&arguments.output) {
         bail!("{} is both input and output: choose another output", arguments.output.display());
     }
-    if let Some(done) =
-        super::import_own::import(&arguments.inputs, &arguments.output, &arguments.skip_module)?
-    {
+    if let Some(done) = native::import(&arguments.inputs, &arguments.output, &arguments.skip_module)? {
         return Ok(done);
     }
     let started = Instant::now();
@@ -95,16 +102,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A form by its name on the command line.
+/// The form with this name on the command line.
 pub fn form(name: &str) -> Result<Form, String> {
     let known = || Form::ALL.map(Form::name).join(", ");
-    Form::from_name(name).ok_or_else(|| format!("known are {}", known()))
+    Form::from_name(name).ok_or_else(|| format!("the forms are {}", known()))
 }
 
-fn report(summary: &Summary, output: &Path, seconds: f64) -> Result<()> {
+fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
     let mut text = format!(
-        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes an operation)\n",
-        output.display(),
+        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes per operation)\n",
+        journal.display(),
         summary.form.name(),
         format::count(summary.rows),
         summary.threads,
@@ -114,9 +121,9 @@ fn report(summary: &Summary, output: &Path, seconds: f64) -> Result<()> {
         summary.bytes as f64 / summary.rows as f64,
     );
     for (kind, count) in &summary.repairs {
-        text += &format!("  mended {:>9}  {kind}\n", format::count(*count));
+        text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));
     }
-    format::output(&text)?;
+    output::print(&text)?;
     eprintln!(
         "{} of text in {seconds:.2} s, {:.0} MB/s",
         format::bytes(summary.text_bytes),

@@ -1,8 +1,8 @@
-//! `keel info`: what a journal holds.
+//! `keel info`: the contents of a journal.
 
 mod top;
 
-use crate::{format, progress};
+use crate::{format, output, progress};
 use anyhow::Result;
 use clap::Args;
 use keel_analysis::{Distribution, Facts, WrongFree};
@@ -12,24 +12,29 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Tell what a journal holds: operations, threads, live memory, sizes, lifetimes, rate, frames.
+/// Show the contents of a journal: operations, threads, live memory, sizes, lifetimes, rates, frames
+///
+/// With --verify the exit code is 1 if the journal is not valid.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel info game.journal.parquet\n  keel info --top 20 game.journal.parquet\n  \
+                        keel info --verify --json game.journal.parquet")]
 pub struct Arguments {
     /// The journal
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Print JSON with stable keys
+    /// Print JSON; its keys are stable
     #[arg(long)]
     json: bool,
-    /// Check every rule that journals keep, and name the first row that breaks one
+    /// Check every rule of the journal format and report the first row that breaks one
     #[arg(long)]
     verify: bool,
-    /// Show the N modules and call sites with the most operations. Call sites are there when the journal was recorded
-    /// with --stacks; their names come from the object files as they lie on this machine
+    /// Show the N modules and call sites with the most operations [default: 10]. Call sites need a journal recorded with
+    /// --stacks; their names are read from the object files on this machine
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     top: Option<usize>,
 }
 
+/// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let reader = Reader::open(&arguments.file)?;
     let bar = progress::bar(reader.rows(), "operations");
@@ -45,9 +50,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let top = top.transpose()?;
     bar.finish_and_clear();
     if arguments.json {
-        format::output(&(json(&reader, &facts, top.as_ref(), &verdict)? + "\n"))?;
+        output::print(&(json(&reader, &facts, top.as_ref(), &verdict)? + "\n"))?;
     } else {
-        format::output(&text(&reader, &facts, top.as_ref(), &verdict))?;
+        output::print(&text(&reader, &facts, top.as_ref(), &verdict))?;
     }
     Ok(if matches!(verdict, Verdict::Broken(_)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -116,7 +121,7 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
         out.push('\n');
     };
     line(format!(
-        "{}: {} operations in {}, {} threads; {} ({:.2} bytes an operation)",
+        "{}: {} operations in {}, {} threads; {} ({:.2} bytes per operation)",
         reader.path().display(),
         format::count(facts.operations),
         format::nanoseconds(facts.duration_ns),
@@ -136,7 +141,7 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
     match verdict {
         Verdict::NotChecked => {}
         Verdict::Valid => {
-            line(format!("\nvalid: all {} rows keep every rule", format::count(facts.operations)))
+            line(format!("\nvalid: all {} rows follow every rule", format::count(facts.operations)))
         }
         Verdict::Broken(violation) => line(format!("\nNOT VALID: {violation}")),
     }
@@ -146,20 +151,20 @@ fn text(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
     out
 }
 
-/// A fault of the recorded program, not of the journal.
+/// Wrong hints are faults of the recorded program, not of the journal.
 fn wrong_frees(count: u64, first: &WrongFree) -> String {
     let words = |size: Option<u64>, align: Option<u64>| match (size, align) {
-        (Some(size), Some(align)) => format!("{size} bytes at a multiple of {align}"),
+        (Some(size), Some(align)) => format!("{size} bytes aligned to {align}"),
         (Some(size), None) => format!("{size} bytes"),
-        (None, Some(align)) => format!("a multiple of {align}"),
+        (None, Some(align)) => format!("alignment {align}"),
         (None, None) => "nothing".to_owned(),
     };
     let (count, noun) = (format::count(count), if count == 1 { "free" } else { "frees" });
-    let told = words(first.told_size, first.told_align);
-    let asked = words(Some(first.size), first.align);
+    let passed = words(first.told_size, first.told_align);
+    let requested = words(Some(first.size), first.align);
     format!(
-        "{count} {noun} told another size or alignment than their block was asked for with; the first is the {} in \
-         row {} by thread {}, which told {told}, and asked for was {asked}",
+        "{count} {noun} passed another size or alignment than the allocation requested; the first is the {} in row {} \
+         by thread {}, which passed {passed}; the allocation requested {requested}",
         first.kind, first.row, first.thread,
     )
 }
@@ -199,7 +204,7 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
         line(format!("  mark        {:>12}  {}", format::nanoseconds(mark.time), mark.text));
     }
     for (kind, count) in &metadata.repairs {
-        line(format!("  mended      {} x {kind}", format::count(*count)));
+        line(format!("  repaired    {} x {kind}", format::count(*count)));
     }
 }
 
@@ -211,14 +216,14 @@ fn describe_operations(facts: &Facts, line: &mut impl FnMut(String)) {
     }
     let share = format::share(facts.cross_thread_releases, facts.releases);
     let count = format::count(facts.cross_thread_releases);
-    line(format!("  {:<24}{count:>14}{share:>12} of releases", "released by another thread"));
+    line(format!("  {:<24}{count:>14}{share:>12} of frees", "freed by another thread"));
     line(format!(
-        "  {:<24}{:>14} a second on average",
+        "  {:<24}{:>14} per second on average",
         "rate",
         format::count(facts.rate.mean.round() as u64)
     ));
     let second = facts.rate.peak_second;
-    line(format!("  {:<24}{:>14} in second {second}", "  busiest", format::count(facts.rate.peak)));
+    line(format!("  {:<24}{:>14} in second {second}", "  peak", format::count(facts.rate.peak)));
 }
 
 fn describe_memory(facts: &Facts, line: &mut impl FnMut(String)) {
@@ -228,10 +233,10 @@ fn describe_memory(facts: &Facts, line: &mut impl FnMut(String)) {
         line(format!("  {name:<24}{:>14}  {rest}", format::bytes(bytes)));
     };
     row("allocated in total", facts.allocated_bytes, format!("in {} objects", format::count(facts.objects)));
-    row("live at most", peak.bytes, format!("at {}", format::nanoseconds(peak.bytes_at_ns)));
-    row("never released", facts.leaked.bytes, format!("in {} objects", format::count(facts.leaked.objects)));
+    row("peak of live bytes", peak.bytes, format!("at {}", format::nanoseconds(peak.bytes_at_ns)));
+    row("never freed", facts.leaked.bytes, format!("in {} objects", format::count(facts.leaked.objects)));
     let at = format::nanoseconds(peak.objects_at_ns);
-    line(format!("  {:<24}{:>14}  at {at}", "objects live at most", format::count(peak.objects)));
+    line(format!("  {:<24}{:>14}  at {at}", "peak of live objects", format::count(peak.objects)));
 }
 
 fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
@@ -239,7 +244,6 @@ fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
     let row = |name: &str, cells: &[String]| {
         let mut text = format!("  {name:<24}");
         for cell in cells {
-            // Writing to a String cannot fail.
             let _ = write!(text, "{cell:>12}");
         }
         text
@@ -253,7 +257,7 @@ fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
     line(row("lifetime", &cells(&facts.lifetimes.ns, format::nanoseconds)));
     line(row("lifetime in operations", &cells(&facts.lifetimes.operations, format::count)));
     if let Some(frames) = &facts.frames {
-        line(row("operations a frame", &cells(&frames.operations, format::count)));
+        line(row("operations per frame", &cells(&frames.operations, format::count)));
         line(row("length of a frame", &cells(&frames.ns, format::nanoseconds)));
     }
     line(format!("\n  {:<24}{:>14}{:>12}{:>14}", "sizes", "objects", "", "bytes"));
@@ -271,12 +275,12 @@ fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
 fn describe_frames(facts: &Facts, line: &mut impl FnMut(String)) {
     let Some(frames) = &facts.frames else { return };
     line(format!(
-        "\nframes: {} marks; {} operations before the first, {} after the last; busiest: frame {} with {}",
+        "\nframes: {} marks; {} operations before the first, {} after the last; most operations: {} in frame {}",
         format::count(frames.marks),
         format::count(frames.operations_before),
         format::count(frames.operations_after),
-        frames.busiest,
         format::count(frames.operations.max),
+        frames.busiest,
     ));
 }
 

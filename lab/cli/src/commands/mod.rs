@@ -1,7 +1,6 @@
-//! One file per subcommand: its arguments, and `run`, which reads like a table of contents.
+//! One file for each subcommand: its arguments, and `run`, which lists its steps.
 
 pub mod allocators;
-pub mod attempt;
 pub mod bench;
 pub mod capture;
 pub mod compare;
@@ -9,9 +8,9 @@ pub mod diff;
 pub mod doctor;
 pub mod export;
 pub mod import;
-mod import_own;
 pub mod info;
 pub mod plot;
 pub mod record;
 pub mod report;
 pub mod time;
+pub mod r#try;

@@ -1,79 +1,81 @@
-//! `keel plot`: the page's views as still pictures, without a browser.
+//! `keel plot`: the page's views as pictures, drawn without a browser.
 
-use super::report::write_whole;
+use crate::output;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use keel_report::{Budget, Hue, PlotOptions, View};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Draw one view of result folders as PNG or SVG, for papers, CI and pull requests
+/// Draw one view of the results as PNG or SVG
 ///
-/// Several folders are drawn side by side on the same axes: paces, policies of writing, machines.
+/// Several folders are drawn side by side on the same axes, for instance different paces or machines.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel plot results -o density.png\n  \
                         keel plot results --view percentiles -o percentiles.svg\n  \
                         keel plot results --view frames --budget 144Hz -o frames.png\n  \
                         keel plot max 1x -a system,keel -o paces.png")]
-pub struct PlotArguments {
+pub struct Arguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// The picture; its ending, .png or .svg, says what it becomes
+    /// The picture; .png or .svg selects the format
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// What to show
+    /// The view
     #[arg(short, long, value_enum, default_value = "density")]
     view: Views,
-    /// malloc, free, calloc, realloc, aligned; for percentiles also all [default: the busiest that creates blocks]
+    /// malloc, free, calloc, realloc or aligned; for percentiles also all [default: the most frequent operation that
+    /// allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// Allocators to show, with commas, in this order [default: all but the floor]
+    /// Allocators to show, in this order, separated by commas [default: all except the floor]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// What hue tells in the density
+    /// The meaning of the hue in the density view
     #[arg(long, value_enum, default_value = "size")]
     colour: Hues,
-    /// Of frames: so many Hz, or audio buffers of so many ms (2, 4, 10) [default: 60Hz, or 2ms without frames]
+    /// For frames: the frame rate in Hz, or the length of an audio buffer in ms (an even number) [default: 60Hz; 2ms if
+    /// the journal has no frames]
     #[arg(long, value_name = "60Hz|2ms", value_parser = budget)]
     budget: Option<Budget>,
-    /// Light on dark
+    /// Light text on a dark background
     #[arg(long)]
     dark: bool,
     /// Width in CSS pixels
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(320..=8192))]
     width: u32,
-    /// Pixels of a PNG to each CSS pixel, 0.5 to 4
+    /// PNG pixels for each CSS pixel, 0.5 to 4
     #[arg(long, default_value_t = 1.0)]
     scale: f32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Views {
-    /// Every call over time and latency, an allocator a panel
+    /// Every call by time and latency, one panel for each allocator
     Density,
-    /// Latency by rarity
+    /// Latency percentiles
     Percentiles,
     /// Resident memory over time
     Memory,
-    /// Every call over size and latency, an allocator a panel
+    /// Every call by size and latency, one panel for each allocator
     Sizes,
-    /// Blocks over size and lifetime, a folder a panel
+    /// Blocks by size and lifetime, one panel for each folder
     Lifetimes,
-    /// The share of each frame, or of each audio buffer, that went into calls, over time
+    /// The share of each frame, or of each audio buffer, that was spent in calls, over time
     Frames,
-    /// How late calls began, over time; of paces other than max
+    /// How late calls began, over time; for paces other than max
     Lateness,
 }
 
-/// `144Hz`, `4ms`, in capitals or not.
+/// `144Hz` or `4ms`, in upper or lower case.
 fn budget(text: &str) -> Result<Budget, String> {
     let text = text.to_ascii_lowercase();
     let number = |end: &str| text.strip_suffix(end).and_then(|number| number.trim().parse::<u32>().ok());
     match (number("hz"), number("ms")) {
         (Some(hertz @ 1..=1000), _) => Ok(Budget::Hertz(hertz)),
         (_, Some(ms @ 2..=1000)) if ms % 2 == 0 => Ok(Budget::Buffer(u64::from(ms) * 1_000_000)),
-        _ => Err("give frames as 1Hz to 1000Hz, or audio buffers as an even number of ms, as 2ms".to_owned()),
+        _ => Err("give a frame rate of 1Hz to 1000Hz, or an audio buffer as an even number of ms, such as 2ms".to_owned()),
     }
 }
 
@@ -81,17 +83,17 @@ fn budget(text: &str) -> Result<Budget, String> {
 enum Hues {
     /// The blocks' size
     Size,
-    /// Why calls took their time
+    /// The cause of the call's duration
     Cause,
     /// The thread that made most of the calls
     Thread,
 }
 
-/// Draws and writes the picture, whole or not at all.
-pub fn run(arguments: &PlotArguments) -> Result<ExitCode> {
+/// Draws the picture and writes it.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let ending = arguments.output.extension().and_then(|ending| ending.to_str()).unwrap_or("");
     if !matches!(ending, "png" | "svg") {
-        bail!("{}: a picture is .png or .svg", arguments.output.display());
+        bail!("{}: the file name must end in .png or .svg", arguments.output.display());
     }
     if !(0.5..=4.0).contains(&arguments.scale) {
         bail!("--scale {}: give 0.5 to 4", arguments.scale);
@@ -124,7 +126,7 @@ pub fn run(arguments: &PlotArguments) -> Result<ExitCode> {
         "svg" => picture.svg()?.into_bytes(),
         _ => picture.png(arguments.scale)?,
     };
-    write_whole(&arguments.output, &bytes)?;
+    output::write_whole(&arguments.output, &bytes)?;
     eprintln!("{}: {} KB", arguments.output.display(), bytes.len().div_ceil(1000));
     Ok(ExitCode::SUCCESS)
 }

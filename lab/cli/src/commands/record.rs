@@ -1,4 +1,4 @@
-//! `keel record`: a program's allocations into a journal.
+//! `keel record`: records a program's allocations into a journal.
 
 use crate::format;
 use crate::layout::Layout;
@@ -12,55 +12,55 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-/// Record every allocation of a program into a journal.
+/// Record every allocation of a program into a journal
 ///
-/// The program runs as without keel: its input, output, signals and exit code are its own (128 + n when signal n ended
-/// it). keel's own words go to stderr. A program that is killed leaves a whole journal of all it did.
+/// The program keeps its standard streams, its signals and its exit code (128 + n if signal n ended it). Messages of
+/// keel go to stderr. If the program is killed, the journal is complete up to that moment.
 ///
-/// The exit code is 1 when the program succeeded and its journal is not whole.
+/// The exit code is 1 if the program succeeded but its journal is incomplete.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record -- ./game --level 3\n  \
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
                         keel record --follow-children -- gcc -O2 -c big.c")]
-pub struct RecordArguments {
-    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet stands for
-    /// NAME.PID.journal.parquet
+pub struct Arguments {
+    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet becomes
+    /// NAME.PID.journal.parquet for each process
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Give each process that the program starts a journal of its own. Without it they run unrecorded
+    /// Record the processes that the program starts as well, each into a journal of its own
     #[arg(short, long)]
     follow_children: bool,
-    /// Where the shared memory between program and recorder lies [default: /dev/shm, else TMPDIR]
+    /// Folder for the memory that program and recorder share [default: /dev/shm, else TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Record what the program tells of its own allocator through keel/recorder.h, and not its malloc
+    /// Record the operations that the program reports through keel/recorder.h, and not its calls of malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`; some 2 us an operation,
-    /// more for deep stacks. Without it only the calling module is recorded, at no cost
+    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`: about 2 µs for each
+    /// operation, more for deep stacks. Without this option only the calling module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
-    /// Leave out the operations that a module calls, and what becomes of their blocks: the beginning of its file's
-    /// name (libGLX_nvidia), or its path. May be given several times
+    /// Leave out the operations that this module calls, and all later operations on their blocks. MODULE is the path
+    /// of the module or the beginning of its file name (libGLX_nvidia); may be given several times
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
-    /// Begin so many seconds after the program. The journal begins with the blocks that live then
+    /// Begin recording this many seconds after the program's start, with the blocks that are live then
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     after: Option<Duration>,
-    /// End the recording after so many seconds; the program goes on
+    /// End the recording after this many seconds; the program continues
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     length: Option<Duration>,
-    /// End it when a journal has so many operations
+    /// End the recording when a journal has this many operations
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
-    /// End it when a journal has about this size: bytes, or with K, M or G
+    /// End the recording when a journal has about this size: bytes, or with K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Tell every second how it gets on. On a terminal that is the default, as one line that stays in place
+    /// Print the progress every second. On a terminal this is the default, in one line that is overwritten
     #[arg(long)]
     progress: bool,
-    /// Say nothing at the end when all went well, and nothing meanwhile
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
@@ -68,22 +68,22 @@ pub struct RecordArguments {
     command: Vec<OsString>,
 }
 
-/// Runs the program and tells what was recorded.
-pub fn run(arguments: RecordArguments) -> Result<ExitCode> {
+/// Runs the program and reports what was recorded.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let quiet = arguments.quiet;
     let mut line = ProgressLine::new(arguments.progress, quiet);
     let options = options(arguments)?;
-    let recorded = keel_record::record_with(&options, &mut |progress| line.tell(progress))?;
+    let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
-    let whole =
+    let complete =
         recorded.problems.is_empty() && recorded.journals.iter().all(|journal| journal.written.is_ok());
-    if !quiet || !whole {
-        tell(&recorded, options.follow_children);
+    if !quiet || !complete {
+        report(&recorded, options.follow_children);
     }
-    Ok(exit_code(recorded.status, whole))
+    Ok(exit_code(recorded.status, complete))
 }
 
-fn options(arguments: RecordArguments) -> Result<Options> {
+fn options(arguments: Arguments) -> Result<Options> {
     let mut command = arguments.command.into_iter();
     let program = command.next().unwrap_or_default();
     Ok(Options {
@@ -123,9 +123,9 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
 }
 
-/// What is shown while the program runs.
+/// The progress while the program runs.
 struct ProgressLine {
-    /// One line, written over again and again.
+    /// On a terminal: one line that is overwritten.
     in_place: bool,
     shown: bool,
     last: Progress,
@@ -138,8 +138,8 @@ impl ProgressLine {
         ProgressLine { in_place: terminal, shown: (wanted || terminal) && !quiet, last }
     }
 
-    fn tell(&mut self, now: Progress) {
-        /// The recording tells twice a second.
+    fn show(&mut self, now: Progress) {
+        /// Progress arrives twice a second.
         const LINES_APART: f64 = 0.9;
         let seconds = now.seconds - self.last.seconds;
         if !self.shown || (!self.in_place && seconds < LINES_APART) {
@@ -147,7 +147,7 @@ impl ProgressLine {
         }
         let rate = (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
         let text = format!(
-            "keel record: {:.1} s, {} operations, {} a second, {} live",
+            "keel record: {:.1} s, {} operations, {} per second, {} live",
             now.seconds,
             format::count(now.operations),
             format::count(rate as u64),
@@ -179,16 +179,16 @@ fn default_spool() -> PathBuf {
     if shared_memory.is_dir() { shared_memory.to_path_buf() } else { std::env::temp_dir() }
 }
 
-/// The program's own, as a shell tells it; 1 in place of 0 when the journal is not whole.
-fn exit_code(status: ExitStatus, whole: bool) -> ExitCode {
+/// The program's exit code as a shell reports it; 1 instead of 0 if the journal is incomplete.
+fn exit_code(status: ExitStatus, complete: bool) -> ExitCode {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, signal) => 128 + signal.unwrap_or(0) as u8,
     };
-    ExitCode::from(if code == 0 && !whole { 1 } else { code })
+    ExitCode::from(if code == 0 && !complete { 1 } else { code })
 }
 
-fn tell(recorded: &Recorded, follow_children: bool) {
+fn report(recorded: &Recorded, follow_children: bool) {
     let silent = recorded.journals.iter().filter(|journal| journal.path.is_none()).count();
     for journal in recorded.journals.iter().filter(|journal| journal.path.is_some()) {
         eprintln!("keel record: {}", summary(journal, follow_children));
@@ -197,7 +197,7 @@ fn tell(recorded: &Recorded, follow_children: bool) {
         }
     }
     if silent > 0 {
-        eprintln!("keel record: {silent} more processes allocated nothing, and have no journal");
+        eprintln!("keel record: {silent} more processes allocated nothing and have no journal");
     }
     for problem in &recorded.problems {
         eprintln!("keel record: error: {problem}");
@@ -221,13 +221,13 @@ fn summary(journal: &Journal, with_program: bool) -> String {
     if let (Ok(written), Some(path)) = (&journal.written, &journal.path) {
         let each = written.bytes as f64 / written.rows.max(1) as f64;
         text += &format!(
-            ", {:.1} MB, {each:.2} bytes an operation -> {}",
+            ", {:.1} MB, {each:.2} bytes per operation -> {}",
             written.bytes as f64 / 1e6,
             path.display()
         );
     }
     if metadata.prologue > 0 {
-        text += &format!("; {} blocks lived when it began", format::count(metadata.prologue));
+        text += &format!("; {} blocks were live at its start", format::count(metadata.prologue));
     }
     if journal.limited {
         text += "; ended at its limit";
@@ -237,7 +237,7 @@ fn summary(journal: &Journal, with_program: bool) -> String {
         text += &format!("; waited {count} times for the recorder, {seconds:.3} s");
     }
     if metadata.foreign > 0 {
-        text += &format!("; {} frees of blocks from before or outside", format::count(metadata.foreign));
+        text += &format!("; {} frees of blocks that were allocated before or outside the recording", format::count(metadata.foreign));
     }
     text
 }

@@ -1,6 +1,6 @@
-//! `keel report`: result folders become one HTML file, or Markdown for a pull request.
+//! `keel report`: one HTML file, or Markdown, from result folders.
 
-use crate::{format, progress, table};
+use crate::{output, progress, table};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use keel_results::Comparison;
@@ -9,34 +9,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// Make one self-contained HTML page of result folders: every call, drawn
+/// Make one self-contained HTML page from the results
 ///
-/// Several folders become one page with a switch between them and a table of their figures side by side.
+/// The page draws every call. Several folders become one page with a switch between them and a table of their figures
+/// side by side.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
                         keel report results --markdown >> $GITHUB_STEP_SUMMARY\n  \
                         keel report results --pair keel,jemalloc")]
-pub struct ReportArguments {
+pub struct Arguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// Where to write the page [default: report.html in the folder; of several folders, beside you]
+    /// The page [default: report.html in the result folder; for several folders, in the working directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Open the page in a browser afterwards
+    /// Open the page in a browser
     #[arg(long)]
     open: bool,
-    /// Print the figures as Markdown, for a pull request, and write no page
+    /// Print the figures as Markdown and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
-    /// Print two allocators against each other, figure by figure, and write no page
+    /// Compare two allocators figure by figure, and write no page
     ///
-    /// For every figure that both have: the median over runs of each, the first one's as a multiple of the second's,
-    /// round by round, with its 95 % interval, and what that bears. With --markdown or --json in that form.
+    /// For every figure that both have: the medians over their runs, the ratio of the first to the second, paired by
+    /// round, with its 95 % interval, and whether the difference is significant. --markdown and --json select the form.
     #[arg(long, value_name = "A,B", value_parser = two_names, conflicts_with_all = ["output", "open"])]
     pair: Option<(String, String)>,
-    /// Print the two as JSON: ns, and bytes for peak
+    /// Print the comparison of --pair as JSON: times in ns, peak in bytes
     #[arg(long, requires = "pair", conflicts_with = "markdown")]
     json: bool,
 }
@@ -44,18 +45,18 @@ pub struct ReportArguments {
 fn two_names(text: &str) -> Result<(String, String), String> {
     match text.split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
         [a, b] if !a.is_empty() && !b.is_empty() => Ok(((*a).to_owned(), (*b).to_owned())),
-        _ => Err("two names with a comma between them, as in keel,jemalloc".to_owned()),
+        _ => Err("give two names separated by a comma, such as keel,jemalloc".to_owned()),
     }
 }
 
-/// Builds the page, writes it whole or not at all, and says what it cost.
-pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some((a, b)) = &arguments.pair {
         return print_pairs(arguments, a, b);
     }
     if arguments.markdown {
         for folder in &arguments.folders {
-            format::output(&keel_report::markdown(folder)?)?;
+            output::print(&keel_report::markdown(folder)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -71,7 +72,7 @@ pub fn run(arguments: &ReportArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_pairs(arguments: &ReportArguments, a: &str, b: &str) -> Result<ExitCode> {
+fn print_pairs(arguments: &Arguments, a: &str, b: &str) -> Result<ExitCode> {
     let mut all = Vec::new();
     for folder in &arguments.folders {
         let comparison = Comparison::load(folder)?;
@@ -81,27 +82,27 @@ fn print_pairs(arguments: &ReportArguments, a: &str, b: &str) -> Result<ExitCode
     if arguments.json {
         let pairs = arguments.folders.iter().zip(&all);
         let pairs: Vec<_> = pairs.map(|(folder, pair)| json!({ "folder": folder, "pair": pair })).collect();
-        format::output(&(serde_json::to_string_pretty(&pairs)? + "\n"))?;
+        output::print_json(&pairs)?;
         return Ok(ExitCode::SUCCESS);
     }
     for (folder, pair) in arguments.folders.iter().zip(&all) {
         if arguments.markdown {
-            format::output(&format!("{}\n", pair.markdown()))?;
+            output::print(&format!("{}\n", pair.markdown()))?;
             continue;
         }
         if all.len() > 1 {
-            format::output(&format!("{}\n", folder.display()))?;
+            output::print(&format!("{}\n", folder.display()))?;
         }
         let rows: Vec<Vec<String>> = pair.table().into_iter().map(Vec::from).collect();
-        format::output(&format!("{}\n{}\n", table::aligned(&rows), pair.words))?;
+        output::print(&format!("{}\n{}\n", table::aligned(&rows), pair.words))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the page of `folders` into `output`, with a bar and a closing line on stderr. Also for other subcommands.
-pub fn write_report(folders: &[PathBuf], output: &Path) -> Result<()> {
-    if output.is_dir() {
-        bail!("{} is a folder: name the page's file with -o", output.display());
+/// Builds the page of `folders` and writes it to `page`; progress and a summary go to stderr.
+pub fn write_report(folders: &[PathBuf], page: &Path) -> Result<()> {
+    if page.is_dir() {
+        bail!("{} is a folder: give a file with -o", page.display());
     }
     let begin = Instant::now();
     let bar = progress::bar(0, "allocators");
@@ -111,32 +112,19 @@ pub fn write_report(folders: &[PathBuf], output: &Path) -> Result<()> {
         bar.set_position(done as u64);
     })?;
     bar.finish_and_clear();
-    write_whole(output, report.html.as_bytes())?;
+    output::write_whole(page, report.html.as_bytes())?;
     let size = report.html.len() as f64 / 1e6;
     let seconds = begin.elapsed().as_secs_f64();
     eprintln!(
         "{}: {} calls of {} allocators, {size:.1} MB, built in {seconds:.1} s",
-        output.display(),
+        page.display(),
         report.calls,
         report.drawn
     );
     Ok(())
 }
 
-/// Through a neighbour file, so that a full disk never leaves half a file under the wanted name.
-pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path.file_name().with_context(|| format!("{} names no file", path.display()))?;
-    let mut partial = name.to_os_string();
-    partial.push(".part");
-    let partial = path.with_file_name(partial);
-    let written = std::fs::write(&partial, contents).and_then(|()| std::fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&partial);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Hands the page to the desktop's opener and does not wait for it.
+/// Opens the page with the desktop's default program and does not wait for it.
 pub fn open(path: &Path) -> Result<()> {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     Command::new(opener)
@@ -145,6 +133,6 @@ pub fn open(path: &Path) -> Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("cannot start {opener}: open {} in a browser by hand", path.display()))?;
+        .with_context(|| format!("cannot start {opener}: open {} in a browser yourself", path.display()))?;
     Ok(())
 }

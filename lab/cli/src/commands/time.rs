@@ -1,8 +1,8 @@
-//! `keel time`: the second half of the Judy kit.
+//! `keel time`: the second half of the Judy kit. It times the segments between the marks of a journal.
 
-use super::compare::chosen;
-use crate::format;
 use crate::layout::Layout;
+use crate::selection::chosen;
+use crate::{format, output};
 use anyhow::{Result, bail};
 use clap::Args;
 use keel_allocators::Allocator;
@@ -14,23 +14,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal with the least possible overhead, and print time and memory at each of its marks.
+/// Replay a journal without timing single calls, and print time and memory at each marker
 ///
-/// The exact sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a fresh process
-/// for each run, with no clock around the calls: only marks are timed, so that what is between two of them, be it one
-/// call, costs what it costs. The null allocator's time is that of the loop itself. To see single calls, and threads
-/// as they were, there is `keel compare`.
+/// The sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a new process for each
+/// run. The clock is read only at markers, so the calls between them run without overhead. The time of the null
+/// allocator is that of the loop itself. `keel compare` times single calls and replays the program's threads.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  keel time game.journal.parquet\n  \
+                        keel time game.journal.parquet -a keel,system,./libmine.so,null --runs 9 --touch")]
 pub struct Arguments {
-    /// The journal, as `keel capture`, `keel record` or `keel import` wrote it
+    /// The journal that `keel capture`, `keel record` or `keel import` wrote
     journal: PathBuf,
-    /// Allocators, by name (see `keel allocators`) or path of a shared library
+    /// Allocators, separated by commas: names that `keel allocators` lists, or paths of shared libraries
     #[arg(short, long, value_delimiter = ',', default_value = "keel,system,null")]
     allocators: Vec<String>,
-    /// Runs of each allocator, in turn
+    /// Runs of each allocator; the allocators take turns
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]
     runs: u32,
-    /// Write one byte in each page of a new block, so that it becomes resident as in the program
+    /// Write one byte into each page of a new block, so that the block becomes resident
     #[arg(long)]
     touch: bool,
     /// Print JSON
@@ -44,19 +45,19 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let Some(allocators) = chosen(&layout, &arguments.allocators) else { return Ok(ExitCode::from(2)) };
     let reader = Reader::open(&arguments.journal)?;
     if reader.rows() == 0 {
-        bail!("{} holds no operation: there is nothing to time", arguments.journal.display());
+        bail!("{} contains no operations: there is nothing to time", arguments.journal.display());
     }
     let timing = Timing::new(&reader, arguments.touch)?;
     let player = Player { executable: layout.private("keel-player")?, timeout: Duration::MAX };
     let measured = measure(&arguments, &timing, &player, &allocators);
     if arguments.json {
-        format::output(&(serde_json::to_string_pretty(&measured)? + "\n"))?;
+        output::print_json(&measured)?;
     } else {
-        format::output(&text(&measured))?;
+        output::print(&text(&measured))?;
     }
     if timing.skipped > 0 {
         eprintln!(
-            "note: {} frees of blocks whose birth was not seen are left out",
+            "note: {} frees of blocks whose allocation was not recorded are left out",
             format::count(timing.skipped)
         );
     }
@@ -75,25 +76,25 @@ struct Measured {
     marks: Vec<AtMark>,
 }
 
-/// A segment that ends at a mark.
+/// The segment that ends at a marker.
 #[derive(Serialize)]
 struct AtMark {
-    /// Empty at the end of the journal.
+    /// The marker's text; empty at the end of the journal.
     mark: String,
     operations: u64,
-    /// Of the runs the least, the middle and the greatest, ns.
+    /// Minimum, median and maximum over the runs, in ns.
     least_ns: u64,
     median_ns: u64,
     most_ns: u64,
-    /// Of the middle run, bytes.
+    /// Of the median run, in bytes.
     resident_bytes: u64,
     live_bytes: u64,
     live_blocks: u64,
-    /// Calls that returned NULL, in one run.
+    /// Calls that returned NULL, in the median run.
     refused: u64,
 }
 
-/// Runs in turn: the first of each, the second of each ...
+/// Runs the allocators in turn: the first run of each, the second of each ...
 fn measure(
     arguments: &Arguments,
     timing: &Timing,
@@ -135,17 +136,17 @@ fn at_mark(segment: &Segment, index: usize, readings: &[Vec<Reading>]) -> AtMark
     let mut all: Vec<Reading> = readings.iter().filter_map(|run| run.get(index).copied()).collect();
     all.sort_by_key(|reading| reading.ns);
     let at = |position: usize| all.get(position).copied().unwrap_or_default();
-    let middle = at(all.len() / 2);
+    let median = at(all.len() / 2);
     AtMark {
         mark: segment.mark.clone(),
         operations: segment.operations,
         least_ns: at(0).ns,
-        median_ns: middle.ns,
+        median_ns: median.ns,
         most_ns: at(all.len().saturating_sub(1)).ns,
-        resident_bytes: middle.resident,
+        resident_bytes: median.resident,
         live_bytes: segment.live_bytes,
         live_blocks: segment.live_blocks,
-        refused: middle.refused,
+        refused: median.refused,
     }
 }
 

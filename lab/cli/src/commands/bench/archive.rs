@@ -1,4 +1,4 @@
-//! What a bench leaves behind: every sample, with what it was measured on.
+//! The file of a bench: every sample, with the machine and the allocators it was measured on.
 
 use anyhow::{Context as _, Result, bail};
 use keel_allocators::Kind;
@@ -7,7 +7,7 @@ use keel_workloads::{Bench, Contestant, Sample, Suite, Workload};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The number of this form of the file.
+/// The version of the file's format.
 const FORMAT: u32 = 2;
 
 /// The file.
@@ -15,9 +15,9 @@ const FORMAT: u32 = 2;
 pub struct Archive {
     /// [`FORMAT`].
     pub format: u32,
-    /// When it began, in UTC.
+    /// The start, in UTC.
     pub date: String,
-    /// What was built, as far as it was told.
+    /// The version under test; empty if it was not given.
     pub commit: String,
     /// Facts about the machine.
     pub machine: Machine,
@@ -25,32 +25,32 @@ pub struct Archive {
     pub load_before: String,
     /// Rounds.
     pub runs: u32,
-    /// Whether it was stopped before its end.
+    /// Whether the bench was stopped before its end.
     pub stopped: bool,
-    /// What was run.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// On what.
+    /// The allocators.
     pub contestants: Vec<Entrant>,
-    /// Every run.
+    /// A sample for each run.
     pub samples: Vec<Sample>,
 }
 
-/// A contestant, without where its files lie.
+/// A contestant, without the paths of its files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
-    /// Its name in the samples.
+    /// The name in the samples.
     pub name: String,
     /// See [`keel_allocators::remark`].
     #[serde(default)]
     pub remark: String,
-    /// What it says of itself, where it does.
+    /// The version, if the allocator reports one.
     pub version: String,
-    /// Its environment variables and what it was warmed with.
+    /// Environment variables, and the warmed memory.
     pub settings: Vec<String>,
 }
 
 impl Archive {
-    /// Everything but the samples.
+    /// An archive without samples.
     pub fn begin(bench: &Bench, player: &Path, commit: &str) -> Archive {
         let load_before = std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
         Archive {
@@ -80,7 +80,7 @@ impl Archive {
         self.contestants.iter().map(|one| one.name.clone()).collect()
     }
 
-    /// `latency`, `throughput`, or `bench` where there is of both.
+    /// `latency`, `throughput`, or `bench` if there are workloads of both suites.
     pub fn suite_name(&self) -> &'static str {
         let has = |suite| self.workloads.iter().any(|one| one.suite == suite);
         match (has(Suite::Latency), has(Suite::Throughput)) {
@@ -90,12 +90,12 @@ impl Archive {
         }
     }
 
-    /// Writes it into a new file.
+    /// Writes the archive to a new file.
     pub fn write(&self, path: &Path) -> Result<()> {
         use std::io::Write as _;
         let cannot = || format!("cannot write {}", path.display());
         let mut file = std::fs::File::create_new(path).with_context(cannot)?;
-        // A sample a line: a thousand of them are a file that can be looked at and compared.
+        // One sample in each line, so that files can be read and compared.
         let mut text = serde_json::to_string(&Archive { samples: Vec::new(), ..self.facts() })?;
         let end = text.rfind("[]").context("the archive has no place for samples")?;
         text.truncate(end);
@@ -125,10 +125,10 @@ impl Archive {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let archive: Archive = serde_json::from_str(&text)
-            .with_context(|| format!("{} holds no samples of `keel bench`", path.display()))?;
+            .with_context(|| format!("{} does not contain samples of `keel bench`", path.display()))?;
         if archive.format != FORMAT {
             bail!(
-                "{} has form {}, and this keel reads form {FORMAT}: read it with the keel that wrote it",
+                "{} has format {}, and this keel reads format {FORMAT}: use the keel that wrote it",
                 path.display(),
                 archive.format
             );
@@ -138,7 +138,7 @@ impl Archive {
 }
 
 fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
-    // A preloaded library stands behind the C library's name: nothing asks it for its own.
+    // A preloaded library replaces malloc of the C library and has no function that returns its version.
     let version = match contestant.allocator.kind {
         Kind::Preload => String::new(),
         _ => contestant.allocator.describe(player).unwrap_or_default(),
@@ -156,8 +156,8 @@ fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
     }
 }
 
-/// Several files as one: a bench that was run in pieces. A workload may be in one of them only, since numbers are only
-/// comparable within one interleaved run.
+/// Combines the files of a bench that was run in parts. Each workload may occur in one file only, since figures are
+/// comparable only within one interleaved run.
 pub fn read_all(paths: &[PathBuf]) -> Result<Archive> {
     let (first, rest) = paths.split_first().context("no file is given")?;
     let mut archive = Archive::read(first)?;
@@ -165,7 +165,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Archive> {
         let other = Archive::read(path)?;
         if let Some(twice) = other.workloads.iter().find(|one| archive.workloads.contains(one)) {
             bail!(
-                "{} has the workload `{}` again; numbers of different runs are not mixed: show them apart",
+                "{} contains the workload `{}` again: figures of different runs cannot be combined",
                 path.display(),
                 twice.name
             );
@@ -181,7 +181,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Archive> {
     Ok(archive)
 }
 
-/// `NAME.json`, `NAME-2.json`, ...: the first that is free, together with its table.
+/// `NAME.json`, `NAME-2.json`, ...: the first that does not exist, and neither does its table.
 pub fn free_name(folder: &Path, name: &str) -> Result<PathBuf> {
     let names = (1..10_000).map(|number| match number {
         1 => folder.join(format!("{name}.json")),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_again_and_never_replaced() {
+    fn archives_are_read_again_and_never_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = free_name(folder.path(), "throughput").unwrap();
         archive("a").write(&path).unwrap();

@@ -1,7 +1,7 @@
 //! The contestants of a bench: allocators by name and by path, Keel's variants, and allocators with settings.
 
-use crate::commands::compare::places;
 use crate::layout::Layout;
+use crate::selection::places;
 use anyhow::{Context as _, Result, bail};
 use keel_allocators::{Allocator, FLOOR, Kind, Places};
 use keel_workloads::{Contestant, Suite, Workload};

@@ -1,4 +1,4 @@
-//! The tables, as text for the terminal and as Markdown.
+//! The tables of a bench, as text and as Markdown.
 
 use super::archive::Archive;
 use anyhow::Result;
@@ -19,7 +19,7 @@ pub fn text(archive: &Archive, with_bars: bool) -> Result<String> {
     Ok(grids(archive, with_bars)?.iter().map(Grid::text).collect())
 }
 
-/// All tables as Markdown, with what they were measured on.
+/// All tables as Markdown, with the machine and the allocators.
 pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
     let machine = &archive.machine;
     let mut text = format!(
@@ -36,8 +36,8 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
         archive.runs,
         if archive.stopped { " (stopped before the end)" } else { "" }
     );
-    text += "\nMedian over the rounds; in brackets the least and the most. Percentiles are less the clock's own cost, \
-             worst calls less the machine's own noise in the same run.\n\n";
+    text += "\nMedian over the rounds, with minimum and maximum in brackets. The clock's own cost is subtracted from \
+             percentiles, the machine's own noise in the same run from the worst calls.\n\n";
     for one in &archive.contestants {
         text += &format!("- `{}` {} {}\n", archive.label(&one.name), one.version, one.settings.join(" "));
     }
@@ -84,7 +84,7 @@ fn number(value: f64) -> String {
     three_digits(value)
 }
 
-/// `1.30`: a median over the best of those that are not Keel.
+/// `1.30`: the median as a multiple of the best other allocator's.
 fn ratio(archive: &Archive, workload: &str, metric: Metric, event: Option<&str>, name: &str) -> String {
     let mine = summary::over(&archive.samples, workload, event, name, metric);
     let others: Vec<String> = archive.names().into_iter().filter(|other| other != name).collect();
@@ -108,7 +108,7 @@ fn throughput(archive: &Archive, workload: &Workload, title: String) -> Grid {
     };
     Grid {
         title,
-        head: strings(&["", "ns a pair", "x best peer", "CPU s", "peak MB"]),
+        head: strings(&["", "ns per pair", "x best peer", "CPU s", "peak MB"]),
         rows: archive.names().into_iter().map(row).collect(),
     }
 }
@@ -158,7 +158,7 @@ fn event_grid(archive: &Archive, workload: &Workload, event: &str) -> Grid {
     }
 }
 
-/// All throughput workloads side by side.
+/// All throughput workloads in one table.
 fn matrix(archive: &Archive) -> Option<Grid> {
     let columns: Vec<&Workload> =
         archive.workloads.iter().filter(|one| one.suite == Suite::Throughput).collect();
@@ -177,7 +177,7 @@ fn matrix(archive: &Archive) -> Option<Grid> {
         row
     };
     let rows = archive.names().into_iter().map(row).collect();
-    Some(Grid { title: "throughput, ns a pair".to_owned(), head, rows })
+    Some(Grid { title: "throughput, ns per pair".to_owned(), head, rows })
 }
 
 fn failures(archive: &Archive) -> Option<Grid> {
@@ -193,7 +193,7 @@ fn failures(archive: &Archive) -> Option<Grid> {
     (!rows.is_empty()).then(|| Grid { title: "runs that failed".to_owned(), head, rows })
 }
 
-/// Every bar that the samples can be held against, and every variant of Keel.
+/// Every target that the samples can be compared with, for every variant of Keel.
 fn bars_grid(archive: &Archive, bars: &[Bar]) -> Option<Grid> {
     let names = archive.names();
     let keels: Vec<&String> = names.iter().filter(|name| summary::is_keel(name)).collect();
@@ -213,8 +213,8 @@ fn bars_grid(archive: &Archive, bars: &[Bar]) -> Option<Grid> {
     }
     let mut head = strings(&["", "allowed"]);
     head.extend(keels.into_iter().cloned());
-    head.push("the bar's source".to_owned());
-    (!rows.is_empty()).then(|| Grid { title: "Keel against its bars".to_owned(), head, rows })
+    head.push("source of the target".to_owned());
+    (!rows.is_empty()).then(|| Grid { title: "Keel and its targets".to_owned(), head, rows })
 }
 
 fn description(bar: &Bar) -> String {

@@ -27,7 +27,7 @@ pub fn text(comparison: &Comparison) -> String {
         comparison.journal.name, settings.pace, settings.touch
     );
     for operation in OPERATIONS {
-        // The rare ones would be noise between the two that everyone looks for; they are in the JSON and on the page.
+        // Besides malloc and free only operations that are at least 2 % of all; the JSON and the page have every one.
         let count = comparison.journal.operations.get(operation).copied().unwrap_or(0);
         let total: u64 = comparison.journal.operations.values().sum();
         if count > 0 && (operation == "malloc" || operation == "free" || count * 50 >= total) {
@@ -40,7 +40,7 @@ pub fn text(comparison: &Comparison) -> String {
     text
 }
 
-/// Rows in the order asked for; the floor last, apart.
+/// The measured allocators in the order of the command line; the floor last.
 fn rows(comparison: &Comparison) -> impl Iterator<Item = &AllocatorResult> {
     let measured = || comparison.allocators.iter().filter(|one| !one.runs.is_empty());
     measured().filter(|one| one.name != FLOOR).chain(measured().filter(|one| one.name == FLOOR))
@@ -66,7 +66,7 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
 
 fn latency_row(label: String, summary: &Summary, interval: Option<&Interval>) -> Vec<String> {
     let mut row = vec![label, duration(summary.mean)];
-    // With fewer than ten calls beyond it in a run, a percentile would be the tale of a few calls.
+    // A percentile needs at least ten calls beyond it in each run.
     row.extend(summary.percentiles.iter().zip(SHOWN).map(|(&ns, percentile)| {
         if supports_percentile(summary.fewest, percentile.fraction) { duration(ns) } else { String::new() }
     }));
@@ -115,14 +115,15 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let live = comparison.journal.peak_live_bytes;
     let _ = writeln!(
         text,
-        "\nof the middle run by each column (throughput: time an operation in runs that do not time each call; \
-         internal: fragmentation inside blocks, usable bytes beyond what was asked for, at the peak); live at most {}",
+        "\nmedian over the runs in each column (throughput: time for each operation in runs that do not time each call; \
+         internal: fragmentation inside blocks, usable bytes beyond the requested ones, at the peak); peak of live \
+         bytes: {}",
         bytes(live as f64)
     );
     text.push_str(&aligned(&table));
 }
 
-/// Throughput as ns an operation: of the middle run that does not time each call.
+/// Time for each operation: the median over the runs that do not time each call.
 fn per_operation(allocator: &AllocatorResult) -> String {
     let figure = keel_results::median(
         allocator.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64),
@@ -130,7 +131,7 @@ fn per_operation(allocator: &AllocatorResult) -> String {
     figure.map_or(String::new(), duration)
 }
 
-/// What made the slowest calls slow, as shares of the time inside them.
+/// The causes of the slowest calls, as shares of the time inside these calls.
 fn causes_table(text: &mut String, comparison: &Comparison) {
     let slow = |allocator: &AllocatorResult, word: &str| {
         let counts = allocator.runs.iter().filter_map(|run| run.slow_causes.get(word));
@@ -155,11 +156,11 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
         }));
         table.push(row);
     }
-    text.push_str("\nthe slowest 0.1 % of the calls of all runs, and what the time inside them went to\n");
+    text.push_str("\nthe slowest 0.1 % of the calls of all runs, and the causes of their time\n");
     text.push_str(&aligned(&table));
 }
 
-/// What the data bears, in words.
+/// The allocators with the lowest figures.
 fn verdicts(text: &mut String, comparison: &Comparison) {
     let mut lines = String::new();
     for (operation, figure) in [("malloc", "p50"), ("malloc", "p99.9"), ("free", "p50"), ("free", "p99.9")] {
@@ -168,11 +169,11 @@ fn verdicts(text: &mut String, comparison: &Comparison) {
         match leaders.as_slice() {
             [] => {}
             [one] => _ = writeln!(lines, "  {what:<12}  {one}"),
-            several => _ = writeln!(lines, "  {what:<12}  no one alone: {}", several.join(", ")),
+            several => _ = writeln!(lines, "  {what:<12}  no significant difference: {}", several.join(", ")),
         }
     }
     if !lines.is_empty() {
-        let _ = write!(text, "\nlowest, where the runs bear a verdict (95 %, paired by round)\n{lines}");
+        let _ = write!(text, "\nlowest, by significant differences (95 %, paired by round)\n{lines}");
     }
 }
 
@@ -180,7 +181,7 @@ fn middle(runs: &[Run], field: &dyn Fn(&Run) -> f64) -> f64 {
     keel_results::median(runs.iter().map(field)).unwrap_or(0.0)
 }
 
-/// The same as data.
+/// The tables as JSON.
 pub fn json(comparison: &Comparison, folder: &Path) -> Value {
     let allocators: Vec<Value> = comparison
         .allocators
@@ -252,14 +253,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_that_too_few_calls_bear_are_left_out() {
+    fn percentiles_with_too_few_calls_beyond_them_are_left_out() {
         let of = |fewest| Summary {
             fewest,
             percentiles: [20.0, 30.0, 40.0, 50.0, 60.0, 70.0],
             ..Summary::default()
         };
-        let told = |fewest| latency_row("keel".to_owned(), &of(fewest), None)[2..7].to_vec();
-        assert_eq!(told(1_000), ["20 ns", "30 ns", "40 ns", "", ""]);
-        assert_eq!(told(100_000), ["20 ns", "30 ns", "40 ns", "50 ns", "60 ns"]);
+        let shown = |fewest| latency_row("keel".to_owned(), &of(fewest), None)[2..7].to_vec();
+        assert_eq!(shown(1_000), ["20 ns", "30 ns", "40 ns", "", ""]);
+        assert_eq!(shown(100_000), ["20 ns", "30 ns", "40 ns", "50 ns", "60 ns"]);
     }
 }

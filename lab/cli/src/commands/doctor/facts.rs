@@ -1,60 +1,60 @@
-//! What was found, and what it means. Reading is apart from judging, so that judging can be tested.
+//! The findings and their assessment. Facts are read apart from their assessment, so that the assessment can be tested.
 
 use keel_results::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How a finding bears on results.
+/// The effect of a finding on results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// No effect.
     Good,
-    /// Results hold, with less detail or more noise.
+    /// Results are valid, with less detail or more noise.
     Fair,
-    /// Results cannot be trusted.
+    /// Results are not reliable.
     Bad,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// About what.
+    /// The subject.
     pub what: &'static str,
     /// See [`Level`].
     pub level: Level,
-    /// What is the case.
+    /// The state.
     pub found: String,
-    /// What would improve it.
+    /// How to improve it.
     pub advice: Option<String>,
 }
 
-/// What the player's self-test printed: the first word of each line (two for `test` and `sense`), and the rest.
+/// The output of the player's self-test: the first word of each line (the first two for `test` and `sense`) and the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Player {
     /// By name.
     pub facts: BTreeMap<String, String>,
 }
 
-/// What the kernel tells.
+/// Facts that the kernel reports.
 #[derive(Clone, Debug, Default)]
 pub struct System {
     /// `/proc/sys/kernel/perf_event_paranoid`.
     pub perf_paranoid: String,
     /// `/sys/devices/system/cpu/isolated`.
     pub isolated: String,
-    /// Processors that share a core: lists, one for each core, from the topology.
+    /// Processors that share a core: a list for each core.
     pub siblings: Vec<String>,
-    /// `/proc/swaps` holds one.
+    /// Whether `/proc/swaps` lists any.
     pub swap: bool,
-    /// First number of `/proc/loadavg`.
+    /// The first number of `/proc/loadavg`.
     pub load: f64,
-    /// Share of processor time that the hypervisor has taken since the start.
+    /// The share of processor time that the hypervisor has taken since the start.
     pub stolen: f64,
 }
 
 impl Player {
-    /// From the player's lines.
+    /// Reads the player's output.
     pub fn parse(text: &str) -> Player {
         let fact = |line: &str| {
             let words = if line.starts_with("test ") || line.starts_with("sense ") { 2 } else { 1 };
@@ -81,7 +81,7 @@ impl Player {
 }
 
 impl System {
-    /// Of this machine; what cannot be read is empty.
+    /// Reads the facts of this machine; a fact that cannot be read is empty.
     pub fn read() -> System {
         let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -112,7 +112,7 @@ impl System {
     }
 }
 
-/// Every finding, what matters most first.
+/// All findings, the most important first.
 pub fn findings(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
     let mut all = vec![clock(player), resolution(player), pace(player)];
     all.extend(causes(player));
@@ -133,7 +133,7 @@ fn clock(player: &Player) -> Finding {
             "clock",
             Level::Bad,
             "the player did not measure it".to_owned(),
-            "build all of Keel anew",
+            "run `make build`: the player does not match this keel",
         );
     };
     let cost = format!(
@@ -147,7 +147,7 @@ fn clock(player: &Player) -> Finding {
         "clock",
         Level::Fair,
         found,
-        "short calls cannot be told apart; use a machine whose TSC is constant",
+        "short calls cannot be distinguished; use a machine whose TSC is constant",
     )
 }
 
@@ -157,44 +157,44 @@ fn resolution(player: &Player) -> Finding {
     if step <= 2.0 {
         finding("resolution", Level::Good, found, "")
     } else {
-        let advice = "single calls are told to that step only; means and the throughput are finer";
+        let advice = "single calls have this resolution; means and the throughput are finer";
         finding("resolution", Level::Fair, found, advice)
     }
 }
 
-/// Whether the processor keeps its pace. More than a tenth of the time slowed, and too many runs of a comparison are.
+/// Whether the processor runs at a constant speed. Above 10 % of slowed time too many runs of a comparison are disturbed.
 fn pace(player: &Player) -> Finding {
     let numbers: Vec<f64> = player.text("pace").split(' ').filter_map(|word| word.parse().ok()).collect();
     let [slowed, most] = numbers[..] else {
         let found =
-            "cannot be watched: the clock's steps are as long as an empty pair of readings".to_owned();
+            "cannot be measured: the clock's step is as long as an empty pair of readings".to_owned();
         return finding("pace", Level::Fair, found, "compare twice and see whether the medians agree");
     };
     if slowed <= 1.0 {
-        let found = format!("kept: the processor was slowed in {slowed:.1} % of a second");
+        let found = format!("constant: the processor was slowed in {slowed:.1} % of a second");
         return finding("pace", Level::Good, found, "");
     }
     let found = format!(
-        "the processor was slowed in {slowed:.1} % of a second, by {:.0} % at most, as by a neighbour on the host that \
-         shares its core",
+        "the processor was slowed in {slowed:.1} % of a second, by at most {:.0} %; another guest on the host may \
+         share its core",
         (most - 1.0) * 100.0
     );
     let advice = if slowed > 10.0 {
-        "too loud for medians of two comparisons to agree within 3 %: wait, or use -r 12..30"
+        "medians of two comparisons will not agree within 3 %: wait, or use -r 12..30"
     } else {
-        "keel compare sees it and makes such runs again"
+        "keel compare detects such runs and repeats them"
     };
     finding("pace", Level::Fair, found, advice)
 }
 
 fn causes(player: &Player) -> Vec<Finding> {
-    let told = |what: &str| {
-        let (tried, told) = player.test(what);
-        format!("{told} of {tried} told")
+    let detected = |what: &str| {
+        let (tried, detected) = player.test(what);
+        format!("{detected} of {tried} detected")
     };
     let all = |what: &str| {
-        let (tried, told) = player.test(what);
-        tried > 0 && tried == told
+        let (tried, detected) = player.test(what);
+        tried > 0 && tried == detected
     };
     let judge = |what, good: bool, found: String, advice: &str| match good {
         true => finding(what, Level::Good, found, ""),
@@ -203,23 +203,23 @@ fn causes(player: &Player) -> Vec<Finding> {
     let (quiet, alarms) = player.test("quiet");
     let flag = "needs Linux 4.18 and glibc 2.35, and no GLIBC_TUNABLES=glibc.pthread.rseq=0";
     let interrupts = match (player.yes("sense tripwire"), player.yes("sense interrupt_met")) {
-        (true, true) => "told, and one was met".to_owned(),
-        (true, false) => "told; none came within 50 ms".to_owned(),
-        _ => "cannot be told".to_owned(),
+        (true, true) => "detected, and one occurred".to_owned(),
+        (true, false) => "detected; none occurred within 50 ms".to_owned(),
+        _ => "cannot be detected".to_owned(),
     };
     vec![
-        judge("sleeps", all("sleep"), told("sleep"), flag),
-        judge("signals", all("signal"), told("signal"), flag),
+        judge("sleeps", all("sleep"), detected("sleep"), flag),
+        judge("signals", all("signal"), detected("signal"), flag),
         judge(
             "page faults",
             all("fault"),
-            told("fault"),
+            detected("fault"),
             "getrusage(RUSAGE_THREAD) does not count them here",
         ),
         judge(
             "system calls",
             player.yes("sense calls"),
-            told("mmap"),
+            detected("mmap"),
             "needs glibc on x86-64 and a system that lets a program change its own code",
         ),
         judge("interrupts", player.yes("sense tripwire"), interrupts, "needs x86-64 without FRED"),
@@ -229,7 +229,7 @@ fn causes(player: &Player) -> Vec<Finding> {
                 "false alarms",
                 Level::Bad,
                 format!("{alarms} in {quiet} quiet windows"),
-                "causes cannot be believed here; please report this machine",
+                "causes are not reliable here; please report this machine",
             ),
         },
     ]
@@ -241,7 +241,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
         0 | 1 => finding(
             "processors",
             Level::Fair,
-            format!("{cpus}: the player shares it with everything else"),
+            format!("{cpus}: the player shares it with all other programs"),
             "use a machine with at least two",
         ),
         _ => finding("processors", Level::Good, format!("{cpus} ({})", machine.cpu), ""),
@@ -253,7 +253,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "load",
             Level::Fair,
             format!("{:.2}", system.load),
-            "end what else runs: it preempts the calls",
+            "stop other programs: they preempt the calls",
         )
     });
     all.push(match machine.hypervisor.as_str() {
@@ -262,14 +262,14 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "hypervisor",
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
-            "it stops processors unseen, which shows as own work of some microseconds: read tails beside the floor's",
+            "it interrupts processors undetected, which appears as own work of some microseconds: compare tails with the floor's",
         ),
     });
     all.push(match machine.governor.as_str() {
         "" => finding(
             "governor",
             Level::Good,
-            "none: the frequency is not the system's to choose".to_owned(),
+            "none: the system does not control the frequency".to_owned(),
             "",
         ),
         "performance" => finding("governor", Level::Good, "performance".to_owned(), ""),
@@ -287,8 +287,8 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
         "" => finding(
             "isolation",
             Level::Fair,
-            "no processor is kept free of other work".to_owned(),
-            "for the last of the noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under taskset -c 2-3",
+            "no processor is isolated from other work".to_owned(),
+            "for the least noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under taskset -c 2-3",
         ),
         list => finding("isolation", Level::Good, format!("processors {list} are isolated (taskset -c {list})"), ""),
     });
@@ -301,10 +301,10 @@ fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
             "always" => finding(
                 "huge pages",
                 Level::Fair,
-                "always: a first touch may zero 2 MiB".to_owned(),
-                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, or keep it if users run so",
+                "always: a first write may zero 2 MiB".to_owned(),
+                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, unless your users have this setting",
             ),
-            "" => finding("huge pages", Level::Good, "not there".to_owned(), ""),
+            "" => finding("huge pages", Level::Good, "not available".to_owned(), ""),
             other => finding("huge pages", Level::Good, other.to_owned(), ""),
         },
         match player.yes("sense lock") {
@@ -318,7 +318,7 @@ fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
         },
         match system.swap {
             false => finding("swap", Level::Good, "none".to_owned(), ""),
-            true => finding("swap", Level::Fair, "on".to_owned(), "swapoff -a while measuring"),
+            true => finding("swap", Level::Fair, "on".to_owned(), "swapoff -a before measuring"),
         },
     ]
 }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_found_and_comes_with_advice() {
+    fn each_fault_is_found_and_has_advice() {
         let machine = Machine {
             cpus: 1,
             governor: "powersave".to_owned(),
@@ -401,11 +401,11 @@ mod tests {
             level(&found(&SOUND.replace("1000 0", "1000 9"), &machine, &system), "false alarms"),
             Some(Level::Bad)
         );
-        let loud = found(&SOUND.replace("pace 0.5 1.02", "pace 20.0 1.17"), &machine, &system);
-        let pace = loud.iter().find(|finding| finding.what == "pace");
-        let said = pace.and_then(|pace| pace.advice.clone()).unwrap_or_default();
+        let slowed = found(&SOUND.replace("pace 0.5 1.02", "pace 20.0 1.17"), &machine, &system);
+        let pace = slowed.iter().find(|finding| finding.what == "pace");
+        let advice = pace.and_then(|pace| pace.advice.clone()).unwrap_or_default();
         assert!(
-            pace.is_some_and(|pace| pace.found.contains("by 17 %")) && said.contains("within 3 %"),
+            pace.is_some_and(|pace| pace.found.contains("by 17 %")) && advice.contains("within 3 %"),
             "{pace:?}"
         );
         assert_eq!(level(&found("", &machine, &system), "clock"), Some(Level::Bad));

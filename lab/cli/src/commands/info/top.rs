@@ -1,4 +1,4 @@
-//! Who asks for the most: operations by module and by call site.
+//! The modules and call sites with the most operations.
 
 use crate::format;
 use addr2line::Loader;
@@ -11,27 +11,27 @@ use std::collections::HashMap;
 /// Operations that came from one place.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Place {
-    /// The module's path, or the call site: the innermost call first, each `function (file:line)` or
+    /// The module's path, or the calls that led to the call site, innermost first, each as `function (file:line)` or
     /// `module+offset`.
     pub name: Vec<String>,
-    /// All operations.
+    /// Operations of every kind.
     pub operations: u64,
-    /// Those that made a block, and the bytes they asked for.
+    /// Operations that allocated a block.
     pub blocks: u64,
-    /// See `blocks`.
+    /// Bytes that these operations requested.
     pub bytes: u64,
-    /// Of these blocks, bytes that were never released.
+    /// Bytes of these blocks that were never freed.
     pub kept_bytes: u64,
 }
 
-/// The busiest places of a journal.
+/// The places with the most operations.
 #[derive(Debug, Serialize)]
 pub struct Top {
     /// Most operations first.
     pub modules: Vec<Place>,
     /// Most blocks first; empty where no call site was recorded.
     pub sites: Vec<Place>,
-    /// How many call sites there are.
+    /// The number of all call sites.
     pub sites_in_all: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Top {
 struct Tally {
     modules: HashMap<u32, Place>,
     stacks: HashMap<u32, Place>,
-    /// Origin and size of the objects that live.
+    /// Origin and size of the live objects.
     live: HashMap<u64, (Origin, u64)>,
 }
 
@@ -49,15 +49,15 @@ impl Tally {
         for place in self.places(origin) {
             place.operations += 1;
             place.blocks += blocks;
-            // Sizes are what the journal says, and may be more in sum than any number is.
+            // The sum of the sizes in a journal may exceed the range of the type.
             place.bytes = place.bytes.saturating_add(event.size);
             place.kept_bytes = place.kept_bytes.saturating_add(event.size);
         }
         if blocks > 0 {
             self.live.insert(event.created, (origin, event.size));
         }
-        if let Some((born, size)) = self.live.remove(&event.released) {
-            for place in self.places(born) {
+        if let Some((origin, size)) = self.live.remove(&event.released) {
+            for place in self.places(origin) {
                 place.kept_bytes = place.kept_bytes.saturating_sub(size);
             }
         }
@@ -104,7 +104,7 @@ pub fn top(reader: &Reader, count: usize, progress: &mut dyn FnMut(u64)) -> Resu
 /// Function names of places in modules.
 struct Symbols<'a> {
     modules: &'a [Module],
-    /// `None`: the file is not here, or is another one by now.
+    /// `None`: the file is missing, or its build id differs.
     files: HashMap<i64, Option<File>>,
     known: HashMap<(i64, u64), Vec<String>>,
 }
@@ -165,7 +165,7 @@ impl File {
     }
 
     fn names(&self, offset: u64) -> Vec<String> {
-        // The call stands before the address to which it returns.
+        // The call instruction ends at the return address.
         let call = offset.saturating_sub(1);
         let segment =
             self.segments.iter().find(|(start, length, _)| (*start..start + length).contains(&call));
@@ -191,7 +191,7 @@ impl File {
     }
 }
 
-/// As text, a block for each table.
+/// Prints the tables.
 pub fn text(top: &Top, line: &mut impl FnMut(String)) {
     let row = |place: &Place, name: &str| {
         format!(

@@ -1,5 +1,5 @@
-//! Sized and aligned frees from the program to the results: recorded, told by `keel info`, replayed as such, exported
-//! and read again.
+//! Sized and aligned frees from the program to the results: recorded, shown by `keel info`, replayed as such, exported
+//! and imported again.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -21,7 +21,7 @@ fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-/// What `keel info --json` counts of each kind of free, and the wrong ones.
+/// The counts of each kind of free in `keel info --json`, and the wrong hints.
 fn frees(folder: &Path, journal: &str) -> ([u64; 4], Value) {
     let output = keel(folder, &["info", "--json", journal]);
     let facts: Value = serde_json::from_str(stdout(&output)).unwrap();
@@ -34,7 +34,7 @@ fn frees(folder: &Path, journal: &str) -> ([u64; 4], Value) {
 }
 
 #[test]
-fn sized_and_aligned_frees_are_recorded_told_and_replayed_as_such() {
+fn sized_and_aligned_frees_are_recorded_shown_and_replayed_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let program = folder.join("sized");
@@ -49,7 +49,7 @@ fn sized_and_aligned_frees_are_recorded_told_and_replayed_as_such() {
 
     let (counts, wrong) = frees(folder, "sized.journal.parquet");
     let (plain, [sized, aligned, both]) = (counts[0], [counts[1], counts[2], counts[3]]);
-    // As tests/recorder/programs/sized.cpp has them, ten times each; then those that are wrong, three times each.
+    // tests/recorder/programs/sized.cpp makes each kind ten times, and each wrong one three times.
     assert_eq!([sized, aligned, both], [60 + 9, 10 + 3, 40 + 6]);
     assert!(plain >= 20);
     assert_eq!(wrong["count"], 18);
@@ -57,8 +57,8 @@ fn sized_and_aligned_frees_are_recorded_told_and_replayed_as_such() {
     let verified = keel(folder, &["info", "--verify", "sized.journal.parquet"]);
     let words = stdout(&verified);
     assert!(words.contains("valid: all "), "{words}");
-    assert!(words.contains("found: 18 frees told another size or alignment"), "{words}");
-    assert!(words.contains("told 21 bytes, and asked for was 1021 bytes"), "{words}");
+    assert!(words.contains("found: 18 frees passed another size or alignment"), "{words}");
+    assert!(words.contains("passed 21 bytes; the allocation requested 1021 bytes"), "{words}");
 
     let compare = ["compare", "sized.journal.parquet", "-a", "keel,system,null", "-r", "1", "-o", "results"];
     keel(folder, &compare);
@@ -73,7 +73,7 @@ fn sized_and_aligned_frees_are_recorded_told_and_replayed_as_such() {
     let keel_by = &results["allocators"][0]["free_functions"];
     assert_eq!(keel_by["free_sized"], "free_sized");
     assert_eq!(keel_by["free_aligned_sized"], "free_aligned_sized");
-    assert_eq!(keel_by["free_aligned"], "free", "libkeel has no function that is told an alignment alone");
+    assert_eq!(keel_by["free_aligned"], "free", "libkeel has no function that takes only an alignment");
 
     keel(folder, &["export", "sized.journal.parquet", "--to", "doom3", "-o", "sized.txt"]);
     keel(folder, &["import", "sized.txt", "-o", "again.journal.parquet"]);

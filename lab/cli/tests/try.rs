@@ -1,4 +1,4 @@
-//! `keel try` as its users meet it: one command from a program to a page.
+//! `keel try` as a user runs it: one command from a program to a page.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -13,7 +13,7 @@ fn keel_try(folder: &Path, arguments: &[&str]) -> Output {
     command.arg("try").args(arguments).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -21,15 +21,15 @@ fn said(output: &Output) -> String {
 fn one_command_leads_from_a_program_to_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let output = keel_try(folder.path(), &["--no-open", "-a", "system", "-r", "1", "--", "ls", "/"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let made = folder.path().join("ls.keel");
-    assert!(made.join("program.journal.parquet").is_file(), "{}", said(&output));
+    assert!(made.join("program.journal.parquet").is_file(), "{}", messages(&output));
     assert!(made.join("results/results.json").is_file());
     let page = std::fs::read_to_string(made.join("report.html")).unwrap();
-    assert!(page.contains("tiles-0-malloc"), "the page holds the calls");
+    assert!(page.contains("tiles-0-malloc"), "the page contains the calls");
     let out = String::from_utf8(output.stdout).unwrap();
-    assert!(out.contains("usr"), "the program's own output is its own: {out}");
-    assert!(out.contains("● p50"), "the chart stands under the tables: {out}");
+    assert!(out.contains("usr"), "the program's output is kept: {out}");
+    assert!(out.contains("● p50"), "the chart is printed below the tables: {out}");
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn a_folder_in_use_and_a_missing_program_are_refused() {
     let here = folder.path().to_str().unwrap();
     let output = keel_try(folder.path(), &["--no-open", "-o", here, "--", "ls"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("exists already: choose another"), "{}", said(&output));
+    assert!(messages(&output).contains("exists already: choose another"), "{}", messages(&output));
     let output = keel_try(folder.path(), &["--no-open", "--", "./no-such-program"]);
     assert!(!output.status.success());
-    assert!(said(&output).contains("no-such-program"), "{}", said(&output));
-    assert!(!said(&output).contains("panicked"), "{}", said(&output));
+    assert!(messages(&output).contains("no-such-program"), "{}", messages(&output));
+    assert!(!messages(&output).contains("panicked"), "{}", messages(&output));
 }

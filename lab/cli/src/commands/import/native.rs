@@ -1,37 +1,38 @@
-//! `keel import` of what is Keel's own: unfinished journals, programs' own recordings, journals to be filtered.
+//! `keel import` of Keel's own files: unfinished journals, recordings made through keel/recorder.h, and journals from
+//! which modules are to be removed.
 
-use crate::format;
+use crate::{format, output};
 use anyhow::{Result, bail};
 use keel_journal::{Reader, Salvaged};
 use keel_record::Imported;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Imports the input if it is of that kind; `None`: it is a foreign one.
-pub fn import(inputs: &[PathBuf], output: &Path, skip_modules: &[String]) -> Result<Option<ExitCode>> {
+/// Imports the input if it is such a file; `None`: it is a trace of another tool.
+pub fn import(inputs: &[PathBuf], journal: &Path, skip_modules: &[String]) -> Result<Option<ExitCode>> {
     let Some(kind) = inputs.first().and_then(|path| Kind::of(path)) else {
         if !skip_modules.is_empty() {
-            bail!("--skip-module needs to know the callers, which foreign traces do not tell; leave it out");
+            bail!("--skip-module needs the callers, and traces of other tools do not contain them; leave it out");
         }
         return Ok(None);
     };
-    let [input] = inputs else { bail!("give {} alone, without other inputs", inputs[0].display()) };
+    let [input] = inputs else { bail!("{} must be the only input", inputs[0].display()) };
     let text = match kind {
         Kind::Partial if !skip_modules.is_empty() => {
             bail!("salvage {} without --skip-module first, then import the journal with it", input.display())
         }
-        Kind::Partial => salvaged(&keel_journal::salvage(input, output)?, input, output)?,
-        Kind::Log => imported(&keel_record::import_log(input, output, skip_modules)?, output),
+        Kind::Partial => salvaged(&keel_journal::salvage(input, journal)?, input, journal)?,
+        Kind::Log => imported(&keel_record::import_log(input, journal, skip_modules)?, journal),
         Kind::Journal if skip_modules.is_empty() => {
-            bail!("{} is a journal already: look at it with `keel info`", input.display())
+            bail!("{} is already a journal: read it with `keel info`", input.display())
         }
         Kind::Journal => {
-            let kept = keel_record::skip_modules(input, output, skip_modules)?;
+            let kept = keel_record::skip_modules(input, journal, skip_modules)?;
             let (kept, left_out) = (format::count(kept.rows), format::count(kept.left_out));
-            format!("{}: {kept} operations, {left_out} left out\n", output.display())
+            format!("{}: {kept} operations, {left_out} left out\n", journal.display())
         }
     };
-    format::output(&text)?;
+    output::print(&text)?;
     Ok(Some(ExitCode::SUCCESS))
 }
 
@@ -61,7 +62,7 @@ fn salvaged(salvaged: &Salvaged, input: &Path, output: &Path) -> Result<String> 
     }
     Ok(format!(
         "{}: {} operations of {} salvaged, up to {} after the start; {}\n\
-         \x20 lost: what the recorder had in memory when it was killed, and {} at the end of the file\n",
+         \x20 lost: the events in memory when the recorder was killed, and {} at the end of the file\n",
         output.display(),
         format::count(salvaged.rows),
         input.display(),
@@ -84,7 +85,7 @@ fn imported(imported: &Imported, output: &Path) -> String {
     );
     if !imported.ended_in_order {
         text += &format!(
-            "  the program did not end its recording: {} events were found in its rings\n",
+            "  the program did not end its recording: {} events were read from its rings\n",
             format::count(imported.from_rings)
         );
     }
@@ -92,7 +93,7 @@ fn imported(imported: &Imported, output: &Path) -> String {
         text += &format!("  lost: an event cut off at the file's end ({} bytes)\n", imported.torn_bytes);
     }
     for (kind, count) in &metadata.repairs {
-        text += &format!("  mended {:>9}  {kind}\n", format::count(*count));
+        text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));
     }
     text
 }
