@@ -5,14 +5,21 @@ let inkCache = null;
 /** The theme's colours for canvases, read once a theme. */
 const ink = () => {
   inkCache ??= {
-    text: styleOf("--ink"), soft: styleOf("--soft"), line: styleOf("--line"), plot: styleOf("--plot"),
-    accent: styleOf("--accent"), band: styleOf("--band"),
+    text: styleOf("--ink"),
+    soft: styleOf("--soft"),
+    line: styleOf("--line"),
+    plot: styleOf("--plot"),
+    accent: styleOf("--accent"),
+    band: styleOf("--band"),
   };
   return inkCache;
 };
-const forgetInk = () => { inkCache = null; };
+const forgetInk = () => {
+  inkCache = null;
+};
 /** One of them (#rrggbb) as a pixel. */
-const packedInk = (name) => packed([1, 3, 5].map((at) => parseInt(ink()[name].slice(at, at + 2), 16)));
+const packedInk = (name) =>
+  packed([1, 3, 5].map((at) => parseInt(ink()[name].slice(at, at + 2), 16)));
 
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 
@@ -27,7 +34,10 @@ const fit = (canvas) => {
   const ratio = pixelRatio();
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== across || canvas.height !== down) { canvas.width = across; canvas.height = down; }
+  if (canvas.width !== across || canvas.height !== down) {
+    canvas.width = across;
+    canvas.height = down;
+  }
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
@@ -39,9 +49,11 @@ const fit = (canvas) => {
 const niceTicks = (from, to, wanted) => {
   const rough = (to - from) / Math.max(wanted, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
+  const step =
+    [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
   const ticks = [];
-  for (let tick = Math.ceil(from / step) * step; tick <= to + step * 1e-9; tick += step) ticks.push(tick);
+  for (let tick = Math.ceil(from / step) * step; tick <= to + step * 1e-9; tick += step)
+    ticks.push(tick);
   return ticks;
 };
 
@@ -60,7 +72,7 @@ const ticksOf = (context, plot, view) => {
   const span = view.to - view.from;
   const times = niceTicks(view.from, view.to, plot.width / 90);
   const ticks = times.map((tick) => {
-    const x = plot.x + (tick - view.from) / span * plot.width;
+    const x = plot.x + ((tick - view.from) / span) * plot.width;
     const label = moment(tick, times.length > 1 ? (times[1] - times[0]) * 100 : span);
     const half = context.measureText(label).width / 2;
     return { x: Math.round(x), label, middle: clamp(x, plot.x + half, plot.x + plot.width - half) };
@@ -84,7 +96,10 @@ const timeAxis = (context, plot, view) => {
 const latencyLines = (low, high, yOf) => {
   const first = Math.ceil(Math.log10(low));
   const decades = Math.max(0, Math.floor(Math.log10(high)) - first + 1);
-  return Array.from({ length: decades }, (_, at) => [Math.round(yOf(10 ** (first + at))), 10 ** (first + at)]);
+  return Array.from({ length: decades }, (_, at) => [
+    Math.round(yOf(10 ** (first + at))),
+    10 ** (first + at),
+  ]);
 };
 
 const latencyLabels = (context, plot, lines) => {
@@ -141,8 +156,13 @@ const showTip = (event, lines) => {
   tip.replaceChildren(...lines.map((line, index) => make(index ? "div" : "b", {}, line)));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
-  const left = event.clientX + 16 + box.width > window.innerWidth ? event.clientX - box.width - 14 : event.clientX + 14;
+  const left =
+    event.clientX + 16 + box.width > window.innerWidth
+      ? event.clientX - box.width - 14
+      : event.clientX + 14;
   tip.style.left = `${clamp(left, 6, Math.max(6, window.innerWidth - box.width - 6))}px`;
   tip.style.top = `${clamp(event.clientY + 14, 6, Math.max(6, window.innerHeight - box.height - 6))}px`;
 };
-const hideTip = () => { tip.hidden = true; };
+const hideTip = () => {
+  tip.hidden = true;
+};

@@ -19,18 +19,29 @@ const oklab = (lightness, a, b) => {
 
 // Hue and chroma from the smallest blocks to the largest.
 const SIZE_STOPS = [
-  [0, 272, 0.17], [0.3, 232, 0.12], [0.52, 178, 0.085], [0.72, 92, 0.13], [0.86, 62, 0.16], [1, 34, 0.19],
+  [0, 272, 0.17],
+  [0.3, 232, 0.12],
+  [0.52, 178, 0.085],
+  [0.72, 92, 0.13],
+  [0.86, 62, 0.16],
+  [1, 34, 0.19],
 ];
 const SIZE_LOW = 4; // 16 bytes
 const SIZE_HIGH = 20; // 1 MiB
 const HUES = 64;
 const SHADES = 128;
 
-const polar = (hue, chroma) => [chroma * Math.cos(hue * Math.PI / 180), chroma * Math.sin(hue * Math.PI / 180)];
+const polar = (hue, chroma) => [
+  chroma * Math.cos((hue * Math.PI) / 180),
+  chroma * Math.sin((hue * Math.PI) / 180),
+];
 
 /** a and b of the size ramp at 0..1. */
 const sizeHue = (part) => {
-  const next = Math.max(1, SIZE_STOPS.findIndex((stop) => stop[0] >= part));
+  const next = Math.max(
+    1,
+    SIZE_STOPS.findIndex((stop) => stop[0] >= part),
+  );
   const [from, to] = [SIZE_STOPS[next - 1], SIZE_STOPS[next]];
   const [a, b] = [polar(from[1], from[2]), polar(to[1], to[2])];
   const share = (part - from[0]) / (to[0] - from[0]);
@@ -54,13 +65,14 @@ const causeIndex = (cause) => {
 
 // Threads: hues that lie far apart, neighbours in the order of business the furthest. Names are always there as well.
 const LANE_HUES = [245, 60, 155, 350, 200, 95, 300, 25, 130, 270, 75, 180, 325, 225, 110];
-const laneHue = (lane) => (facts.lanes[lane]?.thread == null ? [0, 0] : polar(LANE_HUES[lane % 15], 0.14));
+const laneHue = (lane) =>
+  facts.lanes[lane]?.thread == null ? [0, 0] : polar(LANE_HUES[lane % 15], 0.14);
 const laneOf = (thread) => {
   const lane = facts.lanes.findIndex((one) => one.thread === thread);
   return lane < 0 ? facts.lanes.length - 1 : lane;
 };
 const laneName = (lane) =>
-  (facts.lanes[lane]?.thread == null ? "all other threads" : `thread ${facts.lanes[lane].thread}`);
+  facts.lanes[lane]?.thread == null ? "all other threads" : `thread ${facts.lanes[lane].thread}`;
 
 // More calls of the one, of the other: blue and orange, which no one confuses.
 const DIFFERENCE_HUES = [polar(55, 0.17), polar(255, 0.15)];
@@ -70,12 +82,14 @@ const dark = () => document.documentElement.dataset.theme === "dark";
 /** One shade of a hue: strength 0 is a single call, 1 the densest cell. */
 const shade = ([a, b], strength) => {
   const lightness = dark() ? 0.42 + 0.53 * strength : 0.76 - 0.5 * strength;
-  const fullness = dark() ? 0.55 + 0.9 * strength * (1.35 - strength) : 0.6 + 0.5 * Math.sqrt(strength);
+  const fullness = dark()
+    ? 0.55 + 0.9 * strength * (1.35 - strength)
+    : 0.6 + 0.5 * Math.sqrt(strength);
   return oklab(lightness, a * fullness, b * fullness);
 };
 
-const packed = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
-const unpacked = (word) => [word & 255, word >>> 8 & 255, word >>> 16 & 255];
+const packed = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+const unpacked = (word) => [word & 255, (word >>> 8) & 255, (word >>> 16) & 255];
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 const ramps = new Map();
@@ -121,7 +135,11 @@ const KNOWN = {
   dlmalloc: ["#6a4fb5", "#ab93ee", [6, 3]],
   null: ["#9aa1aa", "#6c747e", [2, 3]],
 };
-const SPARE = [["#8a3b12", "#e0a184", [2, 2]], ["#2b5f5f", "#85c9c9", [2, 2]], ["#7a2f6b", "#d59ac9", [2, 2]]];
+const SPARE = [
+  ["#8a3b12", "#e0a184", [2, 2]],
+  ["#2b5f5f", "#85c9c9", [2, 2]],
+  ["#7a2f6b", "#d59ac9", [2, 2]],
+];
 
 const lookOf = (index) => {
   const name = facts.allocators[index].name;

@@ -7,7 +7,13 @@ const facts = JSON.parse(folders[chosenFolder].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
 // Bits of a cause (lab/results/src/cause.rs).
 const CAUSE = {
-  interrupted: 1, fault: 2, syscall: 4, unknown: 8, slept: 16, interrupt: 32, syscallUnknown: 64,
+  interrupted: 1,
+  fault: 2,
+  syscall: 4,
+  unknown: 8,
+  slept: 16,
+  interrupt: 32,
+  syscallUnknown: 64,
 };
 
 const fromBase64 = (text) => {
@@ -26,7 +32,10 @@ const inflate = async (id) => {
 
 /** Reads what lab/report/src/encode.rs wrote. */
 class Reader {
-  constructor(bytesRead) { this.bytes = bytesRead; this.at = 0; }
+  constructor(bytesRead) {
+    this.bytes = bytesRead;
+    this.at = 0;
+  }
 
   varint() {
     let value = this.bytes[this.at++];
@@ -39,9 +48,16 @@ class Reader {
     }
   }
 
-  varints(into) { for (let index = 0; index < into.length; index += 1) into[index] = this.varint(); return into; }
+  varints(into) {
+    for (let index = 0; index < into.length; index += 1) into[index] = this.varint();
+    return into;
+  }
 
-  raw(length) { const from = this.at; this.at += length; return this.bytes.subarray(from, this.at); }
+  raw(length) {
+    const from = this.at;
+    this.at += length;
+    return this.bytes.subarray(from, this.at);
+  }
 }
 
 const blockOf = (kind, index) => `${kind}-${facts.prefix}${index}`;
@@ -59,11 +75,13 @@ const loadTiles = (index, operation) => {
   return once(tile.block, async () => {
     const reader = new Reader(await inflate(tile.block));
     const starts = new Uint32Array(facts.columns + 1);
-    for (let column = 0; column < facts.columns; column += 1) starts[column + 1] = starts[column] + reader.varint();
+    for (let column = 0; column < facts.columns; column += 1)
+      starts[column + 1] = starts[column] + reader.varint();
     const rows = new Uint16Array(tile.cells);
     for (let column = 0; column < facts.columns; column += 1) {
       let row = 0;
-      for (let cell = starts[column]; cell < starts[column + 1]; cell += 1) rows[cell] = row += reader.varint();
+      for (let cell = starts[column]; cell < starts[column + 1]; cell += 1)
+        rows[cell] = row += reader.varint();
     }
     const counts = reader.varints(new Uint32Array(tile.cells));
     const sizes = Float32Array.from(reader.raw(tile.cells));
@@ -72,7 +90,17 @@ const loadTiles = (index, operation) => {
     const lanes = reader.raw(tile.cells);
     const leads = reader.varints(new Uint32Array(tile.cells));
     for (let cell = 0; cell < tile.cells; cell += 1) leads[cell] = counts[cell] - leads[cell];
-    return new Pyramid({ columns: facts.columns, starts, rows, counts, sizes, kernel, interrupted, lanes, leads });
+    return new Pyramid({
+      columns: facts.columns,
+      starts,
+      rows,
+      counts,
+      sizes,
+      kernel,
+      interrupted,
+      lanes,
+      leads,
+    });
   });
 };
 
@@ -98,47 +126,56 @@ const loadOutliers = (index) => {
   });
 };
 
-const loadFrameMarks = () => once("frame-marks", async () => {
-  const marks = new Reader(await inflate(`${facts.prefix}frame-marks`)).varints(new Float64Array(facts.frame_count));
-  for (let at = 1; at < marks.length; at += 1) marks[at] += marks[at - 1];
-  return marks;
-});
+const loadFrameMarks = () =>
+  once("frame-marks", async () => {
+    const marks = new Reader(await inflate(`${facts.prefix}frame-marks`)).varints(
+      new Float64Array(facts.frame_count),
+    );
+    for (let at = 1; at < marks.length; at += 1) marks[at] += marks[at - 1];
+    return marks;
+  });
 
 /** Time inside calls in each piece of time: all, in interrupted calls, of the busiest thread. */
-const loadSums = (kind, index, length) => once(`${kind}-${index}`, async () => {
-  if (!facts.allocators[index].drawn_run || !length) return null;
-  const reader = new Reader(await inflate(blockOf(kind, index)));
-  const read = () => reader.varints(new Float64Array(length));
-  return { inside: read(), interrupted: read(), busiest: read() };
-});
+const loadSums = (kind, index, length) =>
+  once(`${kind}-${index}`, async () => {
+    if (!facts.allocators[index].drawn_run || !length) return null;
+    const reader = new Reader(await inflate(blockOf(kind, index)));
+    const read = () => reader.varints(new Float64Array(length));
+    return { inside: read(), interrupted: read(), busiest: read() };
+  });
 /** Frame 0 is what came before the first mark. */
 const loadFrames = (index) => loadSums("frames", index, facts.frame_count + 1);
 const loadWindows = (index) => loadSums("windows", index, facts.windows);
 
 /** Latency of the probed calls, ns: the same calls under every allocator. */
-const loadProbes = (index) => once(`probes-${index}`, async () => {
-  if (!facts.allocators[index].drawn_run) return null;
-  const ticks = new Reader(await inflate(blockOf("probes", index))).varints(new Float64Array(facts.probes));
-  return ticks.map((value) => value / facts.clock.ticks_per_ns);
-});
+const loadProbes = (index) =>
+  once(`probes-${index}`, async () => {
+    if (!facts.allocators[index].drawn_run) return null;
+    const ticks = new Reader(await inflate(blockOf("probes", index))).varints(
+      new Float64Array(facts.probes),
+    );
+    return ticks.map((value) => value / facts.clock.ticks_per_ns);
+  });
 
 /** Greatest and mean lateness in each column. */
 const LATENESS_COLUMNS = 2048;
-const loadLateness = (index) => once(`lateness-${index}`, async () => {
-  if (!facts.lateness || !facts.allocators[index].drawn_run) return null;
-  const reader = new Reader(await inflate(blockOf("lateness", index)));
-  return {
-    greatest: reader.varints(new Float64Array(LATENESS_COLUMNS)),
-    mean: reader.varints(new Float64Array(LATENESS_COLUMNS)),
-  };
-});
+const loadLateness = (index) =>
+  once(`lateness-${index}`, async () => {
+    if (!facts.lateness || !facts.allocators[index].drawn_run) return null;
+    const reader = new Reader(await inflate(blockOf("lateness", index)));
+    return {
+      greatest: reader.varints(new Float64Array(LATENESS_COLUMNS)),
+      mean: reader.varints(new Float64Array(LATENESS_COLUMNS)),
+    };
+  });
 
 /** Operations of each thread in each column. */
-const loadLanes = () => once("lanes", async () => {
-  if (!facts.columns) return [];
-  const reader = new Reader(await inflate(`${facts.prefix}block-lanes`));
-  return facts.lanes.map(() => reader.varints(new Uint32Array(facts.lane_columns)));
-});
+const loadLanes = () =>
+  once("lanes", async () => {
+    if (!facts.columns) return [];
+    const reader = new Reader(await inflate(`${facts.prefix}block-lanes`));
+    return facts.lanes.map(() => reader.varints(new Uint32Array(facts.lane_columns)));
+  });
 
 /** Cells of a plane: number of the cell and calls in it. */
 const readPlane = (reader, cells) => {
@@ -149,13 +186,16 @@ const readPlane = (reader, cells) => {
 const loadPlane = (index, operation) => {
   const plane = facts.allocators[index].planes[operation];
   if (!plane) return Promise.resolve(null);
-  return once(plane.block, async () => readPlane(new Reader(await inflate(plane.block)), plane.cells));
+  return once(plane.block, async () =>
+    readPlane(new Reader(await inflate(plane.block)), plane.cells),
+  );
 };
-const loadLifetimes = () => once("lifetimes", async () => {
-  if (!facts.lifetimes) return null;
-  const reader = new Reader(await inflate(`${facts.prefix}block-lifetimes`));
-  return readPlane(reader, reader.varint());
-});
+const loadLifetimes = () =>
+  once("lifetimes", async () => {
+    if (!facts.lifetimes) return null;
+    const reader = new Reader(await inflate(`${facts.prefix}block-lifetimes`));
+    return readPlane(reader, reader.varint());
+  });
 
 const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 
@@ -165,18 +205,26 @@ const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
  */
 const callCause = ({ cause, faults, calls }, at) => {
   const has = (bit, text) => (cause[at] & bit ? [text] : []);
-  const made = facts.system_calls.filter((_, bit) => calls[at] & 1 << bit);
+  const made = facts.system_calls.filter((_, bit) => calls[at] & (1 << bit));
   const names = made.filter((name) => name !== "other");
-  const system = names.length ? `${made.length === 1 ? "system call" : "system calls"} ` +
-    list(names.length < made.length ? [...names, "others"] : names) : "system call";
-  const pages = faults[at] < 255 ? counted(faults[at], "page fault", "page faults") : "255 or more page faults";
+  const system = names.length
+    ? `${made.length === 1 ? "system call" : "system calls"} ` +
+      list(names.length < made.length ? [...names, "others"] : names)
+    : "system call";
+  const pages =
+    faults[at] < 255 ? counted(faults[at], "page fault", "page faults") : "255 or more page faults";
   const words = [
-    ...has(CAUSE.interrupted, facts.format < 2 ? "interrupted (preempted, or asleep at a lock)" : "preempted"),
+    ...has(
+      CAUSE.interrupted,
+      facts.format < 2 ? "interrupted (preempted, or asleep at a lock)" : "preempted",
+    ),
     ...has(CAUSE.slept, "asleep at a lock or for a page"),
     ...has(CAUSE.interrupt, "hardware interrupt"),
     ...(faults[at] ? [pages] : has(CAUSE.fault, "page fault")),
     ...(made.length ? [system] : has(CAUSE.syscall, "system call")),
   ];
   if (words.length) return words.join(", ");
-  return cause[at] & (CAUSE.unknown | CAUSE.syscallUnknown) ? "not known" : "the allocator's own work";
+  return cause[at] & (CAUSE.unknown | CAUSE.syscallUnknown)
+    ? "not known"
+    : "the allocator's own work";
 };

@@ -7,9 +7,19 @@ const panels = new Map();
 
 const panelTitle = (index) => {
   const one = facts.allocators[index];
-  const version = one ? (one.floor ? "no allocator: the floor of the instrument" : one.version) : "";
-  return make("figcaption", {}, make("span", { class: "swatch" }), make("b", { text: one?.name ?? "" }),
-    make("span", { class: "version", text: version }), make("span", { class: "stats" }));
+  const version = one
+    ? one.floor
+      ? "no allocator: the floor of the instrument"
+      : one.version
+    : "";
+  return make(
+    "figcaption",
+    {},
+    make("span", { class: "swatch" }),
+    make("b", { text: one?.name ?? "" }),
+    make("span", { class: "version", text: version }),
+    make("span", { class: "stats" }),
+  );
 };
 
 /** A panel of an allocator, or of the difference of two. */
@@ -17,21 +27,38 @@ const makePanel = (index) => {
   const canvas = make("canvas", { tabindex: 0, role: "img", class: "density" });
   const over = make("canvas", { class: "over", "aria-hidden": "true" });
   const title = panelTitle(index);
-  const figure = make("figure", { class: "panel", "data-panel": facts.allocators[index]?.name ?? index }, title,
-    make("div", { class: "stack" }, canvas, over));
-  const panel = { index, figure, title, canvas, over, tiles: null, outliers: null, sheet: null, plot: null };
+  const figure = make(
+    "figure",
+    { class: "panel", "data-panel": facts.allocators[index]?.name ?? index },
+    title,
+    make("div", { class: "stack" }, canvas, over),
+  );
+  const panel = {
+    index,
+    figure,
+    title,
+    canvas,
+    over,
+    tiles: null,
+    outliers: null,
+    sheet: null,
+    plot: null,
+  };
   listen(panel);
   sight.observe(figure);
   return panel;
 };
 
 const plotOf = (width, height) => ({
-  x: PANEL.left, y: PANEL.top, width: Math.max(10, width - PANEL.left - PANEL.right),
+  x: PANEL.left,
+  y: PANEL.top,
+  width: Math.max(10, width - PANEL.left - PANEL.right),
   height: height - PANEL.top - PANEL.bottom,
 });
 const timeAt = (plot, x) =>
   state.view.from + clamp((x - plot.x) / plot.width, 0, 1) * (state.view.to - state.view.from);
-const xOfTime = (plot, time) => plot.x + (time - state.view.from) / (state.view.to - state.view.from) * plot.width;
+const xOfTime = (plot, time) =>
+  plot.x + ((time - state.view.from) / (state.view.to - state.view.from)) * plot.width;
 const yOfLatency = (plot, ns) =>
   plot.y + plot.height * (1 - clamp((rowOfLatency(ns) - ROWS[0]) / rowCount, 0, 1));
 const latencyAt = (plot, y) => latencyOfRow(ROWS[0] + (1 - (y - plot.y) / plot.height) * rowCount);
@@ -61,10 +88,14 @@ const sceneOf = (panel, highest, lines) => {
   const { plot, sheet } = panel;
   const dots = state.marks && panel.outliers ? dotsOf(panel) : NO_DOTS;
   if (dots === NO_DOTS) panel.marks = null;
-  const columnOf = (time) => (sheet ? time / facts.span_ns * sheet.columns - sheet.first : 0);
+  const columnOf = (time) => (sheet ? (time / facts.span_ns) * sheet.columns - sheet.first : 0);
   return {
-    plot, sheet, dots, lines: lines.map(([y]) => y),
-    from: columnOf(state.view.from), to: columnOf(state.view.to),
+    plot,
+    sheet,
+    dots,
+    lines: lines.map(([y]) => y),
+    from: columnOf(state.view.from),
+    to: columnOf(state.view.to),
     scale: (SHADES - 1) / Math.log2(Math.max(highest, 1) + 1),
     colour: panel.index === DIFFERENCE ? DIFFERENCE : state.colour,
   };
@@ -85,7 +116,9 @@ const clearAround = (context, { x, y, width, height }) => {
  */
 const drawPanel = (panel, highest, gesture) => {
   const { plot } = panel;
-  const lines = latencyLines(latencyOfRow(ROWS[0]), latencyOfRow(ROWS[1]), (ns) => yOfLatency(plot, ns));
+  const lines = latencyLines(latencyOfRow(ROWS[0]), latencyOfRow(ROWS[1]), (ns) =>
+    yOfLatency(plot, ns),
+  );
   if (!gesture || !panel.context) {
     panel.context = fit(panel.canvas).context;
     latencyLabels(panel.context, plot, lines);
@@ -100,7 +133,8 @@ const drawPanel = (panel, highest, gesture) => {
   drawOver(panel);
 };
 
-const wordsOfPanel = (panel) => (panel.index === DIFFERENCE ? describeDifference(panel) : describe(panel));
+const wordsOfPanel = (panel) =>
+  panel.index === DIFFERENCE ? describeDifference(panel) : describe(panel);
 
 /** The panel in words: for those who do not see it, and for its heading. */
 const describe = (panel) => {
@@ -113,24 +147,37 @@ const describe = (panel) => {
     panel.canvas.setAttribute("aria-label", `${one.name}: no call of ${state.operation}`);
     return;
   }
-  const parts = [["p50", `${state.operation} p50`], ["p999", "p99.9"]].filter(([name]) => summary.percentiles[name])
+  const parts = [
+    ["p50", `${state.operation} p50`],
+    ["p999", "p99.9"],
+  ]
+    .filter(([name]) => summary.percentiles[name])
     .map(([name, label]) => `${label} ${duration(summary.percentiles[name][0])}`);
   parts.push(`worst ${duration(summary.worst[0])}`);
   stats.textContent = parts.join("  ·  ");
   const inView = panel.level ? callsInView(panel.level, state.view) : 0;
-  const calls = panel.level ? `${inView.toLocaleString("en-US")} calls in view` : "no raw rows kept";
+  const calls = panel.level
+    ? `${inView.toLocaleString("en-US")} calls in view`
+    : "no raw rows kept";
   const { from, to } = state.view;
-  panel.canvas.setAttribute("aria-label", `${one.name}, ${state.operation}: ${calls}, ${parts.join(", ")}. ` +
-    `Time ${moment(from, to - from)} to ${moment(to, to - from)}.`);
+  panel.canvas.setAttribute(
+    "aria-label",
+    `${one.name}, ${state.operation}: ${calls}, ${parts.join(", ")}. ` +
+      `Time ${moment(from, to - from)} to ${moment(to, to - from)}.`,
+  );
   panel.canvas.dataset.calls = inView;
 };
 
 const describeDifference = (panel) => {
   const [one, other] = state.difference.map((index) => facts.allocators[index].name);
   panel.title.querySelector("b").textContent = `${one} − ${other}`;
-  panel.title.querySelector(".version").textContent = `orange: ${one} has more calls there · blue: ${other}`;
-  panel.canvas.setAttribute("aria-label", `Difference of ${one} and ${other}, ${state.operation}: where each has ` +
-    "more calls of a latency than the other at a time.");
+  panel.title.querySelector(".version").textContent =
+    `orange: ${one} has more calls there · blue: ${other}`;
+  panel.canvas.setAttribute(
+    "aria-label",
+    `Difference of ${one} and ${other}, ${state.operation}: where each has ` +
+      "more calls of a latency than the other at a time.",
+  );
 };
 
 /** What moves with the pointer: the shared cursor, the brush, the mark pointed at. An empty one costs nothing. */
@@ -138,7 +185,8 @@ const drawOver = (panel) => {
   if (!panel.plot) return;
   const { cursor, view } = state;
   const pointed = panel.pointed !== undefined && panel.outliers;
-  panel.over.hidden = !panel.brush && !pointed && (cursor === null || cursor < view.from || cursor > view.to);
+  panel.over.hidden =
+    !panel.brush && !pointed && (cursor === null || cursor < view.from || cursor > view.to);
   if (panel.over.hidden) return;
   const { context } = fit(panel.over);
   const { plot } = panel;
@@ -157,8 +205,13 @@ const drawOver = (panel) => {
     context.strokeStyle = ink().text;
     context.lineWidth = 1.5;
     context.beginPath();
-    context.arc(xOfTime(plot, panel.outliers.time[panel.pointed]),
-      yOfLatency(plot, panel.outliers.latency[panel.pointed]), 6, 0, 7);
+    context.arc(
+      xOfTime(plot, panel.outliers.time[panel.pointed]),
+      yOfLatency(plot, panel.outliers.latency[panel.pointed]),
+      6,
+      0,
+      7,
+    );
     context.stroke();
   }
 };
@@ -167,41 +220,61 @@ const drawOver = (panel) => {
 const cellWords = (panel, x, y) => {
   const { sheet, plot } = panel;
   if (!sheet) return null;
-  const column = Math.floor(timeAt(plot, x) / facts.span_ns * sheet.columns);
-  const row = ROWS[0] + Math.floor((rowOfLatency(latencyAt(plot, y)) - ROWS[0]) / sheet.groups) * sheet.groups;
+  const column = Math.floor((timeAt(plot, x) / facts.span_ns) * sheet.columns);
+  const row =
+    ROWS[0] +
+    Math.floor((rowOfLatency(latencyAt(plot, y)) - ROWS[0]) / sheet.groups) * sheet.groups;
   const edges = [latencyOfRow(row), latencyOfRow(row + sheet.groups)].map(duration).join(" to ");
   const when = `at ${moment(timeAt(plot, x), state.view.to - state.view.from)}`;
   const calls = (sum) => `${sum.toLocaleString("en-US")} ${sum === 1 ? "call" : "calls"}`;
-  const found = (tiles) => cellsAt(levelOf(tiles, plot), clamp(column, 0, sheet.columns - 1), row, row + sheet.groups);
+  const found = (tiles) =>
+    cellsAt(levelOf(tiles, plot), clamp(column, 0, sheet.columns - 1), row, row + sheet.groups);
   if (panel.index === DIFFERENCE) {
     const sums = [found(panel.tiles), found(panel.other)].map((sum) => sum?.calls ?? 0);
     if (!sums[0] && !sums[1]) return null;
-    return [edges, ...state.difference.map((index, at) => `${facts.allocators[index].name}: ${calls(sums[at])}`), when];
+    return [
+      edges,
+      ...state.difference.map((index, at) => `${facts.allocators[index].name}: ${calls(sums[at])}`),
+      when,
+    ];
   }
   const sum = found(panel.tiles);
   if (!sum) return null;
   const step = sum.sizes / sum.calls;
-  const lines = [calls(sum.calls), edges, when,
-    step < 0.5 ? "size unknown" : `about ${bytes(2 ** ((step - 1) / 4))} each`];
-  if (facts.lanes.length > 1) lines.push(`${sum.leads[0] === sum.calls ? "all" : "most"} of ${laneName(sum.lanes[0])}`);
+  const lines = [
+    calls(sum.calls),
+    edges,
+    when,
+    step < 0.5 ? "size unknown" : `about ${bytes(2 ** ((step - 1) / 4))} each`,
+  ];
+  if (facts.lanes.length > 1)
+    lines.push(`${sum.leads[0] === sum.calls ? "all" : "most"} of ${laneName(sum.lanes[0])}`);
   return lines;
 };
 
 const loadPanel = async (panel) => {
   if (panel.index === DIFFERENCE) {
-    const [one, other] = await Promise.all(state.difference.map((index) => loadTiles(index, state.operation)));
+    const [one, other] = await Promise.all(
+      state.difference.map((index) => loadTiles(index, state.operation)),
+    );
     const key = `${state.operation}:${state.difference}`;
     if (panel.key === key) return;
     Object.assign(panel, { key, tiles: one && other ? one : null, other });
-    panel.sheets = new Sheets((first, width, groups) => sheetOfDifference(levelOf(one, panel.plot),
-      levelOf(other, panel.plot), first, width, groups));
+    panel.sheets = new Sheets((first, width, groups) =>
+      sheetOfDifference(levelOf(one, panel.plot), levelOf(other, panel.plot), first, width, groups),
+    );
     return;
   }
-  const [tiles, outliers] = await Promise.all([loadTiles(panel.index, state.operation), loadOutliers(panel.index)]);
+  const [tiles, outliers] = await Promise.all([
+    loadTiles(panel.index, state.operation),
+    loadOutliers(panel.index),
+  ]);
   panel.outliers = outliers;
   if (panel.tiles === tiles && panel.sheets) return;
   panel.tiles = tiles;
-  panel.sheets = new Sheets((first, width, groups) => sheetOfLevel(levelOf(tiles, panel.plot), first, width, groups));
+  panel.sheets = new Sheets((first, width, groups) =>
+    sheetOfLevel(levelOf(tiles, panel.plot), first, width, groups),
+  );
 };
 
 let loading = 0;
@@ -219,17 +292,26 @@ const drawPanels = async () => {
 };
 
 const wantedPanels = () => (state.difference ? [DIFFERENCE, ...shown()] : shown());
-const visiblePanels = () => wantedPanels().map((index) => panels.get(index)).filter(Boolean);
+const visiblePanels = () =>
+  wantedPanels()
+    .map((index) => panels.get(index))
+    .filter(Boolean);
 
 /** Chooses what each panel shows of its sheet, those out of sight too: all have one scale of calls. */
-const measurePanels = (all) => Math.max(1, ...all.map((panel) => {
-  const most = measurePanel(panel);
-  return panel.index === DIFFERENCE ? 1 : most;
-}));
+const measurePanels = (all) =>
+  Math.max(
+    1,
+    ...all.map((panel) => {
+      const most = measurePanel(panel);
+      return panel.index === DIFFERENCE ? 1 : most;
+    }),
+  );
 
 const drawMeasured = (panel, highest, gesture) => {
-  const own = panel.index === DIFFERENCE && panel.sheet
-    ? panel.sheet.highest(...columnsInView(panel.level, state.view)) : highest;
+  const own =
+    panel.index === DIFFERENCE && panel.sheet
+      ? panel.sheet.highest(...columnsInView(panel.level, state.view))
+      : highest;
   drawPanel(panel, Math.max(1, own), gesture);
 };
 
@@ -243,7 +325,10 @@ const redrawPanels = (gesture = false) => {
   };
   for (const panel of all) {
     putOff.delete(panel);
-    if (!gesture) { finish(panel); continue; }
+    if (!gesture) {
+      finish(panel);
+      continue;
+    }
     if (inSight.has(panel.figure)) drawMeasured(panel, highest, true);
     later(panel, () => finish(panel));
   }
@@ -267,7 +352,10 @@ const arrangePanels = () => {
   for (const index of wanted) if (!panels.has(index)) panels.set(index, makePanel(index));
   box.replaceChildren(...wanted.map((index) => panels.get(index).figure));
   box.classList.toggle("single", wanted.length === 1);
-  box.style.setProperty("--plot-height", `${clamp(rowCount, 190, 300) + PANEL.top + PANEL.bottom}px`);
+  box.style.setProperty(
+    "--plot-height",
+    `${clamp(rowCount, 190, 300) + PANEL.top + PANEL.bottom}px`,
+  );
 };
 
 /** The bars of the overview as a picture, drawn anew only when they change. */
@@ -275,7 +363,9 @@ let overviewBars = { key: null, picture: null };
 const barsOfOverview = (tiles, plot, key) => {
   if (overviewBars.key === key) return overviewBars.picture;
   const ratio = pixelRatio();
-  const [across, down] = [plot.width, plot.height].map((side) => Math.max(1, Math.ceil(side * ratio)));
+  const [across, down] = [plot.width, plot.height].map((side) =>
+    Math.max(1, Math.ceil(side * ratio)),
+  );
   const picture = new OffscreenCanvas(across, down);
   const context = picture.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -284,12 +374,15 @@ const barsOfOverview = (tiles, plot, key) => {
   if (tiles) {
     const level = tiles.level(1, plot.width);
     const before = callsBefore(level);
-    const totals = Array.from({ length: level.columns }, (_, column) => before[column + 1] - before[column]);
+    const totals = Array.from(
+      { length: level.columns },
+      (_, column) => before[column + 1] - before[column],
+    );
     const most = Math.log2(totals.reduce((a, b) => Math.max(a, b), 1) + 1);
     context.fillStyle = ink().soft;
     totals.forEach((calls, column) => {
-      const tall = Math.log2(calls + 1) / most * plot.height;
-      const x = column / totals.length * plot.width;
+      const tall = (Math.log2(calls + 1) / most) * plot.height;
+      const x = (column / totals.length) * plot.width;
       context.fillRect(x, plot.height - tall, plot.width / totals.length + 0.3, tall);
     });
   }
@@ -307,8 +400,8 @@ const drawOverview = async () => {
   const key = [index, state.operation, plot.width, plot.height, ratio, dark()].join();
   const picture = barsOfOverview(tiles, plot, key);
   context.drawImage(picture, plot.x, plot.y, picture.width / ratio, picture.height / ratio);
-  const from = plot.x + state.view.from / facts.span_ns * plot.width;
-  const to = plot.x + state.view.to / facts.span_ns * plot.width;
+  const from = plot.x + (state.view.from / facts.span_ns) * plot.width;
+  const to = plot.x + (state.view.to / facts.span_ns) * plot.width;
   context.fillStyle = ink().band;
   context.fillRect(from, plot.y, Math.max(2, to - from), plot.height);
   context.strokeStyle = ink().accent;

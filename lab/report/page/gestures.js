@@ -8,8 +8,14 @@ const place = (canvas, event) => {
 /** Keys that every time chart knows. */
 const timeKeys = (event) => {
   const act = {
-    ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), "+": () => zoom(0.5), "=": () => zoom(0.5),
-    "-": () => zoom(2), 0: lookAtAll, Home: lookAtAll, Escape: lookAtAll,
+    ArrowLeft: () => pan(-0.15),
+    ArrowRight: () => pan(0.15),
+    "+": () => zoom(0.5),
+    "=": () => zoom(0.5),
+    "-": () => zoom(2),
+    0: lookAtAll,
+    Home: lookAtAll,
+    Escape: lookAtAll,
   }[event.key];
   if (!act || event.ctrlKey || event.metaKey || event.altKey) return false;
   event.preventDefault();
@@ -30,21 +36,30 @@ const timeWheel = (canvas, plotOfCanvas) => (event) => {
   }
 };
 
-const setCursor = (time) => { if (time !== state.cursor) set({ cursor: time }); };
+const setCursor = (time) => {
+  if (time !== state.cursor) set({ cursor: time });
+};
 
 const pointAt = async (panel, event) => {
   const [x, y] = place(panel.canvas, event);
   const { plot } = panel;
-  if (!plot || x < plot.x || x > plot.x + plot.width || y > plot.y + plot.height) { leave(panel); return; }
+  if (!plot || x < plot.x || x > plot.x + plot.width || y > plot.y + plot.height) {
+    leave(panel);
+    return;
+  }
   panel.pointed = nearestMark(panel, x, y);
   setCursor(timeAt(plot, x));
   drawOver(panel);
   if (panel.pointed === undefined) {
     const words = cellWords(panel, x, y);
-    if (words) showTip(event, words); else hideTip();
+    if (words) showTip(event, words);
+    else hideTip();
     return;
   }
-  showTip(event, markWords("", panel.outliers, panel.pointed, frameOf(panel.outliers.time[panel.pointed])));
+  showTip(
+    event,
+    markWords("", panel.outliers, panel.pointed, frameOf(panel.outliers.time[panel.pointed])),
+  );
 };
 
 const leave = (panel) => {
@@ -58,7 +73,7 @@ const leave = (panel) => {
 const pinch = (panel, fingers) => {
   const now = [...fingers.values()].map((finger) => finger.x);
   const { plot } = panel;
-  const held = panel.pinch ??= { times: now.map((x) => timeAt(plot, x)) };
+  const held = (panel.pinch ??= { times: now.map((x) => timeAt(plot, x)) });
   const [left, right] = now[0] < now[1] ? [0, 1] : [1, 0];
   const spanPerPixel = (held.times[right] - held.times[left]) / Math.max(8, now[right] - now[left]);
   if (spanPerPixel <= 0) return;
@@ -110,27 +125,42 @@ const listen = (panel) => {
   canvas.addEventListener("pointercancel", end);
   canvas.addEventListener("pointerleave", () => leave(panel));
   canvas.addEventListener("dblclick", lookAtAll);
-  canvas.addEventListener("wheel", timeWheel(canvas, () => panel.plot), { passive: false });
-  canvas.addEventListener("keydown", (event) => { if (!timeKeys(event)) markKeys(panel, event); });
+  canvas.addEventListener(
+    "wheel",
+    timeWheel(canvas, () => panel.plot),
+    { passive: false },
+  );
+  canvas.addEventListener("keydown", (event) => {
+    if (!timeKeys(event)) markKeys(panel, event);
+  });
   canvas.addEventListener("blur", () => leave(panel));
 };
 
 /** n and p walk through the slow calls in view by time; Enter keeps the details of one on the page. */
 const markKeys = (panel, event) => {
-  if (event.key === "Enter" && panel.pointed !== undefined) pin(panel.index, panel.outliers, panel.pointed);
+  if (event.key === "Enter" && panel.pointed !== undefined)
+    pin(panel.index, panel.outliers, panel.pointed);
   const step = { n: 1, p: -1 }[event.key];
   if (!step || !panel.marks?.length) return;
   event.preventDefault();
   const now = panel.marks.indexOf(panel.pointed);
-  const next = now < 0 ? (step > 0 ? 0 : panel.marks.length - 1) : clamp(now + step, 0, panel.marks.length - 1);
+  const next =
+    now < 0
+      ? step > 0
+        ? 0
+        : panel.marks.length - 1
+      : clamp(now + step, 0, panel.marks.length - 1);
   panel.pointed = panel.marks[next];
   drawOver(panel);
   const box = panel.canvas.getBoundingClientRect();
   const { outliers, pointed } = panel;
-  showTip({
-    clientX: box.left + xOfTime(panel.plot, outliers.time[pointed]),
-    clientY: box.top + yOfLatency(panel.plot, outliers.latency[pointed]),
-  }, markWords("", outliers, pointed, frameOf(outliers.time[pointed])));
+  showTip(
+    {
+      clientX: box.left + xOfTime(panel.plot, outliers.time[pointed]),
+      clientY: box.top + yOfLatency(panel.plot, outliers.latency[pointed]),
+    },
+    markWords("", outliers, pointed, frameOf(outliers.time[pointed])),
+  );
 };
 
 /** The overview: drag the window to pan, drag elsewhere to choose a new one. */
@@ -154,13 +184,18 @@ const listenOverview = () => {
     if (drag.inside) {
       const by = clamp(now - drag.at, -drag.from, facts.span_ns - drag.to);
       look(drag.from + by, drag.to + by);
-    } else if (Math.abs(now - drag.at) > facts.span_ns * 0.004) look(Math.min(now, drag.at), Math.max(now, drag.at));
+    } else if (Math.abs(now - drag.at) > facts.span_ns * 0.004)
+      look(Math.min(now, drag.at), Math.max(now, drag.at));
   });
-  const end = () => { drag = null; };
+  const end = () => {
+    drag = null;
+  };
   canvas.addEventListener("pointerup", end);
   canvas.addEventListener("pointercancel", end);
   canvas.addEventListener("dblclick", lookAtAll);
   canvas.addEventListener("keydown", timeKeys);
-  canvas.setAttribute("aria-label", "Calls over the whole recording. " +
-    "Arrow keys pan, plus and minus zoom, 0 shows all.");
+  canvas.setAttribute(
+    "aria-label",
+    "Calls over the whole recording. " + "Arrow keys pan, plus and minus zoom, 0 shows all.",
+  );
 };

@@ -18,7 +18,8 @@ const visibleMarks = ({ outliers }) => {
     let [low, high] = [0, byTime.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (outliers.time[byTime[middle]] < time) low = middle + 1; else high = middle;
+      if (outliers.time[byTime[middle]] < time) low = middle + 1;
+      else high = middle;
     }
     return low;
   };
@@ -31,7 +32,8 @@ const lowerBound = (sorted, value) => {
   let [low, high] = [0, sorted.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle] < value) low = middle + 1; else high = middle;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
   }
   return low;
 };
@@ -39,7 +41,9 @@ const lowerBound = (sorted, value) => {
 /** Which of `markShades` a slow call has. */
 const markHue = (outliers, at) => {
   if (state.colour === "cause") return causeIndex(outliers.cause[at]);
-  return state.colour === "thread" ? laneOf(outliers.thread[at]) : hueOfStep(stepOfSize(outliers.size[at]));
+  return state.colour === "thread"
+    ? laneOf(outliers.thread[at])
+    : hueOfStep(stepOfSize(outliers.size[at]));
 };
 
 const shadesOfMarks = new Map();
@@ -48,11 +52,17 @@ const markShades = () => {
   const key = `${state.colour}-${dark()}`;
   if (!shadesOfMarks.has(key)) {
     const hues = {
-      size: () => Array.from({ length: HUES + 1 }, (_, hue) => (hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)))),
+      size: () =>
+        Array.from({ length: HUES + 1 }, (_, hue) =>
+          hue === HUES ? [0, 0] : sizeHue(hue / (HUES - 1)),
+        ),
       cause: () => CAUSES.map((cause) => cause.hue),
       thread: () => facts.lanes.map((_, lane) => laneHue(lane)),
     }[state.colour]();
-    shadesOfMarks.set(key, hues.map((hue) => packed(shade(hue, dark() ? 0.72 : 0.62))));
+    shadesOfMarks.set(
+      key,
+      hues.map((hue) => packed(shade(hue, dark() ? 0.72 : 0.62))),
+    );
   }
   return shadesOfMarks.get(key);
 };
@@ -81,7 +91,10 @@ const dotsOf = (panel) => {
   const calls = slowestInView(panel);
   const radius = calls.length < 150 ? 2.6 : 2;
   const dots = calls.map((at) => ({
-    at, radius, x: xOfTime(plot, outliers.time[at]), y: yOfLatency(plot, outliers.latency[at]),
+    at,
+    radius,
+    x: xOfTime(plot, outliers.time[at]),
+    y: yOfLatency(plot, outliers.latency[at]),
     hue: markHue(outliers, at),
   }));
   dots.shades = markShades();
@@ -103,7 +116,11 @@ const labelWorst = (context, panel, { at, x, y }) => {
   context.textBaseline = "middle";
   const toLeft = x > plot.x + plot.width - 70;
   context.textAlign = toLeft ? "right" : "left";
-  context.fillText(duration(panel.outliers.latency[at]), x + (toLeft ? -9 : 9), Math.max(y, plot.y + 7));
+  context.fillText(
+    duration(panel.outliers.latency[at]),
+    x + (toLeft ? -9 : 9),
+    Math.max(y, plot.y + 7),
+  );
 };
 
 /** The mark nearest to a point, at most 14 pixels away. */
@@ -111,18 +128,21 @@ const nearestMark = (panel, x, y) => {
   let [found, best] = [undefined, 14 * 14];
   if (!state.marks) return found;
   for (const at of panel.marks ?? []) {
-    const distance = (xOfTime(panel.plot, panel.outliers.time[at]) - x) ** 2
-      + (yOfLatency(panel.plot, panel.outliers.latency[at]) - y) ** 2;
+    const distance =
+      (xOfTime(panel.plot, panel.outliers.time[at]) - x) ** 2 +
+      (yOfLatency(panel.plot, panel.outliers.latency[at]) - y) ** 2;
     if (distance < best) [found, best] = [at, distance];
   }
   return found;
 };
 
 const markWords = (name, outliers, at, frame) => {
-  const lines = [`${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
+  const lines = [
+    `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
     `${outliers.size[at] ? bytes(outliers.size[at]) : "size unknown"} · thread ${outliers.thread[at]}`,
     `at ${moment(outliers.time[at], 1e6)}${frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`}`,
-    callCause(outliers, at)];
+    callCause(outliers, at),
+  ];
   if (name) lines.splice(1, 0, name);
   return lines;
 };
@@ -132,7 +152,9 @@ const sameCall = async (outliers, at) => {
   const probe = outliers.probe[at];
   if (!probe) return [];
   const drawn = facts.allocators.flatMap((one, index) => (one.drawn_run ? [index] : []));
-  const rows = await Promise.all(drawn.map(async (index) => ({ index, took: (await loadProbes(index))[probe - 1] })));
+  const rows = await Promise.all(
+    drawn.map(async (index) => ({ index, took: (await loadProbes(index))[probe - 1] })),
+  );
   return rows.sort((a, b) => a.took - b.took);
 };
 
@@ -149,31 +171,74 @@ const pin = async (index, outliers, at) => {
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
     const bar = make("span", { class: "dash" });
-    bar.style.width = `${Math.max(0.6, 100 * Math.log(1 + row.took) / Math.log(1 + longest))}%`;
+    bar.style.width = `${Math.max(0.6, (100 * Math.log(1 + row.took)) / Math.log(1 + longest))}%`;
     bar.style.background = lookOf(row.index).colour;
-    return make("div", { class: row.index === index ? "same this" : "same" },
+    return make(
+      "div",
+      { class: row.index === index ? "same this" : "same" },
       make("span", { class: "who", text: facts.allocators[row.index].name }),
-      make("span", { class: "track", "aria-hidden": "true" }, bar), make("span", { text: duration(row.took) }));
+      make("span", { class: "track", "aria-hidden": "true" }, bar),
+      make("span", { text: duration(row.took) }),
+    );
   });
   const around = (span) => () => look(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
-  const close = () => { pinned = null; box.hidden = true; };
+  const close = () => {
+    pinned = null;
+    box.hidden = true;
+  };
   box.replaceChildren(
-    make("div", { class: "detail-head" },
-      make("h3", { text: `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}, ` +
-        facts.allocators[index].name }),
-      make("button", { type: "button", class: "quiet", text: "Zoom to it", onclick: around(facts.span_ns / 100) }),
-      make("button", { type: "button", class: "quiet", text: "Closer", onclick: around(facts.span_ns / 5000) }),
-      make("button", { type: "button", class: "quiet", text: "Close", onclick: close })),
-    make("dl", { class: "facts" },
-      ...fact("Size", outliers.size[at] ? `${bytes(outliers.size[at])} (${outliers.size[at].toLocaleString("en-US")} B)`
-        : "unknown"),
-      ...fact("Thread", String(outliers.thread[at])), ...fact("Moment", moment(outliers.time[at], 1e5)),
+    make(
+      "div",
+      { class: "detail-head" },
+      make("h3", {
+        text:
+          `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}, ` +
+          facts.allocators[index].name,
+      }),
+      make("button", {
+        type: "button",
+        class: "quiet",
+        text: "Zoom to it",
+        onclick: around(facts.span_ns / 100),
+      }),
+      make("button", {
+        type: "button",
+        class: "quiet",
+        text: "Closer",
+        onclick: around(facts.span_ns / 5000),
+      }),
+      make("button", { type: "button", class: "quiet", text: "Close", onclick: close }),
+    ),
+    make(
+      "dl",
+      { class: "facts" },
+      ...fact(
+        "Size",
+        outliers.size[at]
+          ? `${bytes(outliers.size[at])} (${outliers.size[at].toLocaleString("en-US")} B)`
+          : "unknown",
+      ),
+      ...fact("Thread", String(outliers.thread[at])),
+      ...fact("Moment", moment(outliers.time[at], 1e5)),
       ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
       ...fact("Cause", callCause(outliers, at)),
-      ...fact("Whose doing", doingWords(doingOf(outliers, at, floorNs)))),
-    rows.length ? make("div", { class: "same-call" }, make("p", { class: "note",
-      text: "The very same call in the drawn run of every allocator (bars are logarithmic):" }), ...bars)
-      : make("p", { class: "note", text: "Only the slowest calls of each allocator are looked up in all others." }));
+      ...fact("Whose doing", doingWords(doingOf(outliers, at, floorNs))),
+    ),
+    rows.length
+      ? make(
+          "div",
+          { class: "same-call" },
+          make("p", {
+            class: "note",
+            text: "The very same call in the drawn run of every allocator (bars are logarithmic):",
+          }),
+          ...bars,
+        )
+      : make("p", {
+          class: "note",
+          text: "Only the slowest calls of each allocator are looked up in all others.",
+        }),
+  );
   box.hidden = false;
 };
 

@@ -7,22 +7,27 @@ const pointAfter = (curve, time) => {
   let [low, high] = [0, curve.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (curve[middle][0] <= time) low = middle + 1; else high = middle;
+    if (curve[middle][0] <= time) low = middle + 1;
+    else high = middle;
   }
   return low;
 };
 
 /** The points in view, and one more on either side. */
 const within = (curve) =>
-  curve.slice(Math.max(0, pointAfter(curve, state.view.from) - 1), pointAfter(curve, state.view.to) + 1);
+  curve.slice(
+    Math.max(0, pointAfter(curve, state.view.from) - 1),
+    pointAfter(curve, state.view.to) + 1,
+  );
 
 /** A curve's value at a moment: that of the last sample before. */
 const valueAt = (curve, time) => curve[Math.max(0, pointAfter(curve, time) - 1)]?.[1] ?? 0;
 
-const memoryIndices = () => shown().filter((index) => {
-  const { memory, floor } = facts.allocators[index];
-  return memory.length && !floor;
-});
+const memoryIndices = () =>
+  shown().filter((index) => {
+    const { memory, floor } = facts.allocators[index];
+    return memory.length && !floor;
+  });
 
 const overheads = new Map();
 /** What an allocator held over time; on request only what it held beyond the program's live bytes. */
@@ -30,20 +35,33 @@ const memoryCurve = (index) => {
   const { memory } = facts.allocators[index];
   if (!state.overhead) return memory;
   if (!overheads.has(index)) {
-    overheads.set(index, memory.map(([time, value]) => [time, Math.max(0, value - valueAt(facts.live, time))]));
+    overheads.set(
+      index,
+      memory.map(([time, value]) => [time, Math.max(0, value - valueAt(facts.live, time))]),
+    );
   }
   return overheads.get(index);
 };
-const highestOf = (curve) => curve.highest ??= curve.reduce((most, [, value]) => Math.max(most, value), 0);
+const highestOf = (curve) =>
+  (curve.highest ??= curve.reduce((most, [, value]) => Math.max(most, value), 0));
 
 const drawMemory = () => {
   const canvas = byId("memory");
   const { context, width, height } = fit(canvas);
   const narrow = width < 560;
-  const plot = memoryPlot = { x: 60, y: 10, width: Math.max(10, width - 60 - (narrow ? 78 : 96)), height: height - 40 };
+  const plot = (memoryPlot = {
+    x: 60,
+    y: 10,
+    width: Math.max(10, width - 60 - (narrow ? 78 : 96)),
+    height: height - 40,
+  });
   const indices = memoryIndices();
-  const most = Math.max(1, state.overhead ? 0 : highestOf(facts.live),
-    ...indices.map((index) => highestOf(memoryCurve(index)))) * 1.04;
+  const most =
+    Math.max(
+      1,
+      state.overhead ? 0 : highestOf(facts.live),
+      ...indices.map((index) => highestOf(memoryCurve(index))),
+    ) * 1.04;
   const yOf = (value) => plot.y + plot.height * (1 - value / most);
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
@@ -71,8 +89,16 @@ const drawMemory = () => {
     labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
   }
   endLabels(context, plot, labels);
-  tell(canvas, "Resident memory over time. Peaks: " + indices.map((index) =>
-    `${facts.allocators[index].name} ${bytes(facts.allocators[index].figures.peak[0])}`).join(", "));
+  tell(
+    canvas,
+    "Resident memory over time. Peaks: " +
+      indices
+        .map(
+          (index) =>
+            `${facts.allocators[index].name} ${bytes(facts.allocators[index].figures.peak[0])}`,
+        )
+        .join(", "),
+  );
 };
 
 const drawLive = (context, plot, yOf) => {
@@ -81,7 +107,10 @@ const drawLive = (context, plot, yOf) => {
   context.beginPath();
   context.moveTo(xOfTime(plot, curve[0][0]), yOf(0));
   curve.forEach(([time, value]) => context.lineTo(xOfTime(plot, time), yOf(value)));
-  context.lineTo(xOfTime(plot, Math.max(curve[curve.length - 1][0], state.view.to)), yOf(curve[curve.length - 1][1]));
+  context.lineTo(
+    xOfTime(plot, Math.max(curve[curve.length - 1][0], state.view.to)),
+    yOf(curve[curve.length - 1][1]),
+  );
   context.lineTo(xOfTime(plot, Math.max(curve[curve.length - 1][0], state.view.to)), yOf(0));
   context.fillStyle = ink().line;
   context.fill();
@@ -96,35 +125,57 @@ const drawResident = (context, plot, yOf, index) => {
   context.lineJoin = "round";
   context.beginPath();
   curve.forEach(([time, value], at) =>
-    context[at ? "lineTo" : "moveTo"](xOfTime(plot, time), yOf(value)));
+    context[at ? "lineTo" : "moveTo"](xOfTime(plot, time), yOf(value)),
+  );
   if (curve.length) context.lineTo(plot.x + plot.width, yOf(curve[curve.length - 1][1]));
   context.stroke();
   context.setLineDash([]);
-  return { y: yOf(valueAt(memoryCurve(index), state.view.to)), text: facts.allocators[index].name, colour };
+  return {
+    y: yOf(valueAt(memoryCurve(index), state.view.to)),
+    text: facts.allocators[index].name,
+    colour,
+  };
 };
 
 const showMemory = (event) => {
   const [x] = place(byId("memory"), event);
-  if (!memoryPlot || x < memoryPlot.x || x > memoryPlot.x + memoryPlot.width) { hideTip(); return; }
+  if (!memoryPlot || x < memoryPlot.x || x > memoryPlot.x + memoryPlot.width) {
+    hideTip();
+    return;
+  }
   const time = timeAt(memoryPlot, x);
   setCursor(time);
   const one = (index) => facts.allocators[index];
   const rows = memoryIndices().map((index) => [valueAt(memoryCurve(index), time), one(index).name]);
   if (!state.overhead) rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
   rows.sort((a, b) => b[0] - a[0]);
-  showTip(event, [`at ${moment(time, state.view.to - state.view.from)}`,
-    ...rows.map(([value, name]) => `${bytes(value)}  ${name}`)]);
+  showTip(event, [
+    `at ${moment(time, state.view.to - state.view.from)}`,
+    ...rows.map(([value, name]) => `${bytes(value)}  ${name}`),
+  ]);
 };
 
 const listenMemory = () => {
   const canvas = byId("memory");
   if (facts.live.length) {
     byId("memory-toolbar").append(
-      toggle("Only what is beyond the live bytes", () => state.overhead, (overhead) => set({ overhead })));
+      toggle(
+        "Only what is beyond the live bytes",
+        () => state.overhead,
+        (overhead) => set({ overhead }),
+      ),
+    );
   }
   canvas.addEventListener("pointermove", showMemory);
-  canvas.addEventListener("pointerleave", () => { hideTip(); setCursor(null); });
+  canvas.addEventListener("pointerleave", () => {
+    hideTip();
+    setCursor(null);
+  });
   canvas.addEventListener("keydown", timeKeys);
   canvas.addEventListener("dblclick", lookAtAll);
-  canvas.addEventListener("wheel", timeWheel(canvas, () => memoryPlot), { passive: false });
+  canvas.addEventListener(
+    "wheel",
+    timeWheel(canvas, () => memoryPlot),
+    { passive: false },
+  );
 };

@@ -10,64 +10,120 @@ const causeTotals = (outliers) => {
 
 const causeBar = (index, totals) => {
   const all = totals.reduce((a, b) => a + b, 0);
-  const parts = totals.map((total, cause) => {
-    const title = `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})`;
-    const part = make("span", { class: "part", title });
-    part.style.flexGrow = total;
-    part.style.background = css(shade(CAUSES[cause].hue, dark() ? 0.62 : 0.5));
-    return part;
-  }).filter((_, cause) => totals[cause]);
-  const words = totals.map((total, cause) => [total, CAUSES[cause].words]).filter(([total]) => total)
-    .map(([total, text]) => `${percent(total / all)} ${text}`).join(", ");
-  return make("div", { class: "cause-row" }, nameTag(index),
+  const parts = totals
+    .map((total, cause) => {
+      const title = `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})`;
+      const part = make("span", { class: "part", title });
+      part.style.flexGrow = total;
+      part.style.background = css(shade(CAUSES[cause].hue, dark() ? 0.62 : 0.5));
+      return part;
+    })
+    .filter((_, cause) => totals[cause]);
+  const words = totals
+    .map((total, cause) => [total, CAUSES[cause].words])
+    .filter(([total]) => total)
+    .map(([total, text]) => `${percent(total / all)} ${text}`)
+    .join(", ");
+  return make(
+    "div",
+    { class: "cause-row" },
+    nameTag(index),
     make("div", { class: "bar", role: "img", "aria-label": words }, ...parts),
-    make("span", { class: "figure", text: `${count(all)} calls` }));
+    make("span", { class: "figure", text: `${count(all)} calls` }),
+  );
 };
 
-const causeLegend = () => make("div", { class: "cause-legend" }, ...CAUSES.map((cause) => {
-  const swatch = make("span", { class: "swatch" });
-  swatch.style.background = css(shade(cause.hue, dark() ? 0.62 : 0.5));
-  return make("span", {}, swatch, cause.words);
-}));
+const causeLegend = () =>
+  make(
+    "div",
+    { class: "cause-legend" },
+    ...CAUSES.map((cause) => {
+      const swatch = make("span", { class: "swatch" });
+      swatch.style.background = css(shade(cause.hue, dark() ? 0.62 : 0.5));
+      return make("span", {}, swatch, cause.words);
+    }),
+  );
 
 const drawCauses = async () => {
   const indices = shown().filter((index) => facts.allocators[index].outlier_count);
   byId("causes-section").hidden = !indices.length;
   if (!indices.length) return;
-  const loaded = await Promise.all(indices.map(async (index) => [index, await loadOutliers(index)]));
+  const loaded = await Promise.all(
+    indices.map(async (index) => [index, await loadOutliers(index)]),
+  );
   const floorNs = await machineNs();
   const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
   byId("causes").replaceChildren(causeLegend(), ...bars);
   byId("slowest").replaceChildren(slowestTable(loaded, floorNs));
 };
 
-const DOING_SHORT = { allocator: "the allocator's", system: "the operating system's", unknown: "cannot be told" };
+const DOING_SHORT = {
+  allocator: "the allocator's",
+  system: "the operating system's",
+  unknown: "cannot be told",
+};
 
 const slowestTable = (loaded, floorNs) => {
   const rows = loaded.flatMap(([index, outliers]) => {
-    return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({ index, outliers, at }));
+    return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({
+      index,
+      outliers,
+      at,
+    }));
   });
   rows.sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at]);
   const frames = frameMarks !== null;
-  const columns = ["allocator", "took", "operation", "size", "thread", "moment", ...(frames ? ["frame"] : []),
-    "whose doing", "cause"];
-  const body = rows.slice(0, SLOWEST_SHOWN).map(({ index, outliers, at }) => make("tr", {}, nameCell(index),
-    make("td", { text: duration(outliers.latency[at]) }),
-    make("td", { text: OPERATION_NAMES[outliers.kind[at]] }),
-    make("td", { text: outliers.size[at] ? bytes(outliers.size[at]) : "–" }),
-    make("td", { text: outliers.thread[at] }),
-    make("td", {}, make("button", {
-      type: "button", class: "link", text: moment(outliers.time[at], 1e8),
-      title: "Show this moment in the charts above",
-      onclick: () => lookAtCall(index, outliers, at),
-    })),
-    frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
-    make("td", { class: "words", text: DOING_SHORT[doingOf(outliers, at, floorNs)[0]] }),
-    make("td", { class: "words", text: callCause(outliers, at) })));
+  const columns = [
+    "allocator",
+    "took",
+    "operation",
+    "size",
+    "thread",
+    "moment",
+    ...(frames ? ["frame"] : []),
+    "whose doing",
+    "cause",
+  ];
+  const body = rows
+    .slice(0, SLOWEST_SHOWN)
+    .map(({ index, outliers, at }) =>
+      make(
+        "tr",
+        {},
+        nameCell(index),
+        make("td", { text: duration(outliers.latency[at]) }),
+        make("td", { text: OPERATION_NAMES[outliers.kind[at]] }),
+        make("td", { text: outliers.size[at] ? bytes(outliers.size[at]) : "–" }),
+        make("td", { text: outliers.thread[at] }),
+        make(
+          "td",
+          {},
+          make("button", {
+            type: "button",
+            class: "link",
+            text: moment(outliers.time[at], 1e8),
+            title: "Show this moment in the charts above",
+            onclick: () => lookAtCall(index, outliers, at),
+          }),
+        ),
+        frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
+        make("td", { class: "words", text: DOING_SHORT[doingOf(outliers, at, floorNs)[0]] }),
+        make("td", { class: "words", text: callCause(outliers, at) }),
+      ),
+    );
   const head = columns.map((name) =>
-    make("th", { text: name, scope: "col", class: ["cause", "whose doing"].includes(name) ? "words" : null }));
-  return make("table", { "aria-label": "The slowest calls" }, make("thead", {}, make("tr", {}, ...head)),
-    make("tbody", {}, ...body));
+    make("th", {
+      text: name,
+      scope: "col",
+      class: ["cause", "whose doing"].includes(name) ? "words" : null,
+    }),
+  );
+  return make(
+    "table",
+    { "aria-label": "The slowest calls" },
+    make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...body),
+  );
 };
 
 /** Goes to a call: its operation, a hundredth of the recording around it, its mark ringed. */

@@ -8,8 +8,10 @@ const CHANNELS = { size: 1, difference: 1, cause: 2, thread: 3 };
 
 /** A plot's box in pixels of the screen. */
 const deviceBox = ({ x, y, width, height }, ratio) => ({
-  x: Math.round(x * ratio), y: Math.round(y * ratio),
-  width: Math.max(1, Math.round(width * ratio)), height: Math.max(1, Math.round(height * ratio)),
+  x: Math.round(x * ratio),
+  y: Math.round(y * ratio),
+  width: Math.max(1, Math.round(width * ratio)),
+  height: Math.max(1, Math.round(height * ratio)),
 });
 
 /** Discs, the first uppermost. */
@@ -24,9 +26,17 @@ const fillDots = (context, dots) => {
 };
 
 /** The dots that a plot's box would cut. */
-const dotsAtEdges = (dots, { x, y, width, height }) => Object.assign(dots.filter((dot) => dot.x - dot.radius < x
-  || dot.x + dot.radius > x + width || dot.y - dot.radius < y || dot.y + dot.radius > y + height),
-{ shades: dots.shades });
+const dotsAtEdges = (dots, { x, y, width, height }) =>
+  Object.assign(
+    dots.filter(
+      (dot) =>
+        dot.x - dot.radius < x ||
+        dot.x + dot.radius > x + width ||
+        dot.y - dot.radius < y ||
+        dot.y + dot.radius > y + height,
+    ),
+    { shades: dots.shades },
+  );
 
 /** Writes the plot's pixels itself: one copy to the canvas, no scaling, and of shapes only the few at the edges. */
 const canvasPainter = {
@@ -43,13 +53,22 @@ const canvasPainter = {
     const words = new Uint32Array(image.data.buffer);
     words.fill(packedInk("plot"));
     for (const y of lines) {
-      const [top, bottom] = [y, y + 1].map((edge) => clamp(Math.round((edge - plot.y) * ratio), 0, box.height));
+      const [top, bottom] = [y, y + 1].map((edge) =>
+        clamp(Math.round((edge - plot.y) * ratio), 0, box.height),
+      );
       words.fill(packedInk("line"), top * box.width, bottom * box.width);
     }
     if (sheet) writeCells(words, box, scene);
     for (let at = dots.length - 1; at >= 0; at -= 1) {
       const { x, y, radius, hue } = dots[at];
-      writeDot(words, box, (x - plot.x) * ratio, (y - plot.y) * ratio, radius * ratio, dots.shades[hue]);
+      writeDot(
+        words,
+        box,
+        (x - plot.x) * ratio,
+        (y - plot.y) * ratio,
+        radius * ratio,
+        dots.shades[hue],
+      );
     }
     context.putImageData(image, box.x, box.y);
     fillDots(context, dotsAtEdges(dots, plot));
@@ -64,26 +83,30 @@ const imageOf = ({ width, height }) => {
 };
 
 const shadeIndex = (strength, scale) =>
-  Math.min(SHADES - 1, Math.floor((strength - 1) / STRENGTHS_PER_OCTAVE * scale + 0.5));
+  Math.min(SHADES - 1, Math.floor(((strength - 1) / STRENGTHS_PER_OCTAVE) * scale + 0.5));
 
 const shadesOfStrength = new Uint8Array(256);
 const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }) => {
-  for (let strength = 1; strength < 256; strength += 1) shadesOfStrength[strength] = shadeIndex(strength, scale);
-  const columns = Int32Array.from({ length: width }, (_, x) => Math.floor(from + (x + 0.5) / width * (to - from)));
+  for (let strength = 1; strength < 256; strength += 1)
+    shadesOfStrength[strength] = shadeIndex(strength, scale);
+  const columns = Int32Array.from({ length: width }, (_, x) =>
+    Math.floor(from + ((x + 0.5) / width) * (to - from)),
+  );
   let [first, end] = [0, width];
   while (first < end && columns[first] < 0) first += 1;
   while (end > first && columns[end - 1] >= sheet.width) end -= 1;
   const ramp = rampOf(colour);
   const shift = CHANNELS[colour] * 8;
   // The lowest row of the sheet stands on the plot's bottom; the uppermost may reach above its top.
-  const tall = height * sheet.height * sheet.groups / rowCount;
+  const tall = (height * sheet.height * sheet.groups) / rowCount;
   const { texels } = sheet;
   for (let y = 0; y < height; y += 1) {
-    const row = Math.floor((y + 0.5 - (height - tall)) / tall * sheet.height) * sheet.width;
+    const row = Math.floor(((y + 0.5 - (height - tall)) / tall) * sheet.height) * sheet.width;
     const line = y * width;
     for (let x = first; x < end; x += 1) {
       const value = texels[row + columns[x]];
-      if (value) words[line + x] = ramp[((value >>> shift) & 255) * SHADES + shadesOfStrength[value & 255]];
+      if (value)
+        words[line + x] = ramp[((value >>> shift) & 255) * SHADES + shadesOfStrength[value & 255]];
     }
   }
 };
@@ -92,8 +115,14 @@ const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }
 const writeDot = (words, { width, height }, x, y, radius, colour) => {
   const reach = radius + 0.5;
   const [inner, outer] = [Math.max(0, radius - 0.5) ** 2, reach ** 2];
-  const [left, right] = [Math.max(0, Math.floor(x - reach)), Math.min(width - 1, Math.floor(x + reach))];
-  const [top, bottom] = [Math.max(0, Math.floor(y - reach)), Math.min(height - 1, Math.floor(y + reach))];
+  const [left, right] = [
+    Math.max(0, Math.floor(x - reach)),
+    Math.min(width - 1, Math.floor(x + reach)),
+  ];
+  const [top, bottom] = [
+    Math.max(0, Math.floor(y - reach)),
+    Math.min(height - 1, Math.floor(y + reach)),
+  ];
   for (let down = top; down <= bottom; down += 1) {
     for (let across = left; across <= right; across += 1) {
       const far = (across + 0.5 - x) * (across + 0.5 - x) + (down + 0.5 - y) * (down + 0.5 - y);
@@ -106,10 +135,10 @@ const writeDot = (words, { width, height }, x, y, radius, colour) => {
 
 const blend = (under, over, share) => {
   const part = (shift) => {
-    const [from, to] = [under >>> shift & 255, over >>> shift & 255];
+    const [from, to] = [(under >>> shift) & 255, (over >>> shift) & 255];
     return Math.round(from + (to - from) * share) << shift;
   };
-  return (255 << 24 | part(16) | part(8) | part(0)) >>> 0;
+  return ((255 << 24) | part(16) | part(8) | part(0)) >>> 0;
 };
 
 const VERTEX = `#version 300 es
@@ -147,8 +176,12 @@ class GlPainter {
     this.textures = new Map();
     this.program = this.link();
     gl.useProgram(this.program);
-    this.place = Object.fromEntries(["cells", "ramp", "range", "scale", "channel"]
-      .map((name) => [name, gl.getUniformLocation(this.program, name)]));
+    this.place = Object.fromEntries(
+      ["cells", "ramp", "range", "scale", "channel"].map((name) => [
+        name,
+        gl.getUniformLocation(this.program, name),
+      ]),
+    );
     gl.uniform1i(this.place.cells, 0);
     gl.uniform1i(this.place.ramp, 1);
     gl.bindVertexArray(gl.createVertexArray());
@@ -158,7 +191,10 @@ class GlPainter {
   link() {
     const { gl } = this;
     const program = gl.createProgram();
-    for (const [kind, source] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+    for (const [kind, source] of [
+      [gl.VERTEX_SHADER, VERTEX],
+      [gl.FRAGMENT_SHADER, FRAGMENT],
+    ]) {
       const shader = gl.createShader(kind);
       gl.shaderSource(shader, source);
       gl.compileShader(shader);
@@ -173,7 +209,10 @@ class GlPainter {
   texture(key, upload) {
     const { gl } = this;
     const found = this.textures.get(key);
-    if (found) { gl.bindTexture(gl.TEXTURE_2D, found); return; }
+    if (found) {
+      gl.bindTexture(gl.TEXTURE_2D, found);
+      return;
+    }
     const texture = gl.createTexture();
     this.textures.set(key, texture);
     gl.bindTexture(gl.TEXTURE_2D, texture);
@@ -193,7 +232,10 @@ class GlPainter {
 
   paint(context, scene) {
     const { plot, lines, sheet, dots } = scene;
-    if (sheet && sheet.width > this.widest) { canvasPainter.paint(context, scene); return; }
+    if (sheet && sheet.width > this.widest) {
+      canvasPainter.paint(context, scene);
+      return;
+    }
     context.save();
     context.beginPath();
     context.rect(plot.x, plot.y, plot.width, plot.height);
@@ -203,7 +245,7 @@ class GlPainter {
     context.fillStyle = ink().line;
     for (const y of lines) context.fillRect(plot.x, y, plot.width, 1);
     if (sheet) {
-      const height = plot.height * sheet.height * sheet.groups / rowCount;
+      const height = (plot.height * sheet.height * sheet.groups) / rowCount;
       const box = { x: plot.x, y: plot.y + plot.height - height, width: plot.width, height };
       this.render(box, scene);
       context.imageSmoothingEnabled = false;
@@ -217,15 +259,40 @@ class GlPainter {
   render(box, { sheet, from, to, scale, colour }) {
     const { gl, canvas } = this;
     const { width, height } = deviceBox(box, pixelRatio());
-    if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
+    if (canvas.width !== width || canvas.height !== height) {
+      canvas.width = width;
+      canvas.height = height;
+    }
     gl.viewport(0, 0, width, height);
     gl.activeTexture(gl.TEXTURE0);
-    this.texture(sheet, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8UI, sheet.width, sheet.height, 0,
-      gl.RGBA_INTEGER, gl.UNSIGNED_BYTE, sheet.bytes));
+    this.texture(sheet, () =>
+      gl.texImage2D(
+        gl.TEXTURE_2D,
+        0,
+        gl.RGBA8UI,
+        sheet.width,
+        sheet.height,
+        0,
+        gl.RGBA_INTEGER,
+        gl.UNSIGNED_BYTE,
+        sheet.bytes,
+      ),
+    );
     gl.activeTexture(gl.TEXTURE1);
     const ramp = rampOf(colour);
-    this.texture(ramp, () => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, SHADES, ramp.length / SHADES, 0,
-      gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(ramp.buffer)));
+    this.texture(ramp, () =>
+      gl.texImage2D(
+        gl.TEXTURE_2D,
+        0,
+        gl.RGBA,
+        SHADES,
+        ramp.length / SHADES,
+        0,
+        gl.RGBA,
+        gl.UNSIGNED_BYTE,
+        new Uint8Array(ramp.buffer),
+      ),
+    );
     gl.uniform2f(this.place.range, from, to);
     gl.uniform1f(this.place.scale, scale);
     gl.uniform1i(this.place.channel, CHANNELS[colour]);
@@ -236,7 +303,9 @@ class GlPainter {
 /** Whether the graphics are drawn by the processor, which does it slower than plain Canvas. */
 const isSoftware = (gl) => {
   const info = gl.getExtension("WEBGL_debug_renderer_info");
-  return /swiftshader|llvmpipe|software/i.test(info ? gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : "");
+  return /swiftshader|llvmpipe|software/i.test(
+    info ? gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : "",
+  );
 };
 
 const choosePainter = () => {
@@ -249,8 +318,13 @@ const choosePainter = () => {
     const options = { alpha: true, antialias: false, depth: false, preserveDrawingBuffer: true };
     const gl = canvas.getContext("webgl2", options);
     if (!gl || (isSoftware(gl) && !asked.has("webgl"))) return canvasPainter;
-    canvas.addEventListener("webglcontextlost", () => { painter = canvasPainter; touch(["size"]); });
+    canvas.addEventListener("webglcontextlost", () => {
+      painter = canvasPainter;
+      touch(["size"]);
+    });
     return new GlPainter(canvas, gl);
-  } catch { return canvasPainter; }
+  } catch {
+    return canvasPainter;
+  }
 };
 let painter = canvasPainter;

@@ -1,8 +1,11 @@
 // Any two allocators, figure by figure: medians, the ratio round by round with its interval as a line, and what that
 // bears. The ratios were made in lab/report/src/pairs.rs.
 
-const PAIR_RUNS = [["throughput", "throughput (ns/op)", duration], ["elapsed", "elapsed", duration],
-  ["peak", "peak memory", bytes]];
+const PAIR_RUNS = [
+  ["throughput", "throughput (ns/op)", duration],
+  ["elapsed", "elapsed", duration],
+  ["peak", "peak memory", bytes],
+];
 const PAIR_LATENCIES = ["mean", "p50", "p90", "p99", "p999", "p9999", "p99999", "worst"];
 const PAIR_NAMES = { p999: "p99.9", p9999: "p99.99", p99999: "p99.999" };
 // A lead smaller than this may be certain and is yet no reason to choose anything; fewer rounds carry no claim.
@@ -12,11 +15,15 @@ const FEW_ROUNDS = 4;
 /** `one` over `other`: value, low, high, rounds, and -1 where `one` is lower, 1 where `other` is. */
 const ratioOf = ([one, other], operation, figure) => {
   const calm = state.calm && facts.operations.includes(operation) && facts.calm_pairs.length;
-  const of = (calm ? facts.calm_pairs : facts.pairs).find((pair) => pair.of.includes(one) && pair.of.includes(other));
+  const of = (calm ? facts.calm_pairs : facts.pairs).find(
+    (pair) => pair.of.includes(one) && pair.of.includes(other),
+  );
   const found = of?.figures[operation]?.[figure];
   if (!found || found[3] < 2) return null;
   const [value, low, high, rounds, lower] = found;
-  return of.of[0] === one ? [1 / value, 1 / high, 1 / low, rounds, lower] : [value, low, high, rounds, -lower];
+  return of.of[0] === one
+    ? [1 / value, 1 / high, 1 / low, rounds, lower]
+    : [value, low, high, rounds, -lower];
 };
 
 /** The figures that both have: operation, name, the median of each, format, ratio. */
@@ -25,22 +32,44 @@ const pairRows = (pair) => {
   const rows = [];
   const add = (operation, figure, name, format, spreads) => {
     if (spreads.some((spread) => !spread) || spreads.every((spread) => spread[0] === 0)) return;
-    rows.push({ operation, name, format, medians: spreads.map((spread) => spread[0]),
-      ratio: ratioOf(pair, operation, figure) });
+    rows.push({
+      operation,
+      name,
+      format,
+      medians: spreads.map((spread) => spread[0]),
+      ratio: ratioOf(pair, operation, figure),
+    });
   };
   for (const operation of [...facts.operations, "all"]) {
     const summaries = ones.map((one) => figuresOf(one)[operation]);
     if (summaries.some((summary) => !summary)) continue;
     for (const figure of PAIR_LATENCIES) {
-      add(operation, figure, PAIR_NAMES[figure] ?? figure, duration,
-        summaries.map((summary) => summary[figure] ?? summary.percentiles[figure]));
+      add(
+        operation,
+        figure,
+        PAIR_NAMES[figure] ?? figure,
+        duration,
+        summaries.map((summary) => summary[figure] ?? summary.percentiles[figure]),
+      );
     }
   }
   for (const figure of PAIR_LATENCIES) {
-    add("frame", figure, PAIR_NAMES[figure] ?? figure, duration, ones.map((one) => one.frames[figure]));
+    add(
+      "frame",
+      figure,
+      PAIR_NAMES[figure] ?? figure,
+      duration,
+      ones.map((one) => one.frames[figure]),
+    );
   }
   for (const [figure, name, format] of PAIR_RUNS) {
-    add("run", figure, name, format, ones.map((one) => one.figures[figure]));
+    add(
+      "run",
+      figure,
+      name,
+      format,
+      ones.map((one) => one.figures[figure]),
+    );
   }
   return rows;
 };
@@ -52,7 +81,11 @@ const bearing = ({ ratio }, names) => {
   if (!ratio) return "one round tells nothing";
   const [value, low, high, , lower] = ratio;
   if (lower === 0) {
-    return high < 1 ? `perhaps ${names[0]} lower` : low > 1 ? `perhaps ${names[1]} lower` : "not told apart";
+    return high < 1
+      ? `perhaps ${names[0]} lower`
+      : low > 1
+        ? `perhaps ${names[1]} lower`
+        : "not told apart";
   }
   const slight = Math.max(value, 1 / value) < SLIGHT;
   return `${names[lower < 0 ? 0 : 1]} lower${slight ? ", by less than half a percent" : ""}`;
@@ -64,18 +97,29 @@ const pairWords = (rows, names) => {
   if (!known.length) {
     return "They ran in fewer than two rounds together: which is lower, and by how much, is not known.";
   }
-  const [first, second] = [-1, 1].map((side) => known.filter((row) => row.ratio[4] === side).length);
+  const [first, second] = [-1, 1].map(
+    (side) => known.filter((row) => row.ratio[4] === side).length,
+  );
   const rounds = Math.min(...known.map((row) => row.ratio[3]));
-  const few = rounds < FEW_ROUNDS
-    ? ` ${rounds} rounds are few: compare with --runs 5 or more before deciding.` : "";
-  return `Of ${known.length} figures ${names[0]} is lower in ${first}, ${names[1]} in ${second}; ` +
+  const few =
+    rounds < FEW_ROUNDS
+      ? ` ${rounds} rounds are few: compare with --runs 5 or more before deciding.`
+      : "";
+  return (
+    `Of ${known.length} figures ${names[0]} is lower in ${first}, ${names[1]} in ${second}; ` +
     `${known.length - first - second} are not told apart. Each interval holds with 95 % for its figure alone; ` +
-    "“lower” is corrected for the number of allocators, “perhaps” is not, and neither for the number of figures." + few;
+    "“lower” is corrected for the number of allocators, “perhaps” is not, and neither for the number of figures." +
+    few
+  );
 };
 
 /** The interval as a line over "the same"; what reaches beyond the scale is cut there. */
 const pairTrack = ({ ratio }, reach, pair) => {
-  const track = make("div", { class: "pair-track", "aria-hidden": "true" }, make("span", { class: "same-line" }));
+  const track = make(
+    "div",
+    { class: "pair-track", "aria-hidden": "true" },
+    make("span", { class: "same-line" }),
+  );
   if (!ratio) return track;
   const [value, low, high, , lower] = ratio;
   const at = (number) => 50 + 50 * clamp(Math.log(number) / reach, -1, 1);
@@ -99,36 +143,57 @@ const drawPairs = () => {
   const values = rows.flatMap(({ ratio }) => (ratio ? [Math.abs(Math.log(ratio[0]))] : []));
   const reach = clamp(Math.max(0, ...values) * 1.25, Math.log(1.1), Math.log(100));
   const ends = `${names[0]} lower ← the same → ${names[1]} lower`;
-  const head = make("tr", {}, ...["figure", names[0], names[1], `${names[0]} / ${names[1]}`, "95 %"]
-    .map((text) => make("th", { scope: "col", text })),
-  make("th", { scope: "col", class: "pair-ends", text: ends }),
-  make("th", { scope: "col", class: "words", text: "what the rounds bear" }));
+  const head = make(
+    "tr",
+    {},
+    ...["figure", names[0], names[1], `${names[0]} / ${names[1]}`, "95 %"].map((text) =>
+      make("th", { scope: "col", text }),
+    ),
+    make("th", { scope: "col", class: "pair-ends", text: ends }),
+    make("th", { scope: "col", class: "words", text: "what the rounds bear" }),
+  );
   const bodies = [...new Set(rows.map((row) => row.operation))].map((operation) => {
-    const title = make("tr", { class: "group" },
-      make("th", { scope: "colgroup", colspan: 7, text: PAIR_GROUPS[operation] ?? operation }));
-    const lines = rows.filter((row) => row.operation === operation).map((row) => {
-      const { ratio } = row;
-      const lower = ratio?.[4] ?? 0;
-      const times = (number) => number.toFixed(number < 10 ? 3 : 1);
-      return make("tr", {}, make("th", { scope: "row", text: row.name }),
-        make("td", { class: lower < 0 ? "best" : null, text: row.format(row.medians[0]) }),
-        make("td", { class: lower > 0 ? "best" : null, text: row.format(row.medians[1]) }),
-        make("td", { text: ratio ? times(ratio[0]) : "–" }),
-        make("td", { text: ratio ? `${times(ratio[1])} – ${times(ratio[2])}` : "–" }),
-        make("td", {}, pairTrack(row, reach, pair)),
-        make("td", { class: "words", text: bearing(row, names) }));
-    });
+    const title = make(
+      "tr",
+      { class: "group" },
+      make("th", { scope: "colgroup", colspan: 7, text: PAIR_GROUPS[operation] ?? operation }),
+    );
+    const lines = rows
+      .filter((row) => row.operation === operation)
+      .map((row) => {
+        const { ratio } = row;
+        const lower = ratio?.[4] ?? 0;
+        const times = (number) => number.toFixed(number < 10 ? 3 : 1);
+        return make(
+          "tr",
+          {},
+          make("th", { scope: "row", text: row.name }),
+          make("td", { class: lower < 0 ? "best" : null, text: row.format(row.medians[0]) }),
+          make("td", { class: lower > 0 ? "best" : null, text: row.format(row.medians[1]) }),
+          make("td", { text: ratio ? times(ratio[0]) : "–" }),
+          make("td", { text: ratio ? `${times(ratio[1])} – ${times(ratio[2])}` : "–" }),
+          make("td", {}, pairTrack(row, reach, pair)),
+          make("td", { class: "words", text: bearing(row, names) }),
+        );
+      });
     return make("tbody", {}, title, ...lines);
   });
-  byId("pair-table").replaceChildren(make("table", { class: "pairs", "aria-label": `${names[0]} and ${names[1]}` },
-    make("thead", {}, head), ...bodies));
+  byId("pair-table").replaceChildren(
+    make(
+      "table",
+      { class: "pairs", "aria-label": `${names[0]} and ${names[1]}` },
+      make("thead", {}, head),
+      ...bodies,
+    ),
+  );
 };
 
 /** Two to begin with: the first of the table, and of the others the one with the shortest tail. */
 const firstPair = () => {
   const [one, ...others] = contenders;
   const { operation } = facts.verdict;
-  const tail = (index) => facts.allocators[index].operations[operation]?.percentiles.p999?.[0] ?? Infinity;
+  const tail = (index) =>
+    facts.allocators[index].operations[operation]?.percentiles.p999?.[0] ?? Infinity;
   return [one, others.reduce((a, b) => (tail(b) < tail(a) ? b : a), others[0])];
 };
 
@@ -137,19 +202,42 @@ const setUpPairs = () => {
   if (contenders.length < 2) return;
   state.pair = firstPair();
   const pick = (label, which) => {
-    const select = make("select", { "aria-label": label, onchange: (event) => {
-      const [chosen, other] = [Number(event.target.value), state.pair[1 - which]];
-      // Who is chosen on both sides changes places with the other.
-      const both = which === 0 ? [chosen, other] : [other, chosen];
-      set({ pair: chosen === other ? [...state.pair].reverse() : both });
-    } }, ...contenders.map((index) => make("option", { value: index, text: facts.allocators[index].name })));
-    watch(["pair"], () => { select.value = state.pair[which]; });
+    const select = make(
+      "select",
+      {
+        "aria-label": label,
+        onchange: (event) => {
+          const [chosen, other] = [Number(event.target.value), state.pair[1 - which]];
+          // Who is chosen on both sides changes places with the other.
+          const both = which === 0 ? [chosen, other] : [other, chosen];
+          set({ pair: chosen === other ? [...state.pair].reverse() : both });
+        },
+      },
+      ...contenders.map((index) =>
+        make("option", { value: index, text: facts.allocators[index].name }),
+      ),
+    );
+    watch(["pair"], () => {
+      select.value = state.pair[which];
+    });
     select.value = state.pair[which];
     return select;
   };
-  const swap = make("button", { type: "button", class: "quiet", text: "Swap",
-    onclick: () => set({ pair: [...state.pair].reverse() }) });
-  byId("pair-toolbar").append(make("span", { class: "pick" }, pick("First of the two", 0), "against",
-    pick("Second of the two", 1)), swap);
+  const swap = make("button", {
+    type: "button",
+    class: "quiet",
+    text: "Swap",
+    onclick: () => set({ pair: [...state.pair].reverse() }),
+  });
+  byId("pair-toolbar").append(
+    make(
+      "span",
+      { class: "pick" },
+      pick("First of the two", 0),
+      "against",
+      pick("Second of the two", 1),
+    ),
+    swap,
+  );
   watch(["pair", "calm", "theme"], drawPairs);
 };

@@ -1,29 +1,53 @@
 // The percentile plot: each further nine is as wide as the one before, so that the tail is not a sliver.
 
-const NINES = [[0, "0"], [0.30103, "50 %"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"], [5, "99.999 %"],
-  [6, "99.9999 %"], [7, "99.99999 %"], [8, "8 nines"]];
+const NINES = [
+  [0, "0"],
+  [0.30103, "50 %"],
+  [1, "90 %"],
+  [2, "99 %"],
+  [3, "99.9 %"],
+  [4, "99.99 %"],
+  [5, "99.999 %"],
+  [6, "99.9999 %"],
+  [7, "99.99999 %"],
+  [8, "8 nines"],
+];
 const percentilePlot = { plot: null, reach: 1, low: 1, high: 10 };
 
 const curveIndices = () =>
-  [...shown(), ...facts.allocators.flatMap((one, index) => (one.floor && !state.shown.has(index) ? [index] : []))]
-    .filter((index) => summaryOf(index));
+  [
+    ...shown(),
+    ...facts.allocators.flatMap((one, index) =>
+      one.floor && !state.shown.has(index) ? [index] : [],
+    ),
+  ].filter((index) => summaryOf(index));
 
 /** An allocator's figures, with or without interrupted calls. */
-const figuresOf = (one) => (state.calm && Object.keys(one.undisturbed).length ? one.undisturbed : one.operations);
+const figuresOf = (one) =>
+  state.calm && Object.keys(one.undisturbed).length ? one.undisturbed : one.operations;
 const summaryOf = (index) => figuresOf(facts.allocators[index])[state.operation];
 
 const measurePercentiles = (width, height) => {
   const view = percentilePlot;
   const indices = curveIndices();
   const narrow = width < 560;
-  view.plot = { x: 54, y: 10, width: Math.max(10, width - 54 - (narrow ? 78 : 96)), height: height - 44 };
+  view.plot = {
+    x: 54,
+    y: 10,
+    width: Math.max(10, width - 54 - (narrow ? 78 : 96)),
+    height: height - 44,
+  };
   const points = Math.max(2, ...indices.map((index) => summaryOf(index).curve[0].length));
   view.reach = (points - 1) / facts.curve_points_per_nine + 0.25;
-  view.low = Math.max(1, Math.min(...indices.map((index) => summaryOf(index).curve[1][0] || 1)) * 0.85);
+  view.low = Math.max(
+    1,
+    Math.min(...indices.map((index) => summaryOf(index).curve[1][0] || 1)) * 0.85,
+  );
   view.high = Math.max(10, ...indices.map((index) => summaryOf(index).worst[2])) * 1.2;
 };
 
-const percentileX = (nines) => percentilePlot.plot.x + nines / percentilePlot.reach * percentilePlot.plot.width;
+const percentileX = (nines) =>
+  percentilePlot.plot.x + (nines / percentilePlot.reach) * percentilePlot.plot.width;
 const percentileY = (ns) => {
   const { plot, low, high } = percentilePlot;
   return plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
@@ -46,13 +70,19 @@ const ninesAxis = (context) => {
     context.fillText(label, x, plot.y + plot.height + 7);
   }
   context.fillStyle = ink().soft;
-  context.fillText("worst", percentileX(reach), plot.y + plot.height + (percentileX(reach) < end + 24 ? 20 : 7));
+  context.fillText(
+    "worst",
+    percentileX(reach),
+    plot.y + plot.height + (percentileX(reach) < end + 24 ? 20 : 7),
+  );
 };
 
 /** The curve's points, the worst call last. */
 const curvePoints = (summary, which) => {
-  const points = summary.curve[which].map((ns, index) =>
-    [percentileX(index / facts.curve_points_per_nine), percentileY(ns)]);
+  const points = summary.curve[which].map((ns, index) => [
+    percentileX(index / facts.curve_points_per_nine),
+    percentileY(ns),
+  ]);
   points.push([percentileX(percentilePlot.reach), percentileY(summary.worst[which])]);
   return points;
 };
@@ -110,18 +140,27 @@ const drawPercentiles = () => {
   ninesAxis(context);
   const isKeel = (index) => facts.allocators[index].name === "keel";
   const keelLast = [...indices].sort((a, b) => isKeel(a) - isKeel(b));
-  indices.forEach((index, at) => drawIntervals(context, index, (at - (indices.length - 1) / 2) * 3));
+  indices.forEach((index, at) =>
+    drawIntervals(context, index, (at - (indices.length - 1) / 2) * 3),
+  );
   const labels = keelLast.map((index) => drawCurve(context, index));
   endLabels(context, plot, labels);
   if (percentilePlot.cursor !== undefined) {
     context.fillStyle = ink().soft;
     context.fillRect(Math.round(percentileX(percentilePlot.cursor)), plot.y, 1, plot.height);
   }
-  canvas.setAttribute("aria-label", `Percentiles of ${state.operation}. ` + indices.map((index) => {
-    const values = Object.entries(summaryOf(index).percentiles)
-      .map(([name, spread]) => `${name} ${duration(spread[0])}`);
-    return `${facts.allocators[index].name}: ${values.join(", ")}, worst ${duration(summaryOf(index).worst[0])}`;
-  }).join(". "));
+  canvas.setAttribute(
+    "aria-label",
+    `Percentiles of ${state.operation}. ` +
+      indices
+        .map((index) => {
+          const values = Object.entries(summaryOf(index).percentiles).map(
+            ([name, spread]) => `${name} ${duration(spread[0])}`,
+          );
+          return `${facts.allocators[index].name}: ${values.join(", ")}, worst ${duration(summaryOf(index).worst[0])}`;
+        })
+        .join(". "),
+  );
 };
 
 /** 99.93 % from 3.15 nines */
@@ -134,24 +173,43 @@ const showPercentiles = (event) => {
   const canvas = byId("percentiles");
   const { plot, reach } = percentilePlot;
   if (!plot) return;
-  const point = clamp(Math.round((place(canvas, event)[0] - plot.x) / plot.width * reach * facts.curve_points_per_nine),
-    0, Math.ceil(reach * facts.curve_points_per_nine));
+  const point = clamp(
+    Math.round(
+      ((place(canvas, event)[0] - plot.x) / plot.width) * reach * facts.curve_points_per_nine,
+    ),
+    0,
+    Math.ceil(reach * facts.curve_points_per_nine),
+  );
   const nines = point / facts.curve_points_per_nine;
   percentilePlot.cursor = Math.min(nines, reach);
   touch(["percentiles"]);
-  const rows = curveIndices().map((index) => {
-    const summary = summaryOf(index);
-    const worst = point >= summary.curve[0].length;
-    return [worst ? summary.worst[0] : summary.curve[0][point], facts.allocators[index].name, worst];
-  }).sort((a, b) => a[0] - b[0]);
-  showTip(event, [`${shareWords(nines)} of ${state.operation} calls take at most`,
-    ...rows.map(([ns, name, worst]) => `${duration(ns)}  ${name}${worst ? " (worst)" : ""}`)]);
+  const rows = curveIndices()
+    .map((index) => {
+      const summary = summaryOf(index);
+      const worst = point >= summary.curve[0].length;
+      return [
+        worst ? summary.worst[0] : summary.curve[0][point],
+        facts.allocators[index].name,
+        worst,
+      ];
+    })
+    .sort((a, b) => a[0] - b[0]);
+  showTip(event, [
+    `${shareWords(nines)} of ${state.operation} calls take at most`,
+    ...rows.map(([ns, name, worst]) => `${duration(ns)}  ${name}${worst ? " (worst)" : ""}`),
+  ]);
 };
 
 const listenPercentiles = () => {
   if (facts.allocators.some((one) => Object.keys(one.undisturbed).length)) {
     for (const id of ["percentiles-toolbar", "table-toolbar"]) {
-      byId(id).append(toggle("Leave out interrupted calls", () => state.calm, (calm) => set({ calm })));
+      byId(id).append(
+        toggle(
+          "Leave out interrupted calls",
+          () => state.calm,
+          (calm) => set({ calm }),
+        ),
+      );
     }
   }
   const canvas = byId("percentiles");

@@ -11,8 +11,11 @@ const planeImage = ({ at, counts }, rowsInColumn, [lowRow, highRow], fold) => {
   let [highest, unknown] = [1, 0];
   at.forEach((cell, index) => {
     const step = Math.floor(cell / rowsInColumn);
-    if (step === 0) { unknown += counts[index]; return; }
-    const row = clamp(Math.floor((cell % rowsInColumn - lowRow) / fold), 0, height - 1);
+    if (step === 0) {
+      unknown += counts[index];
+      return;
+    }
+    const row = clamp(Math.floor(((cell % rowsInColumn) - lowRow) / fold), 0, height - 1);
     const place = (height - 1 - row) * steps + clamp(step - 1, 0, steps - 1);
     cells[place] += counts[index];
     highest = Math.max(highest, cells[place]);
@@ -27,7 +30,7 @@ const paintPlane = (context, plot, image) => {
   const scale = (SHADES - 1) / Math.log2(image.highest + 1);
   image.cells.forEach((calls, at) => {
     if (!calls) return;
-    const hue = hueOfStep(at % image.steps + 1);
+    const hue = hueOfStep((at % image.steps) + 1);
     into[at] = ramp[hue * SHADES + Math.min(SHADES - 1, Math.round(Math.log2(calls) * scale))];
   });
   const canvas = new OffscreenCanvas(image.steps, image.height);
@@ -40,18 +43,26 @@ const sizeAxis = (context, plot) => {
   context.textAlign = "center";
   context.textBaseline = "top";
   for (let log = 0; log <= SIZE_AXIS[1]; log += plot.width < 420 ? 8 : 4) {
-    const x = plot.x + plot.width * (log + 0.5 / 4) / (SIZE_AXIS[1] + 0.25);
+    const x = plot.x + (plot.width * (log + 0.5 / 4)) / (SIZE_AXIS[1] + 0.25);
     context.fillStyle = ink().line;
     context.fillRect(Math.round(x), plot.y, 1, plot.height + 4);
     context.fillStyle = ink().soft;
-    context.fillText(bytes(2 ** log), clamp(x, plot.x + 8, plot.x + plot.width - 18), plot.y + plot.height + 6);
+    context.fillText(
+      bytes(2 ** log),
+      clamp(x, plot.x + 8, plot.x + plot.width - 18),
+      plot.y + plot.height + 6,
+    );
   }
 };
 
 const planeFrame = (canvas) => {
   const { context, width, height } = fit(canvas);
-  const plot = { x: PLANE.left, y: PLANE.top, width: Math.max(10, width - PLANE.left - PLANE.right),
-    height: height - PLANE.top - PLANE.bottom };
+  const plot = {
+    x: PLANE.left,
+    y: PLANE.top,
+    width: Math.max(10, width - PLANE.left - PLANE.right),
+    height: height - PLANE.top - PLANE.bottom,
+  };
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   return { context, plot };
@@ -61,9 +72,18 @@ const planeBoxes = new Map();
 const planeBox = (index) => {
   if (!planeBoxes.has(index)) {
     const canvas = make("canvas", { role: "img" });
-    const figure = make("figure", { class: "panel" }, make("figcaption", {}, make("span", { class: "swatch" }),
-      make("b", { text: facts.allocators[index].name }), make("span", { class: "stats" })),
-    make("div", { class: "plane" }, canvas));
+    const figure = make(
+      "figure",
+      { class: "panel" },
+      make(
+        "figcaption",
+        {},
+        make("span", { class: "swatch" }),
+        make("b", { text: facts.allocators[index].name }),
+        make("span", { class: "stats" }),
+      ),
+      make("div", { class: "plane" }, canvas),
+    );
     canvas.addEventListener("pointermove", (event) => tellPlane(event, planeBoxes.get(index)));
     canvas.addEventListener("pointerleave", hideTip);
     planeBoxes.set(index, { figure, canvas });
@@ -73,8 +93,11 @@ const planeBox = (index) => {
 
 /** Size and latency, an allocator each. */
 const drawPlanes = async () => {
-  const loaded = (await Promise.all(shown().map(async (index) => [index, await loadPlane(index, state.operation)])))
-    .filter(([, plane]) => plane);
+  const loaded = (
+    await Promise.all(
+      shown().map(async (index) => [index, await loadPlane(index, state.operation)]),
+    )
+  ).filter(([, plane]) => plane);
   byId("sizes-section").hidden = !loaded.length;
   byId("planes").replaceChildren(...loaded.map(([index]) => planeBox(index).figure));
   for (const [index, plane] of loaded) {
@@ -87,20 +110,32 @@ const drawPlanes = async () => {
     paintPlane(context, plot, image);
     Object.assign(box, { image, plot });
     box.figure.querySelector(".swatch").style.background = lookOf(index).colour;
-    box.figure.querySelector(".stats").textContent = image.unknown ? `${count(image.unknown)} of unknown size` : "";
-    box.canvas.setAttribute("aria-label", `${facts.allocators[index].name}: latency of ${state.operation} by size`);
+    box.figure.querySelector(".stats").textContent = image.unknown
+      ? `${count(image.unknown)} of unknown size`
+      : "";
+    box.canvas.setAttribute(
+      "aria-label",
+      `${facts.allocators[index].name}: latency of ${state.operation} by size`,
+    );
   }
 };
 
 const tellPlane = (event, { canvas, image, plot }) => {
   const [x, y] = place(canvas, event);
-  const step = Math.floor((x - plot.x) / plot.width * image.steps);
-  const row = Math.floor((y - plot.y) / plot.height * image.height);
-  const calls = step >= 0 && step < image.steps && row >= 0 ? image.cells[row * image.steps + step] : 0;
-  if (!calls) { hideTip(); return; }
+  const step = Math.floor(((x - plot.x) / plot.width) * image.steps);
+  const row = Math.floor(((y - plot.y) / plot.height) * image.height);
+  const calls =
+    step >= 0 && step < image.steps && row >= 0 ? image.cells[row * image.steps + step] : 0;
+  if (!calls) {
+    hideTip();
+    return;
+  }
   const low = latencyOfRow(ROWS[0] + (image.height - 1 - row) * 2);
-  showTip(event, [`${calls.toLocaleString("en-US")} ${calls === 1 ? "call" : "calls"}`,
-    `about ${bytes(2 ** (step / 4))}`, `${duration(low)} to ${duration(low * 2 ** (2 / facts.rows_per_octave))}`]);
+  showTip(event, [
+    `${calls.toLocaleString("en-US")} ${calls === 1 ? "call" : "calls"}`,
+    `about ${bytes(2 ** (step / 4))}`,
+    `${duration(low)} to ${duration(low * 2 ** (2 / facts.rows_per_octave))}`,
+  ]);
 };
 
 /** How long blocks live, by their size: a fact of the program, not of any allocator. */
@@ -118,14 +153,17 @@ const drawLifetimes = async () => {
   sizeAxis(context, plot);
   paintPlane(context, plot, planeImage(plane, facts.lifetime_steps, [low, high], 1));
   const shares = new Float64Array(facts.lifetime_steps);
-  plane.at.forEach((cell, at) => { shares[cell % facts.lifetime_steps] += plane.counts[at]; });
+  plane.at.forEach((cell, at) => {
+    shares[cell % facts.lifetime_steps] += plane.counts[at];
+  });
   const [released, kept] = facts.lifetimes;
   const within = (part) => {
     let sum = 0;
     const step = shares.findIndex((calls) => (sum += calls) >= released * part);
     return duration(2 ** ((step + 1) / octave));
   };
-  byId("lifetimes-note").textContent = `How long blocks lived (up) and how large they were (across). Of ` +
+  byId("lifetimes-note").textContent =
+    `How long blocks lived (up) and how large they were (across). Of ` +
     `${count(released)} blocks that were released, half lived less than ${within(0.5)}, nine in ten less than ` +
     `${within(0.9)}; ${count(kept)} were never released. The same for every allocator.`;
   canvas.setAttribute("aria-label", byId("lifetimes-note").textContent);

@@ -4,7 +4,10 @@
 const vote = (to, at, lane, lead) => {
   if (to.lanes[at] === lane) to.leads[at] += lead;
   else if (to.leads[at] >= lead) to.leads[at] -= lead;
-  else { to.leads[at] = lead - to.leads[at]; to.lanes[at] = lane; }
+  else {
+    to.leads[at] = lead - to.leads[at];
+    to.lanes[at] = lane;
+  }
 };
 
 const mergeInto = (to, at, from, cell) => {
@@ -20,9 +23,15 @@ const halve = (level) => {
   const columns = level.columns / 2;
   const cells = level.rows.length;
   const to = {
-    columns, starts: new Uint32Array(columns + 1), rows: new Uint16Array(cells), counts: new Uint32Array(cells),
-    sizes: new Float32Array(cells), kernel: new Uint32Array(cells), interrupted: new Uint32Array(cells),
-    lanes: new Uint8Array(cells), leads: new Uint32Array(cells),
+    columns,
+    starts: new Uint32Array(columns + 1),
+    rows: new Uint16Array(cells),
+    counts: new Uint32Array(cells),
+    sizes: new Float32Array(cells),
+    kernel: new Uint32Array(cells),
+    interrupted: new Uint32Array(cells),
+    lanes: new Uint8Array(cells),
+    leads: new Uint32Array(cells),
   };
   let at = 0;
   for (let column = 0; column < columns; column += 1) {
@@ -47,7 +56,9 @@ const halve = (level) => {
 };
 
 class Pyramid {
-  constructor(finest) { this.levels = [finest]; }
+  constructor(finest) {
+    this.levels = [finest];
+  }
 
   /** The finest level of which `share` of the time axis has at most `columns` columns. */
   level(share, columns) {
@@ -61,21 +72,29 @@ class Pyramid {
 }
 
 /** Calls before each column of a level, so that a view's calls are one subtraction. */
-const callsBefore = (level) => level.before ??= (() => {
-  const before = new Float64Array(level.columns + 1);
-  for (let column = 0; column < level.columns; column += 1) {
-    before[column + 1] = before[column];
-    for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {
-      before[column + 1] += level.counts[cell];
+const callsBefore = (level) =>
+  (level.before ??= (() => {
+    const before = new Float64Array(level.columns + 1);
+    for (let column = 0; column < level.columns; column += 1) {
+      before[column + 1] = before[column];
+      for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {
+        before[column + 1] += level.counts[cell];
+      }
     }
-  }
-  return before;
-})();
+    return before;
+  })());
 
 /** The columns of a level that a view touches: first, and one after the last. */
 const columnsInView = (level, view) => {
-  const first = clamp(Math.floor(view.from / facts.span_ns * level.columns), 0, level.columns - 1);
-  return [first, clamp(Math.ceil(view.to / facts.span_ns * level.columns), first + 1, level.columns)];
+  const first = clamp(
+    Math.floor((view.from / facts.span_ns) * level.columns),
+    0,
+    level.columns - 1,
+  );
+  return [
+    first,
+    clamp(Math.ceil((view.to / facts.span_ns) * level.columns), first + 1, level.columns),
+  ];
 };
 
 const callsInView = (level, view) => {

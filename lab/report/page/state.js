@@ -1,6 +1,8 @@
 // What is shown, and who redraws when that changes.
 
-const contenders = facts.allocators.flatMap((one, index) => (one.floor || !one.runs ? [] : [index]));
+const contenders = facts.allocators.flatMap((one, index) =>
+  one.floor || !one.runs ? [] : [index],
+);
 
 const state = {
   operation: facts.verdict.operation, // of which the verdict speaks
@@ -21,8 +23,9 @@ const state = {
 
 // Charts that a reader can see now. Gestures redraw these alone, frame by frame; the others follow when hands rest.
 const inSight = new Set();
-const sight = new IntersectionObserver((entries) => entries.forEach((entry) =>
-  inSight[entry.isIntersecting ? "add" : "delete"](entry.target)));
+const sight = new IntersectionObserver((entries) =>
+  entries.forEach((entry) => inSight[entry.isIntersecting ? "add" : "delete"](entry.target)),
+);
 const GESTURE_KEYS = new Set(["view", "cursor"]);
 const REST_MS = 80;
 
@@ -74,12 +77,19 @@ const flush = () => {
 const touch = (keys) => {
   const gesture = keys.every((key) => GESTURE_KEYS.has(key));
   for (const watcher of watchers) {
-    if (keys.some((key) => watcher.keys.includes(key))) watcher.due = gesture ? watcher.due || "gesture" : "now";
+    if (keys.some((key) => watcher.keys.includes(key)))
+      watcher.due = gesture ? watcher.due || "gesture" : "now";
   }
-  if (!scheduled) { scheduled = true; requestAnimationFrame(flush); }
+  if (!scheduled) {
+    scheduled = true;
+    requestAnimationFrame(flush);
+  }
 };
 
-const set = (changes) => { Object.assign(state, changes); touch(Object.keys(changes)); };
+const set = (changes) => {
+  Object.assign(state, changes);
+  touch(Object.keys(changes));
+};
 
 /** Shows from..to of the journal, at least a microsecond and never outside. */
 const look = (from, to) => {
@@ -90,7 +100,11 @@ const look = (from, to) => {
 const zoom = (factor, about = (state.view.from + state.view.to) / 2) =>
   look(about - (about - state.view.from) * factor, about + (state.view.to - about) * factor);
 const pan = (share) => {
-  const by = clamp((state.view.to - state.view.from) * share, -state.view.from, facts.span_ns - state.view.to);
+  const by = clamp(
+    (state.view.to - state.view.from) * share,
+    -state.view.from,
+    facts.span_ns - state.view.to,
+  );
   look(state.view.from + by, state.view.to + by);
 };
 const lookAtAll = () => look(0, facts.span_ns);

@@ -13,15 +13,23 @@ const listenStrip = (canvas, plotOfCanvas) => {
     const plot = plotOfCanvas();
     if (plot) setCursor(timeAt(plot, place(canvas, event)[0]));
   });
-  canvas.addEventListener("pointerleave", () => { hideTip(); setCursor(null); });
+  canvas.addEventListener("pointerleave", () => {
+    hideTip();
+    setCursor(null);
+  });
 };
 
 /** The plot of a strip, with room for names at its right end. */
-const stripPlot = (width, height) =>
-  ({ x: 60, y: 8, width: Math.max(10, width - 60 - (width < 560 ? 78 : 96)), height: height - 36 });
+const stripPlot = (width, height) => ({
+  x: 60,
+  y: 8,
+  width: Math.max(10, width - 60 - (width < 560 ? 78 : 96)),
+  height: height - 36,
+});
 
 const drawCursor = (context, plot) => {
-  if (state.cursor === null || state.cursor < state.view.from || state.cursor > state.view.to) return;
+  if (state.cursor === null || state.cursor < state.view.from || state.cursor > state.view.to)
+    return;
   context.fillStyle = ink().soft;
   context.fillRect(Math.round(xOfTime(plot, state.cursor)), plot.y, 1, plot.height);
 };
@@ -49,15 +57,17 @@ const tracePeaks = (context, plot, peaks, yOf, index) => {
 const drawLateness = async () => {
   byId("lateness-section").hidden = !facts.lateness;
   if (!facts.lateness) return;
-  const loaded = (await Promise.all(shown().map(async (index) => [index, await loadLateness(index)])))
-    .filter(([, late]) => late);
+  const loaded = (
+    await Promise.all(shown().map(async (index) => [index, await loadLateness(index)]))
+  ).filter(([, late]) => late);
   const canvas = byId("lateness");
   const { context, width, height } = fit(canvas);
-  const plot = latenessPlot = stripPlot(width, height);
-  const latest = (late) => late.latest ??= late.greatest.reduce((a, b) => Math.max(a, b), 0);
+  const plot = (latenessPlot = stripPlot(width, height));
+  const latest = (late) => (late.latest ??= late.greatest.reduce((a, b) => Math.max(a, b), 0));
   const high = Math.max(1e4, ...loaded.map(([, late]) => latest(late)));
   const low = 100;
-  const yOf = (ns) => plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
+  const yOf = (ns) =>
+    plot.y + plot.height * (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low));
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
   latencyAxis(context, plot, low, high, yOf);
@@ -66,7 +76,7 @@ const drawLateness = async () => {
   const labels = loaded.map(([index, late]) => {
     const peaks = new Float64Array(Math.ceil(plot.width) + 1);
     late.greatest.forEach((ns, column) => {
-      const time = (column + 0.5) / LATENESS_COLUMNS * facts.span_ns;
+      const time = ((column + 0.5) / LATENESS_COLUMNS) * facts.span_ns;
       if (time < state.view.from || time > state.view.to) return;
       const x = Math.floor(xOfTime(plot, time) - plot.x);
       peaks[x] = Math.max(peaks[x], ns);
@@ -74,7 +84,9 @@ const drawLateness = async () => {
     return tracePeaks(context, plot, peaks, yOf, index);
   });
   endLabels(context, plot, labels);
-  const most = loaded.map(([index, late]) => `${facts.allocators[index].name} ${duration(latest(late))}`);
+  const most = loaded.map(
+    ([index, late]) => `${facts.allocators[index].name} ${duration(latest(late))}`,
+  );
   tell(canvas, `Greatest lateness of a call over time. At most: ${most.join(", ")}`);
 };
 
@@ -86,12 +98,14 @@ const drawLanes = async () => {
   byId("threads-section").hidden = !facts.columns || facts.lanes.length < 2;
   if (byId("threads-section").hidden) return;
   const lanes = await loadLanes();
-  const outliers = await Promise.all(shown().map(async (index) => [index, await loadOutliers(index)]));
+  const outliers = await Promise.all(
+    shown().map(async (index) => [index, await loadOutliers(index)]),
+  );
   const canvas = byId("lanes");
   const tall = `${facts.lanes.length * LANE_HEIGHT + 40}px`;
   if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
   const { context, width, height } = fit(canvas);
-  const plot = lanesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 };
+  const plot = (lanesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 });
   lanes.most ??= Math.max(...lanes.map((lane) => lane.reduce((a, b) => Math.max(a, b), 0)));
   const most = Math.log2(2 + lanes.most);
   timeAxis(context, plot, state.view);
@@ -101,7 +115,7 @@ const drawLanes = async () => {
     context.fillRect(plot.x, y, plot.width, LANE_HEIGHT - 4);
     context.fillStyle = css(shade(laneHue(lane), 0.45));
     eachLaneBar(plot, counts, (x, wide, calls) => {
-      const tall = Math.log2(calls + 1) / most * (LANE_HEIGHT - 6);
+      const tall = (Math.log2(calls + 1) / most) * (LANE_HEIGHT - 6);
       context.fillRect(x, y + LANE_HEIGHT - 4 - tall, wide, tall);
     });
     context.fillStyle = ink().soft;
@@ -109,7 +123,9 @@ const drawLanes = async () => {
     context.textBaseline = "middle";
     context.fillText(laneName(lane), plot.x - 8, y + LANE_HEIGHT / 2 - 2);
   });
-  lanesMarks = state.marks ? outliers.flatMap(([index, calls]) => laneMarks(plot, index, calls)) : [];
+  lanesMarks = state.marks
+    ? outliers.flatMap(([index, calls]) => laneMarks(plot, index, calls))
+    : [];
   for (const { index, x, y } of lanesMarks) {
     context.fillStyle = lookOf(index).colour;
     context.beginPath();
@@ -117,8 +133,13 @@ const drawLanes = async () => {
     context.fill();
   }
   drawCursor(context, plot);
-  tell(canvas, "Operations of each thread over time. " + facts.lanes.map((lane, at) =>
-    `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`).join(", "));
+  tell(
+    canvas,
+    "Operations of each thread over time. " +
+      facts.lanes
+        .map((lane, at) => `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`)
+        .join(", "),
+  );
 };
 
 const eachLaneBar = (plot, counts, each) => {
@@ -130,7 +151,9 @@ const eachLaneBar = (plot, counts, each) => {
     const x = Math.floor(clamp(xOfTime(plot, column * span) - plot.x, 0, plot.width));
     pixels[x] += counts[column];
   }
-  pixels.forEach((calls, x) => { if (calls) each(plot.x + x, Math.min(wide, plot.width - x), calls); });
+  pixels.forEach((calls, x) => {
+    if (calls) each(plot.x + x, Math.min(wide, plot.width - x), calls);
+  });
 };
 
 /** The slowest calls in view of an allocator, and where they stand. */
@@ -152,15 +175,20 @@ const showLaneMark = (event) => {
   const [x, y] = place(byId("lanes"), event);
   const far = (mark) => Math.hypot(mark.x - x, mark.y - y);
   const near = lanesMarks.filter((mark) => far(mark) < 9).sort((a, b) => far(a) - far(b))[0];
-  if (!near) { hideTip(); return; }
+  if (!near) {
+    hideTip();
+    return;
+  }
   const { index, outliers, at } = near;
   showTip(event, markWords(facts.allocators[index].name, outliers, at, frameOf(outliers.time[at])));
 };
 
 const setUpStrips = () => {
-  byId("lateness-note").textContent = "The replay followed a schedule. How late calls began, the latest of each " +
+  byId("lateness-note").textContent =
+    "The replay followed a schedule. How late calls began, the latest of each " +
     "moment: what a slow call, or a busy machine, pushed on to those after it.";
-  byId("threads-note").textContent = "How many operations each thread made, on a logarithmic scale; dots are the " +
+  byId("threads-note").textContent =
+    "How many operations each thread made, on a logarithmic scale; dots are the " +
     `${WORST_IN_LANE} slowest calls in view of each shown allocator, in its colour.`;
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);

@@ -9,18 +9,26 @@ const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
 
 // Heading, the figure's name in `facts.leaders`, the figure.
 const LATENCY_COLUMNS = [
-  ["calls", null, (summary) => summary.count], ["mean", "mean", (summary) => summary.mean],
-  ["p50", "p50", (summary) => summary.percentiles.p50], ["p90", "p90", (summary) => summary.percentiles.p90],
-  ["p99", "p99", (summary) => summary.percentiles.p99], ["p99.9", "p999", (summary) => summary.percentiles.p999],
+  ["calls", null, (summary) => summary.count],
+  ["mean", "mean", (summary) => summary.mean],
+  ["p50", "p50", (summary) => summary.percentiles.p50],
+  ["p90", "p90", (summary) => summary.percentiles.p90],
+  ["p99", "p99", (summary) => summary.percentiles.p99],
+  ["p99.9", "p999", (summary) => summary.percentiles.p999],
   ["p99.99", "p9999", (summary) => summary.percentiles.p9999],
   ["p99.999", "p99999", (summary) => summary.percentiles.p99999],
-  ["worst", "worst", (summary) => summary.worst], ["total", "mean", (summary) => summary.total],
+  ["worst", "worst", (summary) => summary.worst],
+  ["total", "mean", (summary) => summary.total],
 ];
 const RUN_COLUMNS = [
-  ["throughput (ns/op)", "throughput", duration], ["peak memory", "peak", bytes],
-  ["page faults", "minor_faults", count], ["major faults", "major_faults", count],
-  ["elapsed", "elapsed", duration], ["CPU", "cpu", duration],
-  ["waiting for other threads", "waited", duration], ["context switches", "involuntary_switches", count],
+  ["throughput (ns/op)", "throughput", duration],
+  ["peak memory", "peak", bytes],
+  ["page faults", "minor_faults", count],
+  ["major faults", "major_faults", count],
+  ["elapsed", "elapsed", duration],
+  ["CPU", "cpu", duration],
+  ["waiting for other threads", "waited", duration],
+  ["context switches", "involuntary_switches", count],
 ];
 
 /** A figure for sorting: a missing one comes last. */
@@ -34,19 +42,29 @@ const figureCell = (value, format, runs) => {
   const [median, least, most, low, high] = value;
   const cell = make("td", { text: format(median), "data-value": median });
   if (runs < 2) return cell;
-  const range = least === most ? `the same in all ${runs} runs` : `${runs} runs: ${format(least)} to ${format(most)}`;
+  const range =
+    least === most
+      ? `the same in all ${runs} runs`
+      : `${runs} runs: ${format(least)} to ${format(most)}`;
   const known = low !== undefined;
   cell.title = known ? `95 %: ${format(low)} to ${format(high)}; ${range}` : range;
-  const under = known ? `${format(low)} – ${format(high)}` : least === most ? "same in all" :
-    `${format(least)} – ${format(most)}`;
+  const under = known
+    ? `${format(low)} – ${format(high)}`
+    : least === most
+      ? "same in all"
+      : `${format(least)} – ${format(most)}`;
   cell.append(make("small", { text: under, class: known ? null : "range-only" }));
   return cell;
 };
 
 /** Those that may be lowest, unless that is all. */
 const mayBeLowest = (rows, { value, figure, operation }) => {
-  const leaders = (state.calm && operation !== "run" ? facts.calm_leaders : facts.leaders)[operation]?.[figure] ?? [];
-  const real = rows.filter((row) => !facts.allocators[row.index].floor && Array.isArray(value(row)));
+  const leaders =
+    (state.calm && operation !== "run" ? facts.calm_leaders : facts.leaders)[operation]?.[figure] ??
+    [];
+  const real = rows.filter(
+    (row) => !facts.allocators[row.index].floor && Array.isArray(value(row)),
+  );
   return new Set(leaders.length < real.length ? leaders : []);
 };
 
@@ -65,16 +83,31 @@ const sortable = (title, columns, rows) => {
     return make("tr", { class: one.floor ? "floor" : null }, nameCell(row.index), ...cells);
   };
   const fill = () => body.replaceChildren(...rows.map(line));
-  const heading = (name, at) => make("th", { scope: "col", "aria-sort": "none" }, make("button", {
-    type: "button", text: name, onclick: (event) => {
-      sorted = { column: at, up: sorted.column === at ? !sorted.up : true };
-      const key = (row) => (at < 0 ? facts.allocators[row.index].name : rank(columns[at].value(row)));
-      rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (sorted.up ? 1 : -1));
-      table.querySelectorAll("thead th").forEach((cell) => cell.setAttribute("aria-sort", "none"));
-      event.target.parentElement.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
-      fill();
-    },
-  }));
+  const heading = (name, at) =>
+    make(
+      "th",
+      { scope: "col", "aria-sort": "none" },
+      make("button", {
+        type: "button",
+        text: name,
+        onclick: (event) => {
+          sorted = { column: at, up: sorted.column === at ? !sorted.up : true };
+          const key = (row) =>
+            at < 0 ? facts.allocators[row.index].name : rank(columns[at].value(row));
+          rows.sort(
+            (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (sorted.up ? 1 : -1),
+          );
+          table
+            .querySelectorAll("thead th")
+            .forEach((cell) => cell.setAttribute("aria-sort", "none"));
+          event.target.parentElement.setAttribute(
+            "aria-sort",
+            sorted.up ? "ascending" : "descending",
+          );
+          fill();
+        },
+      }),
+    );
   const headings = columns.map((column, at) => heading(column.name, at));
   table.append(make("thead", {}, make("tr", {}, heading("allocator", -1), ...headings)), body);
   fill();
@@ -86,9 +119,13 @@ const latencyTable = (operation) => {
     const summary = figuresOf(one)[operation];
     return summary ? [{ index, summary }] : [];
   });
-  const columns = LATENCY_COLUMNS.map(([name, figure, value]) =>
-    ({ name, figure, operation, value: (row) => value(row.summary), format: duration }))
-    .filter((column) => rows.some((row) => column.value(row) !== undefined));
+  const columns = LATENCY_COLUMNS.map(([name, figure, value]) => ({
+    name,
+    figure,
+    operation,
+    value: (row) => value(row.summary),
+    format: duration,
+  })).filter((column) => rows.some((row) => column.value(row) !== undefined));
   return sortable(operation === "all" ? "all operations" : operation, columns, rows);
 };
 
@@ -97,14 +134,25 @@ const drawTables = () => {
   const main = facts.operations.filter((name) => name === "malloc" || name === "free");
   const others = facts.operations.filter((name) => !main.includes(name));
   const runs = facts.allocators.flatMap((one, index) => (one.runs ? [{ index }] : []));
-  const columns = RUN_COLUMNS.map(([name, figure, format]) =>
-    ({ name, figure, operation: "run", value: (row) => facts.allocators[row.index].figures[figure], format }))
-    .filter((column) => runs.some((row) => column.value(row)?.[2] > 0));
+  const columns = RUN_COLUMNS.map(([name, figure, format]) => ({
+    name,
+    figure,
+    operation: "run",
+    value: (row) => facts.allocators[row.index].figures[figure],
+    format,
+  })).filter((column) => runs.some((row) => column.value(row)?.[2] > 0));
   const tables = [...main, ...(main.length ? [] : others)].map(latencyTable);
   tables.push(sortable("whole run", columns, runs));
   if (main.length && others.length) {
-    tables.push(make("details", {}, make("summary", { text: `${list(others)}, and all operations together` }),
-      ...others.map(latencyTable), latencyTable("all")));
+    tables.push(
+      make(
+        "details",
+        {},
+        make("summary", { text: `${list(others)}, and all operations together` }),
+        ...others.map(latencyTable),
+        latencyTable("all"),
+      ),
+    );
   }
   box.replaceChildren(...tables);
 };

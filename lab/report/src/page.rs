@@ -12,13 +12,13 @@ const STYLE: [&str; 3] = [
 ];
 /// In order of dependence: while it loads, a file uses only what stands above it.
 const SCRIPTS: [&str; 24] = [
-    include_str!("../page/words.js"),
+    include_str!("../page/format.js"),
     include_str!("../page/data.js"),
     include_str!("../page/pyramid.js"),
     include_str!("../page/colour.js"),
     include_str!("../page/axes.js"),
     include_str!("../page/state.js"),
-    include_str!("../page/sheets.js"),
+    include_str!("../page/rasters.js"),
     include_str!("../page/painters.js"),
     include_str!("../page/marks.js"),
     include_str!("../page/density.js"),
@@ -33,7 +33,7 @@ const SCRIPTS: [&str; 24] = [
     include_str!("../page/pairs.js"),
     include_str!("../page/verdict.js"),
     include_str!("../page/hitch.js"),
-    include_str!("../page/folders.js"),
+    include_str!("../page/comparisons.js"),
     include_str!("../page/notes.js"),
     include_str!("../page/main.js"),
 ];

@@ -10,15 +10,17 @@ const SHEETS_KEPT = 6;
 const latencyOfRow = (row) => 2 ** (row / facts.rows_per_octave);
 const rowOfLatency = (ns) => Math.log2(Math.max(ns, 1)) * facts.rows_per_octave;
 const rowCount = ROWS[1] - ROWS[0] + 1;
-const strengthOf = (calls) => 1 + Math.min(254, Math.round(Math.log2(calls) * STRENGTHS_PER_OCTAVE));
+const strengthOf = (calls) =>
+  1 + Math.min(254, Math.round(Math.log2(calls) * STRENGTHS_PER_OCTAVE));
 
 /** How many rows a row's value stands for: a clock that counts in large steps leaves the rows between them empty. */
-const reachOfRows = (height, groups) => Array.from({ length: height }, (_, row) => {
-  const low = latencyOfRow(ROWS[0] + row * groups);
-  const next = (Math.ceil(low / facts.clock.step_ns - 1e-6) + 1) * facts.clock.step_ns;
-  const nextRow = Math.floor((rowOfLatency(next) + 1e-6 - ROWS[0]) / groups);
-  return clamp(nextRow - row, 1, height - row);
-});
+const reachOfRows = (height, groups) =>
+  Array.from({ length: height }, (_, row) => {
+    const low = latencyOfRow(ROWS[0] + row * groups);
+    const next = (Math.ceil(low / facts.clock.step_ns - 1e-6) + 1) * facts.clock.step_ns;
+    const nextRow = Math.floor((rowOfLatency(next) + 1e-6 - ROWS[0]) / groups);
+    return clamp(nextRow - row, 1, height - row);
+  });
 
 /** Adds a column's cells up into rows of `groups`, in rising order: `each(row, sums)`. */
 const eachRow = (level, column, groups, each) => {
@@ -40,19 +42,31 @@ const eachRow = (level, column, groups, each) => {
   if (sum.calls) each(row, sum);
 };
 
-const causeOfCell = (calls, kernel, interrupted) => (interrupted * 2 > calls ? 2 : kernel * 2 > calls ? 1 : 0);
+const causeOfCell = (calls, kernel, interrupted) =>
+  interrupted * 2 > calls ? 2 : kernel * 2 > calls ? 1 : 0;
 
 const STRENGTHS = Uint8Array.from({ length: 4096 }, (_, calls) => (calls ? strengthOf(calls) : 0));
-const texel = (calls, size, cause, lane) => ((calls < 4096 ? STRENGTHS[calls] : strengthOf(calls))
-  | hueOfStep(size) << 8 | cause << 16 | lane << 24) >>> 0;
-const texelOfSum = (sum) => texel(sum.calls, sum.sizes / sum.calls,
-  causeOfCell(sum.calls, sum.kernel, sum.interrupted), sum.lanes[0]);
+const texel = (calls, size, cause, lane) =>
+  ((calls < 4096 ? STRENGTHS[calls] : strengthOf(calls)) |
+    (hueOfStep(size) << 8) |
+    (cause << 16) |
+    (lane << 24)) >>>
+  0;
+const texelOfSum = (sum) =>
+  texel(
+    sum.calls,
+    sum.sizes / sum.calls,
+    causeOfCell(sum.calls, sum.kernel, sum.interrupted),
+    sum.lanes[0],
+  );
 
 /** A level's cells ready to draw, each by itself; null where some share the outermost rows, and must be added up. */
 const texelsOf = (level) => {
   if (level.texels === undefined) {
     const { rows, counts, sizes, kernel, interrupted, lanes, leads } = level;
-    level.texels = rows.some((row) => row < ROWS[0] || row > ROWS[1]) ? null : new Uint32Array(rows.length);
+    level.texels = rows.some((row) => row < ROWS[0] || row > ROWS[1])
+      ? null
+      : new Uint32Array(rows.length);
     for (let cell = 0; level.texels && cell < rows.length; cell += 1) {
       const cause = causeOfCell(counts[cell], kernel[cell], interrupted[cell]);
       level.texels[cell] = texel(counts[cell], sizes[cell], cause, leads[cell] ? lanes[cell] : 0);
@@ -87,8 +101,11 @@ class Sheet {
   /** One texel with nothing around it would hardly be seen: such are drawn two by two. */
   thicken() {
     const { texels, width } = this;
-    const alone = this.singles.subarray(0, this.single).filter((at) =>
-      !(texels[at - 1] || texels[at + 1] || texels[at - width] || texels[at + width]));
+    const alone = this.singles
+      .subarray(0, this.single)
+      .filter(
+        (at) => !(texels[at - 1] || texels[at + 1] || texels[at - width] || texels[at + width]),
+      );
     for (const at of alone) {
       const right = (at + 1) % width !== 0;
       if (right) texels[at + 1] = texels[at];
@@ -117,11 +134,16 @@ const sheetOfLevel = (level, first, width, groups) => {
   const texels = groups === 1 ? texelsOf(level) : null;
   for (let column = 0; column < width; column += 1) {
     if (!texels) {
-      eachRow(level, first + column, groups, (row, sum) => sheet.put(column, row, reach[row], sum.calls,
-        texelOfSum(sum)));
+      eachRow(level, first + column, groups, (row, sum) =>
+        sheet.put(column, row, reach[row], sum.calls, texelOfSum(sum)),
+      );
       continue;
     }
-    for (let cell = level.starts[first + column]; cell < level.starts[first + column + 1]; cell += 1) {
+    for (
+      let cell = level.starts[first + column];
+      cell < level.starts[first + column + 1];
+      cell += 1
+    ) {
       const row = level.rows[cell] - ROWS[0];
       sheet.put(column, row, reach[row], level.counts[cell], texels[cell]);
     }
@@ -138,12 +160,16 @@ const sheetOfDifference = (one, other, first, width, groups) => {
   const more = new Float64Array(sheet.height);
   for (let column = 0; column < width; column += 1) {
     more.fill(0);
-    eachRow(one, first + column, groups, (row, sum) => { more[row] += sum.calls; });
-    eachRow(other, first + column, groups, (row, sum) => { more[row] -= sum.calls; });
+    eachRow(one, first + column, groups, (row, sum) => {
+      more[row] += sum.calls;
+    });
+    eachRow(other, first + column, groups, (row, sum) => {
+      more[row] -= sum.calls;
+    });
     for (let row = 0; row < sheet.height; row += 1) {
       if (more[row] === 0) continue;
       const calls = Math.abs(more[row]);
-      sheet.put(column, row, reach[row], calls, strengthOf(calls) | (more[row] > 0 ? 0 : 1) << 8);
+      sheet.put(column, row, reach[row], calls, strengthOf(calls) | ((more[row] > 0 ? 0 : 1) << 8));
     }
   }
   sheet.thicken();
@@ -152,13 +178,19 @@ const sheetOfDifference = (one, other, first, width, groups) => {
 
 /** Sheets of one panel, the latest used kept. A sheet spans more than the view, so that panning finds it made. */
 class Sheets {
-  constructor(build) { this.build = build; this.kept = new Map(); }
+  constructor(build) {
+    this.build = build;
+    this.kept = new Map();
+  }
 
   at(columns, [first, last], groups) {
     let width = 1024;
     while (width < (last - first) * 2) width *= 2;
     width = Math.min(width, columns);
-    const start = width === columns ? 0 : clamp(Math.floor(first / (width / 2)) * (width / 2), 0, columns - width);
+    const start =
+      width === columns
+        ? 0
+        : clamp(Math.floor(first / (width / 2)) * (width / 2), 0, columns - width);
     const key = `${columns}:${start}:${width}:${groups}`;
     const sheet = this.kept.get(key) ?? this.build(start, width, groups);
     this.kept.delete(key);

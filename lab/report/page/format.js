@@ -2,7 +2,10 @@
 
 const scaled = (value, step, units) => {
   let unit = 0;
-  while (value >= step - 0.5 && unit < units.length - 1) { value /= step; unit += 1; }
+  while (value >= step - 0.5 && unit < units.length - 1) {
+    value /= step;
+    unit += 1;
+  }
   const digits = value >= 99.95 || Number.isInteger(value) ? 0 : value >= 9.995 ? 1 : 2;
   return `${value.toFixed(digits)}\u00a0${units[unit]}`;
 };
@@ -29,12 +32,16 @@ const moment = (ns, span = ns) => {
 const percent = (share) => {
   if (share === 0) return "0\u00a0%";
   const value = share * 100;
-  return value < 0.01 ? "<\u00a00.01\u00a0%" : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
+  return value < 0.01
+    ? "<\u00a00.01\u00a0%"
+    : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
 };
 
 /** a, b and c */
 const list = (names) =>
-  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
+  names.length < 2
+    ? names.join("")
+    : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 
 /** What there is, with dots between. */
 const joined = (parts) => parts.filter(Boolean).join(" · ");
