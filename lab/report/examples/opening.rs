@@ -1,7 +1,12 @@
-//! How long pages take to open in a real browser, from the start of the navigation to the last panel drawn:
-//! `cargo run --release -p keel-report --example opening -- TIMES PAGE...`. One line a page: its name and its
-//! milliseconds.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool")]
+//! How long pages take to open in a real browser, from the start of the navigation to the last
+//! panel drawn: `cargo run --release -p keel-report --example opening -- TIMES PAGE...`. One line a
+//! page: its name and its milliseconds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer's tool"
+)]
 
 #[path = "../tests/window/mod.rs"]
 mod window;
@@ -17,7 +22,7 @@ fn main() {
         let took: Vec<String> = (0..times)
             .map(|_| {
                 window.show(&path);
-                window.no_problems();
+                window.assert_no_problems();
                 format!("{:.0}", window.number("Number(document.documentElement.dataset.readyMs)"))
             })
             .collect();

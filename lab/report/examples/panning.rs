@@ -1,8 +1,14 @@
-//! How fast a page follows a hand in a real browser: zooms in, then pans and zooms with the wheel for some seconds, one
-//! event a frame; then the same on the strips below the calls. One line each: frames, the median, the 95th percentile
-//! and the longest time between two of them, and how long the page's thread worked for each, in ms:
-//! `cargo run --release -p keel-report --example panning -- SECONDS PAGE...`.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a developer's tool")]
+//! How fast a page follows a hand in a real browser: zooms in, then pans and zooms with the wheel
+//! for some seconds, one event a frame; then the same on the strips below the calls. One line each:
+//! frames, the median, the 95th percentile and the longest time between two of them, and how long
+//! the page's thread worked for each, in ms: `cargo run --release -p keel-report --example panning
+//! -- SECONDS PAGE...`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a developer's tool"
+)]
 
 #[path = "../tests/window/mod.rs"]
 mod window;
@@ -21,7 +27,8 @@ const MOVE: &str = "(chart, keys, there, turns, seconds) => new Promise((done) =
       drawn.push(at); \
       if (at - drawn[0] > seconds * 1000) { done(drawn); return; } \
       const deltaY = Math.floor(drawn.length / turns) % 2 ? -there : there; \
-      element.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY, ...place, ...keys })); \
+      element.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY, \
+      ...place, ...keys })); \
       requestAnimationFrame(each); \
     }; \
     requestAnimationFrame(each); })";
@@ -35,7 +42,7 @@ fn main() {
         window.show(&std::fs::canonicalize(page).unwrap());
         let zoom_in = |middle| (0..4).for_each(|_| window.wheel(middle, (0.0, -120.0), CTRL));
         zoom_in(middle_of(&window, FIRST).unwrap());
-        window.settle();
+        window.wait_until_drawn();
         for (selector, name) in
             [(FIRST.to_owned(), "calls")].into_iter().chain(STRIPS.map(|id| (format!("#{id}"), id)))
         {
@@ -49,7 +56,7 @@ fn main() {
             moved("pan", "{ shiftKey: true }, 12, 60");
             moved("zoom", "{ ctrlKey: true }, -12, 30");
         }
-        window.no_problems();
+        window.assert_no_problems();
     }
 }
 
@@ -59,21 +66,24 @@ fn middle_of(window: &window::Window, selector: &str) -> Option<(f64, f64)> {
     if window.eval(&seen) != true {
         return None;
     }
-    window.eval(&format!("document.querySelector({selector:?}).scrollIntoView({{ behavior: 'instant' }})"));
-    window.settle();
-    let [left, top, width, height] = window.place_of(selector);
+    window.eval(&format!(
+        "document.querySelector({selector:?}).scrollIntoView({{ behavior: 'instant' }})"
+    ));
+    window.wait_until_drawn();
+    let [left, top, width, height] = window.bounds_of(selector);
     Some((left + width / 2.0, top + height / 2.0))
 }
 
 fn measure(window: &window::Window, what: &str, script: &str) {
-    let worked = window.worked();
+    let worked = window.task_seconds();
     let moments: Vec<f64> = serde_json::from_value(window.eval(script)).unwrap();
-    let worked = window.worked() - worked;
+    let worked = window.task_seconds() - worked;
     let mut between: Vec<f64> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
     between.sort_by(f64::total_cmp);
     let at = |part: f64| between[((between.len() - 1) as f64 * part) as usize];
     println!(
-        "{what}: {} frames; between frames {:.1} median, {:.1} p95, {:.1} most; worked {:.1} a frame",
+        "{what}: {} frames; between frames {:.1} median, {:.1} p95, {:.1} most; worked {:.1} a \
+            frame",
         moments.len(),
         at(0.5),
         at(0.95),

@@ -1,5 +1,6 @@
 //! Pictures of a page, section by section, for documents and for looking at:
-//! `cargo run --release -p keel-report --example screenshots -- PAGE FOLDER [WIDTH] [dark] [JAVASCRIPT]`.
+//! `cargo run --release -p keel-report --example screenshots -- PAGE FOLDER [WIDTH] [dark]
+//! [JAVASCRIPT]`.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a developer's tool")]
 
 #[path = "../tests/window/mod.rs"]
@@ -25,12 +26,13 @@ fn main() {
     if let Some(script) = rest.get(2) {
         window.eval(script);
     }
-    window.settle();
-    window.settle();
+    window.wait_until_drawn();
+    window.wait_until_drawn();
     for section in 0..window.number("document.querySelectorAll('main > section').length") as usize {
         let element = format!("document.querySelectorAll('main > section')[{section}]");
-        let name =
-            window.eval(&format!("{element}.id || {element}.className || {element}.querySelector('h2').id"));
+        let name = window.eval(&format!(
+            "{element}.id || {element}.className || {element}.querySelector('h2').id"
+        ));
         let picture = format!("{}-{width}-{theme}.png", name.as_str().unwrap());
         window.screenshot_of(&picture, &element);
     }

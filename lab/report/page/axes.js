@@ -1,36 +1,37 @@
-// Canvases and axes shared by all charts.
+// Canvases, axes, labels and the tooltip, shared by all charts.
 
-const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const cssVariable = (name) =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 let inkCache = null;
-/** The theme's colours for canvases, read once a theme. */
+/** The theme's colours for canvases, read once for each theme. */
 const ink = () => {
   inkCache ??= {
-    text: styleOf("--ink"),
-    soft: styleOf("--soft"),
-    line: styleOf("--line"),
-    plot: styleOf("--plot"),
-    accent: styleOf("--accent"),
-    band: styleOf("--band"),
+    text: cssVariable("--ink"),
+    soft: cssVariable("--soft"),
+    line: cssVariable("--line"),
+    plot: cssVariable("--plot"),
+    accent: cssVariable("--accent"),
+    band: cssVariable("--band"),
   };
   return inkCache;
 };
-const forgetInk = () => {
+const clearInk = () => {
   inkCache = null;
 };
-/** One of them (#rrggbb) as a pixel. */
+/** One of these colours (#rrggbb) as a pixel. */
 const packedInk = (name) =>
   packed([1, 3, 5].map((at) => parseInt(ink()[name].slice(at, at + 2), 16)));
 
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif";
 
-/** Pixels of the screen, or of paper, to a CSS pixel. */
+/** Device pixels in a CSS pixel; at least 2 in print. */
 const pixelRatio = () => {
   const screen = window.devicePixelRatio || 1;
-  return document.documentElement.hasAttribute("data-paper") ? Math.max(2, screen) : screen;
+  return document.documentElement.hasAttribute("data-print") ? Math.max(2, screen) : screen;
 };
 
-/** Fits a canvas to its box in device pixels; its context then measures in CSS pixels. */
-const fit = (canvas) => {
+/** Resizes a canvas to its box in device pixels. The context then uses CSS pixels. */
+const fitCanvas = (canvas) => {
   const ratio = pixelRatio();
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -45,7 +46,7 @@ const fit = (canvas) => {
   return { context, width, height, ratio };
 };
 
-/** Round steps that give about `wanted` ticks in from..to. */
+/** About `wanted` ticks in from..to, at multiples of 1, 2 or 5 times a power of ten. */
 const niceTicks = (from, to, wanted) => {
   const rough = (to - from) / Math.max(wanted, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -57,7 +58,7 @@ const niceTicks = (from, to, wanted) => {
   return ticks;
 };
 
-/** Bytes in steps of powers of two. */
+/** About `wanted` ticks in 0..to, at multiples of a power of two. */
 const byteTicks = (to, wanted) => {
   let step = 2 ** Math.ceil(Math.log2(Math.max(to, 1) / wanted));
   if (to / step < wanted * 0.6) step /= 2;
@@ -65,7 +66,7 @@ const byteTicks = (to, wanted) => {
 };
 
 let timeTicks = { key: null, ticks: [] };
-/** Where ticks of time stand and what they are called, the same for all panels of a frame. */
+/** Position and label of each tick of time. Cached, because all panels of a frame share them. */
 const ticksOf = (context, plot, view) => {
   const key = `${view.from}:${view.to}:${plot.x}:${plot.width}`;
   if (timeTicks.key === key) return timeTicks.ticks;
@@ -73,7 +74,7 @@ const ticksOf = (context, plot, view) => {
   const times = niceTicks(view.from, view.to, plot.width / 90);
   const ticks = times.map((tick) => {
     const x = plot.x + ((tick - view.from) / span) * plot.width;
-    const label = moment(tick, times.length > 1 ? (times[1] - times[0]) * 100 : span);
+    const label = timestamp(tick, times.length > 1 ? (times[1] - times[0]) * 100 : span);
     const half = context.measureText(label).width / 2;
     return { x: Math.round(x), label, middle: clamp(x, plot.x + half, plot.x + plot.width - half) };
   });
@@ -92,7 +93,7 @@ const timeAxis = (context, plot, view) => {
   }
 };
 
-/** The y of each decade of latency; `yOf` maps ns to y. */
+/** `[y, ns]` of each decade of latency; `yOf` maps ns to y. */
 const latencyLines = (low, high, yOf) => {
   const first = Math.ceil(Math.log10(low));
   const decades = Math.max(0, Math.floor(Math.log10(high)) - first + 1);
@@ -111,7 +112,7 @@ const latencyLabels = (context, plot, lines) => {
   }
 };
 
-/** Decades of latency, line and name. */
+/** Draws a labelled grid line for each decade of latency. */
 const latencyAxis = (context, plot, low, high, yOf) => {
   const lines = latencyLines(low, high, yOf);
   context.fillStyle = ink().line;
@@ -119,7 +120,7 @@ const latencyAxis = (context, plot, low, high, yOf) => {
   latencyLabels(context, plot, lines);
 };
 
-/** Moves labels apart so that none covers another; keeps their order. */
+/** Moves labels apart until none overlap. Their order is kept. */
 const spreadLabels = (labels, gap, low, high) => {
   labels.sort((one, other) => one.y - other.y);
   labels.forEach((label, index) => {
@@ -132,7 +133,22 @@ const spreadLabels = (labels, gap, low, high) => {
   return labels;
 };
 
-/** Names at the right end of curves, each with a lead to where its curve ends. */
+/** `text`, cut with an ellipsis if it is wider than `width`. */
+const clipText = (context, text, width) => {
+  if (context.measureText(text).width <= width) return text;
+  let length = text.length;
+  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
+  return `${text.slice(0, length)}…`;
+};
+
+/** The margin beside a chart that fits the names of allocators, at most a third of the chart. */
+const nameMargin = (context, indices, width) => {
+  const names = indices.map((index) => facts.allocators[index].name);
+  const widest = Math.max(0, ...names.map((name) => context.measureText(name).width));
+  return clamp(widest + 20, width < 560 ? 78 : 96, width / 3);
+};
+
+/** Draws labels at the right of the plot, each with a line to the end of its curve. */
 const endLabels = (context, plot, labels) => {
   context.textAlign = "left";
   context.textBaseline = "middle";
@@ -146,12 +162,13 @@ const endLabels = (context, plot, labels) => {
     context.lineTo(x + 4, label.y);
     context.lineTo(x + 10, label.at);
     context.stroke();
-    context.fillText(label.text, x + 13, label.at + 0.5);
+    const room = context.canvas.clientWidth - x - 14;
+    context.fillText(clipText(context, label.text, room), x + 13, label.at + 0.5);
   }
 };
 
 const tip = byId("tip");
-/** Shows lines of text near a point of the window. The first line is the heading. */
+/** Shows a tooltip near the pointer. The first line is its heading. */
 const showTip = (event, lines) => {
   tip.replaceChildren(...lines.map((line, index) => make(index ? "div" : "b", {}, line)));
   tip.hidden = false;
@@ -161,7 +178,8 @@ const showTip = (event, lines) => {
       ? event.clientX - box.width - 14
       : event.clientX + 14;
   tip.style.left = `${clamp(left, 6, Math.max(6, window.innerWidth - box.width - 6))}px`;
-  tip.style.top = `${clamp(event.clientY + 14, 6, Math.max(6, window.innerHeight - box.height - 6))}px`;
+  const lowest = Math.max(6, window.innerHeight - box.height - 6);
+  tip.style.top = `${clamp(event.clientY + 14, 6, lowest)}px`;
 };
 const hideTip = () => {
   tip.hidden = true;

@@ -1,5 +1,5 @@
-// Colours. Lightness carries density, hue carries size or cause, so the two never fight; the hue ramp runs along the
-// blue-yellow axis, which every kind of colour vision tells apart.
+// Colours. Lightness encodes density; hue encodes size, cause or thread. The size ramp follows the
+// blue-yellow axis, which is distinguishable with every common kind of colour vision.
 
 /** OKLab to 8-bit sRGB. */
 const oklab = (lightness, a, b) => {
@@ -17,7 +17,7 @@ const oklab = (lightness, a, b) => {
   });
 };
 
-// Hue and chroma from the smallest blocks to the largest.
+// Position on the ramp, hue and chroma, from the smallest blocks to the largest.
 const SIZE_STOPS = [
   [0, 272, 0.17],
   [0.3, 232, 0.12],
@@ -49,13 +49,13 @@ const sizeHue = (part) => {
 };
 
 const CAUSES = [
-  { id: "own", words: "the allocator's own work", hue: polar(240, 0.1) },
-  { id: "kernel", words: "page fault or system call", hue: polar(75, 0.16) },
-  { id: "interrupted", words: "preempted, interrupted, or asleep", hue: polar(350, 0.2) },
-  { id: "unknown", words: "not known", hue: polar(200, 0.02) },
+  { id: "own", label: "allocator's own work", hue: polar(240, 0.1) },
+  { id: "kernel", label: "page fault or system call", hue: polar(75, 0.16) },
+  { id: "interrupted", label: "preempted, interrupted or asleep", hue: polar(350, 0.2) },
+  { id: "unknown", label: "unknown", hue: polar(200, 0.02) },
 ];
 
-/** Which of CAUSES a cause's bits belong to. */
+/** Index into CAUSES of a cause's bits. */
 const causeIndex = (cause) => {
   if (cause & (CAUSE.interrupted | CAUSE.slept)) return 2;
   if (cause & (CAUSE.fault | CAUSE.syscall)) return 1;
@@ -63,7 +63,8 @@ const causeIndex = (cause) => {
   return cause & (CAUSE.unknown | CAUSE.syscallUnknown) ? 3 : 0;
 };
 
-// Threads: hues that lie far apart, neighbours in the order of business the furthest. Names are always there as well.
+// Threads, busiest first: hues that are far apart, those of neighbours the furthest. Threads are
+// always labelled as well.
 const LANE_HUES = [245, 60, 155, 350, 200, 95, 300, 25, 130, 270, 75, 180, 325, 225, 110];
 const laneHue = (lane) =>
   facts.lanes[lane]?.thread == null ? [0, 0] : polar(LANE_HUES[lane % 15], 0.14);
@@ -74,7 +75,7 @@ const laneOf = (thread) => {
 const laneName = (lane) =>
   facts.lanes[lane]?.thread == null ? "all other threads" : `thread ${facts.lanes[lane].thread}`;
 
-// More calls of the one, of the other: blue and orange, which no one confuses.
+// More calls of the first allocator, more calls of the second: orange and blue.
 const DIFFERENCE_HUES = [polar(55, 0.17), polar(255, 0.15)];
 
 const dark = () => document.documentElement.dataset.theme === "dark";
@@ -93,7 +94,7 @@ const unpacked = (word) => [word & 255, (word >>> 8) & 255, (word >>> 16) & 255]
 const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
 const ramps = new Map();
-/** Ready pixels: ramp[hue * SHADES + shade]. */
+/** Pixels of a ramp: `ramp[hue * SHADES + shade]`. */
 const rampOf = (colour) => {
   const key = `${colour}-${dark()}`;
   if (!ramps.has(key)) {
@@ -103,7 +104,7 @@ const rampOf = (colour) => {
       thread: () => Array.from({ length: LANE_HUES.length + 1 }, (_, lane) => laneHue(lane)),
       difference: () => DIFFERENCE_HUES.slice(),
     }[colour]();
-    hues.push([0, 0]); // size unknown
+    hues.push([0, 0]); // unknown size
     const ramp = new Uint32Array(hues.length * SHADES);
     hues.forEach((hue, index) => {
       for (let step = 0; step < SHADES; step += 1) {
@@ -115,14 +116,15 @@ const rampOf = (colour) => {
   return ramps.get(key);
 };
 
-/** Index of a hue for a size step (quarter octaves plus one; 0 is unknown). */
+/** Index of the hue for a size step: 1 + 4 * log2(bytes), or 0 for an unknown size. */
 const hueOfStep = (step) => {
   if (step < 0.5) return HUES;
   return Math.round(clamp(((step - 1) / 4 - SIZE_LOW) / (SIZE_HIGH - SIZE_LOW), 0, 1) * (HUES - 1));
 };
 const stepOfSize = (size) => (size > 0 ? 1 + 4 * Math.log2(size) : 0);
 
-// Allocators: fixed colours (Okabe and Ito's, and kin) and dashes, so that an allocator looks the same on every page.
+// Allocators: fixed colours (after Okabe and Ito) and dashes, so that an allocator looks the same
+// on every page.
 const KNOWN = {
   keel: ["#d1490c", "#ff7a3d", []],
   system: ["#5b6470", "#a3adb9", []],
@@ -141,7 +143,7 @@ const SPARE = [
   ["#7a2f6b", "#d59ac9", [2, 2]],
 ];
 
-const lookOf = (index) => {
+const styleOf = (index) => {
   const name = facts.allocators[index].name;
   const [light, night, dash] = KNOWN[name] ?? SPARE[index % SPARE.length];
   return { colour: dark() ? night : light, dash, width: name === "keel" ? 2.4 : 1.5 };

@@ -1,57 +1,57 @@
-// Several comparisons in one page: a switch between them, and their figures side by side.
+// Pages with several comparisons: selects one of them and shows their figures side by side.
 
-// Of the operation that the verdict speaks of.
-const folderOperation = facts.verdict.operation;
-const ofOperation = (one) => one.operations[folderOperation];
-const FOLDER_FIGURES = [
-  ["p50", `${folderOperation} p50`, (one) => ofOperation(one)?.percentiles.p50, duration],
+// Figures are those of the operation that the verdict judges.
+const comparedOperation = facts.verdict.operation;
+const ofOperation = (one) => one.operations[comparedOperation];
+const COMPARED_FIGURES = [
+  ["p50", `${comparedOperation} p50`, (one) => ofOperation(one)?.percentiles.p50, duration],
   ["p999", "p99.9", (one) => ofOperation(one)?.percentiles.p999, duration],
   ["p9999", "p99.99", (one) => ofOperation(one)?.percentiles.p9999, duration],
   ["worst", "worst", (one) => ofOperation(one)?.worst, duration],
   ["mean", "mean", (one) => ofOperation(one)?.mean, duration],
   ["peak", "peak memory", (one) => one.figures.peak, bytes],
 ];
-let folderFigure = "p999";
+let comparedFigure = "p999";
 
-const goToFolder = (number) => {
+const goToComparison = (number) => {
   location.hash = String(number + 1);
 };
 
-const drawFolders = (all) => {
+const drawComparisons = (all) => {
   const names = [
     ...new Set(all.flatMap((one) => one.allocators.map((allocator) => allocator.name))),
   ];
-  const [, , value, format] = FOLDER_FIGURES.find(([id]) => id === folderFigure);
+  const [, , value, format] = COMPARED_FIGURES.find(([id]) => id === comparedFigure);
   const head = make(
     "tr",
     {},
     make("th", { scope: "col", text: "comparison" }),
-    ...["pace", "writes"].map((text) => make("th", { scope: "col", class: "words", text })),
+    ...["pace", "touch"].map((text) => make("th", { scope: "col", class: "words", text })),
     ...names.map((text) => make("th", { scope: "col", text })),
   );
   const rows = all.map((one, number) => {
     const found = names.map((name) => one.allocators.find((allocator) => allocator.name === name));
     const leaders =
-      one.leaders[folderFigure === "peak" ? "run" : folderOperation]?.[folderFigure] ?? [];
+      one.leaders[comparedFigure === "peak" ? "run" : comparedOperation]?.[comparedFigure] ?? [];
     const cells = found.map((allocator) => {
       const spread = allocator && value(allocator);
       if (!spread) return make("td", { class: "none", text: "–" });
-      // Bold: the lowest, and all that the runs cannot tell from it.
+      // Bold: the lowest, and all without a significant difference from it.
       const best = leaders.includes(one.allocators.indexOf(allocator));
       return make("td", {
         class: best ? "best" : null,
         text: format(spread[0]),
-        title: spreadWords(spread, format),
+        title: spreadText(spread, format),
       });
     });
     const name =
-      number === chosenFolder
+      number === currentComparison
         ? make("b", { text: one.label })
         : make("button", {
             type: "button",
             class: "link",
             text: one.label,
-            onclick: () => goToFolder(number),
+            onclick: () => goToComparison(number),
           });
     return make(
       "tr",
@@ -63,10 +63,10 @@ const drawFolders = (all) => {
     );
   });
   const title =
-    folderFigure === "peak"
+    comparedFigure === "peak"
       ? "Peak memory"
-      : `${folderOperation} ${PAIR_NAMES[folderFigure] ?? folderFigure}`;
-  byId("folders-table").replaceChildren(
+      : `${comparedOperation} ${PAIR_NAMES[comparedFigure] ?? comparedFigure}`;
+  byId("comparisons-table").replaceChildren(
     make(
       "table",
       { "aria-label": "Comparisons side by side" },
@@ -77,35 +77,35 @@ const drawFolders = (all) => {
   );
 };
 
-const setUpFolders = () => {
-  if (folders.length < 2) return;
-  byId("folders-section").hidden = false;
-  const all = folders.map((element) => JSON.parse(element.textContent));
-  byId("folders-note").textContent =
-    `This page holds ${folders.length} comparisons; all charts below are of ` +
-    `${facts.label}. Figures of different paces, or of different journals, are no contest with each other.`;
-  const put = (id) => {
-    folderFigure = id;
-    touch(["folder"]);
+const setUpComparisons = () => {
+  if (comparisonElements.length < 2) return;
+  byId("comparisons-section").hidden = false;
+  const all = comparisonElements.map((element) => JSON.parse(element.textContent));
+  byId("comparisons-note").textContent =
+    `This page contains ${comparisonElements.length} comparisons. All charts below show ` +
+    `${facts.label}. Do not compare figures of different paces or different journals.`;
+  const select = (id) => {
+    comparedFigure = id;
+    invalidate(["comparison"]);
   };
-  byId("folders-toolbar").append(
+  byId("comparisons-toolbar").append(
     choice(
       "Comparison",
       all.map((one, number) => [number, one.label]),
-      () => chosenFolder,
-      goToFolder,
+      () => currentComparison,
+      goToComparison,
     ),
     choice(
       "Figure",
-      FOLDER_FIGURES.map(([id, text]) => [id, text]),
-      () => folderFigure,
-      put,
+      COMPARED_FIGURES.map(([id, text]) => [id, text]),
+      () => comparedFigure,
+      select,
     ),
   );
-  watch(["folder"], () => drawFolders(all));
-  touch(["folder"]);
+  watch(["comparison"], () => drawComparisons(all));
+  invalidate(["comparison"]);
 };
-// The whole page is of one comparison: another one is another start.
+// Each comparison starts the page anew.
 window.addEventListener("hashchange", () => {
   if (/^#\d+$/.test(location.hash)) location.reload();
 });

@@ -1,11 +1,15 @@
-// The facts and the blocks of the page. A block is inflated when it is first asked for, and kept.
+// The facts and the binary blocks of the page. A block is inflated on first use and then kept.
 
-// A page may hold several comparisons; the number after # in its address chooses.
-const folders = [...document.querySelectorAll("script.comparison-facts")];
-const chosenFolder = clamp((/^#(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1, 0, folders.length - 1);
-const facts = JSON.parse(folders[chosenFolder].textContent);
+// A page may hold several comparisons; the number after # in its address selects one.
+const comparisonElements = [...document.querySelectorAll("script.comparison-facts")];
+const currentComparison = clamp(
+  (/^#(\d+)$/.exec(location.hash)?.[1] ?? 1) - 1,
+  0,
+  comparisonElements.length - 1,
+);
+const facts = JSON.parse(comparisonElements[currentComparison].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
-// Bits of a cause (lab/results/src/cause.rs).
+// Bits of a cause, as defined in lab/results/src/cause.rs.
 const CAUSE = {
   interrupted: 1,
   fault: 2,
@@ -30,7 +34,7 @@ const inflate = async (id) => {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 };
 
-/** Reads what lab/report/src/encode.rs wrote. */
+/** Decodes the streams that lab/report writes: varints and raw bytes. */
 class Reader {
   constructor(bytesRead) {
     this.bytes = bytesRead;
@@ -63,16 +67,16 @@ class Reader {
 const blockOf = (kind, index) => `${kind}-${facts.prefix}${index}`;
 
 const kept = new Map();
-const once = (key, load) => {
+const loadOnce = (key, load) => {
   if (!kept.has(key)) kept.set(key, load());
   return kept.get(key);
 };
 
-/** Sparse columns: cells of column c are starts[c] .. starts[c + 1], by rising row. */
+/** Sparse columns: the cells of column c are starts[c] .. starts[c + 1], in ascending row order. */
 const loadTiles = (index, operation) => {
   const tile = facts.allocators[index].tiles[operation];
   if (!tile) return Promise.resolve(null);
-  return once(tile.block, async () => {
+  return loadOnce(tile.block, async () => {
     const reader = new Reader(await inflate(tile.block));
     const starts = new Uint32Array(facts.columns + 1);
     for (let column = 0; column < facts.columns; column += 1)
@@ -104,11 +108,11 @@ const loadTiles = (index, operation) => {
   });
 };
 
-/** Slow calls by rising time. */
+/** Slow calls in order of time. */
 const loadOutliers = (index) => {
   const length = facts.allocators[index].outlier_count;
   if (!length) return Promise.resolve(null);
-  return once(`outliers-${index}`, async () => {
+  return loadOnce(`outliers-${index}`, async () => {
     const reader = new Reader(await inflate(blockOf("outliers", index)));
     const time = reader.varints(new Float64Array(length));
     for (let at = 1; at < length; at += 1) time[at] += time[at - 1];
@@ -127,7 +131,7 @@ const loadOutliers = (index) => {
 };
 
 const loadFrameMarks = () =>
-  once("frame-marks", async () => {
+  loadOnce("frame-marks", async () => {
     const marks = new Reader(await inflate(`${facts.prefix}frame-marks`)).varints(
       new Float64Array(facts.frame_count),
     );
@@ -135,21 +139,21 @@ const loadFrameMarks = () =>
     return marks;
   });
 
-/** Time inside calls in each piece of time: all, in interrupted calls, of the busiest thread. */
+/** Time inside calls in each period: all calls, interrupted calls, calls of the busiest thread. */
 const loadSums = (kind, index, length) =>
-  once(`${kind}-${index}`, async () => {
+  loadOnce(`${kind}-${index}`, async () => {
     if (!facts.allocators[index].drawn_run || !length) return null;
     const reader = new Reader(await inflate(blockOf(kind, index)));
     const read = () => reader.varints(new Float64Array(length));
     return { inside: read(), interrupted: read(), busiest: read() };
   });
-/** Frame 0 is what came before the first mark. */
+/** Frame 0 is the time before the first mark. */
 const loadFrames = (index) => loadSums("frames", index, facts.frame_count + 1);
 const loadWindows = (index) => loadSums("windows", index, facts.windows);
 
-/** Latency of the probed calls, ns: the same calls under every allocator. */
+/** Latency of the probed calls in ns. Every allocator has the same list of calls. */
 const loadProbes = (index) =>
-  once(`probes-${index}`, async () => {
+  loadOnce(`probes-${index}`, async () => {
     if (!facts.allocators[index].drawn_run) return null;
     const ticks = new Reader(await inflate(blockOf("probes", index))).varints(
       new Float64Array(facts.probes),
@@ -157,10 +161,10 @@ const loadProbes = (index) =>
     return ticks.map((value) => value / facts.clock.ticks_per_ns);
   });
 
-/** Greatest and mean lateness in each column. */
+/** Maximum and mean lateness in each column. */
 const LATENESS_COLUMNS = 2048;
 const loadLateness = (index) =>
-  once(`lateness-${index}`, async () => {
+  loadOnce(`lateness-${index}`, async () => {
     if (!facts.lateness || !facts.allocators[index].drawn_run) return null;
     const reader = new Reader(await inflate(blockOf("lateness", index)));
     return {
@@ -171,13 +175,13 @@ const loadLateness = (index) =>
 
 /** Operations of each thread in each column. */
 const loadLanes = () =>
-  once("lanes", async () => {
+  loadOnce("lanes", async () => {
     if (!facts.columns) return [];
     const reader = new Reader(await inflate(`${facts.prefix}block-lanes`));
     return facts.lanes.map(() => reader.varints(new Uint32Array(facts.lane_columns)));
   });
 
-/** Cells of a plane: number of the cell and calls in it. */
+/** Cells of a plane: index of each cell and the calls in it. */
 const readPlane = (reader, cells) => {
   const at = reader.varints(new Uint32Array(cells));
   for (let cell = 1; cell < cells; cell += 1) at[cell] += at[cell - 1];
@@ -186,22 +190,22 @@ const readPlane = (reader, cells) => {
 const loadPlane = (index, operation) => {
   const plane = facts.allocators[index].planes[operation];
   if (!plane) return Promise.resolve(null);
-  return once(plane.block, async () =>
+  return loadOnce(plane.block, async () =>
     readPlane(new Reader(await inflate(plane.block)), plane.cells),
   );
 };
 const loadLifetimes = () =>
-  once("lifetimes", async () => {
+  loadOnce("lifetimes", async () => {
     if (!facts.lifetimes) return null;
     const reader = new Reader(await inflate(`${facts.prefix}block-lifetimes`));
     return readPlane(reader, reader.varint());
   });
 
-const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+const pluralize = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 
 /**
- * What is known of why a call was slow, in words; how many pages it faulted and which system calls it made where that
- * is known. Format 1 did not tell sleeping from being preempted.
+ * The known causes of a slow call, with the number of page faults and the system calls. Format 1
+ * of the results does not distinguish sleep from preemption.
  */
 const callCause = ({ cause, faults, calls }, at) => {
   const has = (bit, text) => (cause[at] & bit ? [text] : []);
@@ -212,7 +216,9 @@ const callCause = ({ cause, faults, calls }, at) => {
       list(names.length < made.length ? [...names, "others"] : names)
     : "system call";
   const pages =
-    faults[at] < 255 ? counted(faults[at], "page fault", "page faults") : "255 or more page faults";
+    faults[at] < 255
+      ? pluralize(faults[at], "page fault", "page faults")
+      : "255 or more page faults";
   const words = [
     ...has(
       CAUSE.interrupted,

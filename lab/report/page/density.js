@@ -1,4 +1,4 @@
-// The small multiples: every call of each allocator over time and latency, on axes that they all share.
+// One panel for each allocator: every call by time and latency. All panels share their axes.
 
 const PANEL = { left: 50, right: 8, top: 6, bottom: 24 };
 const DIFFERENCE = "difference";
@@ -9,7 +9,7 @@ const panelTitle = (index) => {
   const one = facts.allocators[index];
   const version = one
     ? one.floor
-      ? "no allocator: the floor of the instrument"
+      ? "no allocator: the overhead of the measurement"
       : one.version
     : "";
   return make(
@@ -22,30 +22,30 @@ const panelTitle = (index) => {
   );
 };
 
-/** A panel of an allocator, or of the difference of two. */
+/** A panel of one allocator, or of the difference of two. */
 const makePanel = (index) => {
   const canvas = make("canvas", { tabindex: 0, role: "img", class: "density" });
-  const over = make("canvas", { class: "over", "aria-hidden": "true" });
+  const overlay = make("canvas", { class: "overlay", "aria-hidden": "true" });
   const title = panelTitle(index);
   const figure = make(
     "figure",
     { class: "panel", "data-panel": facts.allocators[index]?.name ?? index },
     title,
-    make("div", { class: "stack" }, canvas, over),
+    make("div", { class: "stack" }, canvas, overlay),
   );
   const panel = {
     index,
     figure,
     title,
     canvas,
-    over,
+    overlay,
     tiles: null,
     outliers: null,
-    sheet: null,
+    raster: null,
     plot: null,
   };
   listen(panel);
-  sight.observe(figure);
+  visibility.observe(figure);
   return panel;
 };
 
@@ -63,35 +63,37 @@ const yOfLatency = (plot, ns) =>
   plot.y + plot.height * (1 - clamp((rowOfLatency(ns) - ROWS[0]) / rowCount, 0, 1));
 const latencyAt = (plot, y) => latencyOfRow(ROWS[0] + (1 - (y - plot.y) / plot.height) * rowCount);
 
-/** The level of a panel's tiles that has about a column to a pixel. */
+/** The level of a panel's tiles that has about one column for each pixel. */
 const levelOf = (tiles, plot) => {
   const share = (state.view.to - state.view.from) / facts.span_ns;
   return tiles.level(share, Math.max(64, plot.width * pixelRatio()));
 };
 
-/** Chooses what a panel shows of its sheet; the most calls of a cell in view. */
+/**
+ * Selects the part of the raster that a panel shows. Returns the most calls of any cell in view.
+ */
 const measurePanel = (panel) => {
   panel.plot = plotOf(panel.canvas.clientWidth, panel.canvas.clientHeight);
-  panel.sheet = panel.level = null;
+  panel.raster = panel.level = null;
   if (!panel.tiles) return 0;
   panel.level = levelOf(panel.tiles, panel.plot);
   const groups = Math.max(1, Math.ceil(rowCount / (panel.plot.height * pixelRatio())));
   const columns = columnsInView(panel.level, state.view);
-  panel.sheet = panel.sheets.at(panel.level.columns, columns, groups);
-  return panel.sheet.highest(...columns);
+  panel.raster = panel.rasters.at(panel.level.columns, columns, groups);
+  return panel.raster.highest(...columns);
 };
 
 const NO_DOTS = [];
 
-/** What a painter needs to know of a panel. */
+/** The input of a painter for one panel. */
 const sceneOf = (panel, highest, lines) => {
-  const { plot, sheet } = panel;
+  const { plot, raster } = panel;
   const dots = state.marks && panel.outliers ? dotsOf(panel) : NO_DOTS;
   if (dots === NO_DOTS) panel.marks = null;
-  const columnOf = (time) => (sheet ? (time / facts.span_ns) * sheet.columns - sheet.first : 0);
+  const columnOf = (time) => (raster ? (time / facts.span_ns) * raster.columns - raster.first : 0);
   return {
     plot,
-    sheet,
+    raster,
     dots,
     lines: lines.map(([y]) => y),
     from: columnOf(state.view.from),
@@ -101,7 +103,9 @@ const sceneOf = (panel, highest, lines) => {
   };
 };
 
-/** Clears the names of times, and where rings reach over the plot's edges: the names of latencies end just there. */
+/**
+ * Clears the time labels and the margin that rings may cover. The latency labels are outside of it.
+ */
 const clearAround = (context, { x, y, width, height }) => {
   const [left, across] = [x - RING_REACH, RING_REACH + width + PANEL.right];
   context.clearRect(left, 0, across, y);
@@ -111,8 +115,8 @@ const clearAround = (context, { x, y, width, height }) => {
 };
 
 /**
- * Draws a panel whole, or for a gesture only what a gesture changes: the plot and the names of times. Either way
- * every pixel is what a fresh drawing has.
+ * Draws a panel. During a gesture only the plot and the time labels are redrawn; the result is
+ * identical to that of a full redraw.
  */
 const drawPanel = (panel, highest, gesture) => {
   const { plot } = panel;
@@ -120,7 +124,7 @@ const drawPanel = (panel, highest, gesture) => {
     yOfLatency(plot, ns),
   );
   if (!gesture || !panel.context) {
-    panel.context = fit(panel.canvas).context;
+    panel.context = fitCanvas(panel.canvas).context;
     latencyLabels(panel.context, plot, lines);
   } else {
     clearAround(panel.context, plot);
@@ -130,21 +134,21 @@ const drawPanel = (panel, highest, gesture) => {
   const scene = sceneOf(panel, highest, lines);
   painter.paint(context, scene);
   if (scene.dots.length) labelWorst(context, panel, scene.dots[0]);
-  drawOver(panel);
+  drawOverlay(panel);
 };
 
-const wordsOfPanel = (panel) =>
-  panel.index === DIFFERENCE ? describeDifference(panel) : describe(panel);
+const describePanel = (panel) =>
+  panel.index === DIFFERENCE ? describeDifference(panel) : describeAllocator(panel);
 
-/** The panel in words: for those who do not see it, and for its heading. */
-const describe = (panel) => {
+/** Updates a panel's heading and its description for screen readers. */
+const describeAllocator = (panel) => {
   const one = facts.allocators[panel.index];
   const summary = one.operations[state.operation];
   const stats = panel.title.querySelector(".stats");
-  panel.title.querySelector(".swatch").style.background = lookOf(panel.index).colour;
+  panel.title.querySelector(".swatch").style.background = styleOf(panel.index).colour;
   if (!summary) {
-    stats.textContent = `no ${state.operation}`;
-    panel.canvas.setAttribute("aria-label", `${one.name}: no call of ${state.operation}`);
+    stats.textContent = `no calls of ${state.operation}`;
+    panel.canvas.setAttribute("aria-label", `${one.name}: no calls of ${state.operation}`);
     return;
   }
   const parts = [
@@ -158,12 +162,12 @@ const describe = (panel) => {
   const inView = panel.level ? callsInView(panel.level, state.view) : 0;
   const calls = panel.level
     ? `${inView.toLocaleString("en-US")} calls in view`
-    : "no raw rows kept";
+    : "single calls were not kept";
   const { from, to } = state.view;
   panel.canvas.setAttribute(
     "aria-label",
     `${one.name}, ${state.operation}: ${calls}, ${parts.join(", ")}. ` +
-      `Time ${moment(from, to - from)} to ${moment(to, to - from)}.`,
+      `Time ${timestamp(from, to - from)} to ${timestamp(to, to - from)}.`,
   );
   panel.canvas.dataset.calls = inView;
 };
@@ -180,15 +184,17 @@ const describeDifference = (panel) => {
   );
 };
 
-/** What moves with the pointer: the shared cursor, the brush, the mark pointed at. An empty one costs nothing. */
-const drawOver = (panel) => {
+/**
+ * Draws the overlay: the shared cursor, the brush and the highlighted mark. Hidden if it is empty.
+ */
+const drawOverlay = (panel) => {
   if (!panel.plot) return;
   const { cursor, view } = state;
   const pointed = panel.pointed !== undefined && panel.outliers;
-  panel.over.hidden =
+  panel.overlay.hidden =
     !panel.brush && !pointed && (cursor === null || cursor < view.from || cursor > view.to);
-  if (panel.over.hidden) return;
-  const { context } = fit(panel.over);
+  if (panel.overlay.hidden) return;
+  const { context } = fitCanvas(panel.overlay);
   const { plot } = panel;
   if (state.cursor !== null && state.cursor >= state.view.from && state.cursor <= state.view.to) {
     context.fillStyle = ink().soft;
@@ -216,19 +222,19 @@ const drawOver = (panel) => {
   }
 };
 
-/** What lies under a point of the drawing that is no mark. */
-const cellWords = (panel, x, y) => {
-  const { sheet, plot } = panel;
-  if (!sheet) return null;
-  const column = Math.floor((timeAt(plot, x) / facts.span_ns) * sheet.columns);
+/** The tooltip of the cell under the pointer; null if there is none. */
+const cellLines = (panel, x, y) => {
+  const { raster, plot } = panel;
+  if (!raster) return null;
+  const column = Math.floor((timeAt(plot, x) / facts.span_ns) * raster.columns);
   const row =
     ROWS[0] +
-    Math.floor((rowOfLatency(latencyAt(plot, y)) - ROWS[0]) / sheet.groups) * sheet.groups;
-  const edges = [latencyOfRow(row), latencyOfRow(row + sheet.groups)].map(duration).join(" to ");
-  const when = `at ${moment(timeAt(plot, x), state.view.to - state.view.from)}`;
+    Math.floor((rowOfLatency(latencyAt(plot, y)) - ROWS[0]) / raster.groups) * raster.groups;
+  const edges = [latencyOfRow(row), latencyOfRow(row + raster.groups)].map(duration).join(" to ");
+  const when = `at ${timestamp(timeAt(plot, x), state.view.to - state.view.from)}`;
   const calls = (sum) => `${sum.toLocaleString("en-US")} ${sum === 1 ? "call" : "calls"}`;
   const found = (tiles) =>
-    cellsAt(levelOf(tiles, plot), clamp(column, 0, sheet.columns - 1), row, row + sheet.groups);
+    cellsAt(levelOf(tiles, plot), clamp(column, 0, raster.columns - 1), row, row + raster.groups);
   if (panel.index === DIFFERENCE) {
     const sums = [found(panel.tiles), found(panel.other)].map((sum) => sum?.calls ?? 0);
     if (!sums[0] && !sums[1]) return null;
@@ -245,7 +251,7 @@ const cellWords = (panel, x, y) => {
     calls(sum.calls),
     edges,
     when,
-    step < 0.5 ? "size unknown" : `about ${bytes(2 ** ((step - 1) / 4))} each`,
+    step < 0.5 ? "unknown size" : `about ${bytes(2 ** ((step - 1) / 4))} each`,
   ];
   if (facts.lanes.length > 1)
     lines.push(`${sum.leads[0] === sum.calls ? "all" : "most"} of ${laneName(sum.lanes[0])}`);
@@ -260,8 +266,14 @@ const loadPanel = async (panel) => {
     const key = `${state.operation}:${state.difference}`;
     if (panel.key === key) return;
     Object.assign(panel, { key, tiles: one && other ? one : null, other });
-    panel.sheets = new Sheets((first, width, groups) =>
-      sheetOfDifference(levelOf(one, panel.plot), levelOf(other, panel.plot), first, width, groups),
+    panel.rasters = new RasterCache((first, width, groups) =>
+      rasterOfDifference(
+        levelOf(one, panel.plot),
+        levelOf(other, panel.plot),
+        first,
+        width,
+        groups,
+      ),
     );
     return;
   }
@@ -270,15 +282,15 @@ const loadPanel = async (panel) => {
     loadOutliers(panel.index),
   ]);
   panel.outliers = outliers;
-  if (panel.tiles === tiles && panel.sheets) return;
+  if (panel.tiles === tiles && panel.rasters) return;
   panel.tiles = tiles;
-  panel.sheets = new Sheets((first, width, groups) =>
-    sheetOfLevel(levelOf(tiles, panel.plot), first, width, groups),
+  panel.rasters = new RasterCache((first, width, groups) =>
+    rasterOfLevel(levelOf(tiles, panel.plot), first, width, groups),
   );
 };
 
 let loading = 0;
-/** Draws all panels: what is not decoded yet follows when it is. */
+/** Draws all panels as soon as their data is decoded. */
 const drawPanels = async () => {
   const ticket = ++loading;
   arrangePanels();
@@ -297,7 +309,7 @@ const visiblePanels = () =>
     .map((index) => panels.get(index))
     .filter(Boolean);
 
-/** Chooses what each panel shows of its sheet, those out of sight too: all have one scale of calls. */
+/** Measures all panels, including those off the screen, because they share one scale of calls. */
 const measurePanels = (all) =>
   Math.max(
     1,
@@ -309,32 +321,34 @@ const measurePanels = (all) =>
 
 const drawMeasured = (panel, highest, gesture) => {
   const own =
-    panel.index === DIFFERENCE && panel.sheet
-      ? panel.sheet.highest(...columnsInView(panel.level, state.view))
+    panel.index === DIFFERENCE && panel.raster
+      ? panel.raster.highest(...columnsInView(panel.level, state.view))
       : highest;
   drawPanel(panel, Math.max(1, own), gesture);
 };
 
-/** Draws with what is decoded. For each frame of a gesture only what is in sight; the rest once hands rest. */
+/**
+ * Redraws the panels that are decoded. During a gesture, panels off the screen wait until it ends.
+ */
 const redrawPanels = (gesture = false) => {
-  const all = visiblePanels().filter((panel) => panel.sheets);
+  const all = visiblePanels().filter((panel) => panel.rasters);
   const highest = measurePanels(all);
   const finish = (panel) => {
-    if (!gesture || !inSight.has(panel.figure)) drawMeasured(panel, highest, false);
-    wordsOfPanel(panel);
+    if (!gesture || !onScreen.has(panel.figure)) drawMeasured(panel, highest, false);
+    describePanel(panel);
   };
   for (const panel of all) {
-    putOff.delete(panel);
+    deferred.delete(panel);
     if (!gesture) {
       finish(panel);
       continue;
     }
-    if (inSight.has(panel.figure)) drawMeasured(panel, highest, true);
-    later(panel, () => finish(panel));
+    if (onScreen.has(panel.figure)) drawMeasured(panel, highest, true);
+    defer(panel, () => finish(panel));
   }
 };
 
-/** Makes, while nothing else is to be done, what zooming will ask for. */
+/** Prepares in idle time the data that zooming will need. */
 const prepareLevels = async () => {
   const idle = () => new Promise((done) => (window.requestIdleCallback ?? setTimeout)(done));
   for (const panel of visiblePanels()) {
@@ -358,7 +372,7 @@ const arrangePanels = () => {
   );
 };
 
-/** The bars of the overview as a picture, drawn anew only when they change. */
+/** The bars of the overview as an image, redrawn only when they change. */
 let overviewBars = { key: null, picture: null };
 const barsOfOverview = (tiles, plot, key) => {
   if (overviewBars.key === key) return overviewBars.picture;
@@ -390,12 +404,12 @@ const barsOfOverview = (tiles, plot, key) => {
   return picture;
 };
 
-/** Calls of the operation over the whole time, and the window that is shown. */
+/** Draws the calls over the whole recording and the window that the charts show. */
 const drawOverview = async () => {
   const canvas = byId("overview");
   const index = shown().find((one) => facts.allocators[one].tiles[state.operation]);
   const tiles = index === undefined ? null : await loadTiles(index, state.operation);
-  const { context, width, height, ratio } = fit(canvas);
+  const { context, width, height, ratio } = fitCanvas(canvas);
   const plot = { x: PANEL.left, y: 4, width: width - PANEL.left - PANEL.right, height: height - 8 };
   const key = [index, state.operation, plot.width, plot.height, ratio, dark()].join();
   const picture = barsOfOverview(tiles, plot, key);

@@ -1,4 +1,4 @@
-// Figures, sentences and elements. Nothing here knows of allocators.
+// Formats numbers and builds elements. Independent of the page's data.
 
 const scaled = (value, step, units) => {
   let unit = 0;
@@ -10,20 +10,20 @@ const scaled = (value, step, units) => {
   return `${value.toFixed(digits)}\u00a0${units[unit]}`;
 };
 
-/** 21.4 ns, 1.23 µs, 45 ms */
+/** `21.4 ns`, `1.23 µs`, `45 ms`. Every duration on the page is formatted here. */
 const duration = (ns) => scaled(ns, 1000, ["ns", "µs", "ms", "s"]);
 
-/** 96.5 MiB */
+/** `96.5 MiB` */
 const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 
-/** 1,234 in full; 12.3 M when large */
+/** `1,234` below 100,000; `123 k`, `12.3 M` above. */
 const count = (value) => {
   if (value < 100000) return Math.round(value).toLocaleString("en-US");
   return value < 1e6 ? `${(value / 1e3).toFixed(0)}\u00a0k` : scaled(value / 1e6, 1000, ["M", "G"]);
 };
 
-/** A moment of the journal: 12.345 s, with as many digits as the visible span needs. */
-const moment = (ns, span = ns) => {
+/** A time of the journal: `12.345 s`, with as many digits as the visible span needs. */
+const timestamp = (ns, span = ns) => {
   if (ns === 0) return "0\u00a0s";
   const digits = Math.max(0, Math.min(9, Math.ceil(2.5 - Math.log10(Math.max(span, 1) / 1e9))));
   return `${(ns / 1e9).toFixed(digits)}\u00a0s`;
@@ -37,16 +37,16 @@ const percent = (share) => {
     : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
 };
 
-/** a, b and c */
+/** `a, b and c` */
 const list = (names) =>
   names.length < 2
     ? names.join("")
     : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 
-/** What there is, with dots between. */
+/** The parts that are not empty, separated by dots. */
 const joined = (parts) => parts.filter(Boolean).join(" · ");
 
-/** An element; attributes starting with "on" are listeners, `text` its text. */
+/** An element. Attributes that begin with "on" are listeners; `text` is the text content. */
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -59,9 +59,9 @@ const make = (tag, attributes = {}, ...children) => {
   return element;
 };
 
-/** Says what a chart shows to those who do not see it. */
-const tell = (canvas, words) => {
-  if (canvas.getAttribute("aria-label") !== words) canvas.setAttribute("aria-label", words);
+/** Sets the description that screen readers announce for a chart. */
+const setLabel = (canvas, text) => {
+  if (canvas.getAttribute("aria-label") !== text) canvas.setAttribute("aria-label", text);
 };
 
 const byId = (id) => document.getElementById(id);

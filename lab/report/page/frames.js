@@ -1,4 +1,4 @@
-// The budget of frames and of audio buffers: what share of each one's time went into the allocator, and the worst.
+// Frame and audio budgets: the share of each frame's or buffer's time spent in the allocator.
 
 const RATES = [
   [30, "30 Hz"],
@@ -12,15 +12,15 @@ const BUFFERS = [
   [1, "2 ms"],
   [2, "4 ms"],
   [5, "10 ms"],
-]; // in windows
+]; // length in windows
 const SHARES = [0.01, 0.05, 0.1];
 const WORST_LISTED = 10;
 let frameMarks = null;
-const pieceSums = { frames: new Map(), windows: new Map() };
+const periodSums = { frames: new Map(), windows: new Map() };
 let framesPlot = null;
 let framesSorted = { column: 1, up: true };
 
-/** The number of frame marks at or before a moment; null where the journal has no frames. */
+/** The number of frame marks at or before a time; null if the journal has no frames. */
 const frameOf = (time) => (frameMarks ? lowerBound(frameMarks, time + 1) : null);
 
 const loadAllFrames = async () => {
@@ -28,41 +28,45 @@ const loadAllFrames = async () => {
   await Promise.all(
     facts.allocators.map(async (one, index) => {
       const frames = facts.frame_count ? await loadFrames(index) : null;
-      if (frames) pieceSums.frames.set(index, frames);
+      if (frames) periodSums.frames.set(index, frames);
       const windows = await loadWindows(index);
-      if (windows) pieceSums.windows.set(index, windows);
+      if (windows) periodSums.windows.set(index, windows);
     }),
   );
 };
 
 /**
- * The pieces of time that are judged: frames between marks, or audio buffers of a fixed length. Frame 0 is the time
- * before the first mark: loading, and no frame.
+ * The periods that have a budget: frames between marks, or audio buffers of a fixed length. The
+ * time before the first mark (loading) is not a frame.
  */
-const pieces = () => {
-  const isFrames = state.pieces === "frames";
+const currentPeriods = () => {
+  const isFrames = state.periods === "frames";
   const each = isFrames ? 1 : Math.round(state.budget / facts.window_ns);
   const length = isFrames ? facts.frame_count : Math.ceil(facts.windows / each);
-  const begin = isFrames ? (piece) => frameMarks[piece] : (piece) => piece * each * facts.window_ns;
-  const end = (piece) => (piece + 1 < length ? begin(piece + 1) : facts.span_ns);
+  const begin = isFrames
+    ? (period) => frameMarks[period]
+    : (period) => period * each * facts.window_ns;
+  const end = (period) => (period + 1 < length ? begin(period + 1) : facts.span_ns);
   const first = (time) =>
     isFrames
       ? Math.max(0, lowerBound(frameMarks, time) - 1)
       : clamp(Math.floor(time / (each * facts.window_ns)), 0, length);
-  const name = (piece) =>
-    isFrames ? `frame ${(piece + 1).toLocaleString("en-US")}` : `at ${moment(begin(piece), 1e8)}`;
-  return { isFrames, each, length, begin, end, first, name, sums: pieceSums[state.pieces] };
+  const name = (period) =>
+    isFrames
+      ? `frame ${(period + 1).toLocaleString("en-US")}`
+      : `at ${timestamp(begin(period), 1e8)}`;
+  return { isFrames, each, length, begin, end, first, name, sums: periodSums[state.periods] };
 };
 
-/** Time inside calls in a piece, as the switches ask for it. */
-const insideOf = (sums, cut) => {
-  const inside = new Float64Array(cut.length);
-  const busiest = state.busiest && cut.each === 1;
-  for (let piece = 0; piece < cut.length; piece += 1) {
-    for (let part = 0; part < cut.each; part += 1) {
-      const at = cut.isFrames ? piece + 1 : piece * cut.each + part;
+/** Time inside calls in each period, with the options of the toolbar applied. */
+const insideOf = (sums, periods) => {
+  const inside = new Float64Array(periods.length);
+  const busiest = state.busiest && periods.each === 1;
+  for (let period = 0; period < periods.length; period += 1) {
+    for (let part = 0; part < periods.each; part += 1) {
+      const at = periods.isFrames ? period + 1 : period * periods.each + part;
       if (at >= sums.inside.length) break;
-      inside[piece] += busiest
+      inside[period] += busiest
         ? sums.busiest[at]
         : sums.inside[at] - (state.interrupted ? 0 : sums.interrupted[at]);
     }
@@ -70,15 +74,15 @@ const insideOf = (sums, cut) => {
   return inside;
 };
 
-const judgePieces = (index, inside) => {
+const summarizePeriods = (index, inside) => {
   const over = SHARES.map(() => 0);
   let [worst, total] = [0, 0];
-  for (let piece = 0; piece < inside.length; piece += 1) {
-    total += inside[piece];
+  for (let period = 0; period < inside.length; period += 1) {
+    total += inside[period];
     SHARES.forEach((share, at) => {
-      if (inside[piece] > share * state.budget) over[at] += 1;
+      if (inside[period] > share * state.budget) over[at] += 1;
     });
-    if (inside[piece] > inside[worst]) worst = piece;
+    if (inside[period] > inside[worst]) worst = period;
   }
   return {
     index,
@@ -90,43 +94,43 @@ const judgePieces = (index, inside) => {
   };
 };
 
-const lookAtPiece = (cut, piece) => {
-  const [from, to] = [cut.begin(piece), cut.end(piece)];
-  look(from - (to - from) * 2, to + (to - from) * 2);
+const showPeriod = (periods, period) => {
+  const [from, to] = [periods.begin(period), periods.end(period)];
+  setView(from - (to - from) * 2, to + (to - from) * 2);
   byId("calls").scrollIntoView({ behavior: "smooth" });
 };
 
-const goButton = (cut, piece, text) =>
+const goButton = (periods, period, text) =>
   make("button", {
     type: "button",
     class: "link",
     text,
-    title: "Show this moment in the charts above",
-    onclick: () => lookAtPiece(cut, piece),
+    title: "Show this time in the charts above",
+    onclick: () => showPeriod(periods, period),
   });
 
-let judged = null;
+let drawnFrames = null;
 const redrawFrameStrip = () => {
-  if (judged) drawFrameStrip(judged.cut, judged.rows);
+  if (drawnFrames) drawFrameStrip(drawnFrames.periods, drawnFrames.rows);
 };
 
 const drawFrames = () => {
-  const cut = pieces();
-  if (!cut.sums.size) return;
+  const periods = currentPeriods();
+  if (!periods.sums.size) return;
   const rows = shown()
-    .filter((index) => cut.sums.has(index))
-    .map((index) => judgePieces(index, insideOf(cut.sums.get(index), cut)));
-  judged = { cut, rows };
+    .filter((index) => periods.sums.has(index))
+    .map((index) => summarizePeriods(index, insideOf(periods.sums.get(index), periods)));
+  drawnFrames = { periods, rows };
   redrawFrameStrip();
-  byId("frames-table").replaceChildren(budgetTable(cut, rows));
-  byId("worst-frames").replaceChildren(worstTable(cut, rows));
+  byId("frames-table").replaceChildren(budgetTable(periods, rows));
+  byId("worst-frames").replaceChildren(worstTable(periods, rows));
 };
 
-const budgetTable = (cut, rows) => {
-  const what = cut.isFrames ? "frame" : "buffer";
+const budgetTable = (periods, rows) => {
+  const what = periods.isFrames ? "frame" : "buffer";
   const columns = [
     ["allocator", (row) => facts.allocators[row.index].name],
-    [`mean a ${what}`, (row) => row.mean],
+    [`mean per ${what}`, (row) => row.mean],
     ...SHARES.map((share, at) => [`${what}s over ${share * 100} %`, (row) => row.over[at]]),
     [`worst ${what}`, (row) => row.most],
   ];
@@ -159,7 +163,11 @@ const budgetTable = (cut, rows) => {
       nameCell(row.index),
       make("td", { text: duration(row.mean) }),
       ...row.over.map((share) => make("td", { text: percent(share) })),
-      make("td", {}, goButton(cut, row.worst, `${duration(row.most)}, ${cut.name(row.worst)}`)),
+      make(
+        "td",
+        {},
+        goButton(periods, row.worst, `${duration(row.most)}, ${periods.name(row.worst)}`),
+      ),
     ),
   );
   return make(
@@ -170,83 +178,94 @@ const budgetTable = (cut, rows) => {
   );
 };
 
-/** The pieces in which some shown allocator took longest: who that was, and who took least. */
-const worstTable = (cut, rows) => {
-  const longest = (piece) => rows.reduce((a, b) => (b.inside[piece] > a.inside[piece] ? b : a));
-  const shortest = (piece) => rows.reduce((a, b) => (b.inside[piece] < a.inside[piece] ? b : a));
+/**
+ * The worst periods of the shown allocators: which allocator took longest and which took least
+ * time.
+ */
+const worstTable = (periods, rows) => {
+  const longest = (period) => rows.reduce((a, b) => (b.inside[period] > a.inside[period] ? b : a));
+  const shortest = (period) => rows.reduce((a, b) => (b.inside[period] < a.inside[period] ? b : a));
   const candidates = new Set(
     rows.flatMap(({ inside }) =>
       Array.from(inside.keys())
-        .filter((piece) => inside[piece] > 0)
+        .filter((period) => inside[period] > 0)
         .sort((a, b) => inside[b] - inside[a])
         .slice(0, WORST_LISTED),
     ),
   );
-  const found = [...candidates].map((piece) => ({
-    piece,
-    most: longest(piece),
-    least: shortest(piece),
+  const found = [...candidates].map((period) => ({
+    period,
+    most: longest(period),
+    least: shortest(period),
   }));
-  found.sort((a, b) => b.most.inside[b.piece] - a.most.inside[a.piece]);
-  const cells = (row, piece) => [
+  found.sort((a, b) => b.most.inside[b.period] - a.most.inside[a.period]);
+  const cells = (row, period) => [
     make("td", {}, nameTag(row.index)),
-    make("td", { text: duration(row.inside[piece]) }),
-    make("td", { text: percent(row.inside[piece] / state.budget) }),
+    make("td", { text: duration(row.inside[period]) }),
+    make("td", { text: percent(row.inside[period] / state.budget) }),
   ];
   const body = found
     .slice(0, WORST_LISTED)
-    .map(({ piece, most, least }) =>
+    .map(({ period, most, least }) =>
       make(
         "tr",
         {},
-        make("th", { scope: "row" }, goButton(cut, piece, cut.name(piece))),
-        make("td", { text: moment(cut.begin(piece), 1e8) }),
-        ...cells(most, piece),
-        ...cells(least, piece),
+        make("th", { scope: "row" }, goButton(periods, period, periods.name(period))),
+        make("td", { text: timestamp(periods.begin(period), 1e8) }),
+        ...cells(most, period),
+        ...cells(least, period),
       ),
     );
   const heads = [
-    cut.isFrames ? "frame" : "buffer",
-    "moment",
-    "longest",
+    periods.isFrames ? "frame" : "buffer",
+    "time",
+    "most time",
     "in calls",
     "of the budget",
-    "shortest",
+    "least time",
     "in calls",
     "of the budget",
   ];
   return make(
     "table",
     {},
-    make("caption", { text: cut.isFrames ? "The worst frames" : "The worst buffers" }),
+    make("caption", { text: periods.isFrames ? "Worst frames" : "Worst buffers" }),
     make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { text, scope: "col" })))),
     make("tbody", {}, ...body),
   );
 };
 
 const LANE = 24;
-// What share of the budget a bar says by its colour: the limits of the table's columns.
+// A bar's colour shows its share of the budget, with the limits of the table's columns.
 const SHARE_HUES = [polar(250, 0.07), polar(95, 0.15), polar(62, 0.17), polar(34, 0.2)];
-const SHARE_WORDS = ["at most 1 %", "over 1 %", "over 5 %", "over 10 % of the budget"];
+const SHARE_LABELS = ["at most 1 %", "over 1 %", "over 5 %", "over 10 % of the budget"];
 const shareShades = () => SHARE_HUES.map((hue) => shade(hue, dark() ? 0.6 : 0.4));
 
-/** A lane an allocator; for each pixel the worst piece in it, as a share of the budget: a whole one fills the lane. */
-const drawFrameStrip = (cut, rows) => {
+/**
+ * One lane for each allocator. A bar is the worst period in its pixel; a full lane is a full
+ * budget.
+ */
+const drawFrameStrip = (periods, rows) => {
   const canvas = byId("frames");
   const tall = `${rows.length * LANE + 36}px`;
   if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
-  const { context, width, height, ratio } = fit(canvas);
+  const { context, width, height, ratio } = fitCanvas(canvas);
+  const lanes = [...rows].sort((a, b) => a.index - b.index);
+  const margin = nameMargin(
+    context,
+    lanes.map(({ index }) => index),
+    width,
+  );
   const plot = (framesPlot = {
-    x: 96,
+    x: margin,
     y: 6,
-    width: Math.max(10, width - 106),
+    width: Math.max(10, width - margin - 10),
     height: height - 34,
   });
   const box = deviceBox(plot, ratio);
   const image = imageOf(box);
   const words = new Uint32Array(image.data.buffer).fill(0);
   const colours = shareShades().map(packed);
-  const lanes = [...rows].sort((a, b) => a.index - b.index);
   lanes.forEach((row, lane) =>
     writeLane(
       words,
@@ -254,7 +273,7 @@ const drawFrameStrip = (cut, rows) => {
       lane * LANE * ratio,
       (LANE - 3) * ratio,
       colours,
-      worstPieces(plot, box.width, cut, row),
+      worstPeriods(plot, box.width, periods, row),
     ),
   );
   context.putImageData(image, box.x, box.y);
@@ -263,34 +282,34 @@ const drawFrameStrip = (cut, rows) => {
   context.textBaseline = "middle";
   lanes.forEach((row, lane) =>
     context.fillText(
-      facts.allocators[row.index].name,
+      clipText(context, facts.allocators[row.index].name, plot.x - 10),
       plot.x - 8,
       plot.y + lane * LANE + LANE / 2 - 1,
     ),
   );
   timeAxis(context, plot, state.view);
   drawCursor(context, plot);
-  tell(
+  setLabel(
     canvas,
-    `Share of the budget spent in the allocator, worst ` +
-      `${cut.isFrames ? "frame" : "buffer"} of each pixel, a lane an allocator. The tables below have the figures.`,
+    `Share of the budget spent in the allocator, one lane for each allocator; each pixel shows ` +
+      `its worst ${periods.isFrames ? "frame" : "buffer"}. The tables below have the figures.`,
   );
 };
 
-/** The greatest share of the budget in each of so many columns. */
-const worstPieces = (plot, columns, cut, { inside }) => {
+/** The greatest share of the budget in each of `columns` pixels. */
+const worstPeriods = (plot, columns, periods, { inside }) => {
   const worst = new Float64Array(columns);
   const column = (time, most) =>
     clamp(Math.floor(((xOfTime(plot, time) - plot.x) / plot.width) * columns), 0, most);
   for (
-    let piece = cut.first(state.view.from);
-    piece < cut.length && cut.begin(piece) <= state.view.to;
-    piece += 1
+    let period = periods.first(state.view.from);
+    period < periods.length && periods.begin(period) <= state.view.to;
+    period += 1
   ) {
-    // A piece is as wide as it lasts, and never less than a pixel.
-    const from = column(cut.begin(piece), columns - 1);
-    const end = Math.max(from + 1, column(cut.end(piece), columns));
-    const share = inside[piece] / state.budget;
+    // A period is at least one pixel wide.
+    const from = column(periods.begin(period), columns - 1);
+    const end = Math.max(from + 1, column(periods.end(period), columns));
+    const share = inside[period] / state.budget;
     for (let x = from; x < end; x += 1) if (share > worst[x]) worst[x] = share;
   }
   return worst;
@@ -310,31 +329,31 @@ const writeLane = (words, { width, height }, top, tall, colours, worst) => {
   });
 };
 
-/** The worst piece under the pointer in the lane that it is on. */
-const showPiece = (event) => {
-  const [x, y] = place(byId("frames"), event);
+/** The tooltip of the worst period under the pointer, in the lane of one allocator. */
+const showPeriodTip = (event) => {
+  const [x, y] = pointerPosition(byId("frames"), event);
   const plot = framesPlot;
-  if (!plot || !judged || x < plot.x || x > plot.x + plot.width) {
+  if (!plot || !drawnFrames || x < plot.x || x > plot.x + plot.width) {
     hideTip();
     return;
   }
-  const { cut, rows } = judged;
+  const { periods, rows } = drawnFrames;
   const row = [...rows].sort((a, b) => a.index - b.index)[Math.floor((y - plot.y) / LANE)];
   const [from, to] = [timeAt(plot, x), timeAt(plot, x + 1)];
-  let worst = cut.first(from);
-  if (!row || worst >= cut.length || cut.begin(worst) > to) {
+  let worst = periods.first(from);
+  if (!row || worst >= periods.length || periods.begin(worst) > to) {
     hideTip();
     return;
   }
-  for (let piece = worst; piece < cut.length && cut.begin(piece) < to; piece += 1) {
-    if (row.inside[piece] > row.inside[worst]) worst = piece;
+  for (let period = worst; period < periods.length && periods.begin(period) < to; period += 1) {
+    if (row.inside[period] > row.inside[worst]) worst = period;
   }
   const spent = row.inside[worst];
   showTip(event, [
     `${percent(spent / state.budget)} of the budget`,
     facts.allocators[row.index].name,
     `${duration(spent)} in calls`,
-    joined([cut.isFrames && cut.name(worst), `at ${moment(cut.begin(worst), 1e8)}`]),
+    joined([periods.isFrames && periods.name(worst), `at ${timestamp(periods.begin(worst), 1e8)}`]),
   ]);
 };
 
@@ -345,35 +364,35 @@ const frameLegend = () =>
     ...shareShades().map((colour, at) => {
       const swatch = make("span", { class: "swatch" });
       swatch.style.background = css(colour);
-      return make("span", {}, swatch, SHARE_WORDS[at]);
+      return make("span", {}, swatch, SHARE_LABELS[at]);
     }),
   );
 
 const setUpFrames = () => {
-  if (!pieceSums.frames.size && !pieceSums.windows.size) return;
+  if (!periodSums.frames.size && !periodSums.windows.size) return;
   byId("frames-section").hidden = false;
   byId("frames-title").textContent = facts.frame_count ? "Frame and audio budget" : "Audio budget";
   const note = facts.frame_count
     ? `${count(facts.frame_count)} frames. `
     : "The journal has no frame marks. ";
   byId("frames-note").textContent =
-    `${note}How much of a frame's, or of an audio buffer's, time went into malloc, ` +
-    "free and their kin, by the program's own time. A bar is the worst one of its moment, on a " +
-    "logarithmic scale: a whole budget fills the lane.";
+    `${note}The share of each frame's or audio buffer's time that the program spent in allocator ` +
+    "calls, on a logarithmic scale. Each bar shows the worst period at its time. A bar as high " +
+    "as its lane has used the whole budget.";
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
-    ...(pieceSums.windows.size
+    ...(periodSums.windows.size
       ? BUFFERS.map(([each, label]) => [`windows ${each * facts.window_ns}`, `${label} buffer`])
       : []),
   ];
-  const put = (value) => {
+  const select = (value) => {
     const [kind, budget] = value.split(" ");
-    set({ pieces: kind, budget: Number(budget) });
+    set({ periods: kind, budget: Number(budget) });
   };
   byId("frames-toolbar").append(
-    choice("Budget", options, () => `${state.pieces} ${state.budget}`, put),
+    choice("Budget", options, () => `${state.periods} ${state.budget}`, select),
     toggle(
-      "Count interrupted calls",
+      "Include interrupted calls",
       () => state.interrupted,
       (interrupted) => set({ interrupted }),
     ),
@@ -387,11 +406,11 @@ const setUpFrames = () => {
       ),
     );
   }
-  const explain = () => byId("frames-legend").replaceChildren(frameLegend());
-  watch(["theme"], explain);
-  explain();
-  watch(["pieces", "budget", "interrupted", "busiest", "shown", "theme", "size"], drawFrames);
+  const drawFrameLegend = () => byId("frames-legend").replaceChildren(frameLegend());
+  watch(["theme"], drawFrameLegend);
+  drawFrameLegend();
+  watch(["periods", "budget", "interrupted", "busiest", "shown", "theme", "size"], drawFrames);
   watch(["view", "cursor"], redrawFrameStrip, byId("frames"));
   listenStrip(byId("frames"), () => framesPlot);
-  byId("frames").addEventListener("pointermove", showPiece);
+  byId("frames").addEventListener("pointermove", showPeriodTip);
 };

@@ -1,11 +1,12 @@
-// Hands and keys on the time charts: drag to zoom, pinch, wheel, arrows. One finger keeps scrolling the page.
+// Pointer and keyboard input on the time charts: drag to zoom, pinch, wheel, arrow keys. A vertical
+// swipe with one finger scrolls the page.
 
-const place = (canvas, event) => {
+const pointerPosition = (canvas, event) => {
   const box = canvas.getBoundingClientRect();
   return [event.clientX - box.left, event.clientY - box.top];
 };
 
-/** Keys that every time chart knows. */
+/** Keys of every time chart. Returns whether the key was used. */
 const timeKeys = (event) => {
   const act = {
     ArrowLeft: () => pan(-0.15),
@@ -13,9 +14,9 @@ const timeKeys = (event) => {
     "+": () => zoom(0.5),
     "=": () => zoom(0.5),
     "-": () => zoom(2),
-    0: lookAtAll,
-    Home: lookAtAll,
-    Escape: lookAtAll,
+    0: showAll,
+    Home: showAll,
+    Escape: showAll,
   }[event.key];
   if (!act || event.ctrlKey || event.metaKey || event.altKey) return false;
   event.preventDefault();
@@ -23,13 +24,16 @@ const timeKeys = (event) => {
   return true;
 };
 
-/** Wheel with Ctrl zooms, sideways pans; a plain wheel scrolls the page. */
+/** Ctrl + wheel zooms; Shift + wheel and sideways scrolling pan; a plain wheel scrolls the page. */
 const timeWheel = (canvas, plotOfCanvas) => (event) => {
   const plot = plotOfCanvas();
   if (!plot) return;
   if (event.ctrlKey || event.metaKey) {
     event.preventDefault();
-    zoom(2 ** (clamp(event.deltaY, -120, 120) / 120), timeAt(plot, place(canvas, event)[0]));
+    zoom(
+      2 ** (clamp(event.deltaY, -120, 120) / 120),
+      timeAt(plot, pointerPosition(canvas, event)[0]),
+    );
   } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
     event.preventDefault();
     pan((event.shiftKey ? event.deltaX + event.deltaY : event.deltaX) / plot.width);
@@ -41,7 +45,7 @@ const setCursor = (time) => {
 };
 
 const pointAt = async (panel, event) => {
-  const [x, y] = place(panel.canvas, event);
+  const [x, y] = pointerPosition(panel.canvas, event);
   const { plot } = panel;
   if (!plot || x < plot.x || x > plot.x + plot.width || y > plot.y + plot.height) {
     leave(panel);
@@ -49,16 +53,16 @@ const pointAt = async (panel, event) => {
   }
   panel.pointed = nearestMark(panel, x, y);
   setCursor(timeAt(plot, x));
-  drawOver(panel);
+  drawOverlay(panel);
   if (panel.pointed === undefined) {
-    const words = cellWords(panel, x, y);
+    const words = cellLines(panel, x, y);
     if (words) showTip(event, words);
     else hideTip();
     return;
   }
   showTip(
     event,
-    markWords("", panel.outliers, panel.pointed, frameOf(panel.outliers.time[panel.pointed])),
+    markLines("", panel.outliers, panel.pointed, frameOf(panel.outliers.time[panel.pointed])),
   );
 };
 
@@ -66,57 +70,59 @@ const leave = (panel) => {
   panel.pointed = undefined;
   hideTip();
   setCursor(null);
-  drawOver(panel);
+  drawOverlay(panel);
 };
 
-/** Two fingers: what was under them stays under them. */
-const pinch = (panel, fingers) => {
-  const now = [...fingers.values()].map((finger) => finger.x);
+/** Pinch: the times under the two fingers stay under them. */
+const pinch = (panel, pointers) => {
+  const now = [...pointers.values()].map((pointer) => pointer.x);
   const { plot } = panel;
-  const held = (panel.pinch ??= { times: now.map((x) => timeAt(plot, x)) });
+  const start = (panel.pinch ??= { times: now.map((x) => timeAt(plot, x)) });
   const [left, right] = now[0] < now[1] ? [0, 1] : [1, 0];
-  const spanPerPixel = (held.times[right] - held.times[left]) / Math.max(8, now[right] - now[left]);
+  const spanPerPixel =
+    (start.times[right] - start.times[left]) / Math.max(8, now[right] - now[left]);
   if (spanPerPixel <= 0) return;
-  const from = held.times[left] - (now[left] - plot.x) * spanPerPixel;
-  look(from, from + spanPerPixel * plot.width);
+  const from = start.times[left] - (now[left] - plot.x) * spanPerPixel;
+  setView(from, from + spanPerPixel * plot.width);
 };
 
 const listen = (panel) => {
   const { canvas } = panel;
-  const fingers = new Map();
+  const pointers = new Map();
   const end = (event) => {
-    const still = fingers.get(event.pointerId);
-    fingers.delete(event.pointerId);
-    if (still && !still.moved && event.type === "pointerup") pinAt(panel, ...place(canvas, event));
-    if (fingers.size < 2) panel.pinch = undefined;
+    const pointer = pointers.get(event.pointerId);
+    pointers.delete(event.pointerId);
+    if (pointer && !pointer.moved && event.type === "pointerup")
+      pinAt(panel, ...pointerPosition(canvas, event));
+    if (pointers.size < 2) panel.pinch = undefined;
     if (!panel.brush) return;
     const [from, to] = [Math.min(...panel.brush), Math.max(...panel.brush)];
     panel.brush = undefined;
-    if (to - from > 5) look(timeAt(panel.plot, from), timeAt(panel.plot, to));
-    drawOver(panel);
+    if (to - from > 5) setView(timeAt(panel.plot, from), timeAt(panel.plot, to));
+    drawOverlay(panel);
   };
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !panel.plot) return;
-    const [x] = place(canvas, event);
-    fingers.set(event.pointerId, { x, from: x, moved: false });
+    const [x] = pointerPosition(canvas, event);
+    pointers.set(event.pointerId, { x, from: x, moved: false });
     canvas.setPointerCapture(event.pointerId);
     if (event.pointerType === "mouse") panel.brush = [x, x];
   });
   canvas.addEventListener("pointermove", (event) => {
-    const [x] = place(canvas, event);
-    const held = fingers.get(event.pointerId);
-    if (held && Math.abs(x - held.from) > 4) held.moved = true;
-    if (held && event.pointerType !== "mouse") {
-      const before = held.x;
-      held.x = x;
-      if (fingers.size === 2) pinch(panel, fingers);
+    const [x] = pointerPosition(canvas, event);
+    const pointer = pointers.get(event.pointerId);
+    if (pointer && Math.abs(x - pointer.from) > 4) pointer.moved = true;
+    if (pointer && event.pointerType !== "mouse") {
+      const before = pointer.x;
+      pointer.x = x;
+      if (pointers.size === 2) pinch(panel, pointers);
       else pan((before - x) / panel.plot.width);
       return;
     }
     if (panel.brush) {
       panel.brush[1] = clamp(x, panel.plot.x, panel.plot.x + panel.plot.width);
       hideTip();
-      drawOver(panel);
+      drawOverlay(panel);
       return;
     }
     pointAt(panel, event);
@@ -124,7 +130,7 @@ const listen = (panel) => {
   canvas.addEventListener("pointerup", end);
   canvas.addEventListener("pointercancel", end);
   canvas.addEventListener("pointerleave", () => leave(panel));
-  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("dblclick", showAll);
   canvas.addEventListener(
     "wheel",
     timeWheel(canvas, () => panel.plot),
@@ -136,7 +142,7 @@ const listen = (panel) => {
   canvas.addEventListener("blur", () => leave(panel));
 };
 
-/** n and p walk through the slow calls in view by time; Enter keeps the details of one on the page. */
+/** n and p go to the next and previous slow call in view; Enter opens its details. */
 const markKeys = (panel, event) => {
   if (event.key === "Enter" && panel.pointed !== undefined)
     pin(panel.index, panel.outliers, panel.pointed);
@@ -151,7 +157,7 @@ const markKeys = (panel, event) => {
         : panel.marks.length - 1
       : clamp(now + step, 0, panel.marks.length - 1);
   panel.pointed = panel.marks[next];
-  drawOver(panel);
+  drawOverlay(panel);
   const box = panel.canvas.getBoundingClientRect();
   const { outliers, pointed } = panel;
   showTip(
@@ -159,17 +165,17 @@ const markKeys = (panel, event) => {
       clientX: box.left + xOfTime(panel.plot, outliers.time[pointed]),
       clientY: box.top + yOfLatency(panel.plot, outliers.latency[pointed]),
     },
-    markWords("", outliers, pointed, frameOf(outliers.time[pointed])),
+    markLines("", outliers, pointed, frameOf(outliers.time[pointed])),
   );
 };
 
-/** The overview: drag the window to pan, drag elsewhere to choose a new one. */
+/** The overview: dragging the window pans; dragging elsewhere selects a new window. */
 const listenOverview = () => {
   const canvas = byId("overview");
   let drag = null;
   const time = (event) => {
     const width = canvas.clientWidth - PANEL.left - PANEL.right;
-    return clamp((place(canvas, event)[0] - PANEL.left) / width, 0, 1) * facts.span_ns;
+    return clamp((pointerPosition(canvas, event)[0] - PANEL.left) / width, 0, 1) * facts.span_ns;
   };
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);
@@ -183,19 +189,19 @@ const listenOverview = () => {
     const now = time(event);
     if (drag.inside) {
       const by = clamp(now - drag.at, -drag.from, facts.span_ns - drag.to);
-      look(drag.from + by, drag.to + by);
+      setView(drag.from + by, drag.to + by);
     } else if (Math.abs(now - drag.at) > facts.span_ns * 0.004)
-      look(Math.min(now, drag.at), Math.max(now, drag.at));
+      setView(Math.min(now, drag.at), Math.max(now, drag.at));
   });
   const end = () => {
     drag = null;
   };
   canvas.addEventListener("pointerup", end);
   canvas.addEventListener("pointercancel", end);
-  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("dblclick", showAll);
   canvas.addEventListener("keydown", timeKeys);
   canvas.setAttribute(
     "aria-label",
-    "Calls over the whole recording. " + "Arrow keys pan, plus and minus zoom, 0 shows all.",
+    "Calls over the whole recording. Arrow keys pan, plus and minus zoom, 0 shows all.",
   );
 };

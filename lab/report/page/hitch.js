@@ -1,4 +1,5 @@
-// The worst single calls, why they were slow, and whose doing that was. The same words in lab/report/src/hitch.rs.
+// The worst single calls, why they were slow, and whose doing that was. The same words in
+// lab/report/src/hitch.rs.
 
 const DOING = {
   allocator: "The allocator's doing",
@@ -51,8 +52,11 @@ const doingOf = (outliers, at, floorNs) => {
 /** The same as a sentence. */
 const doingWords = ([doing, why]) => `${DOING[doing]}${why ? `: ${why}` : ""}.`;
 
-/** The longest call of its own work on no allocator: a hypervisor's doing, mostly, which nothing else betrays. */
-const machineNs = async () => {
+/**
+ * The longest call of its own work on no allocator: a hypervisor's doing, mostly, which nothing
+ * else betrays.
+ */
+const floorWorstNs = async () => {
   const floor = facts.allocators.findIndex((one) => one.floor);
   const outliers = floor < 0 ? null : await loadOutliers(floor);
   const ownWork = (at) => (outliers.cause[at] & ~CAUSE.syscallUnknown) === 0;
@@ -60,8 +64,11 @@ const machineNs = async () => {
   return at === undefined ? 0 : outliers.latency[at];
 };
 
-/** What the very same call took under the others: whether it asked for much, or this allocator made it long. */
-const othersWords = async ({ index, outliers, at }) => {
+/**
+ * What the very same call took under the others: whether it asked for much, or this allocator made
+ * it long.
+ */
+const otherAllocatorsText = async ({ index, outliers, at }) => {
   const found = (await sameCall(outliers, at)).filter(
     (row) => row.index !== index && !facts.allocators[row.index].floor,
   );
@@ -79,7 +86,10 @@ const othersWords = async ({ index, outliers, at }) => {
   return `The very same call took ${words(rows[0])}, the others up to ${words(rows[rows.length - 1])}.`;
 };
 
-/** A slow call in words: how long and when, why, whose doing, what it took elsewhere; and the way to it. */
+/**
+ * A slow call in words: how long and when, why, whose doing, what it took elsewhere; and the way to
+ * it.
+ */
 const hitchCard = async (title, hitch) => {
   const { index, outliers, at, doing } = hitch;
   const frame = frameOf(outliers.time[at]);
@@ -93,7 +103,7 @@ const hitchCard = async (title, hitch) => {
       make("b", { text: `${title}: ${duration(outliers.latency[at])} ` }),
       `in one ` +
         `${OPERATION_NAMES[outliers.kind[at]]}${outliers.size[at] ? ` of ${bytes(outliers.size[at])}` : ""} with ` +
-        `${facts.allocators[index].name}, at ${moment(outliers.time[at], 1e8)}` +
+        `${facts.allocators[index].name}, at ${timestamp(outliers.time[at], 1e8)}` +
         `${frame ? ` in frame ${frame.toLocaleString("en-US")}` : ""}, on thread ${outliers.thread[at]}.`,
     ),
     make(
@@ -107,12 +117,12 @@ const hitchCard = async (title, hitch) => {
     make(
       "p",
       {},
-      `${await othersWords(hitch)} `,
+      `${await otherAllocatorsText(hitch)} `,
       make("button", {
         type: "button",
         class: "link",
-        text: "Show it",
-        onclick: () => lookAtCall(index, outliers, at),
+        text: "Show call",
+        onclick: () => showCall(index, outliers, at),
       }),
     ),
   );
@@ -124,12 +134,15 @@ const longerTitle = (cause) => {
   return cause & CAUSE.slept ? "Longer, but asleep meanwhile" : "Longer, but not known whose";
 };
 
-/** The worst hitch of all contenders that was an allocator's doing; behind it the longest call, if that was not. */
+/**
+ * The worst hitch of all contenders that was an allocator's doing; behind it the longest call, if
+ * that was not.
+ */
 const drawHitch = async () => {
   const loaded = await Promise.all(
     contenders.map(async (index) => [index, await loadOutliers(index)]),
   );
-  const floorNs = await machineNs();
+  const floorNs = await floorWorstNs();
   const doing = (outliers, at) => doingOf(outliers, at, floorNs);
   const slowest = (fits) =>
     loaded

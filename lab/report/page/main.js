@@ -1,11 +1,11 @@
-// Puts the page together.
+// Builds the page: theme, toolbar, legend, and the order in which the charts start.
 
 const readTheme = () => {
   try {
     return localStorage.getItem("keel-theme");
   } catch {
-    return null;
-  } // some browsers bar it on file://
+    return null; // some browsers deny access for file:// pages
+  }
 };
 const setTheme = (theme, keep) => {
   document.documentElement.dataset.theme = theme;
@@ -13,15 +13,15 @@ const setTheme = (theme, keep) => {
     try {
       localStorage.setItem("keel-theme", theme);
     } catch {
-      /* shown, only not remembered */
+      /* the theme is applied but not stored */
     }
   byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
   byId("theme").setAttribute(
     "aria-label",
     `Switch to the ${theme === "dark" ? "light" : "dark"} theme`,
   );
-  forgetInk();
-  touch(["theme"]);
+  clearInk();
+  invalidate(["theme"]);
 };
 const setUpTheme = () => {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -32,8 +32,8 @@ const setUpTheme = () => {
   byId("theme").addEventListener("click", () => setTheme(dark() ? "light" : "dark", true));
 };
 
-/** One of several, as buttons. */
-const choice = (label, options, get, put) => {
+/** A group of buttons of which one is selected. */
+const choice = (label, options, get, select) => {
   const group = make("div", { class: "choice", role: "group", "aria-label": label });
   const mark = () =>
     group
@@ -43,27 +43,29 @@ const choice = (label, options, get, put) => {
       );
   group.append(
     ...options.map(([value, text]) =>
-      make("button", { type: "button", text, "data-value": value, onclick: () => put(value) }),
+      make("button", { type: "button", text, "data-value": value, onclick: () => select(value) }),
     ),
   );
-  watch(["operation", "colour", "budget", "pieces", "folder"], mark);
+  watch(["operation", "colour", "budget", "periods", "comparison"], mark);
   mark();
   return group;
 };
 
-const toggle = (text, get, put) => {
+/** A button that switches an option on and off. */
+const toggle = (text, get, change) => {
   const button = make("button", {
     type: "button",
     class: "toggle",
     text,
-    onclick: () => put(!get()),
+    onclick: () => change(!get()),
   });
   const mark = () => button.setAttribute("aria-pressed", String(get()));
-  watch(["marks", "interrupted", "calm", "busiest", "overhead"], mark);
+  watch(["marks", "interrupted", "excludeInterrupted", "busiest", "overhead"], mark);
   mark();
   return button;
 };
 
+/** The button that shows or hides an allocator. */
 const chip = (index) => {
   const one = facts.allocators[index];
   const swatch = make("span", { class: "swatch" });
@@ -73,7 +75,7 @@ const chip = (index) => {
       type: "button",
       class: "chip",
       "data-allocator": one.name,
-      title: `Show or hide ${one.name}; double click for it alone`,
+      title: `Show or hide ${one.name}; double-click to show only it`,
       onclick: () => {
         const next = new Set(state.shown);
         if (next.has(index)) next.delete(index);
@@ -83,18 +85,18 @@ const chip = (index) => {
       ondblclick: () => set({ shown: new Set([index]) }),
     },
     swatch,
-    one.floor ? "null (floor)" : one.name,
+    one.floor ? "null (no allocator)" : one.name,
   );
   const mark = () => {
     button.setAttribute("aria-pressed", String(state.shown.has(index)));
-    swatch.style.background = lookOf(index).colour;
+    swatch.style.background = styleOf(index).colour;
   };
   watch(["shown", "theme"], mark);
   mark();
   return button;
 };
 
-/** Two allocators to subtract from each other. */
+/** Selects two allocators for the difference panel. */
 const differencePicker = () => {
   const names = facts.allocators.flatMap((one, index) =>
     one.drawn_run ? [[index, one.name]] : [],
@@ -107,7 +109,7 @@ const differencePicker = () => {
         onchange: (event) => {
           const pair = [...(state.difference ?? [-1, -1])];
           pair[which] = Number(event.target.value);
-          // The first choice needs a second: the other end of the list of contenders.
+          // The first selection needs a second: use the first other allocator.
           if (pair[1 - which] < 0)
             pair[1 - which] = contenders.find((index) => index !== pair[which]) ?? -1;
           set({ difference: pair.some((index) => index < 0) || pair[0] === pair[1] ? null : pair });
@@ -116,7 +118,7 @@ const differencePicker = () => {
       make("option", { value: -1, text: "none" }),
       ...names.map(([index, name]) => make("option", { value: index, text: name })),
     );
-  const selects = [pick("Difference: more calls of", 0), pick("Difference: than of", 1)];
+  const selects = [pick("Difference: first allocator", 0), pick("Difference: second allocator", 1)];
   const mark = () =>
     selects.forEach((select, which) => {
       select.value = state.difference?.[which] ?? -1;
@@ -135,7 +137,7 @@ const setUpToolbar = () => {
     class: "quiet",
     id: "all",
     text: "Show all",
-    onclick: lookAtAll,
+    onclick: showAll,
   });
   watch(["view"], () => {
     const whole = state.view.to - state.view.from >= facts.span_ns;
@@ -195,13 +197,13 @@ const drawLegend = () => {
         ["1 KiB", 10],
         ["8 KiB", 13],
         ["64 KiB", 16],
-        ["1 MiB and more", 20],
+        ["1 MiB or more", 20],
       ].map(([text, log]) => step(text, sizeHue((log - SIZE_LOW) / (SIZE_HIGH - SIZE_LOW)))),
-    cause: () => CAUSES.slice(0, 3).map((cause) => step(cause.words, cause.hue)),
+    cause: () => CAUSES.slice(0, 3).map((cause) => step(cause.label, cause.hue)),
     thread: () => facts.lanes.map((_, lane) => step(laneName(lane), laneHue(lane))),
   }[state.colour]();
   byId("legend").replaceChildren(
-    make("span", { class: "legend-title", text: "one call → many" }),
+    make("span", { class: "legend-title", text: "one call → many calls" }),
     ...keys,
   );
 };
@@ -217,8 +219,8 @@ const watchAll = () => {
     watch(["operation", "shown", "view", "theme", "size"], drawOverview, byId("overview"));
     watch(["cursor"], () =>
       visiblePanels()
-        .filter((panel) => inSight.has(panel.figure))
-        .forEach(drawOver),
+        .filter((panel) => onScreen.has(panel.figure))
+        .forEach(drawOverlay),
     );
     watch(["colour", "theme"], drawLegend);
     watch(["shown", "view", "theme", "size", "cursor", "marks"], drawLanes, byId("lanes"));
@@ -226,21 +228,24 @@ const watchAll = () => {
     watch(["theme", "size"], drawLifetimes);
     watch(["shown", "view", "theme", "size", "cursor"], drawLateness, byId("lateness"));
   }
-  watch(["operation", "shown", "theme", "size", "calm", "percentiles"], drawPercentiles);
+  watch(
+    ["operation", "shown", "theme", "size", "excludeInterrupted", "percentiles"],
+    drawPercentiles,
+  );
   watch(["shown", "view", "theme", "size", "cursor", "overhead"], drawMemory, byId("memory"));
   watch(["shown", "theme"], drawCauses);
-  watch(["theme", "calm"], drawTables);
+  watch(["theme", "excludeInterrupted"], drawTables);
   watch(["theme"], drawVerdict);
   watch(["theme"], drawGlance);
 };
 
-/** Paper is narrow, light and fine: everything is drawn anew for it, and back again afterwards. */
-const setUpPaper = () => {
+/** Redraws the charts for print (light theme, width of the paper) and back again afterwards. */
+const setUpPrinting = () => {
   let theme = "light";
-  const draw = (paper) => {
-    document.documentElement.toggleAttribute("data-paper", paper);
-    setTheme(paper ? "light" : theme, false);
-    touch(["size"]);
+  const draw = (print) => {
+    document.documentElement.toggleAttribute("data-print", print);
+    setTheme(print ? "light" : theme, false);
+    invalidate(["size"]);
     flush();
   };
   window.addEventListener("beforeprint", () => {
@@ -254,9 +259,9 @@ const start = async () => {
   painter = choosePainter();
   setUpTheme();
   setUpFacts();
-  setUpFolders();
+  setUpComparisons();
   setUpNotes();
-  drawLede();
+  drawWorkload();
   setUpToolbar();
   watchAll();
   listenOverview();
@@ -264,18 +269,18 @@ const start = async () => {
   listenMemory();
   setUpStrips();
   setUpPairs();
-  touch(["operation", "shown", "theme", "colour", "view"]);
+  invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();
   drawHitch();
-  touch(["budget", "shown"]);
+  invalidate(["budget", "shown"]);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
-    if (window.innerWidth === width) return; // a phone's address bar changes the height alone
+    if (window.innerWidth === width) return; // a phone's address bar changes only the height
     width = window.innerWidth;
-    touch(["size"]);
+    invalidate(["size"]);
   });
-  setUpPaper();
+  setUpPrinting();
   if (!facts.columns) document.documentElement.dataset.ready = "true";
 };
 start();

@@ -1,6 +1,6 @@
-// The slow calls: a mark each, its words, and what the very same call took under the other allocators.
+// The marks of slow calls, their tooltips, and the details of one call under every allocator.
 
-/** An allocator's slow calls of one operation, by time and slowest first. */
+/** An allocator's slow calls of one operation, by time and by descending latency. */
 const callsOfKind = (outliers, kind) => {
   outliers.ofKind ??= new Map();
   if (!outliers.ofKind.has(kind)) {
@@ -10,7 +10,7 @@ const callsOfKind = (outliers, kind) => {
   return outliers.ofKind.get(kind);
 };
 
-/** The slow calls in view by time, one mark each. */
+/** The slow calls in view, by time. */
 const visibleMarks = ({ outliers }) => {
   if (!outliers) return new Uint32Array(0);
   const { byTime } = callsOfKind(outliers, OPERATION_NAMES.indexOf(state.operation));
@@ -38,7 +38,7 @@ const lowerBound = (sorted, value) => {
   return low;
 };
 
-/** Which of `markShades` a slow call has. */
+/** Index into `markShades` of a slow call's colour. */
 const markHue = (outliers, at) => {
   if (state.colour === "cause") return causeIndex(outliers.cause[at]);
   return state.colour === "thread"
@@ -47,7 +47,7 @@ const markHue = (outliers, at) => {
 };
 
 const shadesOfMarks = new Map();
-/** Pixels of dots by hue. */
+/** Pixels of the dots, by hue. */
 const markShades = () => {
   const key = `${state.colour}-${dark()}`;
   if (!shadesOfMarks.has(key)) {
@@ -67,10 +67,11 @@ const markShades = () => {
   return shadesOfMarks.get(key);
 };
 
-// More dots than this would cover what they stand on; the others are cells still, and answer when pointed at.
+// More dots than this would hide the cells. The other slow calls are drawn as cells and still
+// respond to the pointer.
 const MOST_DOTS = 400;
 
-/** The slowest of the marks in view, slowest first. */
+/** The slowest marks in view, by descending latency. */
 const slowestInView = ({ marks, outliers }) => {
   if (marks.length <= MOST_DOTS) {
     return Array.from(marks).sort((a, b) => outliers.latency[b] - outliers.latency[a]);
@@ -84,7 +85,7 @@ const slowestInView = ({ marks, outliers }) => {
   return slowest;
 };
 
-/** The dots of a panel for its painter, the slowest call first and uppermost. */
+/** The dots of a panel for its painter, by descending latency. The first is drawn on top. */
 const dotsOf = (panel) => {
   panel.marks = visibleMarks(panel);
   const { outliers, plot } = panel;
@@ -101,11 +102,14 @@ const dotsOf = (panel) => {
   return dots;
 };
 
-/** How far the ring of the slowest call reaches, and over a plot's edge at most. Its line's half included. */
+/** Radius of the ring around the slowest call, and the radius that includes its line width. */
 const RING = 5;
 const RING_REACH = 6;
 
-/** Rings the slowest call in view and says how long it took. A ring at the plot's edge is whole. */
+/**
+ * Draws a ring around the slowest call in view, and its latency. A ring at the plot's edge is not
+ * cut.
+ */
 const labelWorst = (context, panel, { at, x, y }) => {
   const { plot } = panel;
   context.strokeStyle = context.fillStyle = ink().text;
@@ -123,7 +127,7 @@ const labelWorst = (context, panel, { at, x, y }) => {
   );
 };
 
-/** The mark nearest to a point, at most 14 pixels away. */
+/** The mark nearest to a point, if one is within 14 pixels. */
 const nearestMark = (panel, x, y) => {
   let [found, best] = [undefined, 14 * 14];
   if (!state.marks) return found;
@@ -136,18 +140,22 @@ const nearestMark = (panel, x, y) => {
   return found;
 };
 
-const markWords = (name, outliers, at, frame) => {
+const markLines = (name, outliers, at, frame) => {
+  const size = outliers.size[at] ? bytes(outliers.size[at]) : "unknown size";
+  const inFrame = frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`;
   const lines = [
     `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
-    `${outliers.size[at] ? bytes(outliers.size[at]) : "size unknown"} · thread ${outliers.thread[at]}`,
-    `at ${moment(outliers.time[at], 1e6)}${frame === null ? "" : ` · frame ${frame.toLocaleString("en-US")}`}`,
+    `${size} · thread ${outliers.thread[at]}`,
+    `at ${timestamp(outliers.time[at], 1e6)}${inFrame}`,
     callCause(outliers, at),
   ];
   if (name) lines.splice(1, 0, name);
   return lines;
 };
 
-/** The same call under every allocator, fastest first; empty if it was not among those looked up. */
+/**
+ * The latency of the same call under every allocator, fastest first; empty if it was not looked up.
+ */
 const sameCall = async (outliers, at) => {
   const probe = outliers.probe[at];
   if (!probe) return [];
@@ -160,28 +168,29 @@ const sameCall = async (outliers, at) => {
 
 let pinned = null;
 
-/** Keeps a call's details on the page, beneath the charts' switches. */
+/** Shows a call's details below the toolbar of the charts. */
 const pin = async (index, outliers, at) => {
   pinned = { index, at };
   const box = byId("detail");
   const frame = frameOf(outliers.time[at]);
   const fact = (name, value) => [make("dt", { text: name }), make("dd", {}, value)];
-  const [rows, floorNs] = await Promise.all([sameCall(outliers, at), machineNs()]);
+  const [rows, floorNs] = await Promise.all([sameCall(outliers, at), floorWorstNs()]);
   if (pinned?.index !== index || pinned.at !== at) return;
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
     const bar = make("span", { class: "dash" });
     bar.style.width = `${Math.max(0.6, (100 * Math.log(1 + row.took)) / Math.log(1 + longest))}%`;
-    bar.style.background = lookOf(row.index).colour;
+    bar.style.background = styleOf(row.index).colour;
     return make(
       "div",
       { class: row.index === index ? "same this" : "same" },
-      make("span", { class: "who", text: facts.allocators[row.index].name }),
+      make("span", { class: "allocator", text: facts.allocators[row.index].name }),
       make("span", { class: "track", "aria-hidden": "true" }, bar),
       make("span", { text: duration(row.took) }),
     );
   });
-  const around = (span) => () => look(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
+  const around = (span) => () =>
+    setView(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
   const close = () => {
     pinned = null;
     box.hidden = true;
@@ -198,13 +207,13 @@ const pin = async (index, outliers, at) => {
       make("button", {
         type: "button",
         class: "quiet",
-        text: "Zoom to it",
+        text: "Zoom in",
         onclick: around(facts.span_ns / 100),
       }),
       make("button", {
         type: "button",
         class: "quiet",
-        text: "Closer",
+        text: "Zoom in further",
         onclick: around(facts.span_ns / 5000),
       }),
       make("button", { type: "button", class: "quiet", text: "Close", onclick: close }),
@@ -219,7 +228,7 @@ const pin = async (index, outliers, at) => {
           : "unknown",
       ),
       ...fact("Thread", String(outliers.thread[at])),
-      ...fact("Moment", moment(outliers.time[at], 1e5)),
+      ...fact("Time", timestamp(outliers.time[at], 1e5)),
       ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
       ...fact("Cause", callCause(outliers, at)),
       ...fact("Whose doing", doingWords(doingOf(outliers, at, floorNs))),
@@ -230,19 +239,19 @@ const pin = async (index, outliers, at) => {
           { class: "same-call" },
           make("p", {
             class: "note",
-            text: "The very same call in the drawn run of every allocator (bars are logarithmic):",
+            text: "The same call in the drawn run of every allocator (logarithmic bars):",
           }),
           ...bars,
         )
       : make("p", {
           class: "note",
-          text: "Only the slowest calls of each allocator are looked up in all others.",
+          text: "The latency under other allocators is known only for the slowest calls.",
         }),
   );
   box.hidden = false;
 };
 
-/** A finger or the button let go without a drag: the mark under it is pinned. */
+/** A click or tap without a drag: shows the details of the mark at that point. */
 const pinAt = (panel, x, y) => {
   if (!panel.outliers) return;
   const at = nearestMark(panel, x, y);

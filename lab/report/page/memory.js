@@ -1,8 +1,8 @@
-// Resident memory of each allocator over the same time axis, above what the program itself asked for.
+// Resident memory of each allocator over time, and the program's live bytes.
 
 let memoryPlot = null;
 
-/** The first point of a curve that is later than a moment. */
+/** Index of the first point of a curve after a time. */
 const pointAfter = (curve, time) => {
   let [low, high] = [0, curve.length];
   while (low < high) {
@@ -13,14 +13,14 @@ const pointAfter = (curve, time) => {
   return low;
 };
 
-/** The points in view, and one more on either side. */
+/** The points in view and one more on each side. */
 const within = (curve) =>
   curve.slice(
     Math.max(0, pointAfter(curve, state.view.from) - 1),
     pointAfter(curve, state.view.to) + 1,
   );
 
-/** A curve's value at a moment: that of the last sample before. */
+/** A curve's value at a time: that of the last sample before it. */
 const valueAt = (curve, time) => curve[Math.max(0, pointAfter(curve, time) - 1)]?.[1] ?? 0;
 
 const memoryIndices = () =>
@@ -30,7 +30,7 @@ const memoryIndices = () =>
   });
 
 const overheads = new Map();
-/** What an allocator held over time; on request only what it held beyond the program's live bytes. */
+/** Resident bytes of an allocator over time, or resident minus live bytes. */
 const memoryCurve = (index) => {
   const { memory } = facts.allocators[index];
   if (!state.overhead) return memory;
@@ -47,15 +47,14 @@ const highestOf = (curve) =>
 
 const drawMemory = () => {
   const canvas = byId("memory");
-  const { context, width, height } = fit(canvas);
-  const narrow = width < 560;
+  const { context, width, height } = fitCanvas(canvas);
+  const indices = memoryIndices();
   const plot = (memoryPlot = {
     x: 60,
     y: 10,
-    width: Math.max(10, width - 60 - (narrow ? 78 : 96)),
+    width: Math.max(10, width - 60 - nameMargin(context, indices, width)),
     height: height - 40,
   });
-  const indices = memoryIndices();
   const most =
     Math.max(
       1,
@@ -89,7 +88,7 @@ const drawMemory = () => {
     labels.push({ y: yOf(valueAt(facts.live, state.view.to)), text: "live", colour: ink().soft });
   }
   endLabels(context, plot, labels);
-  tell(
+  setLabel(
     canvas,
     "Resident memory over time. Peaks: " +
       indices
@@ -117,7 +116,7 @@ const drawLive = (context, plot, yOf) => {
 };
 
 const drawResident = (context, plot, yOf, index) => {
-  const { colour, dash, width } = lookOf(index);
+  const { colour, dash, width } = styleOf(index);
   const curve = within(memoryCurve(index));
   context.strokeStyle = colour;
   context.lineWidth = width;
@@ -138,7 +137,7 @@ const drawResident = (context, plot, yOf, index) => {
 };
 
 const showMemory = (event) => {
-  const [x] = place(byId("memory"), event);
+  const [x] = pointerPosition(byId("memory"), event);
   if (!memoryPlot || x < memoryPlot.x || x > memoryPlot.x + memoryPlot.width) {
     hideTip();
     return;
@@ -147,10 +146,10 @@ const showMemory = (event) => {
   setCursor(time);
   const one = (index) => facts.allocators[index];
   const rows = memoryIndices().map((index) => [valueAt(memoryCurve(index), time), one(index).name]);
-  if (!state.overhead) rows.push([valueAt(facts.live, time), "live, asked for by the program"]);
+  if (!state.overhead) rows.push([valueAt(facts.live, time), "live (requested by the program)"]);
   rows.sort((a, b) => b[0] - a[0]);
   showTip(event, [
-    `at ${moment(time, state.view.to - state.view.from)}`,
+    `at ${timestamp(time, state.view.to - state.view.from)}`,
     ...rows.map(([value, name]) => `${bytes(value)}  ${name}`),
   ]);
 };
@@ -160,7 +159,7 @@ const listenMemory = () => {
   if (facts.live.length) {
     byId("memory-toolbar").append(
       toggle(
-        "Only what is beyond the live bytes",
+        "Overhead only (resident minus live)",
         () => state.overhead,
         (overhead) => set({ overhead }),
       ),
@@ -172,7 +171,7 @@ const listenMemory = () => {
     setCursor(null);
   });
   canvas.addEventListener("keydown", timeKeys);
-  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("dblclick", showAll);
   canvas.addEventListener(
     "wheel",
     timeWheel(canvas, () => memoryPlot),

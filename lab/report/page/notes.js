@@ -1,62 +1,62 @@
-// The sentences above the charts, and the facts of the measurement below them.
+// The notes above the charts, and the facts of the measurement at the end of the page.
 
-// So many slow calls of a run are kept one by one (lab/replay/src/digest.rs).
+// The number of slow calls that are kept for each run (lab/replay/src/digest.rs).
 const MOST_OUTLIERS = 20000;
 
 const callsNote = () => {
   if (!facts.columns) {
-    return (
-      "The raw rows of this comparison were not kept, so single calls cannot be drawn; " +
-      "the figures below are complete."
-    );
+    return "Single calls were not kept, so they cannot be drawn. The figures below are complete.";
   }
   const drawn = facts.allocators.filter((one) => one.drawn_run);
-  const cut = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
-  const touched = window.matchMedia("(pointer: coarse)").matches;
-  const marked = cut ? `each of the ${count(MOST_OUTLIERS)} slowest` : "each call above p99.9";
+  const limited = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
+  const coarse = window.matchMedia("(pointer: coarse)").matches;
+  const marked = limited
+    ? `one of the ${count(MOST_OUTLIERS)} slowest calls`
+    : "a call above p99.9";
   return (
-    `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run are counted here, ` +
-    "none sampled. Across: the moment in the program. Up: how long the call took. Dots: the slowest calls; " +
-    `${marked} tells its size, thread and cause when ${touched ? "touched" : "pointed at"}. The ring is around the ` +
-    "slowest of the run that is drawn; the figures beside the names are medians over all runs. " +
-    (touched
-      ? "A tap keeps a call. Two fingers zoom, one moves sideways, Show all goes back."
-      : "A click keeps a call. Drag to zoom, double-click for all; Ctrl + wheel or + and − zoom, arrows pan.")
+    `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run; ` +
+    "no sampling. Horizontal axis: time in the program. Vertical axis: latency. Dots mark the " +
+    "slowest calls, the ring the slowest one in view. The figures beside the names are medians " +
+    `over all runs. ${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
+    (coarse
+      ? "Pinch to zoom, swipe sideways to pan; Show all resets the view."
+      : "Click it to keep its details on the page. Drag to zoom in, double-click to show all. " +
+        "Ctrl + wheel, + and − zoom; the arrow keys pan.")
   );
 };
 
 const setUpNotes = () => {
   byId("calls-note").textContent = callsNote();
   byId("percentiles-note").textContent =
-    "Of the operation chosen above. Each step to the right is ten times " +
-    "rarer, up to the worst call of all. " +
-    "Lines are medians over runs, shading their range, upright lines the 95 % intervals. " +
-    "The dashed grey line is the floor: the same replay with no allocator at all.";
+    "Latency of the selected operation. Each step to the right is ten times rarer; the last " +
+    "point is the worst call. Lines are medians over runs, shaded areas the range over runs, " +
+    "vertical lines 95 % intervals. The dashed grey line is the same replay without an allocator: the " +
+    "overhead of the measurement.";
   byId("memory-note").textContent =
-    "Resident memory that each allocator held in its drawn run, and as a grey area " +
-    "the bytes that the program had asked for and not yet freed.";
+    "Resident memory of each allocator in its drawn run. The grey area shows the program's live " +
+    "bytes: allocated and not yet freed.";
   byId("sizes-note").textContent =
-    "All calls of the chosen operation by the size of their block (across) and how " +
-    "long they took (up).";
+    "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.";
   byId("causes-note").textContent =
-    "Calls above p99.9 of their operation in each allocator's drawn run, " +
-    "by what was seen to happen during them.";
+    "Calls above p99.9 of their operation in each allocator's drawn run, by the cause that was " +
+    "observed during the call.";
   byId("table-note").textContent =
-    "Median over runs; beneath it the 95 % interval of the typical run, or in " +
-    "italics only the range of runs. Bold: the lowest, and all that cannot be told from it when compared round by " +
-    "round. A dash: fewer than ten calls lie above that percentile. A click on a heading sorts.";
+    "Medians over runs. The second line is the 95 % interval of the geometric mean over runs, " +
+    "or, in italics, the range over runs. Bold: the lowest figure and all figures without a " +
+    "significant difference from it. A dash: fewer than ten calls are above the percentile. " +
+    "Click a heading to sort.";
 };
 
 const byName = (counts) =>
   joined(Object.entries(counts).map(([name, calls]) => `${name} ${count(calls)}`));
 
-const clockWords = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }) => {
-  const words = `${name}, ${rate.toPrecision(4)} ticks/ns, counts in steps of ${duration(step)}`;
-  if (!pair.length) return words;
+const clockText = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }) => {
+  const text = `${name}, ${rate.toPrecision(4)} ticks/ns, resolution ${duration(step)}`;
+  if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${words}; an empty pair of readings takes ${typical} (p50), ${rare} (p99), ${rarest} (p99.9), ` +
-    "which every latency here includes"
+    `${text}; two consecutive readings take ${typical} (p50), ${rare} (p99), ${rarest} (p99.9), ` +
+    "which is included in every latency"
   );
 };
 
@@ -72,13 +72,13 @@ const factRows = () => {
       joined([
         duration(journal.duration_ns),
         threads,
-        `${count(journal.cross_thread_frees)} frees by another thread than the allocating one`,
+        `${count(journal.cross_thread_frees)} cross-thread frees`,
       ]),
     ],
     [
-      "Live at most",
+      "Peak live memory",
       `${bytes(journal.peak_live_bytes)} in ${count(journal.peak_live_objects)} objects; ` +
-        `${bytes(journal.total_bytes)} asked for in all`,
+        `${bytes(journal.total_bytes)} allocated in total`,
     ],
     [
       "Replayed",
@@ -90,7 +90,7 @@ const factRows = () => {
             ? `${settings.runs} to ${settings.max_runs}`
             : settings.runs
         } runs each, interleaved`,
-        settings.serial ? "all on one thread" : "real threads",
+        settings.serial ? "all on one thread" : "one thread for each recorded thread",
       ]),
     ],
     [
@@ -106,7 +106,7 @@ const factRows = () => {
         machine.hypervisor && `under ${machine.hypervisor}`,
       ]),
     ],
-    ["Clock", clockWords(clock)],
+    ["Clock", clockText(clock)],
     ["Command", settings.command.join(" ")],
     ["Measured", joined([facts.started, facts.keel_version && `keel ${facts.keel_version}`])],
   ].filter(([, text]) => text);
@@ -117,6 +117,6 @@ const setUpFacts = () => {
   byId("journal").textContent = facts.journal.name;
   byId("facts-list").append(...factRows().flatMap(row));
   byId("footer").textContent =
-    `Made by keel ${facts.keel_version}. This file holds all of its data and loads nothing.`;
+    `Made by keel ${facts.keel_version}. This file contains all of its data and loads nothing.`;
   byId("memory-section").hidden = !facts.allocators.some((one) => one.memory.length);
 };

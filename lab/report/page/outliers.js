@@ -1,4 +1,4 @@
-// Causes of the slow calls, and the slowest of them in a list that needs no pointer.
+// The causes of the slow calls, and a table of the slowest ones.
 
 const SLOWEST_SHOWN = 15;
 
@@ -12,15 +12,15 @@ const causeBar = (index, totals) => {
   const all = totals.reduce((a, b) => a + b, 0);
   const parts = totals
     .map((total, cause) => {
-      const title = `${CAUSES[cause].words}: ${count(total)} (${percent(total / all)})`;
+      const title = `${CAUSES[cause].label}: ${count(total)} (${percent(total / all)})`;
       const part = make("span", { class: "part", title });
       part.style.flexGrow = total;
       part.style.background = css(shade(CAUSES[cause].hue, dark() ? 0.62 : 0.5));
       return part;
     })
     .filter((_, cause) => totals[cause]);
-  const words = totals
-    .map((total, cause) => [total, CAUSES[cause].words])
+  const label = totals
+    .map((total, cause) => [total, CAUSES[cause].label])
     .filter(([total]) => total)
     .map(([total, text]) => `${percent(total / all)} ${text}`)
     .join(", ");
@@ -28,7 +28,7 @@ const causeBar = (index, totals) => {
     "div",
     { class: "cause-row" },
     nameTag(index),
-    make("div", { class: "bar", role: "img", "aria-label": words }, ...parts),
+    make("div", { class: "bar", role: "img", "aria-label": label }, ...parts),
     make("span", { class: "figure", text: `${count(all)} calls` }),
   );
 };
@@ -40,7 +40,7 @@ const causeLegend = () =>
     ...CAUSES.map((cause) => {
       const swatch = make("span", { class: "swatch" });
       swatch.style.background = css(shade(cause.hue, dark() ? 0.62 : 0.5));
-      return make("span", {}, swatch, cause.words);
+      return make("span", {}, swatch, cause.label);
     }),
   );
 
@@ -51,7 +51,7 @@ const drawCauses = async () => {
   const loaded = await Promise.all(
     indices.map(async (index) => [index, await loadOutliers(index)]),
   );
-  const floorNs = await machineNs();
+  const floorNs = await floorWorstNs();
   const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
   byId("causes").replaceChildren(causeLegend(), ...bars);
   byId("slowest").replaceChildren(slowestTable(loaded, floorNs));
@@ -75,11 +75,11 @@ const slowestTable = (loaded, floorNs) => {
   const frames = frameMarks !== null;
   const columns = [
     "allocator",
-    "took",
+    "latency",
     "operation",
     "size",
     "thread",
-    "moment",
+    "time",
     ...(frames ? ["frame"] : []),
     "whose doing",
     "cause",
@@ -101,9 +101,9 @@ const slowestTable = (loaded, floorNs) => {
           make("button", {
             type: "button",
             class: "link",
-            text: moment(outliers.time[at], 1e8),
-            title: "Show this moment in the charts above",
-            onclick: () => lookAtCall(index, outliers, at),
+            text: timestamp(outliers.time[at], 1e8),
+            title: "Show this time in the charts above",
+            onclick: () => showCall(index, outliers, at),
           }),
         ),
         frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
@@ -120,17 +120,20 @@ const slowestTable = (loaded, floorNs) => {
   );
   return make(
     "table",
-    { "aria-label": "The slowest calls" },
+    { "aria-label": "Slowest calls" },
     make("thead", {}, make("tr", {}, ...head)),
     make("tbody", {}, ...body),
   );
 };
 
-/** Goes to a call: its operation, a hundredth of the recording around it, its mark ringed. */
-const lookAtCall = (index, outliers, at) => {
+/**
+ * Shows a call in the charts: selects its operation, zooms to 1 % of the recording and opens its
+ * details.
+ */
+const showCall = (index, outliers, at) => {
   set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true });
   const half = facts.span_ns / 200;
-  look(outliers.time[at] - half, outliers.time[at] + half);
+  setView(outliers.time[at] - half, outliers.time[at] + half);
   const panel = panels.get(index);
   if (!panel) return;
   panel.pointed = at;

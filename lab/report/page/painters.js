@@ -1,12 +1,12 @@
-// Painters turn a sheet into pixels: WebGL2 where there is one, else Canvas 2D. Both know the same four bytes a texel.
+// Painters turn a raster into pixels, with WebGL2 where it is available and Canvas 2D otherwise.
 //
-// A painter fills a plot whole: its ground, the lines of its axis, the cells upon them, and the dots of slow calls.
-// Dots reach over the plot's edges, so that a call of the first moment is as round as any other. It is called for each
-// frame of a gesture, so nothing here may depend on what was painted before.
+// A painter draws the whole plot: background, grid lines, cells, and the dots of slow calls. Dots
+// may extend beyond the plot's edges, so that the first and the last call are drawn in full. A
+// painter is called for each frame of a gesture and must not depend on what was painted before.
 
 const CHANNELS = { size: 1, difference: 1, cause: 2, thread: 3 };
 
-/** A plot's box in pixels of the screen. */
+/** A plot's box in device pixels. */
 const deviceBox = ({ x, y, width, height }, ratio) => ({
   x: Math.round(x * ratio),
   y: Math.round(y * ratio),
@@ -14,7 +14,7 @@ const deviceBox = ({ x, y, width, height }, ratio) => ({
   height: Math.max(1, Math.round(height * ratio)),
 });
 
-/** Discs, the first uppermost. */
+/** Draws discs; the first is on top. */
 const fillDots = (context, dots) => {
   for (let at = dots.length - 1; at >= 0; at -= 1) {
     const { x, y, radius, hue } = dots[at];
@@ -25,7 +25,7 @@ const fillDots = (context, dots) => {
   }
 };
 
-/** The dots that a plot's box would cut. */
+/** The dots that cross the edge of a plot's box. */
 const dotsAtEdges = (dots, { x, y, width, height }) =>
   Object.assign(
     dots.filter(
@@ -38,15 +38,19 @@ const dotsAtEdges = (dots, { x, y, width, height }) =>
     { shades: dots.shades },
   );
 
-/** Writes the plot's pixels itself: one copy to the canvas, no scaling, and of shapes only the few at the edges. */
+/**
+ * Writes the plot's pixels to an image and copies it to the canvas; only dots at the edges are
+ * shapes.
+ */
 const canvasPainter = {
   name: "canvas",
   /**
-   * `scene`: the plot, the y of its lines, the sheet and the columns from..to (may be fractions) in view, or no sheet;
-   * how a strength becomes a shade; the dots, the first uppermost.
+   * `scene`: the plot, the y of its grid lines, the raster (or none) and its columns from..to in
+   * view (fractions are allowed), the factor from strength to shade, and the dots, the first on
+   * top.
    */
   paint(context, scene) {
-    const { plot, lines, sheet, dots } = scene;
+    const { plot, lines, raster, dots } = scene;
     const ratio = pixelRatio();
     const box = deviceBox(plot, ratio);
     const image = imageOf(box);
@@ -58,7 +62,7 @@ const canvasPainter = {
       );
       words.fill(packedInk("line"), top * box.width, bottom * box.width);
     }
-    if (sheet) writeCells(words, box, scene);
+    if (raster) writeCells(words, box, scene);
     for (let at = dots.length - 1; at >= 0; at -= 1) {
       const { x, y, radius, hue } = dots[at];
       writeDot(
@@ -76,7 +80,7 @@ const canvasPainter = {
 };
 
 let reused = null;
-/** Pixels of this size, whatever they show: all panels use the same, one after the other. */
+/** An image of this size with undefined contents, shared by all panels. */
 const imageOf = ({ width, height }) => {
   if (reused?.width !== width || reused.height !== height) reused = new ImageData(width, height);
   return reused;
@@ -86,7 +90,7 @@ const shadeIndex = (strength, scale) =>
   Math.min(SHADES - 1, Math.floor(((strength - 1) / STRENGTHS_PER_OCTAVE) * scale + 0.5));
 
 const shadesOfStrength = new Uint8Array(256);
-const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }) => {
+const writeCells = (words, { width, height }, { raster, from, to, scale, colour }) => {
   for (let strength = 1; strength < 256; strength += 1)
     shadesOfStrength[strength] = shadeIndex(strength, scale);
   const columns = Int32Array.from({ length: width }, (_, x) =>
@@ -94,14 +98,14 @@ const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }
   );
   let [first, end] = [0, width];
   while (first < end && columns[first] < 0) first += 1;
-  while (end > first && columns[end - 1] >= sheet.width) end -= 1;
+  while (end > first && columns[end - 1] >= raster.width) end -= 1;
   const ramp = rampOf(colour);
   const shift = CHANNELS[colour] * 8;
-  // The lowest row of the sheet stands on the plot's bottom; the uppermost may reach above its top.
-  const tall = (height * sheet.height * sheet.groups) / rowCount;
-  const { texels } = sheet;
+  // The lowest row of the raster is at the plot's bottom; the highest may extend above its top.
+  const tall = (height * raster.height * raster.groups) / rowCount;
+  const { texels } = raster;
   for (let y = 0; y < height; y += 1) {
-    const row = Math.floor(((y + 0.5 - (height - tall)) / tall) * sheet.height) * sheet.width;
+    const row = Math.floor(((y + 0.5 - (height - tall)) / tall) * raster.height) * raster.width;
     const line = y * width;
     for (let x = first; x < end; x += 1) {
       const value = texels[row + columns[x]];
@@ -111,7 +115,7 @@ const writeCells = (words, { width, height }, { sheet, from, to, scale, colour }
   }
 };
 
-/** A disc, its edge smoothed by how much of a pixel it covers. */
+/** Draws a disc with an anti-aliased edge. */
 const writeDot = (words, { width, height }, x, y, radius, colour) => {
   const reach = radius + 0.5;
   const [inner, outer] = [Math.max(0, radius - 0.5) ** 2, reach ** 2];
@@ -143,7 +147,10 @@ const blend = (under, over, share) => {
 
 const VERTEX = `#version 300 es
 out vec2 at;
-void main() { at = vec2(gl_VertexID & 1, gl_VertexID >> 1); gl_Position = vec4(at * 2.0 - 1.0, 0, 1); }`;
+void main() {
+  at = vec2(gl_VertexID & 1, gl_VertexID >> 1);
+  gl_Position = vec4(at * 2.0 - 1.0, 0, 1);
+}`;
 
 const FRAGMENT = `#version 300 es
 precision highp float;
@@ -163,11 +170,12 @@ void main() {
   uvec4 cell = texelFetch(cells, texel, 0);
   if (cell.r == 0u) return;
   uint hue = channel == 1 ? cell.g : channel == 2 ? cell.b : cell.a;
-  int shade = min(${SHADES - 1}, int(floor(float(cell.r - 1u) / ${STRENGTHS_PER_OCTAVE}.0 * scale + 0.5)));
+  float octaves = float(cell.r - 1u) / ${STRENGTHS_PER_OCTAVE}.0;
+  int shade = min(${SHADES - 1}, int(floor(octaves * scale + 0.5)));
   pixel = texelFetch(ramp, ivec2(shade, int(hue)), 0);
 }`;
 
-/** One context for all panels: browsers give a page only a few. */
+/** One WebGL context for all panels: browsers limit the number of contexts of a page. */
 class GlPainter {
   constructor(canvas, gl) {
     this.name = "webgl2";
@@ -225,14 +233,14 @@ class GlPainter {
     upload();
   }
 
-  forget(sheet) {
-    this.gl.deleteTexture(this.textures.get(sheet) ?? null);
-    this.textures.delete(sheet);
+  forget(raster) {
+    this.gl.deleteTexture(this.textures.get(raster) ?? null);
+    this.textures.delete(raster);
   }
 
   paint(context, scene) {
-    const { plot, lines, sheet, dots } = scene;
-    if (sheet && sheet.width > this.widest) {
+    const { plot, lines, raster, dots } = scene;
+    if (raster && raster.width > this.widest) {
       canvasPainter.paint(context, scene);
       return;
     }
@@ -244,8 +252,8 @@ class GlPainter {
     context.fillRect(plot.x, plot.y, plot.width, plot.height);
     context.fillStyle = ink().line;
     for (const y of lines) context.fillRect(plot.x, y, plot.width, 1);
-    if (sheet) {
-      const height = (plot.height * sheet.height * sheet.groups) / rowCount;
+    if (raster) {
+      const height = (plot.height * raster.height * raster.groups) / rowCount;
       const box = { x: plot.x, y: plot.y + plot.height - height, width: plot.width, height };
       this.render(box, scene);
       context.imageSmoothingEnabled = false;
@@ -255,8 +263,8 @@ class GlPainter {
     fillDots(context, dots);
   }
 
-  /** Draws the sheet's columns onto the painter's own canvas. */
-  render(box, { sheet, from, to, scale, colour }) {
+  /** Draws the raster's columns onto the painter's own canvas. */
+  render(box, { raster, from, to, scale, colour }) {
     const { gl, canvas } = this;
     const { width, height } = deviceBox(box, pixelRatio());
     if (canvas.width !== width || canvas.height !== height) {
@@ -265,17 +273,17 @@ class GlPainter {
     }
     gl.viewport(0, 0, width, height);
     gl.activeTexture(gl.TEXTURE0);
-    this.texture(sheet, () =>
+    this.texture(raster, () =>
       gl.texImage2D(
         gl.TEXTURE_2D,
         0,
         gl.RGBA8UI,
-        sheet.width,
-        sheet.height,
+        raster.width,
+        raster.height,
         0,
         gl.RGBA_INTEGER,
         gl.UNSIGNED_BYTE,
-        sheet.bytes,
+        raster.bytes,
       ),
     );
     gl.activeTexture(gl.TEXTURE1);
@@ -300,7 +308,7 @@ class GlPainter {
   }
 }
 
-/** Whether the graphics are drawn by the processor, which does it slower than plain Canvas. */
+/** Whether WebGL is emulated on the processor, which is slower than Canvas 2D. */
 const isSoftware = (gl) => {
   const info = gl.getExtension("WEBGL_debug_renderer_info");
   return /swiftshader|llvmpipe|software/i.test(
@@ -309,8 +317,8 @@ const isSoftware = (gl) => {
 };
 
 const choosePainter = () => {
-  // In the address, ?canvas asks for the plain one where a graphics driver misbehaves, ?webgl for the other where the
-  // browser has it only in software, which is slower than the plain one.
+  // ?canvas in the address selects Canvas 2D, for broken graphics drivers. ?webgl selects WebGL2
+  // even where it is emulated.
   const asked = new URLSearchParams(location.search);
   if (asked.has("canvas")) return canvasPainter;
   try {
@@ -320,7 +328,7 @@ const choosePainter = () => {
     if (!gl || (isSoftware(gl) && !asked.has("webgl"))) return canvasPainter;
     canvas.addEventListener("webglcontextlost", () => {
       painter = canvasPainter;
-      touch(["size"]);
+      invalidate(["size"]);
     });
     return new GlPainter(canvas, gl);
   } catch {

@@ -1,5 +1,5 @@
-// Any two allocators, figure by figure: medians, the ratio round by round with its interval as a line, and what that
-// bears. The ratios were made in lab/report/src/pairs.rs.
+// Two allocators, figure by figure: medians, the ratio of paired rounds with its 95 % interval, and
+// the conclusion. The ratios are computed by lab/report.
 
 const PAIR_RUNS = [
   ["throughput", "throughput (ns/op)", duration],
@@ -8,14 +8,18 @@ const PAIR_RUNS = [
 ];
 const PAIR_LATENCIES = ["mean", "p50", "p90", "p99", "p999", "p9999", "p99999", "worst"];
 const PAIR_NAMES = { p999: "p99.9", p9999: "p99.99", p99999: "p99.999" };
-// A lead smaller than this may be certain and is yet no reason to choose anything; fewer rounds carry no claim.
+// A smaller lead is too slight to matter, even if it is significant. Fewer rounds support no
+// conclusion.
 const SLIGHT = 1.005;
 const FEW_ROUNDS = 4;
 
-/** `one` over `other`: value, low, high, rounds, and -1 where `one` is lower, 1 where `other` is. */
+/**
+ * `one` over `other`: value, low, high, rounds, and -1 if `one` is lower, 1 if `other` is, else 0.
+ */
 const ratioOf = ([one, other], operation, figure) => {
-  const calm = state.calm && facts.operations.includes(operation) && facts.calm_pairs.length;
-  const of = (calm ? facts.calm_pairs : facts.pairs).find(
+  const excludeInterrupted =
+    state.excludeInterrupted && facts.operations.includes(operation) && facts.calm_pairs.length;
+  const of = (excludeInterrupted ? facts.calm_pairs : facts.pairs).find(
     (pair) => pair.of.includes(one) && pair.of.includes(other),
   );
   const found = of?.figures[operation]?.[figure];
@@ -26,7 +30,7 @@ const ratioOf = ([one, other], operation, figure) => {
     : [value, low, high, rounds, -lower];
 };
 
-/** The figures that both have: operation, name, the median of each, format, ratio. */
+/** The figures that both allocators have: operation, name, both medians, format, ratio. */
 const pairRows = (pair) => {
   const ones = pair.map((index) => facts.allocators[index]);
   const rows = [];
@@ -74,10 +78,10 @@ const pairRows = (pair) => {
   return rows;
 };
 
-const PAIR_GROUPS = { all: "all operations", frame: "in calls, a frame", run: "whole run" };
+const PAIR_GROUPS = { all: "all operations", frame: "time in calls per frame", run: "whole run" };
 
-/** What a row's rounds bear, and no more. */
-const bearing = ({ ratio }, names) => {
+/** The conclusion that the rounds of a row support. */
+const pairConclusion = ({ ratio }, names) => {
   if (!ratio) return "one round tells nothing";
   const [value, low, high, , lower] = ratio;
   if (lower === 0) {
@@ -91,8 +95,8 @@ const bearing = ({ ratio }, names) => {
   return `${names[lower < 0 ? 0 : 1]} lower${slight ? ", by less than half a percent" : ""}`;
 };
 
-/** All rows together in words. */
-const pairWords = (rows, names) => {
+/** The conclusion of all rows. */
+const pairSummary = (rows, names) => {
   const known = rows.filter((row) => row.ratio);
   if (!known.length) {
     return "They ran in fewer than two rounds together: which is lower, and by how much, is not known.";
@@ -113,7 +117,7 @@ const pairWords = (rows, names) => {
   );
 };
 
-/** The interval as a line over "the same"; what reaches beyond the scale is cut there. */
+/** Draws a ratio's interval around 1. It is cut at the ends of the scale. */
 const pairTrack = ({ ratio }, reach, pair) => {
   const track = make(
     "div",
@@ -123,7 +127,7 @@ const pairTrack = ({ ratio }, reach, pair) => {
   if (!ratio) return track;
   const [value, low, high, , lower] = ratio;
   const at = (number) => 50 + 50 * clamp(Math.log(number) / reach, -1, 1);
-  const colour = lower === 0 ? ink().soft : lookOf(pair[lower < 0 ? 0 : 1]).colour;
+  const colour = lower === 0 ? ink().soft : styleOf(pair[lower < 0 ? 0 : 1]).colour;
   const range = make("span", { class: "range" });
   range.style.left = `${at(low)}%`;
   range.style.width = `${at(high) - at(low)}%`;
@@ -139,10 +143,10 @@ const drawPairs = () => {
   if (!pair) return;
   const names = pair.map((index) => facts.allocators[index].name);
   const rows = pairRows(pair);
-  byId("pair-words").textContent = pairWords(rows, names);
+  byId("pair-summary").textContent = pairSummary(rows, names);
   const values = rows.flatMap(({ ratio }) => (ratio ? [Math.abs(Math.log(ratio[0]))] : []));
   const reach = clamp(Math.max(0, ...values) * 1.25, Math.log(1.1), Math.log(100));
-  const ends = `${names[0]} lower ← the same → ${names[1]} lower`;
+  const ends = `${names[0]} lower ← equal → ${names[1]} lower`;
   const head = make(
     "tr",
     {},
@@ -150,7 +154,7 @@ const drawPairs = () => {
       make("th", { scope: "col", text }),
     ),
     make("th", { scope: "col", class: "pair-ends", text: ends }),
-    make("th", { scope: "col", class: "words", text: "what the rounds bear" }),
+    make("th", { scope: "col", class: "words", text: "conclusion" }),
   );
   const bodies = [...new Set(rows.map((row) => row.operation))].map((operation) => {
     const title = make(
@@ -173,7 +177,7 @@ const drawPairs = () => {
           make("td", { text: ratio ? times(ratio[0]) : "–" }),
           make("td", { text: ratio ? `${times(ratio[1])} – ${times(ratio[2])}` : "–" }),
           make("td", {}, pairTrack(row, reach, pair)),
-          make("td", { class: "words", text: bearing(row, names) }),
+          make("td", { class: "words", text: pairConclusion(row, names) }),
         );
       });
     return make("tbody", {}, title, ...lines);
@@ -188,7 +192,7 @@ const drawPairs = () => {
   );
 };
 
-/** Two to begin with: the first of the table, and of the others the one with the shortest tail. */
+/** The initial pair: the first allocator, and the other one with the lowest p99.9. */
 const firstPair = () => {
   const [one, ...others] = contenders;
   const { operation } = facts.verdict;
@@ -208,7 +212,7 @@ const setUpPairs = () => {
         "aria-label": label,
         onchange: (event) => {
           const [chosen, other] = [Number(event.target.value), state.pair[1 - which]];
-          // Who is chosen on both sides changes places with the other.
+          // Selecting the same allocator on both sides swaps the two.
           const both = which === 0 ? [chosen, other] : [other, chosen];
           set({ pair: chosen === other ? [...state.pair].reverse() : both });
         },
@@ -233,11 +237,11 @@ const setUpPairs = () => {
     make(
       "span",
       { class: "pick" },
-      pick("First of the two", 0),
+      pick("First allocator", 0),
       "against",
-      pick("Second of the two", 1),
+      pick("Second allocator", 1),
     ),
     swap,
   );
-  watch(["pair", "calm", "theme"], drawPairs);
+  watch(["pair", "excludeInterrupted", "theme"], drawPairs);
 };

@@ -1,4 +1,5 @@
-// The percentile plot: each further nine is as wide as the one before, so that the tail is not a sliver.
+// The percentile plot. Each further nine (90 %, 99 %, 99.9 %) has the same width, so that the tail
+// is visible.
 
 const NINES = [
   [0, "0"],
@@ -22,19 +23,20 @@ const curveIndices = () =>
     ),
   ].filter((index) => summaryOf(index));
 
-/** An allocator's figures, with or without interrupted calls. */
+/** An allocator's summaries, with or without interrupted calls. */
 const figuresOf = (one) =>
-  state.calm && Object.keys(one.undisturbed).length ? one.undisturbed : one.operations;
+  state.excludeInterrupted && Object.keys(one.undisturbed).length
+    ? one.undisturbed
+    : one.operations;
 const summaryOf = (index) => figuresOf(facts.allocators[index])[state.operation];
 
-const measurePercentiles = (width, height) => {
+const measurePercentiles = (context, width, height) => {
   const view = percentilePlot;
   const indices = curveIndices();
-  const narrow = width < 560;
   view.plot = {
     x: 54,
     y: 10,
-    width: Math.max(10, width - 54 - (narrow ? 78 : 96)),
+    width: Math.max(10, width - 54 - nameMargin(context, indices, width)),
     height: height - 44,
   };
   const points = Math.max(2, ...indices.map((index) => summaryOf(index).curve[0].length));
@@ -77,7 +79,7 @@ const ninesAxis = (context) => {
   );
 };
 
-/** The curve's points, the worst call last. */
+/** The points of a curve; the last one is the worst call. */
 const curvePoints = (summary, which) => {
   const points = summary.curve[which].map((ns, index) => [
     percentileX(index / facts.curve_points_per_nine),
@@ -92,9 +94,11 @@ const trace = (context, points) =>
 
 const AT_NINES = { p50: 0.30103, p90: 1, p99: 2, p999: 3, p9999: 4, p99999: 5 };
 
-/** The 95 % intervals of the table's percentiles, as upright lines: those of several allocators side by side. */
+/**
+ * Draws the 95 % intervals of the table's percentiles as vertical lines, shifted by `aside` pixels.
+ */
 const drawIntervals = (context, index, aside) => {
-  context.fillStyle = lookOf(index).colour;
+  context.fillStyle = styleOf(index).colour;
   context.globalAlpha = 0.6;
   for (const [name, spread] of Object.entries(summaryOf(index).percentiles)) {
     if (spread.length < 5) continue;
@@ -105,7 +109,7 @@ const drawIntervals = (context, index, aside) => {
 };
 
 const drawCurve = (context, index) => {
-  const { colour, dash, width } = lookOf(index);
+  const { colour, dash, width } = styleOf(index);
   const summary = summaryOf(index);
   if (facts.allocators[index].runs > 1) {
     context.globalAlpha = 0.14;
@@ -127,12 +131,12 @@ const drawCurve = (context, index) => {
 };
 
 const drawPercentiles = () => {
-  byId("percentiles-title").textContent = `How rare is how slow: ${state.operation}`;
+  byId("percentiles-title").textContent = `Latency percentiles: ${state.operation}`;
   const canvas = byId("percentiles");
-  const { context, width, height } = fit(canvas);
+  const { context, width, height } = fitCanvas(canvas);
   const indices = curveIndices();
   if (!indices.length) return;
-  measurePercentiles(width, height);
+  measurePercentiles(context, width, height);
   const { plot, low, high } = percentilePlot;
   context.fillStyle = ink().plot;
   context.fillRect(plot.x, plot.y, plot.width, plot.height);
@@ -151,20 +155,21 @@ const drawPercentiles = () => {
   }
   canvas.setAttribute(
     "aria-label",
-    `Percentiles of ${state.operation}. ` +
+    `Latency percentiles of ${state.operation}. ` +
       indices
         .map((index) => {
           const values = Object.entries(summaryOf(index).percentiles).map(
             ([name, spread]) => `${name} ${duration(spread[0])}`,
           );
-          return `${facts.allocators[index].name}: ${values.join(", ")}, worst ${duration(summaryOf(index).worst[0])}`;
+          values.push(`worst ${duration(summaryOf(index).worst[0])}`);
+          return `${facts.allocators[index].name}: ${values.join(", ")}`;
         })
         .join(". "),
   );
 };
 
-/** 99.93 % from 3.15 nines */
-const shareWords = (nines) => {
+/** `99.93 %` for 3.15 nines. */
+const shareText = (nines) => {
   const share = 100 * (1 - 10 ** -nines);
   return `${share.toFixed(clamp(Math.ceil(nines) - 1, 0, 7))} %`;
 };
@@ -175,14 +180,16 @@ const showPercentiles = (event) => {
   if (!plot) return;
   const point = clamp(
     Math.round(
-      ((place(canvas, event)[0] - plot.x) / plot.width) * reach * facts.curve_points_per_nine,
+      ((pointerPosition(canvas, event)[0] - plot.x) / plot.width) *
+        reach *
+        facts.curve_points_per_nine,
     ),
     0,
     Math.ceil(reach * facts.curve_points_per_nine),
   );
   const nines = point / facts.curve_points_per_nine;
   percentilePlot.cursor = Math.min(nines, reach);
-  touch(["percentiles"]);
+  invalidate(["percentiles"]);
   const rows = curveIndices()
     .map((index) => {
       const summary = summaryOf(index);
@@ -195,7 +202,7 @@ const showPercentiles = (event) => {
     })
     .sort((a, b) => a[0] - b[0]);
   showTip(event, [
-    `${shareWords(nines)} of ${state.operation} calls take at most`,
+    `${shareText(nines)} of ${state.operation} calls take at most`,
     ...rows.map(([ns, name, worst]) => `${duration(ns)}  ${name}${worst ? " (worst)" : ""}`),
   ]);
 };
@@ -205,9 +212,9 @@ const listenPercentiles = () => {
     for (const id of ["percentiles-toolbar", "table-toolbar"]) {
       byId(id).append(
         toggle(
-          "Leave out interrupted calls",
-          () => state.calm,
-          (calm) => set({ calm }),
+          "Exclude interrupted calls",
+          () => state.excludeInterrupted,
+          (excludeInterrupted) => set({ excludeInterrupted }),
         ),
       );
     }
@@ -217,6 +224,6 @@ const listenPercentiles = () => {
   canvas.addEventListener("pointerleave", () => {
     percentilePlot.cursor = undefined;
     hideTip();
-    touch(["percentiles"]);
+    invalidate(["percentiles"]);
   });
 };

@@ -1,9 +1,9 @@
-// Charts without a time axis: size and latency of calls by allocator, size and lifetime of blocks.
+// Heat maps without a time axis: latency by block size, and lifetime by block size.
 
 const PLANE = { left: 50, right: 8, top: 6, bottom: 24 };
-const SIZE_AXIS = [0, 24]; // logarithm of bytes
+const SIZE_AXIS = [0, 24]; // log2 of bytes
 
-/** Dense counts from the cells of a plane, `fold` rows of the plane to one of the picture. */
+/** The cells of a plane as a dense image; `fold` rows of the plane become one row of the image. */
 const planeImage = ({ at, counts }, rowsInColumn, [lowRow, highRow], fold) => {
   const steps = (SIZE_AXIS[1] - SIZE_AXIS[0]) * 4 + 1;
   const height = Math.ceil((highRow - lowRow) / fold);
@@ -56,7 +56,7 @@ const sizeAxis = (context, plot) => {
 };
 
 const planeFrame = (canvas) => {
-  const { context, width, height } = fit(canvas);
+  const { context, width, height } = fitCanvas(canvas);
   const plot = {
     x: PLANE.left,
     y: PLANE.top,
@@ -84,14 +84,14 @@ const planeBox = (index) => {
       ),
       make("div", { class: "plane" }, canvas),
     );
-    canvas.addEventListener("pointermove", (event) => tellPlane(event, planeBoxes.get(index)));
+    canvas.addEventListener("pointermove", (event) => showPlaneCell(event, planeBoxes.get(index)));
     canvas.addEventListener("pointerleave", hideTip);
     planeBoxes.set(index, { figure, canvas });
   }
   return planeBoxes.get(index);
 };
 
-/** Size and latency, an allocator each. */
+/** Draws latency by block size, one heat map for each allocator. */
 const drawPlanes = async () => {
   const loaded = (
     await Promise.all(
@@ -109,19 +109,19 @@ const drawPlanes = async () => {
     const image = planeImage(plane, facts.latency_rows, [ROWS[0], ROWS[1] + 1], 2);
     paintPlane(context, plot, image);
     Object.assign(box, { image, plot });
-    box.figure.querySelector(".swatch").style.background = lookOf(index).colour;
+    box.figure.querySelector(".swatch").style.background = styleOf(index).colour;
     box.figure.querySelector(".stats").textContent = image.unknown
       ? `${count(image.unknown)} of unknown size`
       : "";
     box.canvas.setAttribute(
       "aria-label",
-      `${facts.allocators[index].name}: latency of ${state.operation} by size`,
+      `${facts.allocators[index].name}: latency of ${state.operation} by block size`,
     );
   }
 };
 
-const tellPlane = (event, { canvas, image, plot }) => {
-  const [x, y] = place(canvas, event);
+const showPlaneCell = (event, { canvas, image, plot }) => {
+  const [x, y] = pointerPosition(canvas, event);
   const step = Math.floor(((x - plot.x) / plot.width) * image.steps);
   const row = Math.floor(((y - plot.y) / plot.height) * image.height);
   const calls =
@@ -138,7 +138,9 @@ const tellPlane = (event, { canvas, image, plot }) => {
   ]);
 };
 
-/** How long blocks live, by their size: a fact of the program, not of any allocator. */
+/**
+ * Draws lifetime by block size. It is a property of the program, the same under every allocator.
+ */
 const drawLifetimes = async () => {
   const plane = await loadLifetimes();
   byId("lifetimes-section").hidden = !plane;
@@ -156,15 +158,16 @@ const drawLifetimes = async () => {
   plane.at.forEach((cell, at) => {
     shares[cell % facts.lifetime_steps] += plane.counts[at];
   });
-  const [released, kept] = facts.lifetimes;
+  const [freed, kept] = facts.lifetimes;
   const within = (part) => {
     let sum = 0;
-    const step = shares.findIndex((calls) => (sum += calls) >= released * part);
+    const step = shares.findIndex((calls) => (sum += calls) >= freed * part);
     return duration(2 ** ((step + 1) / octave));
   };
   byId("lifetimes-note").textContent =
-    `How long blocks lived (up) and how large they were (across). Of ` +
-    `${count(released)} blocks that were released, half lived less than ${within(0.5)}, nine in ten less than ` +
-    `${within(0.9)}; ${count(kept)} were never released. The same for every allocator.`;
+    "Horizontal axis: block size. Vertical axis: lifetime, from allocation to free. Of " +
+    `${count(freed)} freed blocks, half lived less than ${within(0.5)} and 90 % less than ` +
+    `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes are a property of the ` +
+    "program and the same under every allocator.";
   canvas.setAttribute("aria-label", byId("lifetimes-note").textContent);
 };

@@ -1,6 +1,9 @@
-// Levels of tiles: each half as many columns as the one below, every call counted once in each.
+// Levels of tiles. Each level has half the columns of the one below and counts every call once.
 
-/** The lane of most calls, after Boyer and Moore: votes for different lanes cancel. Mirrors lab/report/src/tiles.rs. */
+/**
+ * The lane with most calls, by Boyer-Moore majority vote: votes for different lanes cancel out. The
+ * Rust side builds the finest level with the same rule (tiles.rs).
+ */
 const vote = (to, at, lane, lead) => {
   if (to.lanes[at] === lane) to.leads[at] += lead;
   else if (to.leads[at] >= lead) to.leads[at] -= lead;
@@ -71,7 +74,7 @@ class Pyramid {
   }
 }
 
-/** Calls before each column of a level, so that a view's calls are one subtraction. */
+/** Prefix sums of a level's calls, so that counting the calls in view is one subtraction. */
 const callsBefore = (level) =>
   (level.before ??= (() => {
     const before = new Float64Array(level.columns + 1);
@@ -84,7 +87,7 @@ const callsBefore = (level) =>
     return before;
   })());
 
-/** The columns of a level that a view touches: first, and one after the last. */
+/** The columns of a level that a view covers: the first, and one past the last. */
 const columnsInView = (level, view) => {
   const first = clamp(
     Math.floor((view.from / facts.span_ns) * level.columns),
@@ -102,7 +105,7 @@ const callsInView = (level, view) => {
   return callsBefore(level)[last] - callsBefore(level)[first];
 };
 
-/** What the cells of some rows of a column hold together; null if nothing. */
+/** The sum of the cells in a range of rows of one column; null if there are none. */
 const cellsAt = (level, column, fromRow, toRow) => {
   const sum = { calls: 0, sizes: 0, kernel: 0, interrupted: 0, lanes: [0], leads: [0] };
   for (let cell = level.starts[column]; cell < level.starts[column + 1]; cell += 1) {

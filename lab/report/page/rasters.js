@@ -1,11 +1,18 @@
-// Sheets: cells of a level as a dense picture of what to draw, before any colour. Painters turn them into pixels.
+// Rasters: the cells of a level as a dense image, before colours are applied. Painters turn a
+// raster into pixels.
 //
-// A texel's four bytes: strength (0: nothing here, else one more than eighths of the logarithm of the calls), hue by
-// size, hue by cause, hue by thread. Both painters read the same bytes, so they cannot disagree.
+// A texel has four bytes:
+//
+//   byte 0   strength: 0 for no call, else 1 + 8 * log2(calls), rounded
+//   byte 1   hue by size, or for a difference the allocator that has more calls
+//   byte 2   hue by cause
+//   byte 3   hue by thread
+//
+// Both painters read the same bytes and therefore draw the same picture.
 
 const ROWS = [Math.max(0, facts.row_range[0] - 3), facts.row_range[1] + 4];
 const STRENGTHS_PER_OCTAVE = 8;
-const SHEETS_KEPT = 6;
+const RASTERS_KEPT = 6;
 
 const latencyOfRow = (row) => 2 ** (row / facts.rows_per_octave);
 const rowOfLatency = (ns) => Math.log2(Math.max(ns, 1)) * facts.rows_per_octave;
@@ -13,7 +20,9 @@ const rowCount = ROWS[1] - ROWS[0] + 1;
 const strengthOf = (calls) =>
   1 + Math.min(254, Math.round(Math.log2(calls) * STRENGTHS_PER_OCTAVE));
 
-/** How many rows a row's value stands for: a clock that counts in large steps leaves the rows between them empty. */
+/**
+ * How many rows each row fills: a clock with a coarse step leaves the rows between two steps empty.
+ */
 const reachOfRows = (height, groups) =>
   Array.from({ length: height }, (_, row) => {
     const low = latencyOfRow(ROWS[0] + row * groups);
@@ -22,7 +31,9 @@ const reachOfRows = (height, groups) =>
     return clamp(nextRow - row, 1, height - row);
   });
 
-/** Adds a column's cells up into rows of `groups`, in rising order: `each(row, sums)`. */
+/**
+ * Sums a column's cells in groups of `groups` rows and calls `each(row, sums)` in ascending order.
+ */
 const eachRow = (level, column, groups, each) => {
   let row = -1;
   const sum = { calls: 0, sizes: 0, kernel: 0, interrupted: 0, lanes: [0], leads: [0] };
@@ -60,7 +71,9 @@ const texelOfSum = (sum) =>
     sum.lanes[0],
   );
 
-/** A level's cells ready to draw, each by itself; null where some share the outermost rows, and must be added up. */
+/**
+ * One texel for each cell of a level; null if cells beyond the outermost rows must be summed first.
+ */
 const texelsOf = (level) => {
   if (level.texels === undefined) {
     const { rows, counts, sizes, kernel, interrupted, lanes, leads } = level;
@@ -75,8 +88,8 @@ const texelsOf = (level) => {
   return level.texels;
 };
 
-class Sheet {
-  /** Of at most `cells` cells. */
+class Raster {
+  /** `cells` is an upper bound of the cells that will be written. */
   constructor(first, width, groups, columns, cells) {
     this.first = first;
     this.width = width;
@@ -90,7 +103,7 @@ class Sheet {
     this.single = 0;
   }
 
-  /** Writes a cell; `reach` rows upward belong to it unless a later cell takes them. */
+  /** Writes a cell into `reach` rows, upward. A later cell overwrites the rows that it needs. */
   put(column, row, reach, calls, value) {
     let at = (this.height - 1 - row) * this.width + column;
     if (calls > this.peaks[column]) this.peaks[column] = calls;
@@ -98,7 +111,7 @@ class Sheet {
     for (let up = 0; up < reach; up += 1, at -= this.width) this.texels[at] = value;
   }
 
-  /** One texel with nothing around it would hardly be seen: such are drawn two by two. */
+  /** Draws isolated texels two by two, because a single one is hard to see. */
   thicken() {
     const { texels, width } = this;
     const alone = this.singles
@@ -115,7 +128,7 @@ class Sheet {
     this.singles = null;
   }
 
-  /** Most calls of a cell within columns of the level. */
+  /** Most calls of any cell in columns first..last of the level. */
   highest(first, last) {
     let most = 0;
     const end = Math.min(this.width, last - this.first);
@@ -128,14 +141,14 @@ class Sheet {
 
 const cellsWithin = (level, first, width) => level.starts[first + width] - level.starts[first];
 
-const sheetOfLevel = (level, first, width, groups) => {
-  const sheet = new Sheet(first, width, groups, level.columns, cellsWithin(level, first, width));
-  const reach = reachOfRows(sheet.height, groups);
+const rasterOfLevel = (level, first, width, groups) => {
+  const raster = new Raster(first, width, groups, level.columns, cellsWithin(level, first, width));
+  const reach = reachOfRows(raster.height, groups);
   const texels = groups === 1 ? texelsOf(level) : null;
   for (let column = 0; column < width; column += 1) {
     if (!texels) {
       eachRow(level, first + column, groups, (row, sum) =>
-        sheet.put(column, row, reach[row], sum.calls, texelOfSum(sum)),
+        raster.put(column, row, reach[row], sum.calls, texelOfSum(sum)),
       );
       continue;
     }
@@ -145,19 +158,21 @@ const sheetOfLevel = (level, first, width, groups) => {
       cell += 1
     ) {
       const row = level.rows[cell] - ROWS[0];
-      sheet.put(column, row, reach[row], level.counts[cell], texels[cell]);
+      raster.put(column, row, reach[row], level.counts[cell], texels[cell]);
     }
   }
-  sheet.thicken();
-  return sheet;
+  raster.thicken();
+  return raster;
 };
 
-/** Where one has more calls than the other: the difference is the strength, who has more is the hue. */
-const sheetOfDifference = (one, other, first, width, groups) => {
+/**
+ * The difference of two levels: strength is the difference, hue is the allocator with more calls.
+ */
+const rasterOfDifference = (one, other, first, width, groups) => {
   const cells = cellsWithin(one, first, width) + cellsWithin(other, first, width);
-  const sheet = new Sheet(first, width, groups, one.columns, cells);
-  const reach = reachOfRows(sheet.height, groups);
-  const more = new Float64Array(sheet.height);
+  const raster = new Raster(first, width, groups, one.columns, cells);
+  const reach = reachOfRows(raster.height, groups);
+  const more = new Float64Array(raster.height);
   for (let column = 0; column < width; column += 1) {
     more.fill(0);
     eachRow(one, first + column, groups, (row, sum) => {
@@ -166,18 +181,27 @@ const sheetOfDifference = (one, other, first, width, groups) => {
     eachRow(other, first + column, groups, (row, sum) => {
       more[row] -= sum.calls;
     });
-    for (let row = 0; row < sheet.height; row += 1) {
+    for (let row = 0; row < raster.height; row += 1) {
       if (more[row] === 0) continue;
       const calls = Math.abs(more[row]);
-      sheet.put(column, row, reach[row], calls, strengthOf(calls) | ((more[row] > 0 ? 0 : 1) << 8));
+      raster.put(
+        column,
+        row,
+        reach[row],
+        calls,
+        strengthOf(calls) | ((more[row] > 0 ? 0 : 1) << 8),
+      );
     }
   }
-  sheet.thicken();
-  return sheet;
+  raster.thicken();
+  return raster;
 };
 
-/** Sheets of one panel, the latest used kept. A sheet spans more than the view, so that panning finds it made. */
-class Sheets {
+/**
+ * The most recently used rasters of one panel. A raster is wider than the view, so panning reuses
+ * it.
+ */
+class RasterCache {
   constructor(build) {
     this.build = build;
     this.kept = new Map();
@@ -192,14 +216,14 @@ class Sheets {
         ? 0
         : clamp(Math.floor(first / (width / 2)) * (width / 2), 0, columns - width);
     const key = `${columns}:${start}:${width}:${groups}`;
-    const sheet = this.kept.get(key) ?? this.build(start, width, groups);
+    const raster = this.kept.get(key) ?? this.build(start, width, groups);
     this.kept.delete(key);
-    this.kept.set(key, sheet);
+    this.kept.set(key, raster);
     for (const [old, gone] of this.kept) {
-      if (this.kept.size <= SHEETS_KEPT) break;
+      if (this.kept.size <= RASTERS_KEPT) break;
       this.kept.delete(old);
       painter.forget?.(gone);
     }
-    return sheet;
+    return raster;
   }
 }

@@ -1,31 +1,23 @@
-// Charts under the density that share its time axis: lateness, and the threads' lanes.
+// Charts below the panels that share their time axis: lateness, and operations by thread.
 
 let latenessPlot = null;
 let lanesPlot = null;
 let lanesMarks = [];
 
-/** Keys, wheel and double click, as on every time chart. */
+/** Installs the keys, wheel and double click that every time chart has. */
 const listenStrip = (canvas, plotOfCanvas) => {
   canvas.addEventListener("keydown", timeKeys);
-  canvas.addEventListener("dblclick", lookAtAll);
+  canvas.addEventListener("dblclick", showAll);
   canvas.addEventListener("wheel", timeWheel(canvas, plotOfCanvas), { passive: false });
   canvas.addEventListener("pointermove", (event) => {
     const plot = plotOfCanvas();
-    if (plot) setCursor(timeAt(plot, place(canvas, event)[0]));
+    if (plot) setCursor(timeAt(plot, pointerPosition(canvas, event)[0]));
   });
   canvas.addEventListener("pointerleave", () => {
     hideTip();
     setCursor(null);
   });
 };
-
-/** The plot of a strip, with room for names at its right end. */
-const stripPlot = (width, height) => ({
-  x: 60,
-  y: 8,
-  width: Math.max(10, width - 60 - (width < 560 ? 78 : 96)),
-  height: height - 36,
-});
 
 const drawCursor = (context, plot) => {
   if (state.cursor === null || state.cursor < state.view.from || state.cursor > state.view.to)
@@ -34,9 +26,9 @@ const drawCursor = (context, plot) => {
   context.fillRect(Math.round(xOfTime(plot, state.cursor)), plot.y, 1, plot.height);
 };
 
-/** A line over the peaks of pixels, pixels without a value left out. */
+/** Draws a line through the maximum of each pixel. Pixels without a value are skipped. */
 const tracePeaks = (context, plot, peaks, yOf, index) => {
-  const { colour, dash, width } = lookOf(index);
+  const { colour, dash, width } = styleOf(index);
   context.strokeStyle = colour;
   context.lineWidth = width * 0.75;
   context.setLineDash(dash);
@@ -53,7 +45,7 @@ const tracePeaks = (context, plot, peaks, yOf, index) => {
   return { y: yOf(last), text: facts.allocators[index].name, colour };
 };
 
-/** How late calls began, against the schedule that the pace set. */
+/** Draws how much later than scheduled the calls began. */
 const drawLateness = async () => {
   byId("lateness-section").hidden = !facts.lateness;
   if (!facts.lateness) return;
@@ -61,8 +53,13 @@ const drawLateness = async () => {
     await Promise.all(shown().map(async (index) => [index, await loadLateness(index)]))
   ).filter(([, late]) => late);
   const canvas = byId("lateness");
-  const { context, width, height } = fit(canvas);
-  const plot = (latenessPlot = stripPlot(width, height));
+  const { context, width, height } = fitCanvas(canvas);
+  const plot = (latenessPlot = {
+    x: 60,
+    y: 8,
+    width: Math.max(10, width - 60 - nameMargin(context, shown(), width)),
+    height: height - 36,
+  });
   const latest = (late) => (late.latest ??= late.greatest.reduce((a, b) => Math.max(a, b), 0));
   const high = Math.max(1e4, ...loaded.map(([, late]) => latest(late)));
   const low = 100;
@@ -87,13 +84,13 @@ const drawLateness = async () => {
   const most = loaded.map(
     ([index, late]) => `${facts.allocators[index].name} ${duration(latest(late))}`,
   );
-  tell(canvas, `Greatest lateness of a call over time. At most: ${most.join(", ")}`);
+  setLabel(canvas, `Maximum lateness of a call over time. Overall maximum: ${most.join(", ")}`);
 };
 
 const LANE_HEIGHT = 26;
 const WORST_IN_LANE = 40;
 
-/** The threads: how many operations each made when, and the slowest calls of the shown allocators on them. */
+/** Draws the operations of each thread over time and the slowest calls of the shown allocators. */
 const drawLanes = async () => {
   byId("threads-section").hidden = !facts.columns || facts.lanes.length < 2;
   if (byId("threads-section").hidden) return;
@@ -104,11 +101,29 @@ const drawLanes = async () => {
   const canvas = byId("lanes");
   const tall = `${facts.lanes.length * LANE_HEIGHT + 40}px`;
   if (canvas.parentElement.style.height !== tall) canvas.parentElement.style.height = tall;
-  const { context, width, height } = fit(canvas);
+  const { context, width, height } = fitCanvas(canvas);
   const plot = (lanesPlot = { x: 96, y: 6, width: Math.max(10, width - 106), height: height - 34 });
+  timeAxis(context, plot, state.view);
+  drawLaneBars(context, plot, lanes);
+  lanesMarks = state.marks
+    ? outliers.flatMap(([index, calls]) => laneMarks(plot, index, calls))
+    : [];
+  for (const { index, x, y } of lanesMarks) {
+    context.fillStyle = styleOf(index).colour;
+    context.beginPath();
+    context.arc(x, y, 2.4, 0, 7);
+    context.fill();
+  }
+  drawCursor(context, plot);
+  const totals = facts.lanes.map(
+    (lane, at) => `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`,
+  );
+  setLabel(canvas, `Operations of each thread over time. ${totals.join(", ")}`);
+};
+
+const drawLaneBars = (context, plot, lanes) => {
   lanes.most ??= Math.max(...lanes.map((lane) => lane.reduce((a, b) => Math.max(a, b), 0)));
   const most = Math.log2(2 + lanes.most);
-  timeAxis(context, plot, state.view);
   lanes.forEach((counts, lane) => {
     const y = plot.y + lane * LANE_HEIGHT;
     context.fillStyle = ink().plot;
@@ -123,23 +138,6 @@ const drawLanes = async () => {
     context.textBaseline = "middle";
     context.fillText(laneName(lane), plot.x - 8, y + LANE_HEIGHT / 2 - 2);
   });
-  lanesMarks = state.marks
-    ? outliers.flatMap(([index, calls]) => laneMarks(plot, index, calls))
-    : [];
-  for (const { index, x, y } of lanesMarks) {
-    context.fillStyle = lookOf(index).colour;
-    context.beginPath();
-    context.arc(x, y, 2.4, 0, 7);
-    context.fill();
-  }
-  drawCursor(context, plot);
-  tell(
-    canvas,
-    "Operations of each thread over time. " +
-      facts.lanes
-        .map((lane, at) => `${laneName(at)}: ${lane.operations.toLocaleString("en-US")}`)
-        .join(", "),
-  );
 };
 
 const eachLaneBar = (plot, counts, each) => {
@@ -156,7 +154,7 @@ const eachLaneBar = (plot, counts, each) => {
   });
 };
 
-/** The slowest calls in view of an allocator, and where they stand. */
+/** The marks of an allocator's slowest calls in view. */
 const laneMarks = (plot, index, outliers) => {
   const marks = [];
   if (!outliers) return marks;
@@ -170,9 +168,9 @@ const laneMarks = (plot, index, outliers) => {
   return marks;
 };
 
-/** The slow call under the pointer; its colour alone would tell its allocator to few. */
+/** The tooltip of the slow call under the pointer. */
 const showLaneMark = (event) => {
-  const [x, y] = place(byId("lanes"), event);
+  const [x, y] = pointerPosition(byId("lanes"), event);
   const far = (mark) => Math.hypot(mark.x - x, mark.y - y);
   const near = lanesMarks.filter((mark) => far(mark) < 9).sort((a, b) => far(a) - far(b))[0];
   if (!near) {
@@ -180,16 +178,16 @@ const showLaneMark = (event) => {
     return;
   }
   const { index, outliers, at } = near;
-  showTip(event, markWords(facts.allocators[index].name, outliers, at, frameOf(outliers.time[at])));
+  showTip(event, markLines(facts.allocators[index].name, outliers, at, frameOf(outliers.time[at])));
 };
 
 const setUpStrips = () => {
   byId("lateness-note").textContent =
-    "The replay followed a schedule. How late calls began, the latest of each " +
-    "moment: what a slow call, or a busy machine, pushed on to those after it.";
+    "The replay followed a schedule. The chart shows the maximum delay between the scheduled and " +
+    "the actual start of a call. A slow call or a busy machine delays the calls after it.";
   byId("threads-note").textContent =
-    "How many operations each thread made, on a logarithmic scale; dots are the " +
-    `${WORST_IN_LANE} slowest calls in view of each shown allocator, in its colour.`;
+    "Operations of each thread over time, on a logarithmic scale. Dots mark the " +
+    `${WORST_IN_LANE} slowest calls in view of each selected allocator, in its colour.`;
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);
   byId("lanes").addEventListener("pointermove", showLaneMark);

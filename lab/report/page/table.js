@@ -1,13 +1,16 @@
-// The tables: figures as medians over runs with their 95 % interval beneath; a click on a heading sorts.
+// The result tables: medians over runs with their 95 % intervals, sortable by column.
 
+/** An allocator's name with its colour. Names with settings may break after each part. */
 const nameTag = (index) => {
   const swatch = make("span", { class: "swatch" });
-  swatch.style.background = lookOf(index).colour;
-  return make("span", { class: "name" }, swatch, facts.allocators[index].name);
+  swatch.style.background = styleOf(index).colour;
+  const parts = facts.allocators[index].name.split(/(?<=[:,])/);
+  const text = make("span", {}, ...parts.flatMap((part) => [make("wbr"), part]).slice(1));
+  return make("span", { class: "name" }, swatch, text);
 };
 const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
 
-// Heading, the figure's name in `facts.leaders`, the figure.
+// Heading, name of the figure in `facts.leaders`, value of the figure.
 const LATENCY_COLUMNS = [
   ["calls", null, (summary) => summary.count],
   ["mean", "mean", (summary) => summary.mean],
@@ -27,11 +30,11 @@ const RUN_COLUMNS = [
   ["major faults", "major_faults", count],
   ["elapsed", "elapsed", duration],
   ["CPU", "cpu", duration],
-  ["waiting for other threads", "waited", duration],
+  ["wait for other threads", "waited", duration],
   ["context switches", "involuntary_switches", count],
 ];
 
-/** A figure for sorting: a missing one comes last. */
+/** The sort key of a figure. Missing figures sort last. */
 const rank = (value) => (value === undefined ? Infinity : Array.isArray(value) ? value[0] : value);
 
 const figureCell = (value, format, runs) => {
@@ -51,17 +54,18 @@ const figureCell = (value, format, runs) => {
   const under = known
     ? `${format(low)} – ${format(high)}`
     : least === most
-      ? "same in all"
+      ? "same in all runs"
       : `${format(least)} – ${format(most)}`;
   cell.append(make("small", { text: under, class: known ? null : "range-only" }));
   return cell;
 };
 
-/** Those that may be lowest, unless that is all. */
-const mayBeLowest = (rows, { value, figure, operation }) => {
+/** The allocators that are among the lowest; empty if all of them are. */
+const amongLowest = (rows, { value, figure, operation }) => {
   const leaders =
-    (state.calm && operation !== "run" ? facts.calm_leaders : facts.leaders)[operation]?.[figure] ??
-    [];
+    (state.excludeInterrupted && operation !== "run" ? facts.calm_leaders : facts.leaders)[
+      operation
+    ]?.[figure] ?? [];
   const real = rows.filter(
     (row) => !facts.allocators[row.index].floor && Array.isArray(value(row)),
   );
@@ -70,7 +74,7 @@ const mayBeLowest = (rows, { value, figure, operation }) => {
 
 const sortable = (title, columns, rows) => {
   const table = make("table", {}, make("caption", { text: title }));
-  const best = columns.map((column) => (column.figure ? mayBeLowest(rows, column) : new Set()));
+  const best = columns.map((column) => (column.figure ? amongLowest(rows, column) : new Set()));
   let sorted = { column: -1, up: true };
   const body = make("tbody");
   const line = (row) => {

@@ -1,14 +1,15 @@
-// The opening: the criteria as strips of medians and ranges. The words were weighed in lab/report/src/verdict.rs.
+// The top of the page: answers, table at a glance, and a card for each criterion. The sentences
+// come from lab/report; this file only shows them.
 
-/** The range over runs and the interval, as far as they are known. */
-const spreadWords = ([, least, most, low, high], format) =>
+/** The range over runs and the 95 % interval, if they are known. */
+const spreadText = ([, least, most, low, high], format) =>
   joined([
     least !== most && `runs from ${format(least)} to ${format(most)}`,
     low !== undefined && `95 %: ${format(low)} to ${format(high)}`,
   ]);
 
-/** 1.34 times the best (1.29 to 1.40) */
-const ratioWords = (ratio, best) => {
+/** `1.34 times keel's (95 %: 1.29 to 1.40)` */
+const ratioText = (ratio, best) => {
   const [value, low, high] = ratio.map((part) => part.toFixed(part < 10 ? 2 : 1));
   return `${value} times ${facts.allocators[best].name}'s (95 %: ${low} to ${high})`;
 };
@@ -21,7 +22,7 @@ const criterionRow = (criterion, at, scale) => {
     const bar = make("span", { class: kind });
     bar.style.left = `${scale(from)}%`;
     bar.style.width = `${Math.max(0, scale(to) - scale(from))}%`;
-    bar.style.background = lookOf(index).colour;
+    bar.style.background = styleOf(index).colour;
     return bar;
   };
   const dot = place("dot", median, median);
@@ -32,9 +33,13 @@ const criterionRow = (criterion, at, scale) => {
     "div",
     {
       class: best ? "strip best" : "strip",
-      title: joined([spreadWords(spread, format), ratio && ratioWords(ratio, criterion.best[0])]),
+      title: joined([
+        facts.allocators[index].name,
+        spreadText(spread, format),
+        ratio && ratioText(ratio, criterion.best[0]),
+      ]),
     },
-    make("span", { class: "who", text: facts.allocators[index].name }),
+    make("span", { class: "allocator", text: facts.allocators[index].name }),
     make(
       "span",
       { class: "track", "aria-hidden": "true" },
@@ -46,7 +51,7 @@ const criterionRow = (criterion, at, scale) => {
   );
 };
 
-/** Logarithmic where values are far apart, else from zero. */
+/** Logarithmic if the values differ by more than a factor of 8, otherwise linear from zero. */
 const stripScale = (criterion) => {
   const lows = criterion.rows.map(([, spread]) => spread[1]);
   const highs = criterion.rows.map(([, spread]) => spread[2]);
@@ -59,17 +64,17 @@ const stripScale = (criterion) => {
   return (value) => clamp((92 * value) / Math.max(high, 1e-9), 0, 100);
 };
 
-/** Which allocator, criterion by criterion: the sentences of the cards without their intervals. */
+/** One line for each criterion: the allocators that are among the lowest, and how that is known. */
 const drawAnswers = () => {
   const answered = facts.verdict.criteria.filter(({ answer }) => answer[0]);
   byId("answers").hidden = !answered.length;
   byId("answers").lastElementChild.replaceChildren(
-    ...answered.map(({ title, answer: [who, how] }) =>
+    ...answered.map(({ title, answer: [names, reason] }) =>
       make(
         "div",
         {},
         make("dt", { text: title }),
-        make("dd", {}, make("b", { text: who }), make("span", { text: how })),
+        make("dd", {}, make("b", { text: names }), make("span", { text: reason })),
       ),
     ),
   );
@@ -84,7 +89,7 @@ const drawVerdict = () => {
         criterion.floor && criterion.unit === "ns"
           ? make("p", {
               class: "floor-note",
-              text: `no allocator at all: ${format(criterion.floor[0])}`,
+              text: `without an allocator: ${format(criterion.floor[0])}`,
             })
           : null;
       return make(
@@ -107,30 +112,31 @@ const drawVerdict = () => {
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
 
-// A compiler's command line would fill the whole page; the notes at its end have it in full.
+// Cut to a line. The end of the page has the whole command line.
 const programName = (command) => {
   const [path, ...rest] = command.split(" ");
   const text = [path.split("/").pop(), ...rest].join(" ");
   return text.length > 48 ? `${text.slice(0, 47)}…` : text;
 };
 
-const drawLede = () => {
+const drawWorkload = () => {
   const total = Object.values(facts.journal.operations).reduce((a, b) => a + b, 0);
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
   const names = contenders.map((index) => facts.allocators[index].name);
   const program = programName(facts.journal.program || facts.journal.name);
-  byId("lede").textContent =
+  byId("workload").textContent =
     `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
-    `${runs === 1 ? "once" : `${runs} times`} each, pace ${facts.settings.pace || "unknown"}.`;
+    `${pluralize(runs, "run", "runs")} each, pace ${facts.settings.pace || "unknown"}.`;
   byId("criteria-note").textContent =
     runs > 1
-      ? "Dots are medians over runs, bars their range, whiskers where the typical run lies (95 %)."
+      ? "Dots are medians over runs, bars the range over runs, whiskers the 95 % interval of the " +
+        "geometric mean."
       : "";
 };
 
-/** A criterion that tells some apart. */
-const tells = ({ best, rows }) => best.length > 0 && best.length < rows.length;
+/** Whether a criterion separates at least two allocators. */
+const isDecided = ({ best, rows }) => best.length > 0 && best.length < rows.length;
 
 const glanceCell = (criterion, index) => {
   const at = criterion.rows.findIndex(([one]) => one === index);
@@ -138,23 +144,23 @@ const glanceCell = (criterion, index) => {
   const [median] = criterion.rows[at][1];
   const lowest = criterion.rows[0][1][0];
   const times = median / Math.max(lowest, 1e-9);
-  const best = tells(criterion) && criterion.best.includes(index);
+  const best = isDecided(criterion) && criterion.best.includes(index);
   const format = criterion.unit === "bytes" ? bytes : duration;
   const mark = () =>
-    make("span", { class: "mark", role: "img", "aria-label": "may be lowest", text: "● " });
+    make("span", { class: "mark", role: "img", "aria-label": "among the lowest", text: "● " });
   return make(
     "td",
-    { class: best ? "best" : tells(criterion) ? null : "none", title: format(median) },
+    { class: best ? "best" : isDecided(criterion) ? null : "none", title: format(median) },
     best ? mark() : null,
     `${times.toFixed(times < 9.95 ? 2 : 0)}×`,
   );
 };
 
-// What a telephone shows of the table first; the other figures are a tap away.
+// The columns that a narrow screen shows first. A button switches to the others.
 const KEY_CRITERIA = ["p999", "throughput", "memory"];
-let glanceRest = false;
+let showsOtherFigures = false;
 
-/** On a narrow screen: which of the two halves of the table is seen. */
+/** On a narrow screen: the buttons that select the columns of the table. */
 const glanceSwitch = (box, criteria, key) => {
   const titles = (wanted) =>
     list(criteria.filter(({ id }) => key.has(id) === wanted).map(({ title }) => title));
@@ -162,10 +168,10 @@ const glanceSwitch = (box, criteria, key) => {
     make("button", {
       type: "button",
       text,
-      "aria-pressed": String(glanceRest === rest),
+      "aria-pressed": String(showsOtherFigures === rest),
       "aria-label": `Show ${titles(!rest)}`,
       onclick: () => {
-        glanceRest = rest;
+        showsOtherFigures = rest;
         drawGlance();
         box.querySelector("[aria-pressed=true]").focus();
       },
@@ -174,40 +180,51 @@ const glanceSwitch = (box, criteria, key) => {
     "div",
     { class: "choice narrow-only", role: "group", "aria-label": "Figures of the table" },
     button(false, "Main figures"),
-    button(true, "The others"),
+    button(true, "Other figures"),
   );
 };
 
-/** All criteria in one table: who may be lowest in which, and how far the others' medians are from the lowest. */
+/** Explains the table at a glance. */
+const glanceNote = (decided) => {
+  const runs = contenders.map((index) => facts.allocators[index].runs);
+  const [least, most] = [Math.min(...runs), Math.max(...runs)];
+  const unit = `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest; lower is better.`;
+  if (most < 2) return `${unit} One run cannot show a significant difference.`;
+  const marks = decided.length
+    ? "● marks the lowest and all without a significant difference from it. A column without ● " +
+      "has no significant difference."
+    : "No column has a significant difference.";
+  const few =
+    least < FEW_ROUNDS
+      ? ` ${pluralize(least, "run is", "runs are")} few: use --runs 5 or more before you decide.`
+      : "";
+  return `${unit} ${marks}${few}`;
+};
+
+/** All criteria in one table, as multiples of the lowest median. */
 const drawGlance = () => {
   const { criteria } = facts.verdict;
   const box = byId("glance");
   box.hidden = contenders.length < 2 || !criteria.length;
   if (box.hidden) return;
-  const telling = criteria.filter(tells);
-  const runs = contenders.map((index) => facts.allocators[index].runs);
-  const [least, most] = [Math.min(...runs), Math.max(...runs)];
-  const few =
-    most > 1 && least < FEW_ROUNDS
-      ? ` ${counted(least, "run is", "runs are")} few: compare with --runs 5 or more before deciding.`
-      : "";
+  const decided = criteria.filter(isDecided);
   const rows = contenders.map((index) => ({
     index,
-    often: telling.filter(({ best }) => best.includes(index)).length,
+    often: decided.filter(({ best }) => best.includes(index)).length,
   }));
   rows.sort((a, b) => b.often - a.often);
-  // Paces other than max have no throughput: the time in calls takes its place.
+  // Only pace max measures throughput. Other paces show the time in calls instead.
   const key = new Set(
     KEY_CRITERIA.map((id) => (criteria.some((one) => one.id === id) ? id : "time")),
   );
   const part = ({ id }) => (key.has(id) ? "main-part" : "other-part");
+  const otherPart = (tag, attributes) =>
+    decided.length ? make(tag, { class: "other-part", ...attributes }) : null;
   const head = make(
     "tr",
     {},
     make("th", { scope: "col", text: "allocator" }),
-    telling.length
-      ? make("th", { scope: "col", class: "other-part", text: "may be lowest in" })
-      : null,
+    otherPart("th", { scope: "col", text: "among the lowest in" }),
     ...criteria.map((criterion) =>
       make("th", { scope: "col", class: part(criterion), text: criterion.title }),
     ),
@@ -222,32 +239,19 @@ const drawGlance = () => {
       "tr",
       {},
       nameCell(index),
-      telling.length
-        ? make("td", { class: "other-part", text: `${often} of ${telling.length}` })
-        : null,
+      otherPart("td", { text: `${often} of ${decided.length}` }),
       ...criteria.map((criterion) => cell(criterion, index)),
     ),
   );
   const table = make(
     "table",
-    { "aria-label": "At a glance", class: glanceRest ? "others" : "main" },
+    { "aria-label": "At a glance", class: showsOtherFigures ? "others" : "main" },
     make("thead", {}, head),
     make("tbody", {}, ...body),
   );
   box.replaceChildren(
     glanceSwitch(box, criteria, key),
     table,
-    make("p", {
-      class: "floor-note",
-      text:
-        `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest: ` +
-        `less is better. ${
-          telling.length
-            ? "● may be the lowest as far as these runs can tell; a column without any tells no one apart."
-            : most > 1
-              ? "These runs tell no one apart."
-              : "One run tells no one apart."
-        }${few}`,
-    }),
+    make("p", { class: "floor-note", text: glanceNote(decided) }),
   );
 };

@@ -1,5 +1,6 @@
-//! The page's blocks, read back: no operation is lost, counted twice or put in another place.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+//! The binary blocks of the page, decoded again: every operation is counted once and in the right
+//! cell.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
 
@@ -23,7 +24,7 @@ fn inflate(html: &str, id: &str) -> Vec<u8> {
     bytes
 }
 
-/// An independent reader of the varints.
+/// A second decoder of the varints, independent of the library.
 struct Varints<'a>(&'a [u8]);
 
 impl Varints<'_> {
@@ -41,7 +42,7 @@ impl Varints<'_> {
     }
 }
 
-/// (column, row, count) of every cell, and the number of calls marked interrupted.
+/// (column, row, count) of every cell, and the number of interrupted calls.
 fn cells(html: &str, id: &str, columns: usize) -> (Vec<(usize, u64, u64)>, u64) {
     let bytes = inflate(html, id);
     let mut stream = Varints(&bytes);
@@ -62,20 +63,24 @@ fn cells(html: &str, id: &str, columns: usize) -> (Vec<(usize, u64, u64)>, u64) 
     let interrupted = cells.iter().map(|_| stream.next()).sum();
     stream.0 = &stream.0[cells.len()..];
     for cell in &cells {
-        assert!(stream.next() <= cell.2, "votes against the leading thread are calls of the cell");
+        assert!(
+            stream.next() <= cell.2,
+            "votes against the leading thread exceed the calls of the cell"
+        );
     }
-    assert!(stream.0.is_empty(), "nothing is left over");
+    assert!(stream.0.is_empty(), "bytes are left over");
     (cells, interrupted)
 }
 
 fn page(folder: &std::path::Path, max_cells: usize) -> (String, Value) {
-    let report = build(&[folder.to_path_buf()], Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
+    let report =
+        build(&[folder.to_path_buf()], Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
     let facts = serde_json::from_str(element(&report.html, "facts")).unwrap();
     (report.html, facts)
 }
 
 #[test]
-fn every_call_is_in_the_cell_where_it_belongs() {
+fn every_call_is_counted_in_its_cell() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, comparison) = common::write(folder.path(), 60_000, 2, 1);
     for max_cells in [usize::MAX, 20_000] {
@@ -88,8 +93,11 @@ fn every_call_is_in_the_cell_where_it_belongs() {
     }
 }
 
-/// Ticks and causes of an allocator's kept run.
-fn measured(folder: &std::path::Path, result: &keel_results::AllocatorResult) -> (Vec<u32>, Vec<u8>) {
+/// Ticks and causes of the run that an allocator keeps.
+fn measured(
+    folder: &std::path::Path,
+    result: &keel_results::AllocatorResult,
+) -> (Vec<u32>, Vec<u8>) {
     let path = folder.join(result.runs[0].raw.as_ref().unwrap());
     let mut reader = keel_results::raw::RunReader::open(&path).unwrap();
     let (mut ticks, mut cause) = (Vec::new(), Vec::new());
@@ -116,8 +124,8 @@ fn check_run(
         let mut expected = std::collections::BTreeMap::new();
         let mut hit = 0;
         for row in (0..journal.op.len()).filter(|row| journal.op[*row] == code) {
-            let column =
-                (u128::from(journal.time[row]) * columns as u128 / u128::from(journal.span)) as usize;
+            let column = (u128::from(journal.time[row]) * columns as u128
+                / u128::from(journal.span)) as usize;
             let ns = (f64::from(ticks[row]) / common::TICKS_PER_NS).max(1.0);
             *expected.entry((column, (ns.log2() * 12.0).floor() as u64)).or_insert(0u64) += 1;
             hit += u64::from(cause[row] & 1 != 0);
@@ -131,7 +139,7 @@ fn check_run(
 }
 
 #[test]
-fn frames_hold_all_the_time_inside_calls() {
+fn frame_sums_contain_all_time_in_calls() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, comparison) = common::write(folder.path(), 30_000, 1, 1);
     let (html, _) = page(folder.path(), usize::MAX);
@@ -143,12 +151,14 @@ fn frames_hold_all_the_time_inside_calls() {
     for (frame, ticks) in journal.frame.iter().zip(ticks) {
         expected[*frame as usize] += u64::from(ticks);
     }
-    let expected: Vec<u64> =
-        expected.iter().map(|ticks| (*ticks as f64 / common::TICKS_PER_NS).round() as u64).collect();
+    let expected: Vec<u64> = expected
+        .iter()
+        .map(|ticks| (*ticks as f64 / common::TICKS_PER_NS).round() as u64)
+        .collect();
     assert_eq!(sums, expected);
 }
 
-/// Calls of a plane by (size step, row).
+/// Calls of a plane, by (size step, row).
 fn plane(bytes: &[u8], cells: usize, rows: u64) -> std::collections::BTreeMap<(u64, u64), u64> {
     let mut stream = Varints(bytes);
     let mut at = 0;
@@ -158,7 +168,7 @@ fn plane(bytes: &[u8], cells: usize, rows: u64) -> std::collections::BTreeMap<(u
         places.push((at / rows, at % rows));
     }
     let found = places.into_iter().map(|place| (place, stream.next())).collect();
-    assert!(stream.0.is_empty(), "nothing is left over");
+    assert!(stream.0.is_empty(), "bytes are left over");
     found
 }
 
@@ -167,13 +177,14 @@ fn size_step(size: u64) -> u64 {
 }
 
 #[test]
-fn sizes_and_latencies_are_counted_once_each() {
+fn every_call_is_counted_once_by_size_and_latency() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, comparison) = common::write(folder.path(), 40_000, 2, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
     let (ticks, _) = measured(folder.path(), &comparison.allocators[1]);
     let cells = facts["allocators"][1]["planes"]["malloc"]["cells"].as_u64().unwrap() as usize;
-    let found = plane(&inflate(&html, "plane-1-malloc"), cells, facts["latency_rows"].as_u64().unwrap());
+    let found =
+        plane(&inflate(&html, "plane-1-malloc"), cells, facts["latency_rows"].as_u64().unwrap());
     let mut expected = std::collections::BTreeMap::new();
     for row in (0..ticks.len()).filter(|row| journal.op[*row] == 0) {
         let ns = (f64::from(ticks[row]) / common::TICKS_PER_NS).max(1.0);
@@ -184,7 +195,7 @@ fn sizes_and_latencies_are_counted_once_each() {
 }
 
 #[test]
-fn lifetimes_are_those_of_the_released_blocks() {
+fn lifetimes_cover_every_freed_block() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = common::write(folder.path(), 40_000, 1, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
@@ -194,19 +205,19 @@ fn lifetimes_are_those_of_the_released_blocks() {
     let found = plane(stream.0, cells, facts["lifetime_steps"].as_u64().unwrap());
     let mut expected = std::collections::BTreeMap::new();
     for row in (0..journal.age.len()).filter(|row| journal.age[*row] != 0) {
-        let born = row - journal.age[row] as usize;
-        let lived = journal.time[row] - journal.time[born];
+        let allocated = row - journal.age[row] as usize;
+        let lived = journal.time[row] - journal.time[allocated];
         let step = if lived < 2 { 0 } else { ((lived as f64).log2() * 4.0) as u64 };
-        *expected.entry((size_step(journal.size[born]), step)).or_insert(0u64) += 1;
+        *expected.entry((size_step(journal.size[allocated]), step)).or_insert(0u64) += 1;
     }
     assert_eq!(found, expected);
-    let released: u64 = expected.values().sum();
-    let made = journal.op.iter().filter(|op| **op != 1).count() as u64;
-    assert_eq!(facts["lifetimes"], serde_json::json!([released, made - released]));
+    let freed: u64 = expected.values().sum();
+    let allocated = journal.op.iter().filter(|op| **op != 1).count() as u64;
+    assert_eq!(facts["lifetimes"], serde_json::json!([freed, allocated - freed]));
 }
 
 #[test]
-fn lanes_windows_and_busiest_threads_add_up() {
+fn lanes_and_windows_add_up_to_all_calls() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, comparison) = common::write(folder.path(), 30_000, 1, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
@@ -218,14 +229,16 @@ fn lanes_windows_and_busiest_threads_add_up() {
         let columns = facts["lane_columns"].as_u64().unwrap();
         let calls: u64 = (0..columns).map(|_| stream.next()).sum();
         let thread = lane["thread"].as_u64().unwrap();
-        let expected = journal.thread.iter().filter(|one| u64::from(**one) == thread).count() as u64;
+        let expected =
+            journal.thread.iter().filter(|one| u64::from(**one) == thread).count() as u64;
         assert_eq!((calls, lane["operations"].as_u64().unwrap()), (expected, expected));
     }
     let (ticks, _) = measured(folder.path(), &comparison.allocators[0]);
     let windows = facts["windows"].as_u64().unwrap() as usize;
     let mut inside = vec![[0u64; 4]; windows];
     for (row, ticks) in ticks.iter().enumerate() {
-        inside[(journal.time[row] / 2_000_000) as usize][journal.thread[row] as usize] += u64::from(*ticks);
+        inside[(journal.time[row] / 2_000_000) as usize][journal.thread[row] as usize] +=
+            u64::from(*ticks);
     }
     let ns = |ticks: u64| (ticks as f64 / common::TICKS_PER_NS).round() as u64;
     let bytes = inflate(&html, "windows-0");
@@ -233,15 +246,18 @@ fn lanes_windows_and_busiest_threads_add_up() {
     let mut read = || (0..windows).map(|_| stream.next()).collect::<Vec<u64>>();
     let (all, _interrupted, busiest) = (read(), read(), read());
     assert_eq!(all, inside.iter().map(|lanes| ns(lanes.iter().sum())).collect::<Vec<_>>());
-    assert_eq!(busiest, inside.iter().map(|lanes| ns(*lanes.iter().max().unwrap())).collect::<Vec<_>>());
+    assert_eq!(
+        busiest,
+        inside.iter().map(|lanes| ns(*lanes.iter().max().unwrap())).collect::<Vec<_>>()
+    );
 }
 
 #[test]
-fn lateness_is_the_start_less_the_schedule() {
+fn lateness_is_actual_start_minus_scheduled_start() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, mut comparison) = common::write(folder.path(), 20_000, 1, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
-    assert_eq!(facts["lateness"], false, "without a pace there is no schedule");
+    assert_eq!(facts["lateness"], false, "pace max has no schedule");
     assert!(!html.contains("id=\"lateness-0\""));
     comparison.settings.pace = "1000x".into();
     comparison.save(folder.path()).unwrap();
@@ -267,7 +283,7 @@ fn lateness_is_the_start_less_the_schedule() {
 }
 
 #[test]
-fn the_slowest_calls_are_looked_up_under_every_allocator() {
+fn slowest_calls_are_looked_up_under_every_allocator() {
     let folder = tempfile::tempdir().unwrap();
     let (_, comparison) = common::write(folder.path(), 50_000, 2, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
@@ -289,7 +305,7 @@ fn the_slowest_calls_are_looked_up_under_every_allocator() {
 }
 
 #[test]
-fn a_page_of_several_folders_holds_them_all() {
+fn page_of_several_folders_contains_each_of_them() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     common::write(folders[0].path(), 5_000, 1, 1);
     common::write(folders[1].path(), 7_000, 2, 1);
@@ -305,7 +321,7 @@ fn a_page_of_several_folders_holds_them_all() {
 }
 
 #[test]
-fn every_outlier_is_a_mark_with_its_details() {
+fn every_outlier_has_time_and_size() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, comparison) = common::write(folder.path(), 50_000, 1, 1);
     let (html, facts) = page(folder.path(), usize::MAX);
@@ -331,7 +347,7 @@ fn every_outlier_is_a_mark_with_its_details() {
 }
 
 #[test]
-fn a_comparison_without_raw_rows_still_has_its_figures() {
+fn comparison_without_raw_rows_keeps_its_figures() {
     let folder = tempfile::tempdir().unwrap();
     let (_, mut comparison) = common::write(folder.path(), 5_000, 2, 2);
     let runs = comparison.allocators.iter_mut().flat_map(|result| &mut result.runs);
@@ -339,33 +355,37 @@ fn a_comparison_without_raw_rows_still_has_its_figures() {
     comparison.save(folder.path()).unwrap();
     let (_, facts) = page(folder.path(), 1000);
     assert_eq!(facts["columns"], 0);
-    assert!(facts["allocators"][0]["operations"]["malloc"]["percentiles"]["p50"][0].as_f64().unwrap() > 10.0);
+    assert!(
+        facts["allocators"][0]["operations"]["malloc"]["percentiles"]["p50"][0].as_f64().unwrap()
+            > 10.0
+    );
     assert!(facts["allocators"][0]["memory"].as_array().unwrap().len() > 500);
 }
 
 #[test]
-fn odd_folders_are_refused_with_a_sentence() {
+fn invalid_folders_are_rejected_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = || -> ReportError {
-        build(&[folder.path().to_path_buf()], Options::default(), &|_, _| {}).expect_err("must be refused")
+    let rejected = || -> ReportError {
+        build(&[folder.path().to_path_buf()], Options::default(), &|_, _| {})
+            .expect_err("must be rejected")
     };
-    assert!(refused().to_string().contains("not a result folder"), "{}", refused());
+    assert!(rejected().to_string().contains("not a result folder"), "{}", rejected());
     Comparison { version: keel_results::RESULTS_VERSION, ..Comparison::default() }
         .save(folder.path())
         .unwrap();
-    assert!(refused().to_string().contains("holds no run"), "{}", refused());
+    assert!(rejected().to_string().contains("holds no run"), "{}", rejected());
 
     let (journal, mut comparison) = common::write(folder.path(), 3_000, 1, 1);
     let run = folder.path().join("run-keel-0.parquet");
     std::fs::write(&run, b"PAR1").unwrap();
-    assert!(refused().to_string().contains("run-keel-0.parquet"), "{}", refused());
+    assert!(rejected().to_string().contains("run-keel-0.parquet"), "{}", rejected());
     let mut writer = keel_results::raw::RunWriter::create(&run).unwrap();
     writer.write(keel_results::raw::RunRows { start: &[0], ticks: &[1], cause: &[0] }).unwrap();
     writer.finish().unwrap();
     let expected = format!("1 rows, but operations.parquet has {}", journal.op.len());
-    assert!(refused().to_string().contains(&expected), "{}", refused());
+    assert!(rejected().to_string().contains(&expected), "{}", rejected());
 
     comparison.clock.ticks_per_ns = 0.0;
     comparison.save(folder.path()).unwrap();
-    assert!(refused().to_string().contains("no frequency"), "{}", refused());
+    assert!(rejected().to_string().contains("no frequency"), "{}", rejected());
 }

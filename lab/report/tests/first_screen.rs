@@ -1,30 +1,31 @@
-//! What someone who has never seen the page asks first: which allocator, when was the worst hitch, whose doing was it.
+//! The first screen of the page: the lowest allocators, the worst hitch and its cause.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test may panic, and a skipped one must say so"
+    reason = "tests may panic and print why they are skipped"
 )]
 
 mod common;
 mod window;
 
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL,
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use window::{Window, screenshots};
 
-/// A slow call: whose, of how many ms, and why.
+/// A slow call: allocator, latency in ms, cause.
 type Slow = (&'static str, u32, u8);
 
-/// A page on which the first mallocs of allocators took as long as was asked for, one call each.
+/// Builds a page on which the first mallocs have the given latencies, one call for each entry.
 fn make_page(folder: &Path, slow: &[Slow]) -> PathBuf {
     let plant = |name: &str, journal: &common::Journal, ticks: &mut [u32], cause: &mut [u8]| {
         let mallocs = (0..journal.op.len()).filter(|row| journal.op[*row] == 0);
-        for (row, (whose, ms, why)) in mallocs.zip(slow) {
-            // What chance put there is less than all that is planted.
-            (ticks[row], cause[row]) = match *whose == name {
+        for (row, (allocator, ms, why)) in mallocs.zip(slow) {
+            // The random latencies of the synthetic run are shorter than every entry.
+            (ticks[row], cause[row]) = match *allocator == name {
                 true => (ms * (common::TICKS_PER_NS * 1e6) as u32, *why),
                 false => (50, 0),
             };
@@ -32,7 +33,8 @@ fn make_page(folder: &Path, slow: &[Slow]) -> PathBuf {
     };
     common::write_planted(folder, 60_000, 4, 5, &plant);
     let report =
-        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {}).unwrap();
+        keel_report::build(&[folder.to_path_buf()], keel_report::Options::default(), &|_, _| {})
+            .unwrap();
     let page = folder.join("report.html");
     std::fs::write(&page, report.html).unwrap();
     page
@@ -40,7 +42,8 @@ fn make_page(folder: &Path, slow: &[Slow]) -> PathBuf {
 
 fn text(window: &Window, selector: &str) -> String {
     let found = window.eval(&format!(
-        "[...document.querySelectorAll({selector:?})].map((e) => e.textContent).join('\\n').replaceAll('\u{a0}', ' ')"
+        "[...document.querySelectorAll({selector:?})].map((e) => \
+            e.textContent).join('\\n').replaceAll('\u{a0}', ' ')"
     ));
     found.as_str().unwrap().to_owned()
 }
@@ -56,21 +59,31 @@ fn the_worst_hitch_that_nothing_interrupted_leads_and_says_whose_doing_it_was() 
         ("jemalloc", 9, 0),
     ];
     window.show(&make_page(folder.path(), &slow));
-    window.settle();
+    window.wait_until_drawn();
     let first = text(&window, ".hitch-card:first-child");
-    assert!(first.starts_with("The worst hitch that nothing interrupted: 12 ms in one malloc"), "{first}");
+    assert!(
+        first.starts_with("The worst hitch that nothing interrupted: 12 ms in one malloc"),
+        "{first}"
+    );
     assert!(first.contains("with keel, at "), "{first}");
-    assert!(first.contains("Why: page fault. The allocator's doing: it handed out memory"), "{first}");
+    assert!(
+        first.contains("Why: page fault. The allocator's doing: it handed out memory"),
+        "{first}"
+    );
     let second = text(&window, ".hitch-card:nth-child(2)");
     assert!(second.starts_with("Longer, but interrupted: 40 ms in one malloc"), "{second}");
-    let not = "Why: preempted. The operating system took the processor away: not the allocator's doing.";
+    let not =
+        "Why: preempted. The operating system took the processor away: not the allocator's doing.";
     assert!(second.contains(not) && second.contains("with system"), "{second}");
     assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 2.0);
     window.eval("document.querySelectorAll('.hitch-card button')[1].click()");
-    window.settle();
+    window.wait_until_drawn();
     let detail = text(&window, "#detail");
-    assert!(detail.contains("Whose doingThe operating system took the processor away: not"), "{detail}");
-    window.no_problems();
+    assert!(
+        detail.contains("Whose doingThe operating system took the processor away: not"),
+        "{detail}"
+    );
+    window.assert_no_problems();
 }
 
 #[test]
@@ -88,19 +101,23 @@ fn whose_doing_a_slow_call_was_is_told_as_far_as_it_is_known() {
         (CAUSE_INTERRUPT | CAUSE_FAULT, "the allocator's"),
         (CAUSE_SYSCALL, "the allocator's"),
         (CAUSE_FAULT | CAUSE_SYSCALL, "the allocator's"),
-        // Of its own work: 30 ms can be the machine, which took 20 ms where there is no allocator; 50 ms cannot.
+        // Of its own work: 30 ms can be the machine, which took 20 ms where there is no allocator;
+        // 50 ms cannot.
         (0, "cannot be told"),
     ];
     let mut slow: Vec<Slow> =
         told.iter().zip(0..).map(|((cause, _), at)| ("keel", 40 - at, *cause)).collect();
     slow.extend([("keel", 50, 0), ("null", 20, 0)]);
     window.show(&make_page(folder.path(), &slow));
-    window.settle();
+    window.wait_until_drawn();
     let cells = "[...document.querySelectorAll('#slowest tbody tr')].map((r) => \
         [parseFloat(r.cells[1].textContent), [...r.querySelectorAll('.words')][0].textContent])";
     let cells: Vec<(f64, String)> = serde_json::from_value(window.eval(cells)).unwrap();
-    let mut expected: Vec<(f64, String)> =
-        told.iter().zip(0..).map(|((_, whose), at)| (f64::from(40 - at), (*whose).to_owned())).collect();
+    let mut expected: Vec<(f64, String)> = told
+        .iter()
+        .zip(0..)
+        .map(|((_, whose), at)| (f64::from(40 - at), (*whose).to_owned()))
+        .collect();
     expected.insert(0, (50.0, "the allocator's".to_owned()));
     assert_eq!(cells[..expected.len()], expected);
     let first = text(&window, ".hitch-card:first-child");
@@ -108,122 +125,139 @@ fn whose_doing_a_slow_call_was_is_told_as_far_as_it_is_known() {
         first.starts_with("The worst hitch: 50 ms") && first.contains("The allocator's doing."),
         "{first}"
     );
-    assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 1.0, "nothing was longer");
-    window.no_problems();
+    assert_eq!(
+        window.number("document.querySelectorAll('.hitch-card').length"),
+        1.0,
+        "nothing was longer"
+    );
+    window.assert_no_problems();
 }
 
-/// Everything that a window of this height shows without scrolling.
-fn ends_within(window: &Window, selector: &str, height: f64) {
-    let [_, top, _, tall] = window.place_of(selector);
+/// Checks that an element ends within a window of this height.
+fn assert_ends_within(window: &Window, selector: &str, height: f64) {
+    let [_, top, _, tall] = window.bounds_of(selector);
     assert!(tall > 0.0 && top + tall <= height, "{selector} ends at {} of {height}", top + tall);
 }
 
 #[test]
-fn the_first_screen_says_which_allocator_may_be_lowest_in_what() {
+fn first_screen_lists_the_lowest_allocators_of_each_figure() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(folder.path(), &[]);
     window.show(&page);
-    window.settle();
+    window.wait_until_drawn();
     let of = |selector: &str| text(&window, selector);
-    // One answer a criterion, of the same title, which names the operation of every percentile.
+    // One answer for each criterion, with the same title. Percentiles name their operation.
     assert_eq!(of("#answers dt"), of(".criterion h3"));
     let titles = of(".criterion h3");
     assert!(titles.contains("malloc p50") && titles.contains("malloc p99.9\n"), "{titles}");
-    // Whom the list names alone is the only one in bold on its card.
-    let alone = "[...document.querySelectorAll('.criterion')].map((c) => \
-        [...c.querySelectorAll('.strip.best .who')].map((w) => w.textContent))";
-    let bold: Vec<Vec<String>> = serde_json::from_value(window.eval(alone)).unwrap();
-    let who = of("#answers b");
+    // The card of an answer shows the same allocators in bold.
+    let bold = "[...document.querySelectorAll('.criterion')].map((c) => \
+        [...c.querySelectorAll('.strip.best .allocator')].map((w) => w.textContent))";
+    let bold: Vec<Vec<String>> = serde_json::from_value(window.eval(bold)).unwrap();
+    let answers = of("#answers b");
     let mut alone = 0;
-    for (who, bold) in who.lines().zip(&bold) {
+    for (answer, bold) in answers.lines().zip(&bold) {
         let names: Vec<&str> = bold.iter().map(String::as_str).collect();
         match names.as_slice() {
-            [] => assert_eq!(who, "any of them"),
+            [] => assert_eq!(answer, "any of them"),
             [only] => {
-                assert_eq!(who, *only);
+                assert_eq!(answer, *only);
                 alone += 1;
             }
-            several => assert!(several.iter().all(|name| who.contains(name)), "{who}: {several:?}"),
+            several => {
+                assert!(several.iter().all(|name| answer.contains(name)), "{answer}: {several:?}")
+            }
         }
     }
-    assert!(alone > 0, "someone is lowest alone: {bold:?}");
-    ends_within(&window, "#answers", 900.0);
-    ends_within(&window, "#hitch", 900.0);
+    assert!(alone > 0, "no figure has a single lowest allocator: {bold:?}");
+    assert_ends_within(&window, "#answers", 900.0);
+    assert_ends_within(&window, "#hitch", 900.0);
     window.screenshot("first-screen-1280.png", false);
-    window.no_problems();
+    window.assert_no_problems();
 
     let phone = Window::open(390, 844, &screenshots()).unwrap();
     phone.show(&page);
-    phone.settle();
-    ends_within(&phone, "#answers", 844.0);
+    phone.wait_until_drawn();
+    assert_ends_within(&phone, "#answers", 844.0);
     phone.screenshot("first-screen-390.png", false);
 }
 
-/// Headings of the table at a glance that are seen.
+/// The visible headings of the table at a glance.
 fn headings(window: &Window) -> Vec<String> {
-    let seen = "[...document.querySelectorAll('#glance thead th')].filter((h) => h.getClientRects().length) \
+    let seen = "[...document.querySelectorAll('#glance thead th')].filter((h) => \
+        h.getClientRects().length) \
         .map((h) => h.textContent)";
     serde_json::from_value(window.eval(seen)).unwrap()
 }
 
-fn sticks_out(window: &Window) -> Value {
+fn overflowing(window: &Window) -> Value {
     window.eval(
         "['glance', 'answers', 'hitch'].map((id) => document.getElementById(id)) \
-           .filter((e) => e.scrollWidth > e.clientWidth).map((e) => [e.id, e.scrollWidth, e.clientWidth])",
+           .filter((e) => e.scrollWidth > e.clientWidth).map((e) => [e.id, e.scrollWidth, \
+           e.clientWidth])",
     )
 }
 
 #[test]
-fn the_table_at_a_glance_fits_a_telephone_and_the_rest_is_a_tap_away() {
+fn table_at_a_glance_fits_a_phone_and_a_tap_shows_the_other_figures() {
     let Some(window) = Window::open(390, 844, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    window.with_touch();
+    window.enable_touch();
     window.show(&make_page(folder.path(), &[]));
-    window.settle();
+    window.wait_until_drawn();
     let all = text(&window, "#glance thead th");
     let first = headings(&window);
     assert_eq!(first, ["allocator", "malloc p99.9", "Time in all calls", "Peak memory"]);
-    // As long as names of allocators with settings of their own are.
-    let lengthen =
-        "document.querySelector('#glance tbody .name').lastChild.data = 'keel:KEEL_KEEPER=on,KEEL_X=1'";
+    // The length of an allocator's name with settings.
+    let lengthen = "document.querySelector('#glance tbody .name').lastChild.textContent = \
+        'keel:KEEL_KEEPER=on,KEEL_X=1'";
     window.eval(lengthen);
-    assert_eq!(sticks_out(&window), json!([]));
-    window.eval("document.getElementById('glance').scrollIntoView({ behavior: 'instant', block: 'center' })");
-    let [left, top, width, height] = window.place_of("#glance [aria-pressed=false]");
+    assert_eq!(overflowing(&window), json!([]));
+    window.eval(
+        "document.getElementById('glance').scrollIntoView({ behavior: 'instant', block: \
+        'center' })",
+    );
+    let [left, top, width, height] = window.bounds_of("#glance [aria-pressed=false]");
     window.touch("touchStart", &[(left + width / 2.0, top + height / 2.0)]);
     window.touch("touchEnd", &[]);
-    window.settle();
+    window.wait_until_drawn();
     let second = headings(&window);
     window.eval(lengthen);
-    assert_eq!(sticks_out(&window), json!([]));
+    assert_eq!(overflowing(&window), json!([]));
     let mut seen = [&first[..], &second[1..]].concat();
     seen.sort();
     let mut wanted: Vec<&str> = all.lines().collect();
     wanted.sort_unstable();
-    assert_eq!(seen, wanted, "every column is in one of the two");
+    assert_eq!(seen, wanted, "every column is in one of the two parts");
     assert_eq!(
         window.eval("document.querySelector('#glance [aria-pressed=true]').textContent"),
-        "The others"
+        "Other figures"
     );
-    window.no_problems();
+    window.assert_no_problems();
 
     let wide = Window::open(1280, 900, &screenshots()).unwrap();
     wide.show(&folder.path().join("report.html"));
-    wide.settle();
-    assert_eq!(headings(&wide).len(), all.lines().count(), "a wide window shows all");
-    assert_eq!(wide.number("document.querySelectorAll('#glance .choice')[0].getClientRects().length"), 0.0);
-    wide.no_problems();
+    wide.wait_until_drawn();
+    assert_eq!(headings(&wide).len(), all.lines().count(), "a wide window shows all columns");
+    assert_eq!(
+        wide.number("document.querySelectorAll('#glance .choice')[0].getClientRects().length"),
+        0.0
+    );
+    wide.assert_no_problems();
 }
 
 #[test]
 fn the_page_and_markdown_tell_the_same_hitches() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
-    let slow =
-        [("system", 40, CAUSE_INTERRUPTED | CAUSE_FAULT), ("keel", 12, CAUSE_SYSCALL), ("jemalloc", 11, 0)];
+    let slow = [
+        ("system", 40, CAUSE_INTERRUPTED | CAUSE_FAULT),
+        ("keel", 12, CAUSE_SYSCALL),
+        ("jemalloc", 11, 0),
+    ];
     window.show(&make_page(folder.path(), &slow));
-    window.settle();
+    window.wait_until_drawn();
     let markdown = keel_report::markdown(folder.path()).unwrap().replace("**", "");
     let comparison = keel_results::Comparison::load(folder.path()).unwrap();
     let terminal = keel_report::verdict(&comparison, folder.path()).unwrap();
@@ -241,5 +275,5 @@ fn the_page_and_markdown_tell_the_same_hitches() {
         terminal.contains("Why: preempted, page fault. Cannot be told: the operating system"),
         "{terminal}"
     );
-    window.no_problems();
+    window.assert_no_problems();
 }

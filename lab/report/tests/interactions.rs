@@ -1,9 +1,10 @@
-//! What a person does with the page, in a real browser: both painters, the difference, a call's details, threads,
-//! budgets, several comparisons; and pictures that must stay as they are (`tests/golden/`, renewed with KEEL_BLESS=1).
+//! Interactive parts of the page in a headless browser: painters, difference, call details,
+//! budgets, pairs and several comparisons. Golden images are in `tests/golden/`; `KEEL_BLESS=1`
+//! renews them.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test may panic, and a skipped one must say so"
+    reason = "tests may panic and print why they are skipped"
 )]
 
 mod common;
@@ -25,34 +26,39 @@ fn make_page(folders: &[&Path], rows: usize, allocators: usize) -> PathBuf {
     page
 }
 
-/// Presses the first button of this text, on the whole page or inside an element.
+/// Presses the first button with this text inside an element.
 fn press(window: &Window, within: &str, label: &str) {
     let script = format!(
         "(() => {{ const b = [...document.querySelectorAll('{within} button')]\
-           .find((b) => b.textContent.trim() === {label:?}); if (!b) return false; b.click(); return true; }})()"
+           .find((b) => b.textContent.trim() === {label:?}); if (!b) return false; b.click(); \
+           return true; }})()"
     );
     assert_eq!(window.eval(&script), Value::Bool(true), "no button {label} in {within}");
-    window.settle();
+    window.wait_until_drawn();
 }
 
-/// The plot of a panel, without axes: pixels in base64.
+/// The plot of a canvas without its axes, as a data URL.
 fn plot(selector: &str) -> String {
     format!(
-        "(() => {{ const c = document.querySelector({selector:?}); const o = document.createElement('canvas'); \
+        "(() => {{ const c = document.querySelector({selector:?}); const o = \
+            document.createElement('canvas'); \
          o.width = c.width - 58; o.height = c.height - 30; \
          o.getContext('2d').drawImage(c, -50, -6); return o.toDataURL(); }})()"
     )
 }
 
-/// Mean difference of two pictures' channels, 0 to 255, both scaled to the same small size.
+/// Mean difference of two images per channel, 0 to 255, after scaling both to 160 x 60 pixels.
 fn distance(window: &Window, one: &str, other: &str) -> f64 {
     let script = format!(
-        "(async () => {{ const read = async (url) => {{ const i = new Image(); i.src = url; await i.decode(); \
-           const c = document.createElement('canvas'); c.width = 160; c.height = 60; const x = c.getContext('2d'); \
+        "(async () => {{ const read = async (url) => {{ const i = new Image(); i.src = url; await \
+            i.decode(); \
+           const c = document.createElement('canvas'); c.width = 160; c.height = 60; const x = \
+           c.getContext('2d'); \
            x.imageSmoothingQuality = 'high'; x.drawImage(i, 0, 0, 160, 60); \
            return x.getImageData(0, 0, 160, 60).data; }}; \
          const [a, b] = [await read({one:?}), await read({other:?})]; let sum = 0; \
-         for (let i = 0; i < a.length; i += 1) sum += Math.abs(a[i] - b[i]); return sum / a.length; }})()"
+         for (let i = 0; i < a.length; i += 1) sum += Math.abs(a[i] - b[i]); return sum / \
+         a.length; }})()"
     );
     window.number(&script)
 }
@@ -60,17 +66,17 @@ fn distance(window: &Window, one: &str, other: &str) -> f64 {
 const FIRST: &str = "#panels .panel canvas.density";
 
 #[test]
-fn both_painters_draw_the_same() {
+fn both_painters_draw_the_same_picture() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 80_000, 2);
     let mut pictures = Vec::new();
     for (suffix, painter) in [("?webgl", "webgl2"), ("?canvas", "canvas")] {
         window.show_at(&page, suffix);
-        window.settle();
-        // A machine without any WebGL2 shows the fallback, and has nothing to compare.
+        window.wait_until_drawn();
+        // Without WebGL2 the page uses the canvas painter, and there is nothing to compare.
         if window.eval("document.documentElement.dataset.painter") != painter {
-            eprintln!("SKIPPED: this browser has no WebGL2, not even in software");
+            eprintln!("SKIPPED: this browser has no WebGL2");
             return;
         }
         let mut views = Vec::new();
@@ -82,156 +88,172 @@ fn both_painters_draw_the_same() {
         press(&window, "#toolbar", "+");
         views.push(window.eval(&plot(FIRST)));
         pictures.push(views);
-        window.no_problems();
+        window.assert_no_problems();
     }
     for (one, other) in pictures[0].iter().zip(&pictures[1]) {
         let apart = distance(&window, one.as_str().unwrap(), other.as_str().unwrap());
         assert!(apart < 0.5, "painters differ by {apart} of 255");
     }
-    let apart = distance(&window, pictures[0][0].as_str().unwrap(), pictures[0][1].as_str().unwrap());
-    assert!(apart > 0.5, "colours by size and by cause are not the same: {apart}");
+    let apart =
+        distance(&window, pictures[0][0].as_str().unwrap(), pictures[0][1].as_str().unwrap());
+    assert!(apart > 0.5, "colours by size and by cause do not differ: {apart}");
 }
 
 #[test]
-fn a_call_is_explained_and_allocators_are_subtracted() {
+fn call_details_and_difference_panel_follow_the_selection() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 80_000, 3);
     window.show(&page);
-    window.settle();
+    window.wait_until_drawn();
     let hitch = window.eval("document.getElementById('hitch').textContent");
-    assert!(hitch.as_str().unwrap().starts_with("The worst hitch that nothing interrupted: "), "{hitch}");
-    for part in
-        ["Why: ", "The allocator's doing", "The very same call took ", " the others up to ", "Longer, but "]
-    {
+    assert!(
+        hitch.as_str().unwrap().starts_with("The worst hitch that nothing interrupted: "),
+        "{hitch}"
+    );
+    for part in [
+        "Why: ",
+        "The allocator's doing",
+        "The very same call took ",
+        " the others up to ",
+        "Longer, but ",
+    ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }
     let note = window.eval("document.querySelector('#glance .floor-note').textContent");
     assert!(note.as_str().unwrap().contains("2 runs are few"), "{note}");
-    press(&window, "#hitch", "Show it");
+    press(&window, "#hitch", "Show call");
     let detail = window.eval("document.getElementById('detail').textContent");
     let same = window.number("document.querySelectorAll('#detail .same').length");
-    assert_eq!(same, 4.0, "three allocators and the floor: {detail}");
+    assert_eq!(same, 4.0, "three allocators and null: {detail}");
     assert!(detail.as_str().unwrap().contains("Frame"), "{detail}");
     let calls = format!("Number(document.querySelector({FIRST:?}).dataset.calls)");
     let around = window.number(&calls);
-    press(&window, "#detail", "Closer");
-    assert!(window.number(&calls) < around, "closer shows fewer calls");
+    press(&window, "#detail", "Zoom in further");
+    assert!(window.number(&calls) < around, "zooming in shows fewer calls");
     press(&window, "#detail", "Close");
     assert_eq!(window.eval("document.getElementById('detail').hidden"), Value::Bool(true));
     press(&window, "#toolbar", "Show all");
 
     let before = window.number("document.querySelectorAll('#panels .panel').length");
-    choose(&window, "Difference: more calls of", "system");
+    choose(&window, "Difference: first allocator", "system");
     assert_eq!(window.number("document.querySelectorAll('#panels .panel').length"), before + 1.0);
     let title = window.eval("document.querySelector('#panels .panel figcaption b').textContent");
     assert_eq!(title, "system − keel");
     let difference = window.eval(&plot(FIRST));
-    choose(&window, "Difference: than of", "mimalloc");
+    choose(&window, "Difference: second allocator", "mimalloc");
     assert_ne!(window.eval(&plot(FIRST)), difference);
-    choose(&window, "Difference: more calls of", "none");
+    choose(&window, "Difference: first allocator", "none");
     assert_eq!(window.number("document.querySelectorAll('#panels .panel').length"), before);
-    window.no_problems();
+    window.assert_no_problems();
 }
 
 fn choose(window: &Window, label: &str, option: &str) {
     let script = format!(
         "(() => {{ const s = document.querySelector('select[aria-label={label:?}]'); \
-         s.value = [...s.options].find((o) => o.text === {option:?}).value; s.dispatchEvent(new Event('change')); }})()"
+         s.value = [...s.options].find((o) => o.text === {option:?}).value; s.dispatchEvent(new \
+         Event('change')); }})()"
     );
     window.eval(&script);
-    window.settle();
+    window.wait_until_drawn();
 }
 
 #[test]
-fn a_click_on_a_mark_keeps_it_and_keys_walk_through_them() {
+fn keys_step_through_slow_calls_and_enter_shows_details() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 40_000, 1);
     window.show(&page);
-    window.settle();
+    window.wait_until_drawn();
     window.tab.find_element(FIRST).unwrap().focus().unwrap();
     window.tab.press_key("n").unwrap();
-    window.settle();
+    window.wait_until_drawn();
     assert_eq!(
         window.eval("document.getElementById('tip').hidden"),
         Value::Bool(false),
-        "n shows the first mark"
+        "n highlights the first mark"
     );
     window.tab.press_key("Enter").unwrap();
-    window.settle();
+    window.wait_until_drawn();
     let detail = || window.eval("document.querySelector('#detail h3')?.textContent ?? ''");
     let first = detail();
     assert!(first.as_str().unwrap().contains(" in malloc, keel"), "{first}");
     window.tab.press_key("n").unwrap();
     window.tab.press_key("Enter").unwrap();
-    window.settle();
-    assert_ne!(detail(), first, "the next mark");
-    window.no_problems();
+    window.wait_until_drawn();
+    assert_ne!(detail(), first, "the details are those of the next mark");
+    window.assert_no_problems();
 }
 
 #[test]
-fn budgets_follow_their_switches() {
+fn budget_options_change_the_budget_tables() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 80_000, 3);
     window.show(&page);
-    window.settle();
-    let cells = "[...document.querySelectorAll('#frames-table tbody td')].map((c) => c.textContent).join()";
+    window.wait_until_drawn();
+    let cells =
+        "[...document.querySelectorAll('#frames-table tbody td')].map((c) => c.textContent).join()";
     let at_60 = window.eval(cells);
     press(&window, "#frames-toolbar", "240 Hz");
     let at_240 = window.eval(cells);
-    assert_ne!(at_60, at_240, "a shorter frame has a smaller budget");
+    assert_ne!(at_60, at_240, "the budget of a shorter frame is smaller");
     press(&window, "#frames-toolbar", "Busiest thread only");
-    assert_ne!(window.eval(cells), at_240, "one thread spends less than all");
+    assert_ne!(window.eval(cells), at_240, "one thread spends less time than all threads");
     press(&window, "#frames-toolbar", "10 ms buffer");
     let heads = window.eval("document.querySelector('#worst-frames caption').textContent");
-    assert_eq!(heads, "The worst buffers");
+    assert_eq!(heads, "Worst buffers");
     let calls = format!("Number(document.querySelector({FIRST:?}).dataset.calls)");
     let all = window.number(&calls);
     window.eval("document.querySelector('#worst-frames tbody button').click()");
-    window.settle();
+    window.wait_until_drawn();
     let shown = window.number(&calls);
-    assert!(shown < all * 0.5, "a click goes to the moment: {shown} of {all}");
+    assert!(shown < all * 0.5, "the link shows the period: {shown} of {all}");
     window.eval("document.querySelectorAll('#frames-table thead button')[2].click()");
-    window.settle();
+    window.wait_until_drawn();
     let sorted = "document.querySelectorAll('#frames-table th[aria-sort=ascending]').length";
     assert_eq!(window.number(sorted), 1.0);
     for (chart, words) in [("frames", "of the budget"), ("lanes", "thread 0")] {
-        let told = tips(&window, chart);
-        assert!(told.iter().any(|tip| tip.contains(words) && tip.contains("keel")), "{chart}: {told:?}");
+        let tips = tooltips(&window, chart);
+        assert!(
+            tips.iter().any(|tip| tip.contains(words) && tip.contains("keel")),
+            "{chart}: {tips:?}"
+        );
     }
     for chart in ["lanes", "lifetimes", "memory"] {
-        let name = window.eval(&format!("document.getElementById('{chart}').getAttribute('aria-label')"));
+        let name =
+            window.eval(&format!("document.getElementById('{chart}').getAttribute('aria-label')"));
         assert!(name.as_str().is_some_and(|name| name.len() > 20), "{chart}: {name}");
     }
     assert_eq!(window.number("document.querySelectorAll('#planes canvas').length"), 3.0);
-    window.no_problems();
+    window.assert_no_problems();
 }
 
-/// What is told when the pointer goes along the first lane of a chart.
-fn tips(window: &Window, chart: &str) -> Vec<String> {
+/// The tooltips that appear when the pointer moves along the first lane of a chart.
+fn tooltips(window: &Window, chart: &str) -> Vec<String> {
     let script = format!(
-        "(() => {{ const c = document.getElementById({chart:?}); const b = c.getBoundingClientRect(); \
-         const tip = document.getElementById('tip'); const told = []; \
+        "(() => {{ const c = document.getElementById({chart:?}); const b = \
+            c.getBoundingClientRect(); \
+         const tip = document.getElementById('tip'); const tips = []; \
          for (let x = 96; x < b.width; x += 2) {{ c.dispatchEvent(new PointerEvent('pointermove', \
              {{ clientX: b.left + x, clientY: b.top + 13, bubbles: true }})); \
-           if (!tip.hidden) told.push(tip.textContent); }} \
-         c.dispatchEvent(new PointerEvent('pointerleave')); return told; }})()"
+           if (!tip.hidden) tips.push(tip.textContent); }} \
+         c.dispatchEvent(new PointerEvent('pointerleave')); return tips; }})()"
     );
     serde_json::from_value(window.eval(&script)).unwrap()
 }
 
-/// Titles and cells of the table of two, row by row.
+/// Group and cells of each row in the table of two allocators.
 fn pair_rows(window: &Window) -> Vec<Vec<String>> {
     let rows = "[...document.querySelectorAll('#pair-table tbody')].flatMap((b) => \
-        [...b.querySelectorAll('tr:not(.group)')].map((r) => [b.querySelector('.group').textContent, \
+        [...b.querySelectorAll('tr:not(.group)')].map((r) => \
+        [b.querySelector('.group').textContent, \
         ...[...r.children].map((c) => c.textContent.replaceAll('\\u00a0', ' '))]))";
     serde_json::from_value(window.eval(rows)).unwrap()
 }
 
 #[test]
-fn any_two_allocators_are_set_against_each_other() {
+fn pair_table_matches_the_report_of_the_command_line() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     common::write(folder.path(), 80_000, 4, 5);
@@ -240,14 +262,14 @@ fn any_two_allocators_are_set_against_each_other() {
     let page = folder.path().join("report.html");
     std::fs::write(&page, report.html).unwrap();
     window.show(&page);
-    window.settle();
-    choose(&window, "First of the two", "system");
-    choose(&window, "Second of the two", "keel");
+    window.wait_until_drawn();
+    choose(&window, "First allocator", "system");
+    choose(&window, "Second allocator", "keel");
     let rows = pair_rows(&window);
     let of = |rows: &[Vec<String>], group: &str, figure: &str| {
         rows.iter().find(|row| row[0] == group && row[1] == figure).unwrap().clone()
     };
-    // As keel_report::pair has it, which the command line prints.
+    // The command line prints the rows of `keel_report::pair`.
     let comparison = keel_results::Comparison::load(folder.path()).unwrap();
     let expected = keel_report::pair(&comparison, "system", "keel").unwrap();
     assert_eq!(rows.len(), expected.rows.len(), "{rows:?}");
@@ -264,29 +286,29 @@ fn any_two_allocators_are_set_against_each_other() {
         };
         assert!(row[7].starts_with(lower), "{row:?}: {expected:?}");
     }
-    let words = window.eval("document.getElementById('pair-words').textContent");
+    let words = window.eval("document.getElementById('pair-summary').textContent");
     assert_eq!(words, expected.words.as_str());
     assert!(of(&rows, "malloc", "p50")[7] == "keel lower", "{:?}", of(&rows, "malloc", "p50"));
-    assert!(rows.iter().any(|row| row[0] == "in calls, a frame"), "{rows:?}");
+    assert!(rows.iter().any(|row| row[0] == "time in calls per frame"), "{rows:?}");
 
     press(&window, "#pair-toolbar", "Swap");
     let swapped = of(&pair_rows(&window), "malloc", "p50");
     let was = of(&rows, "malloc", "p50");
-    assert_eq!((&swapped[2], &swapped[3]), (&was[3], &was[2]), "each in the other's column");
+    assert_eq!((&swapped[2], &swapped[3]), (&was[3], &was[2]), "the columns are swapped");
     assert_eq!(swapped[7], "keel lower");
-    choose(&window, "Second of the two", "mimalloc");
+    choose(&window, "Second allocator", "mimalloc");
     let heads = window.eval("document.querySelector('#pair-table thead').textContent");
     assert!(heads.as_str().unwrap().contains("keel / mimalloc"), "{heads}");
-    window.no_problems();
+    window.assert_no_problems();
 }
 
 #[test]
-fn the_page_and_still_pictures_show_budgets_in_the_same_colours() {
+fn page_and_plots_use_the_same_budget_colours() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 40_000, 2);
     window.show(&page);
-    window.settle();
+    window.wait_until_drawn();
     let options = |dark| keel_report::PlotOptions {
         view: keel_report::View::Frames,
         operation: None,
@@ -310,42 +332,47 @@ fn the_page_and_still_pictures_show_budgets_in_the_same_colours() {
         assert_eq!(swatches.len(), 4);
         for colour in &swatches {
             let swatch = format!("width=\"9.0\" height=\"9.0\" fill=\"{colour}\"");
-            assert!(svg.contains(&swatch), "{colour} of the page is not in the picture's legend");
+            assert!(svg.contains(&swatch), "{colour} of the page is not in the legend of the plot");
         }
         press(&window, "header", next);
     }
-    window.no_problems();
+    window.assert_no_problems();
 }
 
 #[test]
-fn several_comparisons_share_a_page() {
+fn page_switches_between_several_comparisons() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let page = make_page(&[folders[0].path(), folders[1].path()], 20_000, 2);
     window.show(&page);
-    window.settle();
+    window.wait_until_drawn();
     let malloc = format!("document.querySelector({FIRST:?}).dataset.calls");
     let first = window.eval(&malloc);
-    assert_eq!(window.number("document.querySelectorAll('#folders-table tbody tr').length"), 2.0);
+    assert_eq!(
+        window.number("document.querySelectorAll('#comparisons-table tbody tr').length"),
+        2.0
+    );
     window.eval(
-        "document.querySelectorAll('#folders-toolbar .choice')[0].querySelectorAll('button')[1].click()",
+        "document.querySelectorAll('#comparisons-toolbar \
+            .choice')[0].querySelectorAll('button')[1].click()",
     );
     window.until("location.hash === '#2' && document.documentElement?.dataset.ready === 'true'");
     window.until(&format!("{malloc} !== {first}"));
-    let medians = "[...document.querySelectorAll('#folders-table td')].map((c) => c.textContent).join()";
+    let medians =
+        "[...document.querySelectorAll('#comparisons-table td')].map((c) => c.textContent).join()";
     let before = window.eval(medians);
-    press(&window, "#folders-toolbar", "worst");
+    press(&window, "#comparisons-toolbar", "worst");
     assert_ne!(window.eval(medians), before);
-    window.no_problems();
+    window.assert_no_problems();
 }
 
 #[test]
-fn pictures_stay_as_they_are() {
+fn charts_match_their_golden_images() {
     let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = make_page(&[folder.path()], 60_000, 2);
     window.show_at(&page, "?canvas");
-    window.settle();
+    window.wait_until_drawn();
     let views = [
         ("density", FIRST.to_owned(), "by size"),
         ("density-thread", "#panels .panel:nth-child(2) canvas.density".to_owned(), "by thread"),
@@ -360,11 +387,13 @@ fn pictures_stay_as_they_are() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.png"));
         let engine = &base64::engine::general_purpose::STANDARD;
         if std::env::var_os("KEEL_BLESS").is_some() {
-            let bytes = engine.decode(picture.trim_start_matches("data:image/png;base64,")).unwrap();
+            let bytes =
+                engine.decode(picture.trim_start_matches("data:image/png;base64,")).unwrap();
             std::fs::write(&golden, bytes).unwrap();
         }
-        let bytes =
-            std::fs::read(&golden).unwrap_or_else(|_| panic!("no {}: KEEL_BLESS=1", golden.display()));
+        let bytes = std::fs::read(&golden).unwrap_or_else(|_| {
+            panic!("{} is missing; create it with KEEL_BLESS=1", golden.display())
+        });
         let expected = format!("data:image/png;base64,{}", engine.encode(bytes));
         let apart = distance(&window, picture, &expected);
         assert!(apart < 2.0, "{name} differs from {} by {apart} of 255", golden.display());

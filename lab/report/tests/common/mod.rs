@@ -1,20 +1,21 @@
-//! A synthetic result folder with the traits of a real one: bursts and frames, sizes over six decades, allocators that
-//! differ at the median and in the tail, causes, several runs of which one keeps its raw rows.
-#![allow(dead_code, reason = "each user needs a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+//! Writes a synthetic result folder that resembles a real one: bursts and frames, sizes over six
+//! decades, allocators that differ in median and tail, causes, and several runs of which one keeps
+//! its raw rows.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_results::raw::{OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter};
 use keel_results::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Operations by their codes.
+/// Names of the operations, by code.
 pub const NAMES: [&str; 5] = ["malloc", "free", "calloc", "realloc", "aligned"];
-/// Ticks in a nanosecond of the synthetic clock.
+/// Ticks per nanosecond of the synthetic clock.
 pub const TICKS_PER_NS: f64 = 2.5;
 const FRAME_NS: u64 = 16_666_667;
 
-/// A small deterministic generator (splitmix64).
+/// A deterministic random number generator (splitmix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -30,13 +31,13 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// About normal, deviation 1.
+    /// Approximately normal, standard deviation 1.
     fn normal(&mut self) -> f64 {
         (0..6).map(|_| self.unit()).sum::<f64>() * 1.41 - 4.23
     }
 }
 
-/// How an allocator behaves: ns of a typical call, how often it goes a floor down, how deep that is.
+/// The behaviour of an allocator: latency of a typical call in ns, share and latency of slow calls.
 pub struct Character {
     pub name: &'static str,
     pub version: &'static str,
@@ -47,7 +48,14 @@ pub struct Character {
 }
 
 pub const CHARACTERS: [Character; 6] = [
-    Character { name: "keel", version: "0.1.0", typical: 21.0, slow_share: 0.004, slow: 140.0, memory: 1.12 },
+    Character {
+        name: "keel",
+        version: "0.1.0",
+        typical: 21.0,
+        slow_share: 0.004,
+        slow: 140.0,
+        memory: 1.12,
+    },
     Character {
         name: "system",
         version: "glibc 2.36",
@@ -80,10 +88,17 @@ pub const CHARACTERS: [Character; 6] = [
         slow: 600.0,
         memory: 1.6,
     },
-    Character { name: "null", version: "", typical: 17.0, slow_share: 0.0, slow: 17.0, memory: 0.0 },
+    Character {
+        name: "null",
+        version: "",
+        typical: 17.0,
+        slow_share: 0.0,
+        slow: 17.0,
+        memory: 0.0,
+    },
 ];
 
-/// The journal's side: what all runs share.
+/// The operations, which all runs share.
 pub struct Journal {
     pub op: Vec<u8>,
     pub size: Vec<u64>,
@@ -91,7 +106,7 @@ pub struct Journal {
     pub frame: Vec<u32>,
     pub time: Vec<u64>,
     pub frames: Vec<u64>,
-    /// Rows since the block was made that this one releases, 0 if none is.
+    /// For a free, the number of rows since the allocation of its block; otherwise 0.
     pub age: Vec<u32>,
     pub span: u64,
 }
@@ -101,7 +116,8 @@ impl Journal {
         let mut random = Random(7);
         let span = (rows as u64 * 400).max(FRAME_NS * 40);
         let frames: Vec<u64> = (1..span / FRAME_NS).map(|frame| frame * FRAME_NS).collect();
-        let mut time: Vec<u64> = (0..rows).map(|row| moment(&mut random, row, rows, span)).collect();
+        let mut time: Vec<u64> =
+            (0..rows).map(|row| moment(&mut random, row, rows, span)).collect();
         time.sort_unstable();
         let op = (0..rows).map(|_| match random.next() % 1000 {
             0..=479 => 0,
@@ -110,9 +126,12 @@ impl Journal {
             _ => 3,
         });
         let op: Vec<u8> = op.collect();
-        let size = (0..rows).map(|_| (5.3 + 2.3 * random.normal()).exp2().clamp(1.0, 4e6) as u64).collect();
+        let size = (0..rows)
+            .map(|_| (5.3 + 2.3 * random.normal()).exp2().clamp(1.0, 4e6) as u64)
+            .collect();
         let thread = (0..rows).map(|_| (random.next() % 10).saturating_sub(6) as u32).collect();
-        let frame = time.iter().map(|time| frames.partition_point(|mark| mark <= time) as u32).collect();
+        let frame =
+            time.iter().map(|time| frames.partition_point(|mark| mark <= time) as u32).collect();
         let age = ages(&op, &mut random);
         Journal { op, size, thread, frame, time, frames, age, span }
     }
@@ -130,7 +149,7 @@ impl Journal {
     }
 }
 
-/// Each free releases one of the live blocks, if there is any.
+/// Each free releases a random live block, if there is one.
 fn ages(op: &[u8], random: &mut Random) -> Vec<u32> {
     let mut live = Vec::new();
     (0..op.len())
@@ -145,7 +164,7 @@ fn ages(op: &[u8], random: &mut Random) -> Vec<u32> {
         .collect()
 }
 
-/// A third loads at the start, the rest comes in bursts once a frame.
+/// A third of the operations is at the start (loading); the rest is in one burst per frame.
 fn moment(random: &mut Random, row: usize, rows: usize, span: u64) -> u64 {
     if row < rows / 3 {
         return (random.unit() * 0.16 * span as f64) as u64;
@@ -155,7 +174,7 @@ fn moment(random: &mut Random, row: usize, rows: usize, span: u64) -> u64 {
     (frame * FRAME_NS + (busy * FRAME_NS as f64) as u64).min(span - 1)
 }
 
-/// One call's ticks and cause.
+/// Ticks and cause of one call.
 fn call(random: &mut Random, character: &Character, op: u8, size: u64, part: f64) -> (u32, u8) {
     let draw = random.unit();
     if draw < 4e-6 {
@@ -213,7 +232,7 @@ fn summarize(journal: &Journal, measured: &Measured, character: &Character, posi
     for (row, ticks) in measured.ticks.iter().enumerate() {
         sums[journal.frame[row] as usize] += f64::from(*ticks) / TICKS_PER_NS;
     }
-    // What came before the first mark is no frame.
+    // The time before the first mark is not a frame.
     sums.iter().skip(1).for_each(|ns| frames.all_threads.0.record(*ns as u64).unwrap());
     let elapsed = measured.start.last().copied().unwrap_or(0) + 100;
     let memory: Vec<MemorySample> = (0..3000u64).map(|at| sample(at, elapsed, character)).collect();
@@ -237,11 +256,20 @@ fn sample(at: u64, elapsed: u64, character: &Character) -> MemorySample {
     let part = at as f64 / 3000.0;
     let live = 120e6 * (part * 6.0).min(1.0) * (0.8 + 0.2 * (part * 25.0).sin());
     let resident = 126e6 * (part * 6.0).min(1.0) * character.memory * (0.92 + 0.1 * part);
-    MemorySample { time: (elapsed as f64 * part) as u64, resident: resident as u64, live: live as u64 }
+    MemorySample {
+        time: (elapsed as f64 * part) as u64,
+        resident: resident as u64,
+        live: live as u64,
+    }
 }
 
-fn outliers(journal: &Journal, measured: &Measured, latency: &BTreeMap<String, Histogram>) -> Vec<Outlier> {
-    let limit = NAMES.map(|name| latency.get(name).map_or(0, |counts| counts.0.value_at_quantile(0.999)));
+fn outliers(
+    journal: &Journal,
+    measured: &Measured,
+    latency: &BTreeMap<String, Histogram>,
+) -> Vec<Outlier> {
+    let limit =
+        NAMES.map(|name| latency.get(name).map_or(0, |counts| counts.0.value_at_quantile(0.999)));
     let mut found: Vec<Outlier> = (0..measured.ticks.len())
         .filter(|row| u64::from(measured.ticks[*row]) > limit[usize::from(journal.op[*row])])
         .map(|row| Outlier {
@@ -287,15 +315,16 @@ fn allocator(
     result
 }
 
-/// Changes what an allocator's calls took and why, in each run alike.
+/// Changes ticks and causes of an allocator's calls, the same in each run.
 pub type Plant<'a> = &'a dyn Fn(&str, &Journal, &mut [u32], &mut [u8]);
 
-/// Writes a result folder of `rows` operations on the first `allocators` of [`CHARACTERS`] and the floor.
+/// Writes a result folder of `rows` operations on the first `allocators` of [`CHARACTERS`] and
+/// `null`.
 pub fn write(folder: &Path, rows: usize, allocators: usize, runs: u64) -> (Journal, Comparison) {
     write_planted(folder, rows, allocators, runs, &|_, _, _, _| ())
 }
 
-/// The same with some calls changed.
+/// Like [`write`], with some calls changed by `plant`.
 pub fn write_planted(
     folder: &Path,
     rows: usize,
@@ -331,8 +360,15 @@ pub fn write_planted(
             command: ["keel", "compare", "synthetic.journal.parquet"].map(String::from).to_vec(),
             ..Settings::default()
         },
-        clock: Clock { name: "tsc".into(), ticks_per_ns: TICKS_PER_NS, empty_pair, ..Clock::default() },
-        allocators: chosen.map(|character| allocator(folder, &journal, character, runs, plant)).collect(),
+        clock: Clock {
+            name: "tsc".into(),
+            ticks_per_ns: TICKS_PER_NS,
+            empty_pair,
+            ..Clock::default()
+        },
+        allocators: chosen
+            .map(|character| allocator(folder, &journal, character, runs, plant))
+            .collect(),
         notes: vec!["4 threads on 2 CPUs: waiting threads sleep first and spin then.".into()],
         ..Comparison::default()
     };
@@ -345,7 +381,9 @@ fn facts(journal: &Journal) -> JournalFacts {
     JournalFacts {
         name: "synthetic.journal.parquet".into(),
         program: "synthetic --level 3 <script>".into(),
-        operations: occurring.map(|code| (NAMES[usize::from(code)].into(), journal.count(code))).collect(),
+        operations: occurring
+            .map(|code| (NAMES[usize::from(code)].into(), journal.count(code)))
+            .collect(),
         threads: 4,
         cross_thread_frees: journal.op.len() as u64 / 100,
         duration_ns: journal.span,

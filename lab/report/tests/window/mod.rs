@@ -1,9 +1,9 @@
-//! A real browser to look at the page with.
-#![allow(dead_code, reason = "each user needs a part of it")]
+//! A headless browser that opens a page, for tests and tools.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test may panic, and a skipped one must say so"
+    reason = "tests may panic and print why they are skipped"
 )]
 
 use base64::Engine as _;
@@ -16,16 +16,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Installed before any script of the page: everything that a console would show as an error.
+/// Installed before the scripts of the page: collects errors and warnings in `window.problems`.
 const WATCH_ERRORS: &str = "window.problems = [];\
     addEventListener('error', (e) => problems.push(String(e.message)));\
-    addEventListener('unhandledrejection', (e) => problems.push(String(e.reason && e.reason.stack || e.reason)));\
+    addEventListener('unhandledrejection', (e) => problems.push(String(e.reason && e.reason.stack \
+    || e.reason)));\
     for (const level of ['error', 'warn']) {\
       const plain = console[level];\
-      console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, words); };\
+      console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, \
+      words); };\
     }";
 
-/// A command of the browser's protocol, its parameters as JSON.
+/// A command of the DevTools protocol with its parameters as JSON.
 macro_rules! command {
     ($name:ident, $method:literal) => {
         #[derive(Debug, serde::Serialize)]
@@ -47,14 +49,14 @@ command!(EmulatedMedia, "Emulation.setEmulatedMedia");
 command!(EnableMetrics, "Performance.enable");
 command!(Metrics, "Performance.getMetrics");
 
-/// Where the tests leave pictures to look at.
+/// The folder of the tests' screenshots.
 pub fn screenshots() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/screenshots")
 }
 
-/// A browser with one tab, both gone when it is dropped.
+/// A browser with one tab. Dropping it closes both.
 pub struct Window {
-    // Dropping the browser ends it, so it must outlive the tab.
+    // Dropping the browser closes it, so it must outlive the tab.
     _browser: Browser,
     _profile: tempfile::TempDir,
     pub tab: Arc<Tab>,
@@ -65,14 +67,14 @@ fn chromium() -> Option<PathBuf> {
     let known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     let found = known.iter().map(PathBuf::from).find(|path| path.exists());
     if found.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "CI must have a browser: install chromium");
-        eprintln!("SKIPPED: no Chromium found; `apt install chromium` runs this test");
+        assert!(std::env::var_os("CI").is_none(), "CI needs a browser: install chromium");
+        eprintln!("SKIPPED: no Chromium found; install it with `apt install chromium`");
     }
     found
 }
 
 impl Window {
-    /// A window of this size, whose screenshots go to a folder; None, loudly, where there is no Chromium.
+    /// Opens a window of this size. Without Chromium, prints a message and returns None.
     pub fn open(width: u32, height: u32, screenshots: &Path) -> Option<Window> {
         let path = chromium()?;
         let profile = tempfile::tempdir().unwrap();
@@ -105,14 +107,20 @@ impl Window {
             run_immediately: None,
         })
         .unwrap();
-        Some(Window { _browser: browser, _profile: profile, tab, screenshots: screenshots.to_path_buf() })
+        Some(Window {
+            _browser: browser,
+            _profile: profile,
+            tab,
+            screenshots: screenshots.to_path_buf(),
+        })
     }
 
     pub fn show(&self, page: &Path) -> Duration {
         self.show_at(page, "")
     }
 
-    /// With what follows the file's name in the address: `?webgl`, `#2`.
+    /// Opens a page with a suffix to its address, such as `?webgl` or `#2`, and waits until it is
+    /// drawn.
     pub fn show_at(&self, page: &Path, suffix: &str) -> Duration {
         let begin = Instant::now();
         self.tab.navigate_to(&format!("file://{}{suffix}", page.display())).unwrap();
@@ -128,106 +136,119 @@ impl Window {
     }
 
     pub fn number(&self, expression: &str) -> f64 {
-        self.eval(expression).as_f64().unwrap_or_else(|| panic!("no number: {expression}"))
+        self.eval(expression).as_f64().unwrap_or_else(|| panic!("not a number: {expression}"))
     }
 
     pub fn until(&self, condition: &str) {
         let begin = Instant::now();
         while self.eval(condition) != Value::Bool(true) {
             let problems = self.eval("window.problems");
-            assert!(begin.elapsed() < Duration::from_secs(60), "never: {condition}; problems: {problems}");
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "timeout: {condition}; problems: {problems}"
+            );
             std::thread::sleep(Duration::from_millis(30));
         }
     }
 
-    /// Two frames later everything that a click asked for is drawn, as long as it is decoded; what a gesture put off
-    /// says when it is done.
-    pub fn settle(&self) {
-        let frames = "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150)))";
+    /// Waits until the page has drawn everything that was requested, including the drawing that a
+    /// gesture deferred.
+    pub fn wait_until_drawn(&self) {
+        let frames =
+            "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150)))";
         self.eval(&format!("new Promise((done) => {frames})"));
         self.until("!document.documentElement.hasAttribute('data-moving')");
     }
 
-    pub fn no_problems(&self) {
+    pub fn assert_no_problems(&self) {
         assert_eq!(self.eval("window.problems"), serde_json::json!([]));
     }
 
-    /// Makes the browser one with a touch screen.
-    pub fn with_touch(&self) {
+    /// Emulates a touch screen.
+    pub fn enable_touch(&self) {
         let device = json!({ "enabled": true, "maxTouchPoints": 5 });
         self.tab.call_method(TouchDevice(device)).unwrap();
     }
 
-    /// `touchStart`, `touchMove` or `touchEnd`, with all fingers that are on the screen then.
+    /// Sends `touchStart`, `touchMove` or `touchEnd` with the fingers that are on the screen.
     pub fn touch(&self, kind: &str, fingers: &[(f64, f64)]) {
-        let points = fingers.iter().enumerate().map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id }));
+        let points =
+            fingers.iter().enumerate().map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id }));
         let event = json!({ "type": kind, "touchPoints": points.collect::<Vec<_>>() });
         self.tab.call_method(TouchEvent(event)).unwrap();
     }
 
-    /// Moves fingers from one place to another in ten steps, and lifts them.
+    /// Moves fingers in ten steps and lifts them.
     pub fn swipe(&self, from: &[(f64, f64)], to: &[(f64, f64)]) {
         self.touch("touchStart", from);
         for step in 1..=10 {
             let part = f64::from(step) / 10.0;
-            let between =
-                |(a, b): (&(f64, f64), &(f64, f64))| (a.0 + (b.0 - a.0) * part, a.1 + (b.1 - a.1) * part);
+            let between = |(a, b): (&(f64, f64), &(f64, f64))| {
+                (a.0 + (b.0 - a.0) * part, a.1 + (b.1 - a.1) * part)
+            };
             let fingers: Vec<(f64, f64)> = from.iter().zip(to).map(between).collect();
             self.touch("touchMove", &fingers);
         }
         self.touch("touchEnd", &[]);
-        self.settle();
+        self.wait_until_drawn();
     }
 
-    /// Drags with the mouse's left button, as a hand does.
+    /// Drags with the left mouse button in ten steps.
     pub fn drag(&self, from: (f64, f64), to: (f64, f64)) {
         let event = |kind: &str, (x, y): (f64, f64), buttons: u32| {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
-            let event = json!({ "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1 });
+            let event = json!({ "type": kind, "x": x, "y": y, "button": button,
+                "buttons": buttons, "clickCount": 1 });
             self.tab.call_method(MouseEvent(event)).unwrap();
         };
         event("mouseMoved", from, 0);
         event("mousePressed", from, 1);
         for step in 1..=10 {
             let part = f64::from(step) / 10.0;
-            event("mouseMoved", (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part), 1);
+            event(
+                "mouseMoved",
+                (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part),
+                1,
+            );
         }
         event("mouseReleased", to, 0);
-        self.settle();
+        self.wait_until_drawn();
     }
 
-    /// Turns the wheel; `modifiers`: 2 is Ctrl, 8 is Shift.
+    /// Turns the wheel. `modifiers`: 2 is Ctrl, 8 is Shift.
     pub fn wheel(&self, (x, y): (f64, f64), (across, down): (f64, f64), modifiers: u32) {
         let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": across, "deltaY": down,
             "modifiers": modifiers });
         self.tab.call_method(MouseEvent(event)).unwrap();
     }
 
-    /// Role and name of everything that a screen reader meets.
-    pub fn accessible(&self) -> Vec<(String, String)> {
+    /// Role and name of every element in the accessibility tree.
+    pub fn accessible_elements(&self) -> Vec<(String, String)> {
         let tree = self.tab.call_method(AccessibilityTree(json!({}))).unwrap();
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
         nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
     }
 
-    /// The page on paper, kept beside the screenshots: its bytes.
+    /// Prints the page as PDF into the folder of the screenshots and returns its bytes.
     pub fn print(&self, name: &str) -> Vec<u8> {
         let options = json!({ "printBackground": true, "paperWidth": 8.27, "paperHeight": 11.69 });
         let pdf = self.tab.call_method(Pdf(options)).unwrap();
-        let bytes = base64::engine::general_purpose::STANDARD.decode(pdf["data"].as_str().unwrap()).unwrap();
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(pdf["data"].as_str().unwrap())
+            .unwrap();
         std::fs::create_dir_all(&self.screenshots).unwrap();
         std::fs::write(self.screenshots.join(name), &bytes).unwrap();
         bytes
     }
 
-    /// `print` for the styles of paper on the screen, an empty text for those of the screen.
-    pub fn with_media(&self, media: &str) {
+    /// Emulates a CSS medium, such as `print`. An empty string restores the screen.
+    pub fn emulate_media(&self, media: &str) {
         self.tab.call_method(EmulatedMedia(json!({ "media": media }))).unwrap();
     }
 
-    /// Seconds that the page's thread has worked since it began, by the browser's own account.
-    pub fn worked(&self) -> f64 {
+    /// Seconds of task time of the page's main thread, as reported by the browser.
+    pub fn task_seconds(&self) -> f64 {
         self.tab.call_method(EnableMetrics(json!({}))).unwrap();
         let found = self.tab.call_method(Metrics(json!({}))).unwrap();
         let metrics = found["metrics"].as_array().unwrap();
@@ -235,7 +256,7 @@ impl Window {
     }
 
     /// Left, top, width and height of an element in the window.
-    pub fn place_of(&self, selector: &str) -> [f64; 4] {
+    pub fn bounds_of(&self, selector: &str) -> [f64; 4] {
         let script = format!(
             "(() => {{ const b = document.querySelector({selector:?}).getBoundingClientRect(); \
              return [b.left, b.top, b.width, b.height]; }})()"
@@ -243,15 +264,17 @@ impl Window {
         serde_json::from_value(self.eval(&script)).unwrap()
     }
 
-    /// The visible part, or the whole page.
+    /// Saves a screenshot of the visible part or of the whole page.
     pub fn screenshot(&self, name: &str, whole: bool) {
         self.capture(name, None, whole);
     }
 
-    /// One element, wherever it is on the page.
+    /// Saves a screenshot of one element.
     pub fn screenshot_of(&self, name: &str, element: &str) {
         let side = |of: &str| {
-            self.number(&format!("(() => {{ const b = {element}.getBoundingClientRect(); return {of}; }})()"))
+            self.number(&format!(
+                "(() => {{ const b = {element}.getBoundingClientRect(); return {of}; }})()"
+            ))
         };
         let clip = Page::Viewport {
             x: side("b.left + scrollX"),
