@@ -1,8 +1,8 @@
-//! The compiled replay plan and the results of its execution: two pieces of shared memory, the contract between replay
-//! (which fills the first and reads the second) and player (which does the reverse).
+//! The compiled replay plan and the results of its execution: two pieces of shared memory. Replay writes the plan and
+//! reads the results; the player reads the plan and writes the results.
 //!
-//! Both live in memory files (`memfd`), not on a disk: no write-back makes a page of the result arrays fault again
-//! while the clock runs, and nothing is left behind whatever dies.
+//! Both are memory files (`memfd`), not files on a disk: write-back cannot make a page of the result arrays fault again
+//! while the clock runs, and no file remains after a crash.
 //!
 //! ```text
 //! plan      Header | Thread per thread | Op ... thread by thread, its prologue first |
@@ -10,17 +10,17 @@
 //! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in their order
 //! ```
 //!
-//! **Slots.** A live object is known by the index of its [`Slot`]. A slot is used again once its object has been
-//! freed, so that slots are bounded by the live objects and not by the length of the journal. Who may use it again
-//! is settled when the plan is made, so that the player needs no check: the thread that freed the object at any
-//! later row, or any thread from `skew` rows on, because no thread runs further ahead of the slowest than that.
+//! **Slots.** A live object is identified by the index of its [`Slot`]. A slot is reused after its object has been freed,
+//! so that the number of slots is bounded by the live objects and not by the length of the journal. The plan determines
+//! the thread that may reuse it, and the player needs no check: the thread that freed the object may do so at any later
+//! row, and any other thread from `skew` rows on, because no thread runs further ahead of the slowest than that.
 //!
-//! **Prologue.** A recording that begins late starts with the blocks that lived then. Each thread makes its own before
-//! the run, without a clock and in no row, and none begins the run before all are done.
+//! **Prologue.** A recording that begins late starts with the blocks that were live then. Each thread allocates its own
+//! before the run, without a clock and without a row. The run begins after all prologues.
 //!
-//! **Skew.** At pace `max` threads run free, each as fast as it can, but never more than [`Header::skew`] rows
-//! ahead of the slowest thread that is not yet done. So the set of live objects, and with it the memory, stays
-//! close to that of the recorded program.
+//! **Skew.** At pace `max` each thread runs as fast as it can, but never more than [`Header::skew`] rows ahead of the
+//! slowest running thread. Therefore the set of live objects, and with it the memory, stays close to that of the recorded
+//! program.
 
 mod op;
 mod plan;
@@ -40,20 +40,20 @@ pub use shared::{Plain, SharedError, SharedMemory};
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-/// The row of the steps of a prologue, which stand in no row of `operations.parquet`.
+/// The row of prologue steps, which have no row in `operations.parquet`.
 pub const PROLOGUE_ROW: u32 = u32::MAX - 1;
 
 /// How far a thread may run ahead of the slowest, in rows of the journal.
 pub const SKEW_ROWS: u32 = 1 << 14;
 
-/// Where the player keeps a live object. Private to the player; its size is part of the plan's arithmetic.
+/// The player's storage of a live object. Private to the player; its size is part of the plan's arithmetic.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
-    /// The block, or null if the allocator gave none.
+    /// The block, or null if the allocator returned none.
     pub block: AtomicPtr<u8>,
-    /// 1 + the row that created the object; what [`Kind::Await`] waits for. Stored last, with release order.
+    /// 1 + the row that allocated the object; [`Kind::Await`] waits for it. Stored last, with release order.
     pub tag: AtomicU32,
-    /// Bytes asked for, capped at `u32::MAX`.
+    /// Requested bytes, capped at `u32::MAX`.
     pub size: AtomicU32,
 }

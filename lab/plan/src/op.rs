@@ -16,16 +16,15 @@ pub enum Kind {
     Realloc = 3,
     /// Like malloc, at a multiple of the alignment.
     Aligned = 4,
-    /// Like free, telling the allocator the `argument` bytes that the object was asked for with.
+    /// Free with the requested size, `argument` bytes, as a hint.
     FreeSized = 5,
-    /// Like free, telling the alignment.
+    /// Free with the alignment as a hint.
     FreeAligned = 6,
-    /// Like free, telling both.
+    /// Free with both.
     FreeAlignedSized = 7,
-    /// Not timed: wait until the tag of `slot` is `argument`. Stands before a step that uses an object of another
-    /// thread.
+    /// Not timed: wait until the tag of `slot` is `argument`. Precedes a step that uses an object of another thread.
     Await = 8,
-    /// Not timed: `argument` is the upper half of the next step's size. Stands before sizes of 4 GiB and more.
+    /// Not timed: `argument` is the upper half of the next step's size. Precedes sizes of 4 GiB and more.
     High = 9,
 }
 
@@ -33,7 +32,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Op {
-    /// Row of `operations.parquet`; for `Await` and `High` that of the step they serve. Rises within a thread.
+    /// Row of `operations.parquet`; for `Await` and `High` the row of the step they precede. Rises within a thread.
     pub row: u32,
     /// Index of the object's slot.
     pub slot: u32,
@@ -41,7 +40,7 @@ pub struct Op {
     pub argument: u32,
     kind: u8,
     align_log2: u8,
-    /// 1 for a realloc of NULL: whatever the slot holds is of a former object.
+    /// 1 for a realloc of NULL: the slot's contents belong to a former object.
     fresh: u16,
 }
 
@@ -51,7 +50,7 @@ const _: () = assert!(size_of::<Op>() == 16);
 unsafe impl Plain for Op {}
 
 impl Op {
-    /// A step; `align` is a power of two, or 0 where the operation names none.
+    /// A step; `align` is a power of two, or 0 for operations without an alignment.
     pub fn new(kind: Kind, row: u32, slot: u32, argument: u32, align: u64) -> Op {
         debug_assert!(align == 0 || align.is_power_of_two());
         let align_log2 = if align == 0 { 0 } else { align.trailing_zeros() as u8 };
@@ -92,14 +91,14 @@ impl Op {
         self.kind <= Kind::FreeAlignedSized as u8
     }
 
-    /// The alignment asked for; 1 where none was named.
+    /// The requested alignment; 1 if there is none.
     #[inline]
     pub fn align(self) -> usize {
         1usize << (self.align_log2 & 63)
     }
 }
 
-/// The calls among the steps with their sizes, both halves.
+/// The timed steps with their full sizes.
 pub fn calls(steps: &[Op]) -> impl Iterator<Item = (Op, u64)> {
     let mut high = 0;
     steps.iter().filter_map(move |step| {
@@ -113,7 +112,7 @@ pub fn calls(steps: &[Op]) -> impl Iterator<Item = (Op, u64)> {
 }
 
 impl Kind {
-    /// What it counts as in results: a free is a free, whatever it tells.
+    /// The kind that results count it as: all frees are [`Kind::Free`].
     #[inline]
     pub const fn class(self) -> Kind {
         match self {
@@ -140,6 +139,6 @@ impl Kind {
 
     /// The [classes](Kind::class) of the timed kinds, by number.
     pub const TIMED: [Kind; 5] = [Kind::Malloc, Kind::Free, Kind::Calloc, Kind::Realloc, Kind::Aligned];
-    /// The frees that tell more than the address, in the order of [`crate::Control::set_releases`].
-    pub const TELLING: [Kind; 3] = [Kind::FreeSized, Kind::FreeAligned, Kind::FreeAlignedSized];
+    /// The frees with hints, in the order of [`crate::Control::set_free_functions`].
+    pub const HINTED: [Kind; 3] = [Kind::FreeSized, Kind::FreeAligned, Kind::FreeAlignedSized];
 }

@@ -1,4 +1,4 @@
-//! The plan: what each thread is to do.
+//! The plan: the steps of each thread.
 
 use crate::{Op, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ pub struct Header {
     version: u32,
     /// Threads.
     pub threads: u32,
-    /// Steps, timed or not, and those of the prologue.
+    /// All steps, including untimed ones and those of the prologue.
     pub steps: u64,
     /// Timed steps = rows of `operations.parquet`.
     pub rows: u64,
@@ -22,21 +22,21 @@ pub struct Header {
     pub slots: u32,
     /// See [`crate::SKEW_ROWS`].
     pub skew: u32,
-    /// The most threads that were alive at once, by first and last operation: as many must be able to run.
+    /// The most threads that were alive at once, by their first and last operations: this many must be able to run.
     pub alive: u32,
     /// 1 if there is a schedule.
     pub paced: u32,
 }
 
-/// What one thread does: its part of the steps and of the records.
+/// One thread's part of the steps and of the records.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Thread {
-    /// Index of its first step, which is of the prologue if it has any of these.
+    /// Index of its first step, prologue included.
     pub first_step: u64,
-    /// Number of steps of the prologue: blocks that lived when the recording began, made before the clock starts.
+    /// Number of steps of the prologue, which allocate the blocks that were live when the recording began.
     pub prologue: u64,
-    /// Number of steps after these.
+    /// Number of steps after the prologue.
     pub steps: u64,
     /// Index of its first record, and of its first time in the schedule.
     pub first_record: u64,
@@ -49,7 +49,7 @@ unsafe impl Plain for Header {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Thread {}
 
-/// How many steps a thread is to have.
+/// The number of steps of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadShape {
     /// See [`Thread`].
@@ -60,7 +60,7 @@ pub struct ThreadShape {
     pub records: u64,
 }
 
-/// How large a plan is to be.
+/// The size of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlanShape {
     /// Thread by thread.
@@ -105,7 +105,7 @@ impl Header {
 }
 
 impl Plan {
-    /// Maps a plan that was handed over.
+    /// Maps a plan that was passed to this process.
     pub fn open(descriptor: OwnedFd) -> Result<Plan, SharedError> {
         let memory = SharedMemory::open("the plan", descriptor)?;
         let foreign = SharedError::Foreign { what: "plan" };
@@ -123,7 +123,7 @@ impl Plan {
         &self.header
     }
 
-    /// The memory, to hand to a player.
+    /// The memory, to be passed to a player.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }
@@ -138,7 +138,7 @@ impl Plan {
         self.part(thread.first_step, thread.prologue)
     }
 
-    /// The steps of a thread, those of its prologue left out.
+    /// The steps of a thread after its prologue.
     pub fn steps(&self, thread: &Thread) -> &[Op] {
         self.part(thread.first_step + thread.prologue, thread.steps)
     }
@@ -159,7 +159,7 @@ impl Plan {
 }
 
 impl PlanWriter {
-    /// Room for a plan of this shape.
+    /// Creates the memory for a plan of this shape.
     pub fn create(shape: &PlanShape) -> Result<PlanWriter, SharedError> {
         let header = Header {
             magic: MAGIC,
@@ -186,10 +186,10 @@ impl PlanWriter {
         Ok(PlanWriter { plan, written: vec![ThreadShape::default(); shape.threads.len()] })
     }
 
-    /// Appends a step to a thread; `time` is its place in the schedule (ns), ignored without one or for untimed steps.
+    /// Appends a step to a thread; `time` is its due time (ns), ignored without a schedule and for untimed steps.
     ///
     /// # Panics
-    /// If the thread would get more steps than the shape said.
+    /// If the thread gets more steps than the shape has.
     pub fn push(&mut self, thread: usize, op: Op, time: u64) {
         let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
         let written = &mut self.written[thread];
@@ -213,7 +213,7 @@ impl PlanWriter {
     /// Appends a step to a thread's prologue.
     ///
     /// # Panics
-    /// If the prologue would get more steps than the shape said.
+    /// If the prologue gets more steps than the shape has.
     pub fn push_prologue(&mut self, thread: usize, op: Op) {
         let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
         let written = &mut self.written[thread].prologue;
@@ -223,10 +223,10 @@ impl PlanWriter {
         self.plan.put(header.steps_at() + step * size_of::<Op>(), op);
     }
 
-    /// The plan, complete; `slots` is how many it turned out to need.
+    /// Completes the plan; `slots` is the number of slots that it needs.
     ///
     /// # Panics
-    /// If a thread has fewer steps than the shape said.
+    /// If a thread has fewer steps than the shape has.
     pub fn finish(mut self, slots: u32) -> Plan {
         for (entry, written) in self.plan.threads().iter().zip(&self.written) {
             let Thread { prologue, steps, records, .. } = *entry;
@@ -243,7 +243,7 @@ impl Plan {
         let place = self.memory.part::<T>(offset, 1);
         debug_assert!(place.is_some(), "inside the plan by construction");
         if let Some(place) = place {
-            // SAFETY: in bounds and aligned; only the writer of the plan, which owns it, comes here.
+            // SAFETY: in bounds and aligned; only the writer of the plan, which owns it, calls this.
             unsafe { place.write(value) }
         }
     }

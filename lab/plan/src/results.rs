@@ -1,14 +1,14 @@
-//! What the player hands back, and the orders that it gets beside the plan.
+//! The results of the player, and its orders beside the plan.
 
 use crate::{Header, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"keelrun2");
-/// How many empty pairs of clock readings are kept.
+/// The number of empty pairs of clock readings that are kept.
 pub const EMPTY_PAIRS: usize = 1 << 15;
 
-/// With which clock calls are to be timed.
+/// The clock that times calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ClockChoice {
@@ -28,17 +28,17 @@ pub struct Orders {
     pub touch: u8,
     /// Whether touching counts as a part of the call.
     pub touch_inside: bool,
-    /// Fill each block with a pattern of its own and check it when it is freed.
+    /// Fill each block with a pattern and check it when it is freed.
     pub verify: bool,
     /// See [`ClockChoice`].
     pub clock: ClockChoice,
-    /// No clock around each call, no record, no schedule: only the time of the whole.
+    /// No clock around each call, no records, no schedule: only the time of the whole run.
     pub unclocked: bool,
-    /// Of an unclocked run: ask every block its usable size and add up. Slower, and without meaning for its time.
-    pub account: bool,
+    /// In an unclocked run, sum up the usable sizes of all blocks. The time of such a run means nothing.
+    pub usable_sizes: bool,
 }
 
-/// How far the player has come.
+/// The progress of the player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum State {
     /// Preparing.
@@ -47,11 +47,11 @@ pub enum State {
     Running,
     /// All threads have ended; the results are complete.
     Done,
-    /// It gave up; [`Control::message`] says why.
+    /// The run failed; [`Control::message`] is the reason.
     Failed,
 }
 
-/// The first page of the results. Atomics, because both processes look at them while the other writes.
+/// The first page of the results. The fields are atomic, because both processes read and write them.
 #[repr(C)]
 pub struct Control {
     magic: AtomicU64,
@@ -61,24 +61,24 @@ pub struct Control {
     state: AtomicU32,
     /// The player's clock: 1 TSC (or the architecture's counter), 2 CLOCK_MONOTONIC.
     pub clock: AtomicU32,
-    /// Whether interrupted calls can be told: 1 yes, 2 no.
+    /// Whether interruptions are detected: 1 yes, 2 no.
     pub interruptions: AtomicU32,
     /// Whether the result arrays are locked in memory: 1 yes, 2 no.
     pub locked: AtomicU32,
-    /// Whether system calls are noted: 1 yes, 2 no.
+    /// Whether system calls are recorded: 1 yes, 2 no.
     pub syscalls: AtomicU32,
-    /// Whether hardware interrupts can be told: 1 yes, 2 no.
+    /// Whether hardware interrupts are detected: 1 yes, 2 no.
     pub interrupts: AtomicU32,
     clock_choice: AtomicU32,
-    /// For each [`SelfTest`]: how often it was tried, and how often told.
+    /// For each [`SelfTest`]: the number of tries and of detections.
     pub self_test: [[AtomicU32; 2]; SELF_TESTS.len()],
     unclocked: AtomicU32,
-    account: AtomicU32,
+    usable_sizes: AtomicU32,
     /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
     pub start_ns: AtomicU64,
-    /// The same two when the player began to prepare, and when it was done: for the clock's frequency.
+    /// The same two at the start of the preparation, and at the end of the run: for the clock's frequency.
     pub prepare_ticks: AtomicU64,
     /// See `prepare_ticks`.
     pub prepare_ns: AtomicU64,
@@ -86,39 +86,39 @@ pub struct Control {
     pub end_ticks: AtomicU64,
     /// See `prepare_ticks`.
     pub end_ns: AtomicU64,
-    /// Anonymous resident bytes of the player, all prepared, before the allocator was loaded.
+    /// Anonymous resident bytes of the player after the preparation, before the allocator was loaded.
     pub baseline_bytes: AtomicU64,
-    /// The same right after the last thread ended.
+    /// The same directly after the last thread ended.
     pub end_bytes: AtomicU64,
     /// Calls that returned no memory, and the row of the first.
     pub refused: AtomicU64,
     /// See `refused`.
     pub first_refused: AtomicU64,
-    /// Under `verify`: blocks whose contents had changed, and the row that found the first.
+    /// Under `verify`: blocks with changed contents, and the row at which the first was detected.
     pub corrupt: AtomicU64,
     /// See `corrupt`.
     pub first_corrupt: AtomicU64,
-    /// Under `account`: bytes asked for and usable of the blocks that are live, and the two when most was asked for.
+    /// Under `usable_sizes`: requested and usable bytes of the live blocks, and both at the peak of requested bytes.
     pub live: [AtomicU64; 2],
     /// See `live`.
     pub live_at_peak: [AtomicU64; 2],
-    /// Under `account`: bytes asked for and usable of every block there was.
+    /// Under `usable_sizes`: requested and usable bytes of all blocks of the run.
     pub total: [AtomicU64; 2],
-    /// Places where the allocator's own code makes system calls, which are not noted.
-    pub own_calls: AtomicU64,
-    /// See [`Control::releases`].
-    releases: [AtomicU8; RELEASES_BYTES],
+    /// System call instructions in the allocator's own code; their calls are not recorded.
+    pub inline_syscalls: AtomicU64,
+    /// See [`Control::free_functions`].
+    free_functions: [AtomicU8; FREE_FUNCTIONS_BYTES],
     message: [AtomicU8; 1024],
 }
 
 /// Room for the names of three functions.
-const RELEASES_BYTES: usize = 256;
+const FREE_FUNCTIONS_BYTES: usize = 256;
 
-/// What a thread tells about itself.
+/// The state and the counters of a thread.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct ThreadState {
-    /// The row of its next step, `u32::MAX` when it is done: on a line of its own, since other threads look at it.
+    /// The row of its next step, `u32::MAX` at its end. It has its own cache line, because other threads read it.
     pub next_row: AtomicU32,
     reserved: [AtomicU32; 31],
     /// Ticks since the run's start: start of its first call, end of its last.
@@ -127,7 +127,7 @@ pub struct ThreadState {
     pub last_ticks: AtomicU64,
     /// Ticks spent waiting for objects of other threads.
     pub waited_ticks: AtomicU64,
-    /// How often an object of another thread was not yet there.
+    /// How often the thread had to wait for an object of another thread.
     pub waits: AtomicU64,
     /// Ticks spent waiting because it was too far ahead.
     pub held_ticks: AtomicU64,
@@ -141,10 +141,10 @@ pub struct ThreadState {
     pub voluntary_switches: AtomicU64,
     /// See `voluntary_switches`.
     pub involuntary_switches: AtomicU64,
-    /// Now and then between two calls the least of some empty pairs is taken: the sum of those, ticks.
+    /// The sum of the minima of empty pairs that are measured between calls, ticks.
     pub pair_ticks: AtomicU64,
-    /// How often.
-    pub pair_looks: AtomicU64,
+    /// The number of these measurements.
+    pub pair_count: AtomicU64,
     reserved_end: [AtomicU64; 4],
 }
 
@@ -156,22 +156,22 @@ pub struct Record {
     pub start: u64,
     /// Ticks inside, capped at `u32::MAX`.
     pub ticks: u32,
-    /// What is known of why: `CAUSE_*` bits of the result format in the lowest byte, above them how many page faults
-    /// (255 for more), above those the kinds of system calls, a bit each.
+    /// The lowest byte holds the `CAUSE_*` bits of the result format, the next the number of page faults (255 for more), and
+    /// the upper half the kinds of system calls, one bit each.
     pub cause: u32,
 }
 
 impl Record {
     const FAULTS_SHIFT: u32 = 8;
-    /// Where the kinds of system calls begin.
+    /// The lowest bit of the kinds of system calls.
     pub const CALLS_SHIFT: u32 = 16;
 
-    /// The part of a cause word that tells of so many page faults.
+    /// The part of a cause word for a number of page faults.
     pub fn with_faults(faults: u64) -> u32 {
         (faults.min(255) as u32) << Self::FAULTS_SHIFT
     }
 
-    /// The part of a cause word that tells of these kinds of system calls.
+    /// The part of a cause word for a set of kinds of system calls.
     pub fn with_calls(kinds: u32) -> u32 {
         kinds << Self::CALLS_SHIFT
     }
@@ -199,8 +199,9 @@ unsafe impl Plain for ThreadState {}
 // SAFETY: integers without padding.
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
-const _: () =
-    assert!(size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + RELEASES_BYTES + 1024);
+const _: () = assert!(
+    size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + FREE_FUNCTIONS_BYTES + 1024
+);
 
 /// The thread was preempted, migrated or signalled during the call.
 pub const CAUSE_INTERRUPTED: u32 = 1;
@@ -208,20 +209,20 @@ pub const CAUSE_INTERRUPTED: u32 = 1;
 pub const CAUSE_FAULT: u32 = 2;
 /// The call made system calls.
 pub const CAUSE_SYSCALL: u32 = 4;
-/// Whether it was interrupted could not be told.
+/// It is unknown whether the call was interrupted.
 pub const CAUSE_INTERRUPTED_UNKNOWN: u32 = 8;
-/// The thread gave its processor up by itself: it slept, or waited for a lock or a page.
+/// The thread gave up its processor: it slept, or waited for a lock or a page.
 pub const CAUSE_SLEPT: u32 = 16;
 /// The processor served a hardware interrupt during the call.
 pub const CAUSE_INTERRUPT: u32 = 32;
-/// Whether it made system calls could not be told.
+/// It is unknown whether the call made system calls.
 pub const CAUSE_SYSCALL_UNKNOWN: u32 = 64;
 
-/// What the player tries before a run.
+/// The actions of the self-test before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum SelfTest {
-    /// Empty windows; those told as fault, system call or sleep are false alarms.
+    /// Empty windows; a fault, system call or sleep detected in one is a false alarm.
     Quiet = 0,
     /// Sleeps.
     Sleep = 1,
@@ -268,7 +269,7 @@ impl Results {
         Ok(Results { memory, threads, rows })
     }
 
-    /// Maps results that were handed over with their plan.
+    /// Maps results that were passed with their plan.
     pub fn open(descriptor: OwnedFd, header: &Header) -> Result<Results, SharedError> {
         let (threads, rows) = (header.threads as usize, header.rows as usize);
         let memory = SharedMemory::open("the results", descriptor)?;
@@ -281,24 +282,24 @@ impl Results {
         Ok(results)
     }
 
-    /// Makes ready for the next run. Records need no clearing: a run that succeeds writes every one of them.
+    /// Prepares for the next run. Records need no clearing: a successful run writes all of them.
     pub fn reset(&self, orders: Orders) {
         let bytes = Self::pairs_at(self.threads);
         if let Some(start) = self.memory.part::<u64>(0, bytes / 8) {
-            // SAFETY: inside the mapping; no player runs now, so nobody else looks.
+            // SAFETY: inside the mapping; no player runs now.
             unsafe { std::ptr::write_bytes(start, 0, bytes / 8) }
         }
         let control = self.control();
         control.touch.store(u32::from(orders.touch), Relaxed);
         control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
         control.verify.store(u32::from(orders.verify), Relaxed);
-        control.account.store(u32::from(orders.account), Relaxed);
+        control.usable_sizes.store(u32::from(orders.usable_sizes), Relaxed);
         control.unclocked.store(u32::from(orders.unclocked), Relaxed);
         control.clock_choice.store(orders.clock as u32, Relaxed);
         control.magic.store(MAGIC, Relaxed);
     }
 
-    /// The memory, to hand to a player.
+    /// The memory, to be passed to a player.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }
@@ -309,7 +310,7 @@ impl Results {
     /// Never: both constructors make the memory large enough for it.
     pub fn control(&self) -> &Control {
         let control = self.memory.slice::<Control>(0, 1);
-        &control.expect("the first page is always there")[0]
+        &control.expect("the first page exists")[0]
     }
 
     /// One state for each thread of the plan.
@@ -322,13 +323,13 @@ impl Results {
         self.memory.slice(Self::pairs_at(self.threads), EMPTY_PAIRS).unwrap_or_default()
     }
 
-    /// The records `first..first + count`. To be read when the player has ended.
+    /// The records `first..first + count`, to be read after the player has ended.
     pub fn records(&self, first: u64, count: u64) -> &[Record] {
         let at = Self::records_at(self.threads) + first as usize * size_of::<Record>();
         self.memory.slice(at, count as usize).unwrap_or_default()
     }
 
-    /// The same, to be written by the thread that owns them; None if there are not so many.
+    /// The same, to be written by the thread that owns them; None if they are out of range.
     pub fn records_mut(&self, first: u64, count: u64) -> Option<*mut Record> {
         let at = Self::records_at(self.threads) + first as usize * size_of::<Record>();
         let end = first.checked_add(count)?;
@@ -352,11 +353,11 @@ impl Control {
                 _ => ClockChoice::Auto,
             },
             unclocked: self.unclocked.load(Relaxed) != 0,
-            account: self.account.load(Relaxed) != 0,
+            usable_sizes: self.usable_sizes.load(Relaxed) != 0,
         }
     }
 
-    /// How far the player has come.
+    /// The progress of the player.
     pub fn state(&self) -> State {
         match self.state.load(std::sync::atomic::Ordering::Acquire) {
             0 => State::Loading,
@@ -366,34 +367,34 @@ impl Control {
         }
     }
 
-    /// Says how far it has come; what was written before is seen by whoever sees this.
+    /// Stores the progress, with release order.
     pub fn set_state(&self, state: State) {
         self.state.store(state as u32, std::sync::atomic::Ordering::Release);
     }
 
-    /// Gives up, with a sentence for people.
+    /// Reports failure, with a sentence.
     pub fn fail(&self, message: &str) {
         self.remark(message);
         self.set_state(State::Failed);
     }
 
-    /// Says why it does not use the processor's counter; a clause for people.
+    /// Stores why the processor's counter is not used; a clause.
     pub fn remark(&self, message: &str) {
         put_text(&self.message, message);
     }
 
-    /// Says by which of the allocator's functions the [`crate::Kind::TELLING`] frees are made: three words.
-    pub fn set_releases(&self, names: &str) {
-        put_text(&self.releases, names);
+    /// Stores the functions that the [`crate::Kind::HINTED`] frees call: three words.
+    pub fn set_free_functions(&self, names: &str) {
+        put_text(&self.free_functions, names);
     }
 
-    /// The functions that the [`crate::Kind::TELLING`] frees were made by, in that order; `free` where the allocator
-    /// has none of its own. Empty before it was loaded.
-    pub fn releases(&self) -> Vec<String> {
-        text(&self.releases).split_whitespace().map(str::to_owned).collect()
+    /// The functions that the [`crate::Kind::HINTED`] frees call, in that order; `free` if the allocator has no such
+    /// function. Empty before the allocator is loaded.
+    pub fn free_functions(&self) -> Vec<String> {
+        text(&self.free_functions).split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Why it gave up; of a run that did not, why it did not use the processor's counter.
+    /// The reason of a failure; of a successful run, why it did not use the processor's counter.
     pub fn message(&self) -> String {
         text(&self.message)
     }

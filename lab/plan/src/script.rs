@@ -1,4 +1,4 @@
-//! The operations of a journal for one thread, with as little as possible around each: what `keel time` replays.
+//! The operations of a journal for one thread, in the form that `keel time` replays with the least work between calls.
 //!
 //! ```text
 //! header   magic, slots, steps, segments, touch
@@ -20,7 +20,7 @@ const KIND_SHIFT: u32 = 56;
 const ALIGN_SHIFT: u32 = 48;
 const SLOT_MASK: u64 = (1 << ALIGN_SHIFT) - 1;
 
-/// What a step does; the numbers are those in the script.
+/// The call of a step; the numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Call {
@@ -34,20 +34,20 @@ pub enum Call {
     Realloc = 3,
     /// An aligned allocation into the slot.
     Aligned = 4,
-    /// `free` of the slot, told the size.
+    /// Free of the slot, with the size.
     FreeSized = 5,
-    /// `free` of the slot, told the alignment.
+    /// Free of the slot, with the alignment.
     FreeAligned = 6,
-    /// `free` of the slot, told both.
+    /// Free of the slot, with both.
     FreeAlignedSized = 7,
 }
 
 /// One step: two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What to call.
+    /// The call.
     pub call: Call,
-    /// log2 of the alignment, for those that have one.
+    /// log2 of the alignment, for calls that have one.
     pub align_log2: u8,
     /// The block's slot, below 2^48.
     pub slot: u64,
@@ -79,7 +79,7 @@ impl Step {
     }
 }
 
-/// What the player measured of a segment.
+/// The player's measurement of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// From its first call to the end of its last.
@@ -96,17 +96,17 @@ pub struct Script {
     memory: SharedMemory,
     steps: usize,
     segments: usize,
-    /// Blocks that live at once at most.
+    /// The most blocks that are live at once.
     pub slots: u64,
     /// Whether one byte of each page of a new block is to be written.
     pub touch: bool,
 }
 
 impl Script {
-    /// Puts a script into shared memory; `ends` has the step after the last of each segment.
+    /// Writes a script into shared memory; `ends` holds the step after the last of each segment.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// If there is no memory for it.
     pub fn create(steps: &[Step], ends: &[u64], slots: u64, touch: bool) -> Result<Script, SharedError> {
         let words = HEADER + 2 * steps.len() + ends.len() + READING * ends.len();
         let memory = SharedMemory::create("script", words * WORD)?;
@@ -119,10 +119,10 @@ impl Script {
         Ok(script)
     }
 
-    /// Opens the script that another process put there; its pages are present.
+    /// Maps the script of another process; its pages are present.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the memory is not a script.
     pub fn open(descriptor: OwnedFd) -> Result<Script, SharedError> {
         let memory = SharedMemory::open("script", descriptor)?;
         let foreign = || SharedError::Foreign { what: "script" };
@@ -141,7 +141,7 @@ impl Script {
         Ok(Script { memory, steps, segments, slots, touch: touch != 0 })
     }
 
-    /// The memory, to hand to the player or to lock.
+    /// The memory, to be passed to the player or locked.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }
@@ -156,12 +156,12 @@ impl Script {
         self.words(HEADER + 2 * self.steps, self.segments)
     }
 
-    /// Writes what was measured of a segment.
+    /// Writes the measurement of a segment.
     pub fn record(&self, segment: usize, reading: Reading) {
         self.put(self.readings_at() + READING * segment, &[reading.ns, reading.resident, reading.refused]);
     }
 
-    /// What was measured, once the player has ended.
+    /// The measurements, after the player has ended.
     pub fn readings(&self) -> Vec<Reading> {
         let words = self.words(self.readings_at(), READING * self.segments);
         let reading =
@@ -173,15 +173,15 @@ impl Script {
         HEADER + 2 * self.steps + self.segments
     }
 
-    /// Words that lie inside, or none.
+    /// The words, or none if they are out of range.
     fn words(&self, from: usize, count: usize) -> &[u64] {
         self.memory.slice::<u64>(from * WORD, count).unwrap_or_default()
     }
 
-    /// Writes words; those that do not lie inside are not written.
+    /// Writes words, unless they are out of range.
     fn put(&self, from: usize, words: &[u64]) {
         if let Some(place) = self.memory.part::<u64>(from * WORD, words.len()) {
-            // SAFETY: `part` checked the bounds; whoever makes a script or plays it is its only user at that time.
+            // SAFETY: `part` checked the bounds; the writer and the player use the script one after the other.
             unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), place, words.len()) };
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     #[test]
-    fn a_script_is_read_as_it_was_made() {
+    fn a_script_is_read_as_written() {
         let step = |call, align_log2, slot, size| Step { call, align_log2, slot, size };
         let steps = [
             step(Call::Malloc, 0, 0, 100),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_is_refused() {
+    fn other_memory_is_refused() {
         let memory = SharedMemory::create("test", 64).unwrap();
         let descriptor = memory.descriptor().try_clone_to_owned().unwrap();
         assert!(Script::open(descriptor).is_err());

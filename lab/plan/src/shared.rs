@@ -1,4 +1,4 @@
-//! Memory that two processes see.
+//! Memory that two processes share.
 
 use std::fs::File;
 use std::io;
@@ -16,28 +16,28 @@ unsafe impl Plain for u32 {}
 // SAFETY: integers.
 unsafe impl Plain for u64 {}
 
-/// What can go wrong with shared memory.
+/// An error of shared memory.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// The kernel refused memory; what it was for, how much, and what it said.
+    /// The kernel refused memory.
     #[error("cannot get {bytes} bytes of shared memory for {what}: {source}")]
     Refused {
-        /// What the memory was for.
+        /// The purpose of the memory.
         what: &'static str,
-        /// How much.
+        /// Its size.
         bytes: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The memory does not hold what it should: two versions of Keel are mixed.
-    #[error("the {what} was written by another version of Keel: build all of Keel anew")]
+    /// The memory has other contents: two versions of Keel are mixed.
+    #[error("the {what} was written by another version of Keel: rebuild all of Keel")]
     Foreign {
         /// Plan or results.
         what: &'static str,
     },
 }
 
-/// A mapped memory file. The mapping ends with the value; the memory, with the last process that holds its descriptor.
+/// A mapped memory file. Dropping the value unmaps it; the memory exists until the last process closes its descriptor.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
@@ -45,7 +45,7 @@ pub struct SharedMemory {
     descriptor: OwnedFd,
 }
 
-// SAFETY: a mapping is bound to no thread; all that is shared in it is reached through atomics or by one owner.
+// SAFETY: a mapping belongs to no thread; shared parts are accessed by atomics or have one owner.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -66,7 +66,7 @@ impl SharedMemory {
         Self::map(what, OwnedFd::from(file), bytes, 0)
     }
 
-    /// Maps a memory file that was handed over as a descriptor, all of its pages present for writing.
+    /// Maps a memory file that was passed as a descriptor, with all of its pages present for writing.
     pub fn open(what: &'static str, descriptor: OwnedFd) -> Result<SharedMemory, SharedError> {
         let file = File::from(descriptor);
         let length = file.metadata().map_err(|source| SharedError::Refused { what, bytes: 0, source })?.len();
@@ -93,13 +93,13 @@ impl SharedMemory {
         }
     }
 
-    /// Keeps the pages in memory, if the process may lock that much. Returns whether it may.
+    /// Locks the pages in memory. Returns false if the process may not lock that much.
     pub fn lock(&self) -> bool {
         // SAFETY: our own mapping.
         unsafe { libc::mlock(self.base.as_ptr().cast(), self.bytes) == 0 }
     }
 
-    /// The descriptor, to hand to a child.
+    /// The descriptor, to be passed to a child.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -109,14 +109,14 @@ impl SharedMemory {
         self.bytes
     }
 
-    /// `count` values at `offset`; None if they do not lie wholly inside, or not aligned.
+    /// `count` values at `offset`; None if they are out of range or not aligned.
     pub fn slice<T: Plain>(&self, offset: usize, count: usize) -> Option<&[T]> {
         let pointer = self.part::<T>(offset, count)?;
         // SAFETY: in bounds and aligned (checked by `part`), valid for any bytes by `Plain`.
         Some(unsafe { std::slice::from_raw_parts(pointer, count) })
     }
 
-    /// The same, as a pointer that may be written through by whoever owns that part by agreement.
+    /// The same as a pointer. The caller must be the only one that writes to that part.
     pub fn part<T: Plain>(&self, offset: usize, count: usize) -> Option<*mut T> {
         let end = count.checked_mul(size_of::<T>())?.checked_add(offset)?;
         if end > self.bytes {

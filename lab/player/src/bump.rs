@@ -1,4 +1,4 @@
-//! The player's own memory: a pointer that only moves forward, on mappings that no allocator under test knows of.
+//! The player's own allocator: a pointer that only moves forward, on mappings that the allocator under test never sees.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const CHUNK: usize = 1 << 20;
 
-/// The player's global allocator. Thread-safe; nothing is ever given back (the player lives for one run).
+/// The player's global allocator. Thread-safe; it never frees memory (the player executes one run).
 pub struct Bump {
     busy: AtomicBool,
-    /// Next free address and end of the current chunk; touched only by the thread that set `busy`.
+    /// Next free address and end of the current chunk; only accessed by the thread that set `busy`.
     room: UnsafeCell<(usize, usize)>,
 }
 
-// SAFETY: `busy` lets one thread at a time at `room`.
+// SAFETY: `busy` excludes other threads from `room`.
 unsafe impl Sync for Bump {}
 
 impl Bump {
-    /// Without a mapping yet.
+    /// Without a mapping.
     pub const fn new() -> Bump {
         Bump { busy: AtomicBool::new(false), room: UnsafeCell::new((0, 0)) }
     }
@@ -31,7 +31,7 @@ impl Bump {
             return start as *mut u8;
         }
         let bytes = layout.size().saturating_add(layout.align()).saturating_add(CHUNK);
-        let Some(chunk) = crate::own::anonymous(bytes, 0) else { return null_mut() };
+        let Some(chunk) = crate::system::anonymous(bytes, 0) else { return null_mut() };
         let start = chunk.as_ptr().addr().next_multiple_of(layout.align());
         *room = (start + layout.size(), chunk.as_ptr().addr() + bytes);
         start as *mut u8
@@ -44,13 +44,13 @@ impl Default for Bump {
     }
 }
 
-// SAFETY: every block is a part of a mapping that no other block has.
+// SAFETY: blocks are disjoint parts of mappings.
 unsafe impl GlobalAlloc for Bump {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         while self.busy.swap(true, Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        // SAFETY: only the holder of `busy` is here.
+        // SAFETY: this thread has set `busy`.
         let block = Self::take(unsafe { &mut *self.room.get() }, layout);
         self.busy.store(false, Ordering::Release);
         block

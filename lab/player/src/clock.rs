@@ -1,16 +1,16 @@
 //! The clock around each call.
 //!
-//! `lfence; rdtsc` before and `rdtscp; lfence` after: the first keeps earlier work out of the window, the second waits
-//! for the call to be done and keeps later work out. Never CPUID, which traps in a virtual machine (over 3 us seen).
-//! The pair itself costs some tens of ticks; its distribution is published beside the results and never subtracted.
+//! `lfence; rdtsc` before and `rdtscp; lfence` after: the first keeps earlier work out of the window, the second waits for
+//! the end of the call and keeps later work out. CPUID is not used: it traps in a virtual machine (over 3 µs measured).
+//! The pair itself costs some tens of ticks. Its distribution is part of the results and is never subtracted.
 
 /// A clock read around a call. Ticks; see [`ticks_per_ns`].
 pub trait Clock {
-    /// Before: nothing earlier is still under way.
+    /// Before a call: earlier work is complete.
     fn begin() -> u64;
-    /// After: the call is done, and nothing later has begun.
+    /// After a call: the call is complete, and later work has not begun.
     fn end() -> u64;
-    /// Any time.
+    /// At any other time.
     fn now() -> u64;
     /// Its number in [`keel_plan::Control::clock`].
     const CODE: u32;
@@ -83,15 +83,15 @@ impl Clock for Counter {
     const CODE: u32 = 2;
 
     fn begin() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 
     fn end() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 
     fn now() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 }
 
@@ -100,28 +100,28 @@ impl Clock for Monotonic {
 
     #[inline(always)]
     fn begin() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 
     #[inline(always)]
     fn end() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 
     #[inline(always)]
     fn now() -> u64 {
-        crate::own::monotonic_ns()
+        crate::system::monotonic_ns()
     }
 }
 
-/// Why [`Counter`] cannot be used here, as a clause for people; None if it can: it runs at one frequency, through all
-/// states of sleep, can be read in order, and the kernel has not found its processors apart.
+/// Why [`Counter`] cannot be used here, as a clause; None if it can: it runs at one frequency, also in sleep states, can
+/// be read in order, and the kernel has not found it unstable.
 pub fn fault() -> Option<String> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Some("this processor's counter is not known to Keel".to_owned());
     }
     if cfg!(target_arch = "aarch64") {
-        // The architecture promises a constant frequency and one count for all processors.
+        // The architecture guarantees a constant frequency and one count for all processors.
         return None;
     }
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -135,7 +135,7 @@ fn fault_of(cpuinfo: &str, sources: Option<&str>) -> Option<String> {
         .into_iter()
         .find(|flag| !flags.split_whitespace().any(|word| word == *flag));
     if let Some(flag) = missing {
-        return Some(format!("the processor does not promise `{flag}`"));
+        return Some(format!("the processor does not have `{flag}`"));
     }
     match sources {
         Some(text) if !text.split_whitespace().any(|word| word == "tsc") => {
@@ -150,23 +150,23 @@ pub fn trustworthy() -> bool {
     fault().is_none()
 }
 
-/// Ticks of `C` in a nanosecond, measured against CLOCK_MONOTONIC for 10 ms. Good to about 1e-5, which serves the
-/// player's thresholds and waits; results are converted by replay, which measures longer.
+/// Ticks of `C` per nanosecond, measured against CLOCK_MONOTONIC for 10 ms. The precision of about 1e-5 is enough for the
+/// player's thresholds and waits. Replay measures longer to convert results.
 pub fn ticks_per_ns<C: Clock>() -> f64 {
     let first = pair::<C>();
-    while crate::own::monotonic_ns() < first.1 + 10_000_000 {
+    while crate::system::monotonic_ns() < first.1 + 10_000_000 {
         std::hint::spin_loop();
     }
     let last = pair::<C>();
     last.0.wrapping_sub(first.0) as f64 / (last.1 - first.1) as f64
 }
 
-/// Ticks of `C` and CLOCK_MONOTONIC (ns) at one moment: of some tries, the one in which the two readings were closest,
-/// since the thread may be preempted between them.
+/// Simultaneous readings of `C` (ticks) and CLOCK_MONOTONIC (ns). The thread may be preempted between the two, so the
+/// closest of several pairs is returned.
 pub fn pair<C: Clock>() -> (u64, u64) {
     let tries = (0..50).map(|_| {
         let before = C::begin();
-        let ns = crate::own::monotonic_ns();
+        let ns = crate::system::monotonic_ns();
         let width = C::end().saturating_sub(before);
         (width, before + width / 2, ns)
     });
@@ -180,7 +180,7 @@ mod tests {
     const SOUND: &str = "model name\t: x\nflags\t\t: fpu tsc rdtscp constant_tsc nonstop_tsc\n";
 
     #[test]
-    fn a_counter_that_stops_or_that_the_kernel_dropped_is_refused_by_name() {
+    fn an_unstable_counter_is_refused_with_its_missing_property() {
         assert_eq!(fault_of(SOUND, Some("tsc kvm-clock\n")), None);
         assert_eq!(fault_of(SOUND, None), None);
         let said = |text: &str, sources| fault_of(text, sources).unwrap_or_default();

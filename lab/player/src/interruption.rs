@@ -1,21 +1,22 @@
-//! Was this thread interrupted during the call? A flag at under a nanosecond.
+//! Detects interruptions of this thread during a call, by a flag that costs less than a nanosecond.
 //!
-//! The kernel keeps a `struct rseq` for each thread. Before the call its `rseq_cs` is pointed at the descriptor of a
-//! critical section that the thread is not in. Whenever the kernel preempts or migrates the thread, puts it to sleep or
-//! delivers a signal, it looks at that pointer on the way back, sees that the thread is not inside, and clears it.
-//! After the call: still ours = nothing happened; null = interrupted; anything else = the allocator uses rseq for
-//! itself, so it cannot be told. System calls and page faults that do not sleep leave the pointer alone.
+//! The kernel keeps a `struct rseq` for each thread. Before the call, the player points its `rseq_cs` at the descriptor of
+//! a critical section that the thread is not in. When the kernel preempts or migrates the thread, puts it to sleep or
+//! delivers a signal, it checks the pointer on the return, finds that the thread is outside the section, and clears it.
+//! After the call, an unchanged pointer means no interruption and null means an interruption. Any other value means that
+//! the allocator uses rseq itself, and then the answer is unknown. System calls and page faults that do not sleep do not
+//! change the pointer.
 
 use std::ptr::null_mut;
 
-/// What the flag says after a call.
+/// The state of the flag after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The call ran through.
+    /// The call was not interrupted.
     Nothing,
     /// The thread was preempted, migrated, signalled, or slept.
     Interrupted,
-    /// Cannot be told.
+    /// The allocator uses rseq itself, or the kernel does not have it.
     Unknown,
 }
 
@@ -28,13 +29,13 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// The flag of the calling thread; one that always says [`Seen::Unknown`] if `usable` is false or there is none.
+    /// The flag of the calling thread. It is always [`Seen::Unknown`] if `usable` is false or the thread has none.
     pub fn of_this_thread(usable: bool) -> Flag {
         let place = if usable { arch::place().unwrap_or(null_mut()) } else { null_mut() };
         Flag { place, armed: arch::descriptor() }
     }
 
-    /// Before a call.
+    /// Arms the flag before a call.
     #[inline(always)]
     pub fn arm(self) {
         if !self.place.is_null() {
@@ -43,7 +44,7 @@ impl Flag {
         }
     }
 
-    /// After it.
+    /// Reads the flag after the call.
     #[inline(always)]
     pub fn look(self) -> Seen {
         if self.place.is_null() {
@@ -57,7 +58,7 @@ impl Flag {
         }
     }
 
-    /// Leaves the area as it was.
+    /// Restores the area.
     pub fn disarm(self) {
         if !self.place.is_null() {
             // SAFETY: as above.
@@ -66,34 +67,34 @@ impl Flag {
     }
 }
 
-/// Tries the flag on this kernel: quiet windows must stay quiet (a few may be real interruptions), and every sleep must
-/// be seen.
+/// Tests the flag on this kernel: empty windows must not be interrupted (except a few real interruptions), and every sleep
+/// must be detected.
 pub fn self_test() -> bool {
     let flag = Flag::of_this_thread(true);
-    let mut loud = 0;
+    let mut false_alarms = 0;
     for _ in 0..1000 {
         flag.arm();
         std::hint::black_box(());
-        loud += u32::from(flag.look() != Seen::Nothing);
+        false_alarms += u32::from(flag.look() != Seen::Nothing);
     }
     let mut missed = 0;
     for _ in 0..20 {
-        let before = crate::own::thread_usage().voluntary_switches;
+        let before = crate::system::thread_usage().voluntary_switches;
         flag.arm();
-        crate::own::sleep_ns(50_000);
+        crate::system::sleep_ns(50_000);
         let seen = flag.look();
-        // A virtual processor that was stopped may find the timer due before it has left the thread: then nothing was.
-        let slept = crate::own::thread_usage().voluntary_switches != before;
+        // If a virtual processor is stopped, the timer may be due before the thread has slept. Then there was no sleep.
+        let slept = crate::system::thread_usage().voluntary_switches != before;
         missed += u32::from(slept && seen != Seen::Interrupted);
     }
     flag.disarm();
-    loud < 50 && missed == 0
+    false_alarms < 50 && missed == 0
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod arch {
-    // The section is two instructions that nobody runs. The signature in front of the abort handler is the one that
-    // glibc registers with (0x53053053, in the encoding of an undefined instruction); the kernel checks it.
+    // The section is two instructions that are never executed. The kernel checks the signature in front of the abort
+    // handler: it is the one that glibc registers (0x53053053, in the encoding of an undefined instruction).
     std::arch::global_asm!(
         ".pushsection .text",
         ".hidden keel_rseq_start, keel_rseq_end, keel_rseq_abort, keel_rseq_descriptor",
@@ -125,7 +126,7 @@ mod arch {
         (&raw const keel_rseq_descriptor).addr() as u64
     }
 
-    /// Where glibc put the thread's area, if it registered one (2.35 and later; a tunable can forbid it).
+    /// The address of the thread's area, if glibc registered one (2.35 and later; a tunable can forbid it).
     pub fn place() -> Option<*mut u64> {
         let size = symbol(c"__rseq_size")?.cast::<u32>();
         let offset = symbol(c"__rseq_offset")?.cast::<isize>();

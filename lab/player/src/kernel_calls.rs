@@ -1,23 +1,23 @@
-//! Which system calls did the allocator make? Counted where they are made, at a nanosecond or two each.
+//! Detects the system calls of the allocator where they are made, at a nanosecond or two each.
 //!
-//! Allocators reach the kernel through the C library's small functions: `mmap`, `munmap`, `madvise` ... Before anything
-//! else the player writes a jump over the first bytes of each of these, in its own copy of the library, to a function
-//! here that notes the kind in a word of the calling thread and makes the very same system call. The C library's own
-//! malloc calls the same code, and so do libraries that were loaded or preloaded; names and symbol tables play no part.
-//! No privilege is needed, nothing is sent to a thread, and a call that makes no system call is not touched at all.
+//! Allocators reach the kernel through the C library's small functions: `mmap`, `munmap`, `madvise` ... At its start the
+//! player overwrites the first bytes of each of these, in its own copy of the library, with a jump to a function here. It
+//! records the kind in a word of the calling thread and makes the same system call. The C library's own malloc calls the
+//! same code, and so do libraries that are loaded or preloaded; symbol resolution does not matter. No privilege is
+//! needed, no signal is sent, and calls without system calls cost nothing.
 //!
 //! ```text
-//!   malloc (whose ever) ──▶ C library's mmap:  jmp ──▶ mmap here:  note · syscall · errno ──▶ back to malloc
+//!   any malloc ──▶ C library's mmap:  jmp ──▶ mmap here:  record · syscall · errno ──▶ back to malloc
 //! ```
 //!
-//! Not seen: a `syscall` instruction inside the allocator itself (searched for by [`crate::own_calls`]), and the slow
-//! path of `pthread_mutex_lock` and of condition variables (a thread that sleeps there is told by its context switch).
-//! Where the jumps cannot be written (another machine or C library, a system that forbids it), [`install`] says so and
-//! nothing is claimed.
+//! Not detected: a `syscall` instruction inside the allocator itself ([`crate::inline_syscalls`] searches for these), and
+//! the slow paths of `pthread_mutex_lock` and of condition variables (context switches reveal a thread that sleeps there).
+//! If the jumps cannot be written (another machine or C library, a system that forbids it), [`install`] returns false and
+//! system calls are reported as unknown.
 
 use std::cell::Cell;
 
-/// Kinds of system calls; each is the bit `1 << kind` of a set.
+/// Kinds of system calls; kind `k` is bit `1 << k` of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Call {
@@ -47,19 +47,19 @@ thread_local! {
     static SEEN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The kinds noted on this thread since [`forget`].
+/// The kinds recorded on this thread since [`forget`].
 #[inline(always)]
 pub fn seen() -> u32 {
     SEEN.get()
 }
 
-/// Begins anew on this thread.
+/// Clears the record of this thread.
 #[inline(always)]
 pub fn forget() {
     SEEN.set(0);
 }
 
-/// Writes the jumps. To be called once, before there is a second thread. Whether system calls are noted from now on.
+/// Writes the jumps. To be called once, while there is one thread. Returns whether system calls are recorded from now on.
 pub fn install() -> bool {
     patch::install()
 }
@@ -82,17 +82,17 @@ mod patch {
     const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     const PAGE: usize = 4096;
 
-    /// The C library's `__curbrk`, where its `sbrk` looks; 0 before [`install`].
+    /// The address of the C library's `__curbrk`, which its `sbrk` reads; 0 before [`install`].
     static CURRENT_BREAK: AtomicUsize = AtomicUsize::new(0);
 
-    fn note(call: Call) {
+    fn record(call: Call) {
         SEEN.set(SEEN.get() | 1 << call as u32);
     }
 
-    /// The system call itself; what the kernel returns.
+    /// Makes the system call and returns the kernel's result.
     unsafe fn raw(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
         let result: isize;
-        // SAFETY: the caller vouches for number and arguments; the kernel keeps all registers but these.
+        // SAFETY: the caller guarantees number and arguments; the kernel keeps all registers but these.
         unsafe {
             std::arch::asm!(
                 "syscall",
@@ -105,7 +105,7 @@ mod patch {
         result
     }
 
-    /// As C functions return: -1, and the reason in errno.
+    /// Converts to the result of a C function: -1, with the error in errno.
     fn returned(result: isize) -> isize {
         if (-4095..0).contains(&result) {
             // SAFETY: the calling thread's errno.
@@ -115,12 +115,12 @@ mod patch {
         result
     }
 
-    macro_rules! noted {
+    macro_rules! recorded {
         ($name:ident, $call:expr, $number:expr, $($argument:ident),*) => {
             unsafe extern "C" fn $name($($argument: usize),*) -> isize {
-                note($call);
+                record($call);
                 let [a, b, c, d, e, f] = padded(&[$($argument),*]);
-                // SAFETY: what the caller asked of the C library's function of this name.
+                // SAFETY: the arguments of the C library's function of this name.
                 returned(unsafe { raw($number, a, b, c, d, e, f) })
             }
         };
@@ -133,13 +133,13 @@ mod patch {
         all
     }
 
-    noted!(mmap, Call::Map, libc::SYS_mmap, a, b, c, d, e, f);
-    noted!(munmap, Call::Unmap, libc::SYS_munmap, a, b);
-    noted!(mremap, Call::Remap, libc::SYS_mremap, a, b, c, d, e);
-    noted!(madvise, Call::Advise, libc::SYS_madvise, a, b, c);
-    noted!(mprotect, Call::Protect, libc::SYS_mprotect, a, b, c);
-    noted!(prctl, Call::Other, libc::SYS_prctl, a, b, c, d, e);
-    noted!(sched_yield, Call::Yield, libc::SYS_sched_yield,);
+    recorded!(mmap, Call::Map, libc::SYS_mmap, a, b, c, d, e, f);
+    recorded!(munmap, Call::Unmap, libc::SYS_munmap, a, b);
+    recorded!(mremap, Call::Remap, libc::SYS_mremap, a, b, c, d, e);
+    recorded!(madvise, Call::Advise, libc::SYS_madvise, a, b, c);
+    recorded!(mprotect, Call::Protect, libc::SYS_mprotect, a, b, c);
+    recorded!(prctl, Call::Other, libc::SYS_prctl, a, b, c, d, e);
+    recorded!(sched_yield, Call::Yield, libc::SYS_sched_yield,);
 
     unsafe extern "C" fn syscall(
         number: c_long,
@@ -150,7 +150,7 @@ mod patch {
         e: usize,
         f: usize,
     ) -> isize {
-        note(match number {
+        record(match number {
             libc::SYS_futex => Call::Futex,
             libc::SYS_madvise => Call::Advise,
             libc::SYS_mmap => Call::Map,
@@ -163,11 +163,11 @@ mod patch {
     }
 
     unsafe extern "C" fn brk(end: usize) -> c_int {
-        note(Call::Break);
-        // SAFETY: asks for a new end of the heap; the kernel returns the one that holds.
+        record(Call::Break);
+        // SAFETY: requests a new end of the heap; the kernel returns the actual end.
         let now = unsafe { raw(libc::SYS_brk, end, 0, 0, 0, 0, 0) } as usize;
         let current = CURRENT_BREAK.load(Ordering::Relaxed) as *mut usize;
-        // SAFETY: the C library's own variable; `brk` is called under the lock of whoever uses it.
+        // SAFETY: the C library's own variable; its users hold a lock around `brk`.
         unsafe { current.write(now) };
         if now < end {
             // SAFETY: the calling thread's errno.
@@ -177,9 +177,9 @@ mod patch {
         0
     }
 
-    /// Returns the error's number and leaves errno alone.
+    /// Returns the error number and does not change errno.
     unsafe extern "C" fn clock_nanosleep(clock: usize, flags: usize, time: usize, rest: usize) -> c_int {
-        note(Call::Sleep);
+        record(Call::Sleep);
         // SAFETY: passed on.
         -unsafe { raw(libc::SYS_clock_nanosleep, clock, flags, time, rest, 0, 0) } as c_int
     }
@@ -189,7 +189,7 @@ mod patch {
 
     /// The C library's internal lock (its malloc's arenas have one each): 0 free, 1 held, 2 held and waited for.
     unsafe extern "C" fn lock_wait(word: *const AtomicI32) {
-        // SAFETY: the lock that the caller wants.
+        // SAFETY: the caller's lock.
         let lock = unsafe { &*word };
         if lock.load(Ordering::Relaxed) == 2 {
             wait(lock);
@@ -200,13 +200,13 @@ mod patch {
     }
 
     fn wait(lock: &AtomicI32) {
-        note(Call::Futex);
+        record(Call::Futex);
         // SAFETY: waits while the word holds 2.
         unsafe { raw(libc::SYS_futex, lock.as_ptr().addr(), FUTEX_WAIT, 2, 0, 0, 0) };
     }
 
     unsafe extern "C" fn lock_wake(word: usize) {
-        note(Call::Futex);
+        record(Call::Futex);
         // SAFETY: wakes one waiter, as the C library's function of this name.
         unsafe { raw(libc::SYS_futex, word, FUTEX_WAKE, 1, 0, 0, 0) };
     }
@@ -246,8 +246,7 @@ mod patch {
                 return false;
             }
         }
-        // These two are the C library's own business and may be gone some day; without them its waits are told by
-        // context switches only.
+        // These two are private to the C library and may disappear. Without them only context switches reveal its waits.
         for (name, replacement) in [
             (c"__lll_lock_wait_private", lock_wait as *const c_void),
             (c"__lll_lock_wake_private", lock_wake as *const c_void),
@@ -262,16 +261,16 @@ mod patch {
         true
     }
 
-    /// `RTLD_DL_SYMENT`: hand out the symbol's entry.
+    /// `RTLD_DL_SYMENT`: return the symbol's entry.
     const SYMBOL_ENTRY: c_int = 1;
 
-    /// Where in a function the jump goes (behind its landing mark, if it has one); None if there is no room for it.
+    /// The address for the jump in a function (after its ENDBR64, if it has one); None if there is no room for it.
     fn room(function: *mut c_void) -> Option<*mut u8> {
         if function.is_null() {
             return None;
         }
         let mut entry: *mut libc::Elf64_Sym = std::ptr::null_mut();
-        // SAFETY: asks about an address; all zeroes is a valid Dl_info, and both results are ours.
+        // SAFETY: queries an address; all zeroes is a valid Dl_info, and both results are ours.
         let found = unsafe {
             let mut info: libc::Dl_info = std::mem::zeroed();
             libc::dladdr1(function, &raw mut info, (&raw mut entry).cast(), SYMBOL_ENTRY)
@@ -302,7 +301,7 @@ mod patch {
         let mut jump = [0u8; JUMP];
         jump[..2].copy_from_slice(&[0xff, 0x25]);
         jump[6..].copy_from_slice(&replacement.addr().to_le_bytes());
-        // SAFETY: inside the function, now writable; no other thread is there to run it.
+        // SAFETY: inside the function, now writable; there is no other thread.
         unsafe { std::ptr::copy_nonoverlapping(jump.as_ptr(), place, JUMP) };
         protect(libc::PROT_READ | libc::PROT_EXEC)
     }

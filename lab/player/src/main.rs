@@ -1,18 +1,21 @@
-//! `keel-player`: started by `keel compare`, one fresh process for each run; not for people.
+//! `keel-player`: `keel compare` starts it in a fresh process for each run. It is not a command for users.
 //!
 //! ```text
 //! keel-player TARGET                  plan at descriptor 3, results at 4
 //! keel-player --describe TARGET       prints the allocator's version
-//! keel-player --time TARGET           script at descriptor 3, which takes the readings
-//! keel-player --self-test             prints what can be measured on this machine
+//! keel-player --time TARGET           script at descriptor 3, which receives the readings
+//! keel-player --self-test             prints the capabilities of this machine
 //! ```
 
 use keel_plan::{ClockChoice, Plan, Results, Script, Slot, State, Thread};
+use keel_player::causes::{CauseDetector, Detectors};
 use keel_player::clock::{self, Clock, Counter, Monotonic};
-use keel_player::perform::{Part, empty_pair};
+use keel_player::clocked::empty_pair;
+use keel_player::part::Part;
 use keel_player::wait_settings;
-use keel_player::witness::{Senses, Witness};
-use keel_player::{bump::Bump, examine, own, own_calls, self_test, target, telling, threads, timing};
+use keel_player::{
+    bump::Bump, examine, free_hints, inline_syscalls, self_test, system, target, threads, timing,
+};
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what can be measured here.
+/// Prints the capabilities of this machine.
 fn examine() -> Result<(), String> {
     let fault = clock::fault();
     let facts = if fault.is_none() { examine::facts::<Counter>() } else { examine::facts::<Monotonic>() };
@@ -56,7 +59,7 @@ fn examine() -> Result<(), String> {
     Ok(())
 }
 
-/// Prints the version, having made one small block to be sure that it works at all.
+/// Prints the version, after a test with one small block.
 fn describe(name: &OsStr) -> Result<(), String> {
     let table = initialised(name)?;
     // SAFETY: initialised; one block, written, freed.
@@ -75,9 +78,9 @@ fn describe(name: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Plays a script, for `keel time`.
+/// Executes a script, for `keel time`.
 fn time(name: &OsStr) -> Result<(), String> {
-    // SAFETY: the parent put the script there, and nothing else in this process knows of it.
+    // SAFETY: the parent opened the script there, and nothing else in this process uses the descriptor.
     let script = unsafe { OwnedFd::from_raw_fd(3) };
     let script = Script::open(script).map_err(|error| error.to_string())?;
     script.memory().lock();
@@ -92,7 +95,7 @@ fn time(name: &OsStr) -> Result<(), String> {
 
 fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, String> {
     let table = target::load(name)?;
-    // SAFETY: the table's own rule: first of all, once.
+    // SAFETY: called once, before any other function of the table.
     match table.init.map_or(0, |init| unsafe { init() }) {
         0 => Ok(table),
         code => Err(format!("its initialisation failed with {code}")),
@@ -100,20 +103,24 @@ fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, S
 }
 
 fn play(name: &OsStr) -> Result<(), String> {
-    // SAFETY: the parent put the plan and the results there, and nothing else in this process knows of them.
+    // SAFETY: the parent opened the plan and the results there, and nothing else in this process uses the descriptors.
     let (plan, results) = unsafe { (OwnedFd::from_raw_fd(3), OwnedFd::from_raw_fd(4)) };
     let plan: &'static Plan = Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
     let results = Results::open(results, plan.header()).map_err(|error| error.to_string())?;
     let results: &'static Results = Box::leak(Box::new(results));
     let control = results.control();
     let outcome = match (control.orders().clock, clock::fault()) {
-        (ClockChoice::Counter, Some(fault)) => Err(format!(
-            "the processor's counter was asked for, but {fault}: leave the choice of the clock to Keel"
-        )),
+        (ClockChoice::Counter, Some(fault)) => {
+            Err(format!("the processor's counter was requested, but {fault}: use --clock auto"))
+        }
         (ClockChoice::Auto | ClockChoice::Counter, None) => run::<Counter>(name, plan, results),
         (choice, fault) => {
-            let asked = "CLOCK_MONOTONIC was asked for".to_owned();
-            control.remark(&if choice == ClockChoice::Monotonic { asked } else { fault.unwrap_or(asked) });
+            let requested = "CLOCK_MONOTONIC was requested".to_owned();
+            control.remark(&if choice == ClockChoice::Monotonic {
+                requested
+            } else {
+                fault.unwrap_or(requested)
+            });
             run::<Monotonic>(name, plan, results)
         }
     };
@@ -135,16 +142,16 @@ fn run<C: Clock + 'static>(
     let locked = plan.memory().lock() & results.memory().lock();
     control.locked.store(if locked { 1 } else { 2 }, Relaxed);
     control.clock.store(C::CODE, Relaxed);
-    // Sleeps of tens of microseconds would otherwise be rounded up by 50.
+    // Without this the kernel extends sleeps by 50 µs.
     // SAFETY: sets a number of the calling thread, inherited by those that it starts.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let ticks_per_ns = clock::ticks_per_ns::<C>();
-    let senses = self_test::run::<C>(control, ticks_per_ns);
+    let detectors = self_test::run::<C>(control, ticks_per_ns);
     let known = |known| if known { 1 } else { 2 };
-    control.interruptions.store(known(senses.flag), Relaxed);
-    control.interrupts.store(known(senses.tripwire), Relaxed);
-    control.syscalls.store(known(senses.calls), Relaxed);
-    measure_empty_pairs::<C>(results, senses);
+    control.interruptions.store(known(detectors.flag), Relaxed);
+    control.interrupts.store(known(detectors.interrupts), Relaxed);
+    control.syscalls.store(known(detectors.calls), Relaxed);
+    measure_empty_pairs::<C>(results, detectors);
     let slots = slots(plan.header().slots as usize)?;
     let common = Part {
         table: &keel_player::null::TABLE,
@@ -159,7 +166,7 @@ fn run<C: Clock + 'static>(
         skew: plan.header().skew,
         origin: 0,
         waiter: wait_settings(ticks_per_ns, plan.header().alive as usize),
-        senses,
+        detectors,
         orders: control.orders(),
     };
     let parts: Vec<Part<'static>> = plan
@@ -179,7 +186,7 @@ fn part_of(
     thread: &Thread,
 ) -> Result<Part<'static>, String> {
     let (prologue, steps) = (plan.prologue(thread), plan.steps(thread));
-    // A thread that has not begun stands at its first step; nobody may run too far ahead of that either.
+    // A thread that has not begun counts as being at its first step, and no thread may run too far ahead of it.
     results.states()[index].next_row.store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
     let records = results
         .records_mut(thread.first_record, thread.records)
@@ -187,7 +194,7 @@ fn part_of(
     Ok(Part { prologue, steps, schedule: plan.schedule(thread), records, index, ..common })
 }
 
-/// Starts, parks, loads, lets go, joins.
+/// Starts and parks the threads, loads the allocator, releases the threads and joins them.
 fn perform_all<C: Clock + 'static>(
     name: &OsStr,
     parts: &[Part<'static>],
@@ -196,7 +203,7 @@ fn perform_all<C: Clock + 'static>(
 ) -> Result<(), String> {
     let control = results.control();
     let limit = alive.max(threads::AT_ONCE);
-    // In order of their first steps: whoever waits to be created is then later than all that run (see `alive`).
+    // In order of their first steps: threads that are not yet created are then later than all running ones.
     let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| first_row(part).is_some()).collect();
     order.sort_by_key(|part| first_row(part));
     let beforehand = order.len().min(limit);
@@ -205,11 +212,13 @@ fn perform_all<C: Clock + 'static>(
         started.push(threads::start::<C>(**part, &GATE)?);
     }
     GATE.wait_for_parked(beforehand);
-    control.baseline_bytes.store(own::anonymous_resident(), Relaxed);
+    control.baseline_bytes.store(system::anonymous_resident(), Relaxed);
     let table = initialised(name)?;
-    control.set_releases(&telling::named(table));
+    control.set_free_functions(&free_hints::named(table));
     if name != "null" {
-        control.own_calls.store(own_calls::count(table.malloc as *const std::ffi::c_void), Relaxed);
+        control
+            .inline_syscalls
+            .store(inline_syscalls::count(table.malloc as *const std::ffi::c_void), Relaxed);
     }
     GATE.prepare(table, beforehand);
     let (origin, ns) = clock::pair::<C>();
@@ -225,32 +234,32 @@ fn perform_all<C: Clock + 'static>(
     let (ticks, ns) = clock::pair::<C>();
     control.end_ticks.store(ticks, Relaxed);
     control.end_ns.store(ns, Relaxed);
-    control.end_bytes.store(own::anonymous_resident(), Relaxed);
+    control.end_bytes.store(system::anonymous_resident(), Relaxed);
     if let Some(teardown) = table.teardown {
-        // SAFETY: the table's own rule: after all threads.
+        // SAFETY: all threads have ended.
         unsafe { teardown() }
     }
     control.set_state(State::Done);
     Ok(())
 }
 
-/// The row from which a thread is there; None if it does nothing.
+/// The row at which a thread begins; None if it has no steps.
 fn first_row(part: &Part<'_>) -> Option<u32> {
     if part.prologue.is_empty() { part.steps.first().map(|step| step.row) } else { Some(0) }
 }
 
-fn measure_empty_pairs<C: Clock>(results: &Results, senses: Senses) {
-    // Nothing is slow enough to be looked into here, so no look lies between two pairs.
-    let mut witness = Witness::of_this_thread(senses, u64::MAX);
+fn measure_empty_pairs<C: Clock>(results: &Results, detectors: Detectors) {
+    // With this threshold no pair is examined, so nothing happens between two pairs.
+    let mut detector = CauseDetector::of_this_thread(detectors, u64::MAX);
     for place in results.empty_pairs() {
-        place.store(empty_pair::<C>(&mut witness).min(u64::from(u32::MAX)) as u32, Relaxed);
+        place.store(empty_pair::<C>(&mut detector).min(u64::from(u32::MAX)) as u32, Relaxed);
     }
-    witness.dismiss();
+    detector.dismiss();
 }
 
 fn slots(count: usize) -> Result<&'static [Slot], String> {
     let bytes = count.max(1) * size_of::<Slot>();
-    let memory = own::anonymous(bytes, libc::MAP_POPULATE)
+    let memory = system::anonymous(bytes, libc::MAP_POPULATE)
         .ok_or_else(|| format!("there is no memory for {count} objects"))?;
     // SAFETY: fresh zeroed memory of this size, never unmapped; all zeroes is a valid Slot.
     Ok(unsafe { std::slice::from_raw_parts(memory.as_ptr().cast::<Slot>(), count) })

@@ -1,17 +1,16 @@
-//! The null allocator: the floor of the instrument. It costs a few instructions, hands out memory that may be written,
-//! and remembers nothing.
+//! The null allocator: the floor of the instrument. It costs a few instructions, returns writable memory, and keeps no
+//! record of it.
 //!
-//! Each thread has a window of addresses, 16 MiB long, all of whose pages are the same 1 MiB of memory mapped again
-//! and again. A block is the next piece of the window's first 256 KiB, and at their end it begins anew, so that its
-//! memory is as warm as that of an allocator which hands out what was just freed; larger blocks begin at the
-//! window's start. Blocks that live long share memory with later ones, which harms nobody because nobody reads
-//! them. The pages are present from the start: touching a block never faults, and no two threads write to one cache
-//! line. Blocks too large for a window come from one window of 1 GiB that all threads share, and blocks too large
-//! for that, from mmap (these do fault; they are freed never).
+//! Each thread has a window of 16 MiB of addresses, which maps the same 1 MiB of memory repeatedly. A block is the next
+//! piece of the window's first 256 KiB; after their end the next block is again at the start. Its memory is therefore as
+//! warm as that of an allocator that reuses the block freed last. Larger blocks begin at the window's start. Long-lived
+//! blocks share memory with later ones, which is harmless because no step reads them. All pages are present from the
+//! start: touching a block never faults, and no two threads write to the same cache line. Blocks too large for a window
+//! come from one window of 1 GiB that all threads share, and larger ones from mmap (these fault and are never freed).
 //!
-//! So: `calloc` does not clear, `realloc` does not copy, and no contents can be relied on.
+//! `calloc` does not clear, `realloc` does not copy, and the contents of blocks are undefined.
 
-use crate::own;
+use crate::system;
 use keel_allocators::table::{ABI, Table, put_text};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -23,7 +22,7 @@ const WARM: usize = 256 << 10;
 const MEMORY: usize = 1 << 20;
 const LARGE: usize = 1 << 30;
 
-/// Base of the shared window; 0 if it could not be had.
+/// Base of the shared window; 0 if it could not be mapped.
 static LARGE_BASE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -32,7 +31,7 @@ thread_local! {
     static END: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Maps `MEMORY` bytes again and again over a fresh range of `bytes`; its base, aligned to `bytes`, or 0.
+/// Maps `MEMORY` bytes repeatedly over a fresh range of `bytes`. Returns its base, aligned to `bytes`, or 0.
 fn window(bytes: usize) -> usize {
     // SAFETY: a constant name; the result is checked.
     let memory = unsafe { libc::memfd_create(c"keel-null".as_ptr(), libc::MFD_CLOEXEC) };
@@ -40,18 +39,18 @@ fn window(bytes: usize) -> usize {
     if memory < 0 || unsafe { libc::ftruncate(memory, MEMORY as libc::off_t) } != 0 {
         return 0;
     }
-    let Some(range) = own::anonymous(2 * bytes, libc::MAP_NORESERVE) else { return 0 };
+    let Some(range) = system::anonymous(2 * bytes, libc::MAP_NORESERVE) else { return 0 };
     let base = range.as_ptr().addr().next_multiple_of(bytes);
     for at in (base..base + bytes).step_by(MEMORY) {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
-        // SAFETY: inside the range just reserved, which nobody else knows of.
+        // SAFETY: inside the range just reserved, which nothing else uses.
         let part = unsafe { libc::mmap(at as *mut c_void, MEMORY, protection, flags, memory, 0) };
         if part == libc::MAP_FAILED {
             return 0;
         }
     }
-    // SAFETY: the mappings hold the memory from here on.
+    // SAFETY: from here on the mappings keep the memory alive.
     unsafe { libc::close(memory) };
     base
 }
@@ -90,7 +89,7 @@ fn wrap(alignment: usize, size: usize) -> *mut c_void {
         return LARGE_BASE.load(Relaxed) as *mut c_void;
     }
     let Some(bytes) = size.checked_add(alignment) else { return null_mut() };
-    let Some(range) = own::anonymous(bytes, libc::MAP_NORESERVE) else { return null_mut() };
+    let Some(range) = system::anonymous(bytes, libc::MAP_NORESERVE) else { return null_mut() };
     range.as_ptr().map_addr(|address| address.next_multiple_of(alignment)).cast()
 }
 

@@ -1,26 +1,26 @@
-//! What a thread does before the run: it makes the blocks that lived when the recording began. They are made, touched
-//! and, under `verify`, filled like all others, but no clock runs, and no call of theirs is in any figure.
+//! The part of a thread before the run: it allocates the blocks that were live when the recording began. They are touched
+//! and, under `verify`, filled like all others, but no clock runs, and no figure contains these calls.
 
-use crate::account;
-use crate::perform::{Complaints, Part, Unmetered, step_call};
-use crate::touch;
+use crate::part::{Errors, Part};
+use crate::step::{Unmetered, step_call};
+use crate::{touch, usable_sizes};
 use keel_plan::{Slot, calls};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes the blocks of the part's prologue.
+/// Allocates the blocks of the part's prologue.
 ///
 /// # Safety
 /// As for [`crate::perform::perform`].
 pub unsafe fn perform(part: &Part<'_>) {
-    let complaints = Complaints(part.control);
+    let errors = Errors(part.control);
     for (step, bytes) in calls(part.prologue) {
         let (slot, size) = (&part.slots[step.slot as usize], bytes as usize);
-        // SAFETY: the caller vouches for the plan; the block is live after the call, and of this size.
+        // SAFETY: the caller guarantees the plan; the block is live after the call and has this size.
         unsafe {
-            step_call::<_, { touch::NONE }, true>(part, step, slot, size, &mut Unmetered, &complaints);
+            step_call::<_, { touch::NONE }, true>(part, step, slot, size, &mut Unmetered, &errors);
             touch_as_ordered(part.orders.touch, slot, size);
-            if part.orders.account {
-                account::enter(part, slot, bytes);
+            if part.orders.usable_sizes {
+                usable_sizes::add(part, slot, bytes);
             }
         }
     }

@@ -1,21 +1,21 @@
-//! Which allocator, and how to get at its functions.
+//! Loads the allocator under test and finds its functions.
 //!
-//! | target | is |
+//! | target | meaning |
 //! | --- | --- |
 //! | `null` | the floor, [`crate::null`] |
-//! | `system` | malloc and its family as the process sees them: the C library's |
-//! | `preload:FILE` | the same, having checked that FILE, which the parent put into LD_PRELOAD, provides them |
+//! | `system` | malloc and its family as the process resolves them: the C library's |
+//! | `preload:FILE` | the same, after checking that FILE, which is in LD_PRELOAD, provides them |
 //! | `peer:FILE` | a shared library that exports a [`Table`] |
 //! | `keel:FILE` | a libkeel, through its `kl_` functions |
 //! | `prefix:NAME_:FILE` | any library with functions `NAME_malloc` and so on |
 
-use crate::telling;
+use crate::free_hints;
 use keel_allocators::table::{ABI, SYMBOL, Table, put_text};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The functions of the target called `name`; a sentence for people if they cannot be had.
+/// The functions of the target `name`, or a sentence that says why they are not available.
 pub fn load(name: &OsStr) -> Result<&'static Table, String> {
     let bytes = name.as_bytes();
     let after = |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes).map(Path::new);
@@ -36,7 +36,7 @@ pub fn load(name: &OsStr) -> Result<&'static Table, String> {
     }
 }
 
-/// Its version, as far as it tells.
+/// Its version, as far as it reports one.
 pub fn version(table: &Table) -> String {
     let mut buffer = [0 as c_char; 256];
     // SAFETY: the buffer's own size; `version` ends the text with a NUL.
@@ -46,21 +46,20 @@ pub fn version(table: &Table) -> String {
     }
 }
 
-/// The C library's functions, or those that a preloaded library put before them; with those of the same object that
-/// are told more than an address.
+/// The C library's functions, or those of a preloaded library, with the functions of the same object that take free hints.
 fn system() -> &'static Table {
     let mut table = SYSTEM;
     let object = object_of(table.malloc as *const c_void).map(|info| info.dli_fbase);
-    telling::find(&mut table, &|name| {
+    free_hints::find(&mut table, &|name| {
         let name = CString::new(name).ok()?;
         let function = symbol(libc::RTLD_DEFAULT, &name)?;
-        // Another object's free would be given blocks that are not its own.
+        // Another object's function must not free blocks of this allocator.
         (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object).then_some(function)
     });
     Box::leak(Box::new(table))
 }
 
-/// Which object an address lies in.
+/// The loaded object that contains an address.
 fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -68,7 +67,7 @@ fn object_of(address: *const c_void) -> Option<libc::Dl_info> {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: asks which file the address is from; `info` is ours.
+    // SAFETY: queries an address; `info` is ours.
     (unsafe { libc::dladdr(address, &raw mut info) } != 0).then_some(info)
 }
 
@@ -85,7 +84,7 @@ const SYSTEM: Table = Table {
     ..BLANK
 };
 
-/// What a table has that is made here.
+/// The default of tables that are filled here.
 const BLANK: Table = Table {
     abi: ABI,
     has_hints: 0,
@@ -107,7 +106,7 @@ const BLANK: Table = Table {
 };
 
 unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
-    // Only glibc has this function; without it the C library is musl or another that does not tell.
+    // Only glibc has this function; other C libraries do not report a version.
     // SAFETY: a name that ends in NUL.
     let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) };
     let text = if function.is_null() {
@@ -140,7 +139,7 @@ fn preloaded(file: &Path) -> Result<&'static Table, String> {
         return Ok(system());
     }
     Err(format!(
-        "{} provides no malloc to the process (that comes from {}): it is no allocator for LD_PRELOAD",
+        "{} provides no malloc to the process (that comes from {}): it is not an allocator for LD_PRELOAD",
         file.display(),
         provider.display()
     ))
@@ -150,22 +149,22 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
     let library = open(file)?;
     let table = symbol(library, SYMBOL)
         .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
-    // SAFETY: the symbol is by definition a Table, whose first field tells whether it is this one; it is static data of
-    // a library that is never closed.
+    // SAFETY: the symbol is by definition a Table, whose first field is its version; it is static data of a library
+    // that is never closed.
     let (abi, has_hints) = unsafe {
         let table = table.cast::<Table>();
         ((*table).abi, (*table).has_hints)
     };
     if abi != ABI {
-        return Err(format!("{} was built for another version of Keel: build it anew", file.display()));
+        return Err(format!("{} was built for another version of Keel: rebuild it", file.display()));
     }
     if has_hints == 1 {
-        // SAFETY: as above, and all of its fields are there.
+        // SAFETY: as above; it has all fields.
         return Ok(unsafe { &*table.cast::<Table>() });
     }
     let mut older = BLANK;
     let length = std::mem::offset_of!(Table, free_sized);
-    // SAFETY: an older table is the same up to there.
+    // SAFETY: an older table has the same layout up to this field.
     unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut older).cast::<u8>(), length) }
     Ok(Box::leak(Box::new(older)))
 }
@@ -179,7 +178,7 @@ type Usable = unsafe extern "C" fn(*mut c_void) -> usize;
 fn keel(file: &Path) -> Result<&'static Table, String> {
     let library = open(file)?;
     let find = |names: &[&str]| match names {
-        // Ours takes any size, without the detour by way of memalign.
+        // Keel's function takes any size.
         ALIGNED => named(library, file, "kl_", &["aligned_alloc"]),
         names => named(library, file, "kl_", names),
     };
@@ -194,7 +193,7 @@ fn split_at_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn prefixed(prefix: &OsStr, file: &Path) -> Result<&'static Table, String> {
-    let prefix = prefix.to_str().ok_or("a prefix that is no text")?;
+    let prefix = prefix.to_str().ok_or("a prefix that is not text")?;
     let library = open(file)?;
     let find = |names: &[&str]| named(library, file, prefix, names);
     let usable = ["malloc_usable_size", "usable_size", "malloc_size"];
@@ -214,14 +213,15 @@ fn named(library: *mut c_void, file: &Path, prefix: &str, names: &[&str]) -> Res
     })
 }
 
-/// What takes an alignment first and a size second. C's own comes last: some refuse sizes that are no multiple.
+/// Functions that take the alignment first. `aligned_alloc` is last: some implementations refuse sizes that are not a
+/// multiple of the alignment.
 const ALIGNED: &[&str] = &["memalign", "aligned_alloc"];
 
 fn table(
     find: impl Fn(&[&str]) -> Result<*mut c_void, String>,
     version: unsafe extern "C" fn(*mut c_char, usize),
     usable: Option<*mut c_void>,
-    find_telling: &dyn Fn(&str) -> Option<*mut c_void>,
+    find_hinted: &dyn Fn(&str) -> Option<*mut c_void>,
 ) -> Result<&'static Table, String> {
     // SAFETY: functions of these names have these types: C's, with or without a prefix.
     let mut table = unsafe {
@@ -236,7 +236,7 @@ fn table(
             ..BLANK
         }
     };
-    telling::find(&mut table, find_telling);
+    free_hints::find(&mut table, find_hinted);
     Ok(Box::leak(Box::new(table)))
 }
 
@@ -267,8 +267,8 @@ static KEEL: std::sync::atomic::AtomicPtr<c_void> = std::sync::atomic::AtomicPtr
 
 fn open(file: &Path) -> Result<*mut c_void, String> {
     let name = CString::new(file.as_os_str().as_bytes()).map_err(|_| "a file name with a NUL".to_owned())?;
-    // SAFETY: loads a library and runs its constructors. Local, so that two generations of one allocator could never
-    // meet; now, so that no symbol is looked up inside a timed call.
+    // SAFETY: loads a library and runs its constructors. RTLD_LOCAL separates two versions of one allocator;
+    // RTLD_NOW avoids symbol lookups inside a timed call.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
         // SAFETY: after a failure dlerror returns a string.

@@ -1,21 +1,21 @@
-//! The threads of the run: started before the clock, parked; given the allocator, by which each makes the blocks of its
-//! prologue; parked again, let go together, each ending when its part is done.
+//! The threads of the run. They are started before the clock and parked; they receive the allocator and allocate the
+//! blocks of their prologues; they are parked again and released together; each ends when its part is done.
 //!
-//! A thread that is created while the clock runs would cost a `calloc` by the C library, which under `system` and
-//! `preload` is the allocator under test. So all threads exist beforehand, up to the larger of [`AT_ONCE`] and as
-//! many as were ever alive at the same time; a journal with more of them has the rest created as earlier ones end.
+//! Creating a thread while the clock runs would cost a `calloc` of the C library, which under `system` and `preload` is
+//! the allocator under test. Therefore the threads exist beforehand, up to the larger of [`AT_ONCE`] and the number that
+//! were ever alive at the same time. If a journal has more, the others are created as earlier ones end.
 
 use crate::clock::Clock;
-use crate::own;
-use crate::perform::{Part, perform};
-use crate::prologue;
+use crate::part::Part;
+use crate::perform::perform;
+use crate::{prologue, system};
 use keel_allocators::table::Table;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Threads that may exist at once, if the plan does not need more.
 pub const AT_ONCE: usize = 128;
-/// Stack that is touched beforehand, so that no page of it faults inside a timed call.
+/// Stack bytes that are touched beforehand, so that they do not fault inside a timed call.
 const WARM_STACK: usize = 64 << 10;
 
 /// Shared by all threads of a run.
@@ -29,14 +29,14 @@ pub struct Gate {
     table: AtomicPtr<Table>,
 }
 
-struct Actor<C> {
+struct ThreadStart<C> {
     part: Part<'static>,
     gate: &'static Gate,
     clock: std::marker::PhantomData<C>,
 }
 
 impl Gate {
-    /// Closed.
+    /// A closed gate.
     pub const fn new() -> Gate {
         Gate {
             loaded: AtomicU32::new(0),
@@ -49,13 +49,12 @@ impl Gate {
         }
     }
 
-    /// Waits until so many threads stand at the gate.
+    /// Waits until `count` threads are parked.
     pub fn wait_for_parked(&self, count: usize) {
         wait_for(&self.parked, count);
     }
 
-    /// Gives the allocator, which is loaded, to all threads, and waits until so many have made the blocks of their
-    /// prologues.
+    /// Passes the loaded allocator to all threads, and waits until `count` of them have executed their prologues.
     pub fn prepare(&self, table: &'static Table, count: usize) {
         self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Relaxed);
         self.loaded.store(1, Ordering::Release);
@@ -63,7 +62,7 @@ impl Gate {
         wait_for(&self.ready, count);
     }
 
-    /// Lets all threads go: the run starts at `origin` ticks.
+    /// Releases all threads: the run starts at `origin` ticks.
     pub fn open(&self, origin: u64) {
         self.origin.store(origin, Ordering::Relaxed);
         self.open.store(1, Ordering::Release);
@@ -87,7 +86,7 @@ impl Gate {
         self.origin.load(Ordering::Relaxed)
     }
 
-    /// Waits until fewer than `limit` of `created` threads are still at work.
+    /// Waits until fewer than `limit` of the `created` threads are still running.
     pub fn wait_for_room(&self, created: usize, limit: usize) {
         loop {
             let ended = self.ended.load(Ordering::Acquire);
@@ -105,20 +104,20 @@ impl Default for Gate {
     }
 }
 
-/// Starts a thread that parks at the gate and then performs its part; its id, to be joined.
+/// Starts a thread that parks at the gate and then executes its part. Returns its id, to be joined.
 pub fn start<C: Clock + 'static>(
     part: Part<'static>,
     gate: &'static Gate,
 ) -> Result<libc::pthread_t, String> {
-    let actor = Box::leak(Box::new(Actor::<C> { part, gate, clock: std::marker::PhantomData }));
+    let start = Box::leak(Box::new(ThreadStart::<C> { part, gate, clock: std::marker::PhantomData }));
     let mut id = 0;
-    // SAFETY: the actor is leaked, so it outlives the thread; the default attributes are fine.
+    // SAFETY: the value is leaked, so it outlives the thread; the default attributes are fine.
     let code = unsafe {
         libc::pthread_create(
             &raw mut id,
             std::ptr::null(),
-            act::<C>,
-            std::ptr::from_mut(actor).cast::<c_void>(),
+            run::<C>,
+            std::ptr::from_mut(start).cast::<c_void>(),
         )
     };
     if code != 0 {
@@ -134,26 +133,26 @@ pub fn join(id: libc::pthread_t) {
     unsafe { libc::pthread_join(id, std::ptr::null_mut()) };
 }
 
-extern "C" fn act<C: Clock>(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `start` passed a leaked Actor of this type.
-    let actor = unsafe { &*argument.cast::<Actor<C>>() };
+extern "C" fn run<C: Clock>(argument: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` passed a leaked ThreadStart of this type.
+    let start = unsafe { &*argument.cast::<ThreadStart<C>>() };
     warm_stack();
-    let table = actor.gate.table();
-    let part = Part { table, ..actor.part };
-    // SAFETY: the table's own rule: before the first and after the last use. The plan is replay's.
+    let table = start.gate.table();
+    let part = Part { table, ..start.part };
+    // SAFETY: these calls enclose all uses of the table, as it requires. Replay compiled the plan.
     unsafe {
         if let Some(thread_init) = table.thread_init {
             thread_init();
         }
         prologue::perform(&part);
-        let origin = actor.gate.pass();
+        let origin = start.gate.pass();
         perform::<C>(Part { origin, ..part });
         if let Some(thread_exit) = table.thread_exit {
             thread_exit();
         }
     }
-    actor.gate.ended.fetch_add(1, Ordering::AcqRel);
-    futex_wake(&actor.gate.ended);
+    start.gate.ended.fetch_add(1, Ordering::AcqRel);
+    futex_wake(&start.gate.ended);
     std::ptr::null_mut()
 }
 
@@ -168,7 +167,7 @@ fn warm_stack() {
 
 fn wait_for(counter: &AtomicU32, count: usize) {
     while (counter.load(Ordering::Acquire) as usize) < count {
-        own::sleep_ns(50_000);
+        system::sleep_ns(50_000);
     }
 }
 
@@ -186,7 +185,7 @@ fn futex_wait(word: &AtomicU32, value: u32) {
 }
 
 fn futex_wake(word: &AtomicU32) {
-    // SAFETY: wakes whoever waits on the word.
+    // SAFETY: wakes the threads that wait on the word.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX)
     };

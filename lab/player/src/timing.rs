@@ -1,7 +1,7 @@
-//! Plays a script ([`keel_plan::Script`]): one thread, no clock but at the ends of segments, nothing between two calls
-//! but the reading of a step.
+//! Executes a script ([`keel_plan::Script`]) on one thread. The clock is read only at the ends of segments, and between two
+//! calls there is only the reading of a step.
 
-use crate::{own, telling};
+use crate::{free_hints, system};
 use keel_allocators::table::Table;
 use keel_plan::{Call, Reading, Script, Step};
 use std::ffi::c_void;
@@ -9,22 +9,22 @@ use std::ptr::null_mut;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Plays all of it, and writes a reading for each segment.
+/// Executes all steps and writes a reading for each segment.
 ///
 /// # Errors
-/// A sentence, when there is no memory for the slots.
+/// A sentence, if there is no memory for the slots.
 ///
 /// # Safety
 /// The table is initialised, in this thread too.
 pub unsafe fn play(table: &Table, script: &Script) -> Result<(), String> {
     let slots = slots(script.slots as usize)?;
-    let baseline = own::anonymous_resident();
+    let baseline = system::anonymous_resident();
     let (mut from, steps) = (0, script.steps());
     for (segment, end) in script.ends().iter().enumerate() {
         let end = (*end as usize).min(steps.len());
         let part = steps.get(from..end).unwrap_or_default();
-        let start = own::monotonic_ns();
-        // SAFETY: the caller's promise.
+        let start = system::monotonic_ns();
+        // SAFETY: guaranteed by the caller.
         let refused = unsafe {
             if script.touch {
                 perform::<true>(table, part, slots)
@@ -32,15 +32,15 @@ pub unsafe fn play(table: &Table, script: &Script) -> Result<(), String> {
                 perform::<false>(table, part, slots)
             }
         };
-        let ns = own::monotonic_ns() - start;
-        let resident = own::anonymous_resident().saturating_sub(baseline);
+        let ns = system::monotonic_ns() - start;
+        let resident = system::anonymous_resident().saturating_sub(baseline);
         script.record(segment, Reading { ns, resident, refused });
         from = end;
     }
     Ok(())
 }
 
-/// Performs the steps; returns how many calls gave no memory.
+/// Executes the steps; returns the number of calls that returned no memory.
 #[inline(never)]
 unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &mut [*mut c_void]) -> u64 {
     let mut refused = 0;
@@ -53,15 +53,15 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
             let align = 1 << step.align_log2;
             let block = match step.call {
                 Call::FreeSized => {
-                    telling::free_sized(table, std::mem::replace(slot, null_mut()), size);
+                    free_hints::free_sized(table, std::mem::replace(slot, null_mut()), size);
                     continue;
                 }
                 Call::FreeAligned => {
-                    telling::free_aligned(table, std::mem::replace(slot, null_mut()), align);
+                    free_hints::free_aligned(table, std::mem::replace(slot, null_mut()), align);
                     continue;
                 }
                 Call::FreeAlignedSized => {
-                    telling::free_aligned_sized(table, std::mem::replace(slot, null_mut()), align, size);
+                    free_hints::free_aligned_sized(table, std::mem::replace(slot, null_mut()), align, size);
                     continue;
                 }
                 Call::Malloc => (table.malloc)(size),
@@ -74,7 +74,7 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
                 Call::Aligned => (table.aligned)(align, size),
             };
             if block.is_null() {
-                // What a realloc could not move stays where it is.
+                // A block that realloc could not move stays in its slot.
                 refused += 1;
                 continue;
             }
@@ -91,8 +91,8 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
 
 fn slots(count: usize) -> Result<&'static mut [*mut c_void], String> {
     let bytes = count.max(1) * size_of::<*mut c_void>();
-    let memory = own::anonymous(bytes, libc::MAP_POPULATE)
-        .ok_or_else(|| format!("there is no memory for {count} blocks' addresses"))?;
-    // SAFETY: fresh zeroed memory of this size, never unmapped, known to nobody else; zero is a null pointer.
+    let memory = system::anonymous(bytes, libc::MAP_POPULATE)
+        .ok_or_else(|| format!("there is no memory for the addresses of {count} blocks"))?;
+    // SAFETY: fresh zeroed memory of this size, never unmapped and not used elsewhere; zero is a null pointer.
     Ok(unsafe { std::slice::from_raw_parts_mut(memory.as_ptr().cast(), count) })
 }

@@ -1,18 +1,18 @@
-//! Writing into fresh blocks, as a program would. The policies are those of [`keel_plan::Orders::touch`].
+//! Writes into fresh blocks, as a program would. The policies are those of [`keel_plan::Orders::touch`].
 
-/// Leave it alone.
+/// Write nothing.
 pub const NONE: u8 = 0;
 /// Write the first byte.
 pub const FIRST: u8 = 1;
-/// Write a byte in every page that the block lies in.
+/// Write a byte in every page of the block.
 pub const PAGE: u8 = 2;
 /// Write all of it.
 pub const ALL: u8 = 3;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Touches bytes `from..size` of a block. The first byte, then the first byte of each further page: so every page is
-/// written once, whatever the block's own offset in its first page.
+/// Touches bytes `from..size` of a block: the first byte, then the first byte of each further page. Every page is written
+/// once, whatever the block's offset in its first page.
 ///
 /// # Safety
 /// `block` must be valid for writes of `size` bytes.
@@ -21,7 +21,7 @@ pub unsafe fn touch<const POLICY: u8>(block: *mut u8, from: usize, size: usize) 
     if POLICY == NONE || from >= size {
         return;
     }
-    // SAFETY: everything written lies in `from..size`; volatile, because nobody reads it and it must not be left out.
+    // SAFETY: all writes are inside `from..size`. They are volatile, because the compiler must not remove them.
     unsafe {
         if POLICY == ALL {
             std::ptr::write_bytes(block.add(from), 0x5a, size - from);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_policies_write_what_they_say() {
+    fn the_other_policies_write_nothing_one_byte_or_all() {
         assert!(written::<NONE>(0, 0, 5000).is_empty());
         assert_eq!(written::<FIRST>(32, 0, 5000), [32]);
         assert_eq!(written::<ALL>(8, 0, 5000).len(), 5000);

@@ -1,22 +1,20 @@
-//! A thread's part of the plan without a clock around each call: what the calls cost together, which an instrument of
-//! twenty nanoseconds a call cannot show. Nothing is recorded but when the thread began and ended.
+//! A thread's part of the plan without a clock around each call. It measures the cost of all calls together, which an
+//! instrument of twenty nanoseconds a call would hide. Only the thread's start and end are recorded.
 //!
-//! What stands between two calls is itself a part of the time, so it is little:
+//! The work between two calls is part of the measured time, so there is little of it:
 //!
 //! ```text
-//! stretch     up to 64 steps, none so far ahead of the slowest thread that it would have to wait
+//! batch       up to 64 steps, all of them within the limit to which the thread may run without waiting
 //!   announce  the first of its rows, once
-//!   step      fetch the slot of a later step · call · touch · keep the block for those who will use it
+//!   step      prefetch the slot of a later step · call · touch · store the block in its slot
 //! ```
 //!
-//! Others see a thread up to a stretch behind where it is, which only makes them more careful. Before a thread waits it
-//! announces the very row at which it does: so no two threads ever wait for each other.
+//! The announced row of a thread can be up to a batch behind its actual row. This only makes the other threads wait
+//! earlier. Before a thread waits, it announces the row at which it does, so that no two threads wait for each other.
 
-use crate::account;
 use crate::clock::Clock;
-use crate::own;
-use crate::perform::{Complaints, Part, report};
-use crate::telling;
+use crate::free_hints;
+use crate::part::{Errors, Part, Start};
 use crate::touch;
 use crate::wait::{add, announce};
 use keel_allocators::table::Table;
@@ -24,11 +22,11 @@ use keel_plan::{Kind, Op, Slot, ThreadState};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Steps between two announcements.
-const STRETCH: usize = 64;
-/// The slot of the step so many further on is fetched: some 60 ns ahead, about what memory takes.
-const AHEAD: usize = 12;
+const BATCH: usize = 64;
+/// How many steps ahead slots are prefetched: about 60 ns, the latency of memory.
+const PREFETCH_DISTANCE: usize = 12;
 
-/// Executes the part at once; a schedule is not followed.
+/// Executes the part without a schedule.
 ///
 /// # Safety
 /// As for [`crate::perform::perform`].
@@ -36,7 +34,6 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     // SAFETY: passed on.
     unsafe {
         match part.orders.touch {
-            _ if part.orders.account => account::perform::<C>(part),
             touch::FIRST => perform_as::<C, { touch::FIRST }>(part),
             touch::PAGE => perform_as::<C, { touch::PAGE }>(part),
             touch::ALL => perform_as::<C, { touch::ALL }>(part),
@@ -47,45 +44,45 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
 
 unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     let state = &part.states[part.index];
-    let (first_usage, first_cpu) = (own::thread_usage(), own::thread_cpu_ns());
+    let at_start = Start::now();
     let from = C::now();
     // SAFETY: passed on.
     unsafe {
         if part.states.len() == 1 {
             perform_alone::<TOUCH>(&part);
         } else {
-            perform_among_others::<C, TOUCH>(&part);
+            perform_with_others::<C, TOUCH>(&part);
         }
     }
     let until = C::end();
     announce(state, u32::MAX);
     state.first_ticks.store(from.wrapping_sub(part.origin), Relaxed);
     state.last_ticks.store(until.wrapping_sub(part.origin), Relaxed);
-    report(state, first_usage, first_cpu);
+    at_start.report(state);
 }
 
-/// The only thread: nobody is waited for, and nobody waits.
+/// A single thread, which never waits.
 unsafe fn perform_alone<const TOUCH: u8>(part: &Part<'_>) {
-    let hand = Hand::new(part);
+    let executor = Executor::new(part);
     let mut start = 0;
     while let Some(first) = part.steps.get(start) {
         announce(&part.states[part.index], first.row);
-        let end = part.steps.len().min(start + STRETCH);
+        let end = part.steps.len().min(start + BATCH);
         // SAFETY: passed on.
-        start = unsafe { hand.stretch::<TOUCH, false>(start, end, &|_, _| {}) };
+        start = unsafe { executor.batch::<TOUCH, false>(start, end, &|_, _| {}) };
     }
 }
 
-unsafe fn perform_among_others<C: Clock, const TOUCH: u8>(part: &Part<'_>) {
+unsafe fn perform_with_others<C: Clock, const TOUCH: u8>(part: &Part<'_>) {
     let state = &part.states[part.index];
-    let hand = Hand::new(part);
+    let executor = Executor::new(part);
     let (mut start, mut limit) = (0, 0);
     while let Some(first) = part.steps.get(start) {
         announce(state, first.row);
         if first.row >= limit {
             limit = hold::<C>(part, first.row);
         }
-        let next = &part.steps[start..part.steps.len().min(start + STRETCH)];
+        let next = &part.steps[start..part.steps.len().min(start + BATCH)];
         // Rows rise within a thread.
         let count = match next.last() {
             Some(last) if last.row < limit => next.len(),
@@ -93,11 +90,11 @@ unsafe fn perform_among_others<C: Clock, const TOUCH: u8>(part: &Part<'_>) {
         };
         let wait = &|step: &Op, slot: &Slot| await_object::<C>(part, state, step, slot);
         // SAFETY: passed on.
-        start = unsafe { hand.stretch::<TOUCH, true>(start, start + count, wait) };
+        start = unsafe { executor.batch::<TOUCH, true>(start, start + count, wait) };
     }
 }
 
-/// Waits until `row` is no longer too far ahead; the limit below which no waiting is needed, beyond `row`.
+/// Waits until `row` is not too far ahead. Returns the limit below which no wait is needed; it is above `row`.
 #[cold]
 fn hold<C: Clock>(part: &Part<'_>, row: u32) -> u32 {
     let (limit, _) = part.hold::<C>(row);
@@ -115,33 +112,33 @@ fn await_object<C: Clock>(part: &Part<'_>, state: &ThreadState, step: &Op, slot:
     }
 }
 
-/// What performs steps.
-struct Hand<'a> {
+/// Executes steps.
+struct Executor<'a> {
     steps: &'a [Op],
     slots: &'a [Slot],
     table: &'a Table,
-    complaints: Complaints<'a>,
+    errors: Errors<'a>,
 }
 
-impl<'a> Hand<'a> {
-    fn new(part: &Part<'a>) -> Hand<'a> {
+impl<'a> Executor<'a> {
+    fn new(part: &Part<'a>) -> Executor<'a> {
         let Part { steps, slots, table, control, .. } = *part;
-        Hand { steps, slots, table, complaints: Complaints(control) }
+        Executor { steps, slots, table, errors: Errors(control) }
     }
 
-    /// Performs the steps `start..end`; the step at which to go on. `wait` is called for objects of others. Only where
-    /// `SHARED` are slots given tags, by which others know that an object is there.
+    /// Executes the steps `start..end` and returns the index of the next step. `wait` is called for objects of other
+    /// threads. Only if `SHARED`, slots get tags, by which other threads recognize objects.
     #[inline(always)]
-    unsafe fn stretch<const TOUCH: u8, const SHARED: bool>(
+    unsafe fn batch<const TOUCH: u8, const SHARED: bool>(
         &self,
         start: usize,
         end: usize,
         wait: &impl Fn(&Op, &Slot),
     ) -> usize {
-        let ahead = if end + AHEAD <= self.steps.len() { AHEAD } else { 0 };
+        let ahead = if end + PREFETCH_DISTANCE <= self.steps.len() { PREFETCH_DISTANCE } else { 0 };
         let (slots, table) = (self.slots.as_ptr(), self.table);
-        // SAFETY: `start..end` and what lies `ahead` of it are steps of ours; slots are in range, blocks live and ours
-        // by the plan; fresh blocks have the size asked for.
+        // SAFETY: `start..end` and the steps `ahead` of it are in range. The plan guarantees that slots are in range and
+        // that blocks are live and ours. Fresh blocks have the requested size.
         unsafe {
             let (mut at, end) = (self.steps.as_ptr().add(start), self.steps.as_ptr().add(end));
             while at < end {
@@ -151,11 +148,15 @@ impl<'a> Hand<'a> {
                 match step.kind() {
                     Kind::Malloc => {
                         let block = (table.malloc)(step.argument as usize).cast::<u8>();
-                        self.keep::<TOUCH, SHARED>(step, slot, block, step.argument as usize);
+                        self.store::<TOUCH, SHARED>(step, slot, block, step.argument as usize);
                     }
                     Kind::Free => (table.free)(slot.block.load(Relaxed).cast()),
                     Kind::FreeSized => {
-                        telling::free_sized(table, slot.block.load(Relaxed).cast(), step.argument as usize);
+                        free_hints::free_sized(
+                            table,
+                            slot.block.load(Relaxed).cast(),
+                            step.argument as usize,
+                        );
                     }
                     Kind::Await => wait(step, slot),
                     _ => at = self.rare::<TOUCH, SHARED>(at),
@@ -166,10 +167,10 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// The less frequent calls; the last step that was a part of it.
+    /// Executes one of the less frequent calls and returns its last step.
     #[inline(never)]
     unsafe fn rare<const TOUCH: u8, const SHARED: bool>(&self, mut at: *const Op) -> *const Op {
-        // SAFETY: as in `stretch`; the plan has a step after each `High`, which it serves.
+        // SAFETY: as in `batch`; the plan has a step after each `High`.
         unsafe {
             let mut size = (*at).argument as usize;
             if (*at).kind() == Kind::High {
@@ -181,15 +182,15 @@ impl<'a> Hand<'a> {
             let old = slot.block.load(Relaxed).cast();
             let block = match step.kind() {
                 Kind::FreeSized => {
-                    telling::free_sized(self.table, old, size);
+                    free_hints::free_sized(self.table, old, size);
                     return at;
                 }
                 Kind::FreeAligned => {
-                    telling::free_aligned(self.table, old, step.align());
+                    free_hints::free_aligned(self.table, old, step.align());
                     return at;
                 }
                 Kind::FreeAlignedSized => {
-                    telling::free_aligned_sized(self.table, old, step.align(), size);
+                    free_hints::free_aligned_sized(self.table, old, step.align(), size);
                     return at;
                 }
                 Kind::Calloc => (self.table.calloc)(1, size),
@@ -200,34 +201,34 @@ impl<'a> Hand<'a> {
                 }
                 _ => (self.table.malloc)(size),
             };
-            self.keep::<TOUCH, SHARED>(step, slot, block.cast(), size);
+            self.store::<TOUCH, SHARED>(step, slot, block.cast(), size);
             at
         }
     }
 
     unsafe fn resize<const TOUCH: u8, const SHARED: bool>(&self, step: &Op, slot: &Slot, size: usize) {
-        // Where there is no old block, the slot may still name that of an object long gone.
+        // Without an old block, the slot may still hold the address of a former object.
         let (old, held) = match step.is_fresh() {
             true => (std::ptr::null_mut(), 0),
             false => (slot.block.load(Relaxed), slot.size.load(Relaxed) as usize),
         };
-        // SAFETY: as in `stretch`.
+        // SAFETY: as in `batch`.
         unsafe {
             let block = (self.table.realloc)(old.cast(), size).cast::<u8>();
             if block.is_null() {
-                // It leaves its old block alive, and in the slot.
-                self.complaints.refused(step.row);
+                // The old block is still live and in the slot.
+                self.errors.refused(step.row);
                 slot.tag.store(step.row.wrapping_add(1), Release);
                 return;
             }
             touch::touch::<TOUCH>(block, held, size);
-            settle::<SHARED>(step, slot, block, size);
+            publish::<SHARED>(step, slot, block, size);
         }
     }
 
-    /// Touches a fresh block and puts it where those who will use it find it.
+    /// Touches a fresh block and stores it in its slot, where later steps find it.
     #[inline(always)]
-    unsafe fn keep<const TOUCH: u8, const SHARED: bool>(
+    unsafe fn store<const TOUCH: u8, const SHARED: bool>(
         &self,
         step: &Op,
         slot: &Slot,
@@ -235,17 +236,17 @@ impl<'a> Hand<'a> {
         size: usize,
     ) {
         if block.is_null() {
-            self.complaints.refused(step.row);
+            self.errors.refused(step.row);
         } else {
             // SAFETY: a fresh block of this size.
             unsafe { touch::touch::<TOUCH>(block, 0, size) };
         }
-        settle::<SHARED>(step, slot, block, size);
+        publish::<SHARED>(step, slot, block, size);
     }
 }
 
 #[inline(always)]
-fn settle<const SHARED: bool>(step: &Op, slot: &Slot, block: *mut u8, size: usize) {
+fn publish<const SHARED: bool>(step: &Op, slot: &Slot, block: *mut u8, size: usize) {
     slot.block.store(block, Relaxed);
     slot.size.store(size.min(u32::MAX as usize) as u32, Relaxed);
     if SHARED {
@@ -253,7 +254,7 @@ fn settle<const SHARED: bool>(step: &Op, slot: &Slot, block: *mut u8, size: usiz
     }
 }
 
-/// Asks for the line of a slot, to be written soon.
+/// Prefetches the cache line of a slot for writing.
 #[inline(always)]
 fn prefetch(slot: *const Slot) {
     #[cfg(target_arch = "x86_64")]

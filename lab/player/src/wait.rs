@@ -1,23 +1,23 @@
-//! Waiting, outside of every timed window: a short spin, then sleep, so that a machine with fewer processors than
-//! threads still progresses.
+//! Waiting, outside of all timed windows: a short spin, then sleeps, so that a machine with fewer processors than threads
+//! makes progress.
 
 use crate::clock::Clock;
-use crate::own;
+use crate::system;
 use keel_plan::{Slot, ThreadState};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// A sleep shorter than this would be longer than asked for anyhow.
+/// The kernel cannot sleep for less than about this time.
 const SHORTEST_SLEEP_NS: u64 = 20_000;
 const LONGEST_SLEEP_NS: u64 = 1_000_000;
-/// The last stretch before an operation is due is spun through, since a sleeper wakes late.
+/// The time before an operation is due that is spent spinning, because sleeps end late.
 const WAKE_EARLY_NS: u64 = 80_000;
 
 /// How a thread waits on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
-    /// Ticks in a nanosecond.
+    /// Ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// Turns of a spin before sleeping: more where every thread has a processor of its own.
+    /// Spins before sleeping: more if every thread can have a processor of its own.
     pub spins: u32,
 }
 
@@ -32,13 +32,13 @@ impl Waiter {
         }
         let mut sleep = SHORTEST_SLEEP_NS;
         while slot.tag.load(Acquire) != tag {
-            own::sleep_ns(sleep);
+            system::sleep_ns(sleep);
             sleep = (sleep * 2).min(LONGEST_SLEEP_NS);
         }
         true
     }
 
-    /// Waits until `row` is within `skew` rows of every other thread's next step; the limit below which no waiting is
+    /// Waits until `row` is within `skew` rows of every other thread's next step. Returns the limit below which no wait is
     /// needed, and whether it slept.
     pub fn others(self, others: &[ThreadState], own_index: usize, row: u32, skew: u32) -> (u32, bool) {
         let (mut slept, mut spins) = (false, 0);
@@ -58,9 +58,9 @@ impl Waiter {
                 std::hint::spin_loop();
                 continue;
             }
-            // The others do perhaps twenty million rows a second together; no need to look often from afar.
+            // All threads together execute about twenty million rows a second.
             let ahead = u64::from(row - limit);
-            own::sleep_ns((ahead * 50).clamp(SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS));
+            system::sleep_ns((ahead * 50).clamp(SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS));
             slept = true;
         }
     }
@@ -75,7 +75,7 @@ impl Waiter {
             }
             let ns = ((due - now) as f64 / self.ticks_per_ns) as u64;
             if ns > WAKE_EARLY_NS + SHORTEST_SLEEP_NS {
-                own::sleep_ns(ns - WAKE_EARLY_NS);
+                system::sleep_ns(ns - WAKE_EARLY_NS);
                 slept = true;
             } else {
                 std::hint::spin_loop();
@@ -84,7 +84,7 @@ impl Waiter {
     }
 }
 
-/// Tells the others where this thread stands; what it did before is seen by whoever sees this.
+/// Announces this thread's next row, with release order.
 #[inline(always)]
 pub fn announce(state: &ThreadState, row: u32) {
     state.next_row.store(row, std::sync::atomic::Ordering::Release);

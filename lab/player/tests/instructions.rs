@@ -8,10 +8,11 @@ mod support;
 
 use keel_allocators::table::{ABI, Table};
 use keel_plan::{Orders, Results};
+use keel_player::causes::Detectors;
 use keel_player::clock::Monotonic;
-use keel_player::perform::{Part, perform};
+use keel_player::part::Part;
+use keel_player::perform::perform;
 use keel_player::wait_settings;
-use keel_player::witness::Senses;
 use keel_replay::Options;
 use std::ffi::{c_char, c_void};
 use std::process::Command;
@@ -108,7 +109,7 @@ fn perform_first(threads: u32) {
         skew: compiled.plan.header().skew,
         origin: 0,
         waiter: wait_settings(1.0, 1),
-        senses: Senses { flag: false, calls: false, tripwire: false },
+        detectors: Detectors { flag: false, calls: false, interrupts: false },
         orders: results.control().orders(),
     });
 }

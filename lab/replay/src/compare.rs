@@ -1,4 +1,4 @@
-//! The whole comparison.
+//! A comparison of allocators on one journal.
 
 mod instrument;
 mod interference;
@@ -28,7 +28,7 @@ pub struct Request<'a> {
     pub name: String,
     /// The allocators, in the order of tables.
     pub allocators: Vec<Allocator>,
-    /// How.
+    /// The options.
     pub options: Options,
     /// The player's executable.
     pub player: PathBuf,
@@ -36,59 +36,58 @@ pub struct Request<'a> {
     pub folder: PathBuf,
     /// The command line, for the record.
     pub command: Vec<String>,
-    /// Set from outside to stop.
+    /// Set by another thread to stop the comparison.
     pub stop: &'a AtomicBool,
 }
 
-/// What is going on.
+/// The progress of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// The journal is being compiled: so many of so many rows.
+    /// The journal is being compiled: rows done, rows in all.
     Compiling(u64, u64),
-    /// A run begins: of this allocator, the how-manieth run of all.
+    /// A run begins.
     Begins {
         /// Name of the allocator.
         allocator: &'a str,
-        /// From 0.
+        /// The run's index, from 0.
         position: u32,
-        /// Runs in all, as far as is known: more when some are made again, or medians have not settled.
+        /// Runs planned so far; repeats and further rounds add to them.
         runs: u32,
         /// Operations in a run.
         rows: u64,
     },
-    /// So many operations of the run are done.
+    /// Operations of the run that are done.
     Done(u64),
-    /// The run gave no result; the allocator is left out from here on.
+    /// The run failed; the allocator is skipped from here on.
     Failed {
         /// Name of the allocator.
         allocator: &'a str,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
 }
 
-/// A comparison that was written.
+/// A finished comparison.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What `results.json` holds.
+    /// The contents of `results.json`.
     pub comparison: Comparison,
     /// Whether it was stopped before all runs were done.
     pub stopped: bool,
 }
 
-/// Compares, and leaves a result folder.
+/// Compares the allocators and writes a result folder.
 ///
-/// All is written into a folder beside the one asked for and renamed at the end, so that the latter is complete
-/// whenever it exists. If `stop` is set, the runs finished by then are kept, and a note says so; if there are
-/// none, nothing is left.
+/// Everything is written into a temporary folder, which is renamed at the end, so that an existing result folder is always
+/// complete. If `stop` is set, the runs finished by then are kept, with a note; if there are none, no folder remains.
 ///
 /// # Errors
-/// What concerns the comparison as a whole: the journal, the memory, the folder. An allocator that fails is an outcome.
+/// Errors of the comparison as a whole: the journal, the memory, the folder. A failed allocator is not an error.
 pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, Error> {
     let mut comparison = described(request);
     if everyone_failed(&comparison) {
-        let told = comparison.allocators.iter().filter_map(|one| Some((&one.name, one.failure.as_ref()?)));
-        let reasons: Vec<String> = told.map(|(name, reason)| format!("{name}: {reason}")).collect();
+        let failed = comparison.allocators.iter().filter_map(|one| Some((&one.name, one.failure.as_ref()?)));
+        let reasons: Vec<String> = failed.map(|(name, reason)| format!("{name}: {reason}")).collect();
         return Err(Error::NoneUsable(reasons.join("; ")));
     }
     let folder = Partial::create(&request.folder)?;
@@ -108,7 +107,7 @@ pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) ->
     Ok(Outcome { comparison, stopped })
 }
 
-/// Of the allocators that were asked for none is left; the floor alone tells nothing.
+/// Whether no requested allocator is left; the floor alone is no comparison.
 fn everyone_failed(comparison: &Comparison) -> bool {
     let mut others = comparison.allocators.iter().filter(|one| one.name != FLOOR).peekable();
     others.peek().is_some() && others.all(|one| one.failure.is_some())
@@ -140,7 +139,7 @@ fn described(request: &Request<'_>) -> Comparison {
     }
 }
 
-/// Under verification all of a block is written outside of the calls, and inside nothing.
+/// Under verification blocks are written outside of the calls, and not touched inside.
 fn touched(options: &Options) -> Touch {
     if options.verify { Touch::None } else { options.touch }
 }
@@ -161,7 +160,7 @@ fn described_allocator(request: &Request<'_>, allocator: &Allocator) -> Allocato
     }
 }
 
-/// Compiles the plan and writes `operations.parquet` on the way.
+/// Compiles the plan and writes `operations.parquet`.
 fn compile(
     request: &Request<'_>,
     folder: &Path,

@@ -196,7 +196,7 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let first = busy.iter().map(|state| state.first_ticks.load(Relaxed)).min().unwrap_or(0);
     let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
     let (pair_ticks, looks) =
-        (sum(|state| state.pair_ticks.load(Relaxed)), sum(|state| state.pair_looks.load(Relaxed)));
+        (sum(|state| state.pair_ticks.load(Relaxed)), sum(|state| state.pair_count.load(Relaxed)));
     Run {
         position,
         elapsed_ns: ns(last.saturating_sub(first)),

@@ -11,7 +11,7 @@ use crate::heap::Heap;
 use crate::process;
 use crate::random::Random;
 use crate::watch::{Findings, Mode};
-use keel_player::own;
+use keel_player::system;
 use std::ptr::null_mut;
 
 const MALLOCS: u64 = 5_500_000;
@@ -69,7 +69,7 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
         short_lived: vec![null_mut(); SHORT_LIVED as usize],
     };
     let (total, limit) = (heap.scaled(MALLOCS), heap.scaled(LIVE_BYTES));
-    let (begin, before) = (own::monotonic_ns(), process::usage().cpu_seconds);
+    let (begin, before) = (system::monotonic_ns(), process::usage().cpu_seconds);
     let (mut apart_ns, mut apart_cpu_ns) = (0, 0);
     let mut loading = true;
     for step in 0..total {
@@ -86,11 +86,11 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
             loading = true;
         }
         if step.is_multiple_of(SETTLE_EVERY) && heap.mode() == Mode::Timed {
-            let (wall, cpu) = (own::monotonic_ns(), own::thread_cpu_ns());
+            let (wall, cpu) = (system::monotonic_ns(), system::thread_cpu_ns());
             mallocs.settle();
             frees.settle();
-            apart_ns += own::monotonic_ns() - wall;
-            apart_cpu_ns += own::thread_cpu_ns() - cpu;
+            apart_ns += system::monotonic_ns() - wall;
+            apart_cpu_ns += system::thread_cpu_ns() - cpu;
         }
     }
     for old in program.rest() {
@@ -98,7 +98,7 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
     }
     let whole = Whole {
         pairs: total,
-        seconds: (own::monotonic_ns() - begin - apart_ns) as f64 * 1e-9,
+        seconds: (system::monotonic_ns() - begin - apart_ns) as f64 * 1e-9,
         cpu_seconds: process::usage().cpu_seconds - before - apart_cpu_ns as f64 * 1e-9,
     };
     mallocs.finish(findings);

@@ -14,7 +14,7 @@ use crate::trap::Trap;
 use hdrhistogram::Histogram;
 use keel_player::clock::{self, Clock, Counter, Monotonic};
 use keel_player::interruption::{self, Flag, Seen};
-use keel_player::own;
+use keel_player::system;
 use keel_workloads::{Counted, Event};
 use std::sync::OnceLock;
 
@@ -176,12 +176,12 @@ impl Watch {
     }
 
     fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let before = own::thread_usage();
+        let before = system::thread_usage();
         let (system_call, result) = match &self.trap {
             Some(trap) => trap.watch(call),
             None => (None, call()),
         };
-        let after = own::thread_usage();
+        let after = system::thread_usage();
         let faults = after.minor_faults + after.major_faults - before.minor_faults - before.major_faults;
         let counted = &mut self.tally.counted;
         counted.calls += 1;
@@ -309,7 +309,7 @@ pub struct Findings {
 }
 
 fn switches() -> u64 {
-    let usage = own::thread_usage();
+    let usage = system::thread_usage();
     usage.voluntary_switches + usage.involuntary_switches
 }
 
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn faults_and_system_calls_are_counted_by_call() {
-        let Some(fresh) = own::anonymous(64 << 12, 0) else { return };
+        let Some(fresh) = system::anonymous(64 << 12, 0) else { return };
         let mut watch = Watch::new("call", Mode::Counted);
         for page in 0..64 {
             // SAFETY: inside the mapping.
@@ -353,7 +353,7 @@ mod tests {
     fn a_call_that_sleeps_is_left_out_and_a_slow_one_is_not() {
         let mut watch = Watch::new("call", Mode::Timed);
         for _ in 0..5 {
-            watch.time(|| own::sleep_ns(1_000_000));
+            watch.time(|| system::sleep_ns(1_000_000));
         }
         for _ in 0..200 {
             watch.time(|| std::hint::black_box(0));

@@ -1,11 +1,11 @@
-//! What the players told about the instrument, run after run.
+//! The facts about the instrument, collected over the runs.
 
 use crate::digest::{count, growing};
 use keel_plan::{Results, SELF_TESTS};
 use keel_results::{Clock, Frequency, Histogram, Instrument, SelfTest};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Collects it.
+/// Collects the facts.
 pub struct InstrumentLog {
     frequency: Frequency,
     empty_pairs: Histogram,
@@ -28,7 +28,7 @@ impl InstrumentLog {
         InstrumentLog { frequency: Frequency::default(), empty_pairs: growing(), clock_code: 0, found }
     }
 
-    /// Takes what the player of a run told.
+    /// Adds the facts of a run.
     pub fn read(&mut self, results: &Results) {
         let control = results.control();
         self.clock_code = control.clock.load(Relaxed);
@@ -52,12 +52,12 @@ impl InstrumentLog {
         }
     }
 
-    /// As known by now.
+    /// The frequency from all runs so far.
     pub fn frequency(&self) -> Frequency {
         self.frequency
     }
 
-    /// For the results; its step is still to be found.
+    /// For the results, without the step.
     pub fn clock(&self) -> Clock {
         let name = match self.clock_code {
             1 if cfg!(target_arch = "aarch64") => "cntvct",

@@ -1,30 +1,30 @@
-//! Which runs the machine disturbed. Told by what the machine did, never by what the run measured: to leave runs out
-//! because they are slow would be to choose the result.
+//! Detects interference of the machine with runs. It uses the state of the machine, never the run's own measurements:
+//! leaving out slow runs would mean choosing the result.
 
 use keel_results::{Comparison, ProcessorTime, Run};
 use std::time::Instant;
 
-/// An empty pair of clock readings that takes so much longer than in the best run of the comparison: the processor was
-/// slowed, for the calls as for the pair. In undisturbed runs it repeats to half a per cent.
+/// If an empty pair of clock readings takes longer than in the best run of the comparison by this factor, the processor was
+/// slower, for the calls as for the pair. Without interference it varies by half a percent.
 const SLOWED: f64 = 1.015;
 /// Share of the processors' time that the hypervisor took.
 const STOLEN: f64 = 0.02;
 /// Share of the processors' time that other programs took.
 const OTHERS: f64 = 0.10;
-/// Times of the whole machine come in steps of 10 ms for each processor; so many of them are no sign of anything.
+/// Times of the whole machine have steps of 10 ms for each processor; this many steps mean nothing.
 const STEPS: u64 = 3;
 const STEP_NS: u64 = 10_000_000;
 
-/// The machine's doings from one moment to another, while players run.
+/// Measures the machine's activity while a player runs.
 pub struct Watch {
     begin: Instant,
     machine: ProcessorTime,
     own_ns: u64,
 }
 
-/// What the machine did in the meantime.
+/// The machine's activity during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Meanwhile {
+pub struct Activity {
     pub wall_ns: u64,
     pub stolen_ns: u64,
     pub other_programs_ns: u64,
@@ -35,10 +35,10 @@ impl Watch {
         Watch { begin: Instant::now(), machine: ProcessorTime::now(), own_ns: own_ns() }
     }
 
-    /// What this process and its players, which have ended, did is not foreign.
-    pub fn stop(&self) -> Meanwhile {
+    /// Excludes the time of this process and of its players, which have ended.
+    pub fn stop(&self) -> Activity {
         let (machine, own) = (ProcessorTime::now(), own_ns() - self.own_ns);
-        Meanwhile {
+        Activity {
             wall_ns: self.begin.elapsed().as_nanos() as u64,
             stolen_ns: machine.stolen_ns.saturating_sub(self.machine.stolen_ns),
             other_programs_ns: machine.busy_ns.saturating_sub(self.machine.busy_ns).saturating_sub(own),
@@ -46,7 +46,7 @@ impl Watch {
     }
 }
 
-/// Processor time of this process and of those that it has waited for, ns.
+/// Processor time of this process and of its ended children, ns.
 fn own_ns() -> u64 {
     let of = |who| {
         // SAFETY: all zeroes is a valid rusage, which is then written to.
@@ -68,7 +68,7 @@ pub fn best_pair(comparison: &Comparison) -> f64 {
     pairs.min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// By what a run was disturbed beyond the bounds, in the words of [`Run::interference`].
+/// The interference with a run that exceeds its bound, in the words of [`Run::interference`].
 pub fn interference(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64) -> Vec<String> {
     let processors = u64::from(processors.max(1));
     let beyond =
@@ -81,14 +81,14 @@ pub fn interference(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64)
     found.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned()).collect()
 }
 
-/// Whether the processor was slowed: that moves medians, while other programs move little but tails.
-pub fn is_slowed(run: &Run) -> bool {
+/// Whether the processor was slower. This affects medians; other programs mainly affect tails.
+pub fn is_slow(run: &Run) -> bool {
     run.interference.iter().any(|word| word == "slow processor")
 }
 
-/// Whether one run was disturbed less than the other: not slowed, or by fewer things, or on a faster processor.
+/// Whether a run had less interference than another: no slow processor, or fewer kinds, or a faster processor.
 pub fn is_less_affected(one: &Run, other: &Run) -> bool {
-    let key = |run: &Run| (is_slowed(run), run.interference.len());
+    let key = |run: &Run| (is_slow(run), run.interference.len());
     key(one) < key(other) || (key(one) == key(other) && one.empty_pair_ns < other.empty_pair_ns)
 }
 
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_disturbed_by_what_the_machine_did() {
-        let told = |run: &Run| interference(run, 1000 * MS, 2, 15.0);
-        assert_eq!(told(&run(15.2, 30, 30)), [""; 0], "within the bounds");
-        assert_eq!(told(&run(15.9, 0, 0)), ["slow processor"]);
-        assert_eq!(told(&run(15.9, 60, 300)), ["slow processor", "stolen time", "other programs"]);
-        assert_eq!(told(&run(0.0, 0, 190)), [""; 0], "no empty pair is known, and 95 ms of each processor");
+    fn interference_is_detected_from_the_machine() {
+        let found = |run: &Run| interference(run, 1000 * MS, 2, 15.0);
+        assert_eq!(found(&run(15.2, 30, 30)), [""; 0], "within the bounds");
+        assert_eq!(found(&run(15.9, 0, 0)), ["slow processor"]);
+        assert_eq!(found(&run(15.9, 60, 300)), ["slow processor", "stolen time", "other programs"]);
+        assert_eq!(found(&run(0.0, 0, 190)), [""; 0], "no empty pair is known, and 95 ms of each processor");
         assert_eq!(
             interference(&run(15.0, 30, 30), 50 * MS, 2, 15.0),
             [""; 0],
@@ -117,41 +117,38 @@ mod tests {
     }
 
     #[test]
-    fn of_two_runs_the_less_disturbed_is_kept() {
-        let disturbed = |pair, words: &[&str]| Run {
+    fn the_run_with_less_interference_is_kept() {
+        let affected = |pair, words: &[&str]| Run {
             interference: words.iter().map(|&word| word.to_owned()).collect(),
             ..run(pair, 0, 0)
         };
-        assert!(is_less_affected(&disturbed(15.0, &[]), &disturbed(14.9, &["other programs"])));
+        assert!(is_less_affected(&affected(15.0, &[]), &affected(14.9, &["other programs"])));
         assert!(is_less_affected(
-            &disturbed(15.0, &["stolen time", "other programs"]),
-            &disturbed(16.0, &["slow processor"])
+            &affected(15.0, &["stolen time", "other programs"]),
+            &affected(16.0, &["slow processor"])
         ));
-        assert!(is_less_affected(
-            &disturbed(16.0, &["slow processor"]),
-            &disturbed(17.0, &["slow processor"])
-        ));
+        assert!(is_less_affected(&affected(16.0, &["slow processor"]), &affected(17.0, &["slow processor"])));
         assert!(!is_less_affected(
-            &disturbed(17.0, &["slow processor"]),
-            &disturbed(16.0, &["slow processor"])
+            &affected(17.0, &["slow processor"]),
+            &affected(16.0, &["slow processor"])
         ));
     }
 
     #[test]
-    fn the_work_of_this_process_is_not_foreign() {
+    fn the_work_of_this_process_is_not_interference() {
         let watch = Watch::start();
         let mut sum = 0u64;
         while watch.begin.elapsed().as_millis() < 200 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         let own = own_ns() - watch.own_ns;
-        let meanwhile = watch.stop();
-        assert!(own > 0 && meanwhile.wall_ns >= 200 * MS);
-        // What the others did is not known here; but it is less than all processors did, also those that are not for
-        // this process.
-        // SAFETY: asks for a number.
+        let activity = watch.stop();
+        assert!(own > 0 && activity.wall_ns >= 200 * MS);
+        // The time of other programs is unknown here, but bounded by the time of all processors, also of those that this
+        // process may not use.
+        // SAFETY: returns a number.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u64;
-        let all = meanwhile.wall_ns * processors;
-        assert!(meanwhile.other_programs_ns + own <= all + 10 * STEP_NS, "{meanwhile:?}, own {own}");
+        let all = activity.wall_ns * processors;
+        assert!(activity.other_programs_ns + own <= all + 10 * STEP_NS, "{activity:?}, own {own}");
     }
 }

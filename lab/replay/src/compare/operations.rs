@@ -5,7 +5,7 @@ use crate::compile::Operated;
 use keel_results::raw::{OperationRows, OperationWriter};
 use std::path::Path;
 
-/// Operations on their way into their file.
+/// Operations that are not yet written.
 pub struct OperationBatch {
     writer: OperationWriter,
     op: Vec<u8>,

@@ -1,11 +1,11 @@
-//! The result folder while it is being made.
+//! The result folder until it is complete.
 
 use crate::Error;
 use std::path::{Path, PathBuf};
 
 /// A result folder that is not yet complete; removed when dropped.
 pub struct Partial {
-    /// Where everything is written.
+    /// The folder that is written.
     pub path: PathBuf,
     target: PathBuf,
     finished: bool,
@@ -21,7 +21,7 @@ impl Partial {
     }
 
     pub fn finish(mut self) -> Result<(), Error> {
-        // An empty folder gives way; one with anything in it does not.
+        // Replaces an empty folder, but not one with contents.
         std::fs::rename(&self.path, &self.target).map_err(Error::io(&self.target))?;
         self.finished = true;
         Ok(())
@@ -31,7 +31,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.finished {
-            // Already on the way out with an error, which is the one to be told.
+            // The caller reports another error already.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

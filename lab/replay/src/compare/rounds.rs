@@ -1,6 +1,6 @@
-//! Which runs there are, in which order; which are made again, and when there are enough.
+//! The order of the runs, the repetition of runs with interference, and the number of rounds.
 
-use super::interference::{Watch, best_pair, interference, is_less_affected, is_slowed};
+use super::interference::{Watch, best_pair, interference, is_less_affected, is_slow};
 use super::session::{Clocked, Session};
 use super::{Progress, Request, everyone_failed};
 use crate::digest::throughput;
@@ -12,29 +12,29 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use std::ops::Range;
 
-/// How often a disturbed run is made again, at most.
-const MOST_REPEATS: u32 = 3;
-/// After so many repeats in a row that were disturbed in the same way, the machine is taken as it is: slowed or not,
-/// and beset by others or not, each by itself.
-const FRUITLESS: u32 = 6;
+/// The most repeats of a run.
+const MAX_REPEATS: u32 = 3;
+/// After this many failed repeats in a row, interference is accepted. Slow processors and other kinds of interference are
+/// counted separately.
+const MAX_FAILED_REPEATS: u32 = 6;
 
-/// Why the runs ended early.
+/// The reason for an early end.
 enum End {
     Stopped,
     Failed(Error),
 }
 
-/// The runs that were made, and the order of those to come.
+/// The state of the rounds.
 pub struct Rounds {
     random: StdRng,
     order: Vec<usize>,
-    /// Runs begun, and how many there will be as far as is known.
+    /// Runs begun, and the number of runs planned so far.
     begun: u32,
     planned: u32,
     repeats: u32,
-    /// Repeats in a row that did not help: of runs that were not slowed, and of those that were.
-    fruitless: [u32; 2],
-    /// For each allocator, of each of its runs: how often it was made again, and how long it took in all.
+    /// Repeats in a row that did not help: of runs without and with a slow processor.
+    failed_repeats: [u32; 2],
+    /// For each allocator and run: the number of repeats, and the wall-clock time of the run.
     tries: Vec<Vec<(u32, u64)>>,
 }
 
@@ -47,16 +47,16 @@ impl Rounds {
             begun: 0,
             planned: request.options.runs * allocators as u32,
             repeats: 0,
-            fruitless: [0; 2],
+            failed_repeats: [0; 2],
             tries: vec![Vec::new(); allocators],
         }
     }
 }
 
 impl Session<'_> {
-    /// Every run, in rounds of one run of each allocator, each round in an order of its own: so that what drifts (heat,
-    /// other work on the machine) meets all alike. Runs that the machine disturbed are made again, and allocators whose
-    /// medians have not settled get further rounds, as far as the options allow. Returns whether it was stopped.
+    /// Executes all runs in rounds of one run of each allocator. Each round has a random order, so that drift (heat, other
+    /// work on the machine) affects all allocators alike. Runs with interference are repeated, and allocators whose medians
+    /// are not yet precise get further rounds, as far as the options allow. Returns whether it was stopped.
     pub fn run_all(
         &mut self,
         comparison: &mut Comparison,
@@ -64,7 +64,7 @@ impl Session<'_> {
     ) -> Result<bool, Error> {
         let mut rounds = Rounds::new(self.request);
         match self.all_rounds(&mut rounds, comparison, progress) {
-            Ok(()) => self.account_all(comparison, progress),
+            Ok(()) => self.measure_usable_sizes(comparison, progress),
             Err(End::Stopped) => Ok(true),
             Err(End::Failed(error)) => Err(error),
         }
@@ -85,7 +85,7 @@ impl Session<'_> {
             }
             self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
         }
-        // What the best run of all showed may tell of earlier ones that they were disturbed.
+        // The best run of all may show that earlier ones had a slow processor.
         self.repeat_runs(0..runs, rounds, comparison, progress)?;
         for round in runs..most {
             self.describe_instrument(comparison);
@@ -148,7 +148,7 @@ impl Session<'_> {
         progress(Progress::Begins { allocator, position: rounds.begun - 1, runs: rounds.planned, rows });
     }
 
-    /// The run with the clock, and how long it took from without.
+    /// A run with the clock, and its wall-clock time.
     fn clocked(
         &mut self,
         index: usize,
@@ -161,20 +161,20 @@ impl Session<'_> {
             Ok(sampler) => sampler,
             Err(failure) => return Ok(Err(failure)),
         };
-        let meanwhile = watch.stop();
+        let activity = watch.stop();
         let raw = (self.request.options.keep != Keep::None).then(|| self.raw_name(index, round, mark));
         let run = self.digested(index, position, &sampler, raw.as_deref()).map_err(End::Failed)?;
         let run = Run {
             raw,
             round,
-            stolen_ns: meanwhile.stolen_ns,
-            other_programs_ns: meanwhile.other_programs_ns,
+            stolen_ns: activity.stolen_ns,
+            other_programs_ns: activity.other_programs_ns,
             ..run
         };
-        Ok(Ok((run, meanwhile.wall_ns)))
+        Ok(Ok((run, activity.wall_ns)))
     }
 
-    /// The run without, where it is wanted.
+    /// A run without the clock, if the options ask for it.
     fn unclocked(
         &mut self,
         index: usize,
@@ -190,7 +190,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Makes runs of these rounds again that were disturbed; of a run and its repeat the less disturbed counts.
+    /// Repeats the runs of these rounds that had interference. Of a run and its repeat the one with less interference counts.
     fn repeat_runs(
         &mut self,
         of: Range<u32>,
@@ -202,13 +202,13 @@ impl Session<'_> {
         if !options.repeat || options.pace != Pace::Max || options.verify {
             return Ok(());
         }
-        for _ in 0..MOST_REPEATS {
+        for _ in 0..MAX_REPEATS {
             self.mark_interference(rounds, comparison);
             for (index, place) in affected_runs(comparison, &of) {
-                let slowed = usize::from(is_slowed(&comparison.allocators[index].runs[place]));
-                let is_given_up =
-                    rounds.fruitless[slowed] >= FRUITLESS || 2 * rounds.repeats >= rounds.planned;
-                if is_given_up || rounds.tries[index][place].0 >= MOST_REPEATS {
+                let slow = usize::from(is_slow(&comparison.allocators[index].runs[place]));
+                let is_hopeless =
+                    rounds.failed_repeats[slow] >= MAX_FAILED_REPEATS || 2 * rounds.repeats >= rounds.planned;
+                if is_hopeless || rounds.tries[index][place].0 >= MAX_REPEATS {
                     continue;
                 }
                 self.repeat(index, place, rounds, comparison, progress)?;
@@ -237,16 +237,16 @@ impl Session<'_> {
         let (mut run, wall_ns) = match self.clocked(index, (round, position), &mark, progress)? {
             Ok(found) => found,
             Err(RunFailure::Stopped) => return Err(End::Stopped),
-            // The run that is there was sound.
+            // The first run succeeded and stays.
             Err(RunFailure::Failed(_)) => return Ok(()),
         };
         let processors = comparison.machine.cpus;
         run.interference = interference(&run, wall_ns, processors, best_pair(comparison));
         let result = &mut comparison.allocators[index];
-        let was_slowed = is_slowed(&result.runs[place]);
-        let helped = if was_slowed { !is_slowed(&run) } else { run.interference.is_empty() };
-        let fruitless = &mut rounds.fruitless[usize::from(was_slowed)];
-        *fruitless = if helped { 0 } else { *fruitless + 1 };
+        let was_slow = is_slow(&result.runs[place]);
+        let helped = if was_slow { !is_slow(&run) } else { run.interference.is_empty() };
+        let failed_repeats = &mut rounds.failed_repeats[usize::from(was_slow)];
+        *failed_repeats = if helped { 0 } else { *failed_repeats + 1 };
         if is_less_affected(&run, &result.runs[place]) {
             rounds.tries[index][place].1 = wall_ns;
             std::mem::swap(&mut run, &mut result.runs[place]);
@@ -258,7 +258,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Says of each run by what it was disturbed, as far as is known by now.
+    /// Stores the interference with each run, as known so far.
     fn mark_interference(&self, rounds: &Rounds, comparison: &mut Comparison) {
         let (best, processors) = (best_pair(comparison), comparison.machine.cpus);
         for (result, tries) in comparison.allocators.iter_mut().zip(&rounds.tries) {

@@ -24,8 +24,8 @@ pub struct Session<'a> {
     instrument: InstrumentLog,
     /// For each allocator, the most calls of a run that returned no memory, and the row of the first.
     pub(super) refused: Vec<(u64, u64)>,
-    /// For each allocator, the places where its own code makes system calls.
-    pub(super) own_calls: Vec<u64>,
+    /// For each allocator, the number of system call instructions in its own code.
+    pub(super) inline_syscalls: Vec<u64>,
 }
 
 impl<'a> Session<'a> {
@@ -43,13 +43,12 @@ impl<'a> Session<'a> {
             player: Player { executable: request.player.clone(), timeout },
             instrument: InstrumentLog::new(),
             refused: vec![(0, 0); request.allocators.len()],
-            own_calls: vec![0; request.allocators.len()],
+            inline_syscalls: vec![0; request.allocators.len()],
         })
     }
 
-    /// After the rounds, each allocator once more: what its blocks hold beyond what was asked for. Returns whether
-    /// it was stopped.
-    pub(super) fn account_all(
+    /// After the rounds, one run of each allocator that sums up usable sizes. Returns whether it was stopped.
+    pub(super) fn measure_usable_sizes(
         &mut self,
         comparison: &mut Comparison,
         progress: &mut dyn FnMut(Progress<'_>),
@@ -58,17 +57,17 @@ impl<'a> Session<'a> {
             if !self.request.options.usable_sizes || result.failure.is_some() || result.name == FLOOR {
                 continue;
             }
-            match self.play(index, Clocked::Account, progress) {
+            match self.play(index, Clocked::UsableSizes, progress) {
                 Ok(_) => result.usable_excess = usable_excess(&self.results),
                 Err(RunFailure::Stopped) => return Ok(true),
-                // Its runs were sound; that it cannot do this leaves the figure out.
+                // Its other runs succeeded; only this figure is missing.
                 Err(RunFailure::Failed(_)) => {}
             }
         }
         Ok(false)
     }
 
-    /// What the players of a run with the clock left, as a run.
+    /// The results of a run with the clock.
     pub(super) fn digested(
         &mut self,
         index: usize,
@@ -80,20 +79,20 @@ impl<'a> Session<'a> {
         let control = self.results.control();
         let refused = (control.refused.load(Relaxed), control.first_refused.load(Relaxed));
         self.refused[index] = self.refused[index].max(refused);
-        self.own_calls[index] = control.own_calls.load(Relaxed);
+        self.inline_syscalls[index] = control.inline_syscalls.load(Relaxed);
         let path = raw.map(|name| self.folder.join(name));
         Ok(digest(&self.measured(sampler), position, path.as_deref())?)
     }
 
-    /// The functions by which the last run's frees were made that tell more than an address, by their kinds.
+    /// The functions that the last run called for frees with hints, by kind of free.
     pub(super) fn free_functions(&self) -> BTreeMap<String, String> {
         let frees = &self.compiled.facts.frees;
-        let names = Kind::TELLING.iter().map(|kind| kind.name().to_owned());
-        let by = names.zip(self.results.control().releases());
+        let names = Kind::HINTED.iter().map(|kind| kind.name().to_owned());
+        let by = names.zip(self.results.control().free_functions());
         by.filter(|(kind, _)| frees.contains_key(kind)).collect()
     }
 
-    /// Name of the file of a run's rows.
+    /// The file name of a run's rows.
     pub(super) fn raw_name(&self, index: usize, round: u32, mark: &str) -> String {
         format!("run-{}-{round}{mark}.parquet", file_part(&self.request.allocators[index].name))
     }
@@ -120,14 +119,14 @@ impl<'a> Session<'a> {
         let orders = Orders {
             touch: touched(&self.request.options) as u8,
             touch_inside: touch_timed,
-            // The floor keeps no contents, so there is nothing to verify.
-            verify: verify && allocator.name != FLOOR && clocked != Clocked::Account,
+            // The floor keeps no contents that could be verified.
+            verify: verify && allocator.name != FLOOR && clocked != Clocked::UsableSizes,
             clock,
             unclocked: clocked != Clocked::Each,
-            account: clocked == Clocked::Account,
+            usable_sizes: clocked == Clocked::UsableSizes,
         };
-        let told = &mut |done| progress(Progress::Done(done));
-        self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, told)
+        let done = &mut |done| progress(Progress::Done(done));
+        self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, done)
     }
 
     pub(super) fn measured<'b>(&'b self, sampler: &'b Sampler) -> Measured<'b> {
@@ -141,14 +140,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Says what it was measured with.
+    /// Stores the facts about the instrument.
     pub fn describe_instrument(&self, comparison: &mut Comparison) {
         comparison.instrument = self.instrument.instrument();
         comparison.clock = self.instrument.clock();
         comparison.clock.step_ticks = keel_results::clock_step(comparison);
     }
 
-    /// Removes the rows of all runs but those that are to be kept.
+    /// Removes the rows of all runs except those to be kept.
     pub fn keep_rows(&self, comparison: &mut Comparison) -> Result<(), Error> {
         if self.request.options.keep != Keep::Median {
             return Ok(());
@@ -167,18 +166,18 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What is timed in a run.
+/// The timed part of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clocked {
     /// Each call.
     Each,
     /// The run as a whole.
     Whole,
-    /// Nothing; usable sizes are added up.
-    Account,
+    /// Nothing; usable sizes are summed up.
+    UsableSizes,
 }
 
-/// What the player added up; None if the allocator cannot tell usable sizes.
+/// The player's sums; None if the allocator does not report usable sizes.
 fn usable_excess(results: &Results) -> Option<UsableExcess> {
     let control = results.control();
     let pair = |pair: &[AtomicU64; 2]| (pair[0].load(Relaxed), pair[1].load(Relaxed));

@@ -4,7 +4,7 @@ use super::program_size;
 use crate::heap::Heap;
 use crate::random::Random;
 use crate::watch::Findings;
-use keel_player::own::anonymous_resident;
+use keel_player::system::anonymous_resident;
 use std::ptr::null_mut;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::program_size;
 use crate::heap::Heap;
 use crate::random::Random;
 use crate::watch::{Findings, Watch};
-use keel_player::own;
+use keel_player::system;
 use std::ptr::null_mut;
 
 const FRAME_NS: u64 = 16_600_000;
@@ -42,11 +42,11 @@ pub fn frame_loop(heap: &Heap, findings: &mut Findings) {
             heap.touch_pages(block, size);
             level.push(block);
         }
-        let mut due = own::monotonic_ns();
+        let mut due = system::monotonic_ns();
         for _ in 0..heap.scaled(60) {
             frame(heap, &mut watches, &mut random, &mut live);
             due += FRAME_NS;
-            own::sleep_ns(due.saturating_sub(own::monotonic_ns()));
+            system::sleep_ns(due.saturating_sub(system::monotonic_ns()));
         }
         for block in level.drain(..) {
             watches.unload.time(|| heap.free(block));

@@ -1,23 +1,24 @@
-//! A thread's part of the plan once more, for what its blocks hold beyond what was asked for: each block is asked
-//! its usable size when it comes and when it goes. Slower than a run that is timed, and without meaning for its time.
+//! Executes a thread's part of the plan and sums up the usable sizes of its blocks, to compute internal fragmentation.
+//! It calls the allocator's usable-size function after each allocation and before each free; the time of such a run means
+//! nothing.
 
 use crate::clock::Clock;
-use crate::own;
-use crate::perform::{Complaints, Part, Unmetered, report, step_call};
+use crate::part::{Errors, Part, Start};
+use crate::step::{Unmetered, step_call};
 use crate::touch;
 use crate::wait::announce;
 use keel_plan::{Kind, Op, Slot};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Executes the part at once; a schedule is not followed.
+/// Executes the part without a schedule.
 ///
 /// # Safety
 /// As for [`crate::perform::perform`].
 pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     let state = &part.states[part.index];
-    let complaints = Complaints(part.control);
+    let errors = Errors(part.control);
     let (mut limit, mut high) = (part.first_limit(), 0usize);
-    let (first_usage, first_cpu) = (own::thread_usage(), own::thread_cpu_ns());
+    let at_start = Start::now();
     let from = C::now();
     for step in part.steps {
         let _ = part.keep_pace::<C>(step.row, &mut limit);
@@ -32,21 +33,14 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
             kind => {
                 let size = high | step.argument as usize;
                 high = 0;
-                // SAFETY: what the slot holds is live until the call; the caller vouches for the plan.
+                // SAFETY: the slot's block is live until the call; the caller guarantees the plan.
                 unsafe {
-                    leave(&part, *step, slot);
-                    step_call::<_, { touch::NONE }, true>(
-                        &part,
-                        *step,
-                        slot,
-                        size,
-                        &mut Unmetered,
-                        &complaints,
-                    );
+                    subtract(&part, *step, slot);
+                    step_call::<_, { touch::NONE }, true>(&part, *step, slot, size, &mut Unmetered, &errors);
                 }
                 if kind.class() != Kind::Free {
-                    // SAFETY: what the slot holds is live after the call.
-                    unsafe { enter(&part, slot, size as u64) };
+                    // SAFETY: the slot's block is live after the call.
+                    unsafe { add(&part, slot, size as u64) };
                 }
             }
         }
@@ -55,10 +49,10 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     announce(state, u32::MAX);
     state.first_ticks.store(from.wrapping_sub(part.origin), Relaxed);
     state.last_ticks.store(until.wrapping_sub(part.origin), Relaxed);
-    report(state, first_usage, first_cpu);
+    at_start.report(state);
 }
 
-/// What a block holds, if the allocator can tell; a null block nothing.
+/// The usable size of a slot's block; 0 for a null block, or if the allocator does not report it.
 unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
     let block = slot.block.load(Relaxed);
     match part.table.usable_size {
@@ -68,8 +62,8 @@ unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
     }
 }
 
-/// A block is about to be released. Sizes of 4 GiB and more are known to slots as that less a byte; so are they here.
-unsafe fn leave(part: &Part<'_>, step: Op, slot: &Slot) {
+/// Subtracts a block that is about to be freed. Slots cap sizes at `u32::MAX`, and so do these sums.
+unsafe fn subtract(part: &Part<'_>, step: Op, slot: &Slot) {
     if step.is_fresh() || !matches!(step.kind().class(), Kind::Free | Kind::Realloc) {
         return;
     }
@@ -79,15 +73,15 @@ unsafe fn leave(part: &Part<'_>, step: Op, slot: &Slot) {
     part.control.live[1].fetch_sub(usable, Relaxed);
 }
 
-/// A block was made. Where threads make blocks at the same time, the moment of the peak is sharp to those few.
-pub(crate) unsafe fn enter(part: &Part<'_>, slot: &Slot, asked: u64) {
+/// Adds an allocated block. The peak is exact up to the blocks that other threads allocate at the same time.
+pub(crate) unsafe fn add(part: &Part<'_>, slot: &Slot, requested: u64) {
     let control = part.control;
-    let asked = asked.min(u64::from(u32::MAX));
+    let requested = requested.min(u64::from(u32::MAX));
     // SAFETY: passed on.
     let usable = unsafe { usable(part, slot) };
-    let live = control.live[0].fetch_add(asked, Relaxed) + asked;
+    let live = control.live[0].fetch_add(requested, Relaxed) + requested;
     let live_usable = control.live[1].fetch_add(usable, Relaxed) + usable;
-    control.total[0].fetch_add(asked, Relaxed);
+    control.total[0].fetch_add(requested, Relaxed);
     control.total[1].fetch_add(usable, Relaxed);
     if control.live_at_peak[0].fetch_max(live, Relaxed) < live {
         control.live_at_peak[1].store(live_usable, Relaxed);

@@ -1,33 +1,34 @@
-//! Does the allocator make system calls by instructions of its own? Those do not come by the C library's functions, so
-//! [`crate::kernel_calls`] does not see them, and whoever reads the causes should know.
+//! Searches an allocator for system call instructions of its own. These bypass the C library's functions, so that
+//! [`crate::kernel_calls`] does not detect them; a note informs the reader of the causes.
 //!
-//! The code of the library that the allocator's `malloc` lies in is searched for the instruction. On x86-64 its two
-//! bytes may also be a part of another instruction, by chance once in 64 KiB; they are counted only where the call's
-//! number is loaded shortly before, or its result is compared with the least error shortly after.
+//! The code of the library that contains the allocator's `malloc` is searched for the instruction. On x86-64 its two
+//! bytes also occur inside other instructions, by chance once in 64 KiB. They are counted only if the call's number is
+//! loaded shortly before, or if the result is compared with the lowest error shortly after.
 
 use std::ffi::{c_int, c_void};
 
-/// The instruction's places in the library that `function` lies in; 0 if there is none, or it is the C library.
+/// The number of system call instructions in the library that contains `function`; 0 for the C library.
 pub fn count(function: *const c_void) -> u64 {
-    // SAFETY: a function of the C library itself, as an address only.
-    let within_c_library = places_of(libc::getpid as *const c_void).is_some_and(|own| own.holds(function));
+    // SAFETY: a function of the C library, used as an address.
+    let within_c_library =
+        library_of(libc::getpid as *const c_void).is_some_and(|own| own.contains(function));
     if within_c_library {
         return 0;
     }
-    places_of(function).map_or(0, |library| library.code().map(|code| count_in(code) as u64).sum())
+    library_of(function).map_or(0, |library| library.code().map(|code| count_in(code) as u64).sum())
 }
 
-/// Where a loaded library's code lies.
+/// The address ranges of a loaded library's code.
 struct Library {
     ranges: [(usize, usize); MOST],
     count: usize,
 }
 
-/// Executable segments that are looked at; libraries have one or two.
+/// The most executable segments that are searched; libraries have one or two.
 const MOST: usize = 8;
 
 impl Library {
-    fn holds(&self, function: *const c_void) -> bool {
+    fn contains(&self, function: *const c_void) -> bool {
         self.ranges[..self.count].iter().any(|&(from, to)| (from..to).contains(&function.addr()))
     }
 
@@ -44,15 +45,15 @@ struct Search {
     found: Option<Library>,
 }
 
-fn places_of(function: *const c_void) -> Option<Library> {
+fn library_of(function: *const c_void) -> Option<Library> {
     let mut search = Search { function, found: None };
     // SAFETY: the callback gets what is passed here, before this returns.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
     search.found
 }
 
-unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker's own description of a loaded object, and what `places_of` passed.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+    // SAFETY: the dynamic linker's own description of a loaded object, and what `library_of` passed.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
     // SAFETY: as many headers as it says.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
@@ -65,7 +66,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut 
             library.count += 1;
         }
     }
-    if !library.holds(search.function) {
+    if !library.contains(search.function) {
         return 0;
     }
     search.found = Some(library);
@@ -107,17 +108,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_c_library_is_not_told_of_although_it_is_full_of_them() {
+    fn the_c_library_is_not_counted_although_it_has_many() {
         assert_eq!(count(libc::malloc as *const c_void), 0);
-        let library = places_of(libc::getpid as *const c_void);
+        let library = library_of(libc::getpid as *const c_void);
         let found: usize = library.iter().flat_map(Library::code).map(count_in).sum();
         assert!(found > 100, "{found}");
     }
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn the_two_bytes_alone_are_no_system_call() {
-        // mov $9, %eax; syscall -- and the same two bytes inside of a displacement.
+    fn the_two_bytes_alone_are_not_a_system_call() {
+        // mov $9, %eax; syscall -- and the same two bytes inside a displacement.
         assert_eq!(count_in(&[0xb8, 9, 0, 0, 0, 0x0f, 0x05, 0xc3]), 1);
         assert_eq!(count_in(&[0x48, 0x8b, 0x83, 0x0f, 0x05, 0x20, 0x07, 0xc3]), 0);
         // syscall; cmp $-4095, %rax

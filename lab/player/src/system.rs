@@ -1,4 +1,4 @@
-//! What the player asks of the kernel for itself.
+//! The player's own system calls.
 
 use std::ptr::NonNull;
 
@@ -36,10 +36,10 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps for about so many ns.
+/// Sleeps for about `ns` nanoseconds.
 pub fn sleep_ns(ns: u64) {
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    // SAFETY: reads one timespec, which is ours; the rest of an interrupted sleep is not wanted.
+    // SAFETY: reads one timespec, which is ours; the rest of an interrupted sleep is not needed.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
@@ -63,7 +63,7 @@ impl Usage {
     }
 }
 
-/// Reads them: a system call of about 0.3 us.
+/// Reads the counters: a system call of about 0.3 µs.
 pub fn thread_usage() -> Usage {
     // SAFETY: all zeroes is a valid rusage, and the call fills it.
     let usage = unsafe {

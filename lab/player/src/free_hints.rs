@@ -1,4 +1,4 @@
-//! The functions by which an allocator is told more of a block than its address when the block is freed.
+//! The functions that free a block with hints: its size, its alignment, or both.
 //!
 //! ```text
 //!           C23                          mimalloc                     jemalloc                  C++
@@ -7,7 +7,7 @@
 //! both      free_aligned_sized(p, a, n)  free_size_aligned(p, n, a)   sdallocx(p, n, log2 a)    _ZdlPvm(p, n, a)
 //! ```
 //!
-//! C++'s operators serve only where they lie in the object of malloc: those of a C++ library drop the size and free.
+//! C++'s operators count only if they are in the same object as malloc: those of a C++ library ignore the size.
 
 use keel_allocators::table::{Table, put_text};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,16 +19,16 @@ type Two = unsafe extern "C" fn(*mut c_void, usize);
 type Three = unsafe extern "C" fn(*mut c_void, usize, usize);
 type Flags = unsafe extern "C" fn(*mut c_void, usize, c_int);
 
-/// A function and its name.
+/// A function with its name.
 type Found<F> = Option<(F, &'static str)>;
 
-/// The one whose arguments come in another order, and jemalloc's.
+/// The function that takes the size before the alignment, and jemalloc's `sdallocx`.
 static SIZE_FIRST: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static SDALLOCX: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-/// What [`names`] tells.
+/// The result of [`names`].
 static NAMES: OnceLock<String> = OnceLock::new();
 
-/// Puts into a table what `find` finds of these functions.
+/// Stores the functions that `find` finds in a table.
 pub fn find(table: &mut Table, find: &dyn Fn(&str) -> Option<*mut c_void>) {
     let sdallocx = find("sdallocx");
     SDALLOCX.store(sdallocx.unwrap_or_default(), Relaxed);
@@ -48,7 +48,7 @@ pub fn find(table: &mut Table, find: &dyn Fn(&str) -> Option<*mut c_void>) {
     let _ = NAMES.set(named.map(|name| name.unwrap_or("free")).join(" "));
 }
 
-/// The names of the three functions, `free` for one that there is not.
+/// The names of the three functions; `free` for a missing one.
 pub fn named(table: &Table) -> String {
     let Some(names) = table.hint_names.filter(|_| table.has_hints == 1) else {
         return "free free free".to_owned();
@@ -83,22 +83,22 @@ fn alignment_first(find: &dyn Fn(&str) -> Option<*mut c_void>) -> Found<Three> {
 fn size_first(find: &dyn Fn(&str) -> Option<*mut c_void>) -> Found<Three> {
     let (function, name) = first(find, &["free_size_aligned", "_ZdlPvmSt11align_val_t"])?;
     SIZE_FIRST.store(function, Relaxed);
-    Some((turned, name))
+    Some((swapped, name))
 }
 
-unsafe extern "C" fn turned(block: *mut c_void, alignment: usize, size: usize) {
-    // SAFETY: only set to a function of this type, before anybody calls this; the caller vouches for the block.
+unsafe extern "C" fn swapped(block: *mut c_void, alignment: usize, size: usize) {
+    // SAFETY: only set to a function of this type, and before any call of this one; the caller guarantees the block.
     unsafe { std::mem::transmute::<*mut c_void, Three>(SIZE_FIRST.load(Relaxed))(block, size, alignment) }
 }
 
 unsafe extern "C" fn sdallocx_size(block: *mut c_void, size: usize) {
-    // SAFETY: as in `turned`.
+    // SAFETY: as in `swapped`.
     unsafe { std::mem::transmute::<*mut c_void, Flags>(SDALLOCX.load(Relaxed))(block, size, 0) }
 }
 
 unsafe extern "C" fn sdallocx_both(block: *mut c_void, alignment: usize, size: usize) {
     let flags = alignment.trailing_zeros() as c_int;
-    // SAFETY: as in `turned`. The flags hold log2 of the alignment.
+    // SAFETY: as in `swapped`. The flags hold log2 of the alignment.
     unsafe { std::mem::transmute::<*mut c_void, Flags>(SDALLOCX.load(Relaxed))(block, size, flags) }
 }
 
@@ -107,10 +107,10 @@ unsafe extern "C" fn names(buffer: *mut c_char, bytes: usize) {
     unsafe { put_text(NAMES.get().map_or("free free free", String::as_str), buffer, bytes) }
 }
 
-/// `free_sized`, or free where there is none.
+/// Calls `free_sized`, or free if there is none.
 ///
 /// # Safety
-/// The block is live, of this allocator, and was asked for with this size and no alignment.
+/// The block is live, of this allocator, and was allocated with this size and without an alignment.
 #[inline(always)]
 pub unsafe fn free_sized(table: &Table, block: *mut c_void, size: usize) {
     // SAFETY: passed on.
@@ -122,10 +122,10 @@ pub unsafe fn free_sized(table: &Table, block: *mut c_void, size: usize) {
     }
 }
 
-/// A free that tells the alignment, or free where there is none.
+/// Calls `free_aligned`, or free if there is none.
 ///
 /// # Safety
-/// The block is live, of this allocator, and was asked for with this alignment.
+/// The block is live, of this allocator, and was allocated with this alignment.
 #[inline(always)]
 pub unsafe fn free_aligned(table: &Table, block: *mut c_void, alignment: usize) {
     // SAFETY: passed on.
@@ -137,10 +137,10 @@ pub unsafe fn free_aligned(table: &Table, block: *mut c_void, alignment: usize) 
     }
 }
 
-/// `free_aligned_sized`, or free where there is none.
+/// Calls `free_aligned_sized`, or free if there is none.
 ///
 /// # Safety
-/// The block is live, of this allocator, and was asked for with this alignment and size.
+/// The block is live, of this allocator, and was allocated with this alignment and size.
 #[inline(always)]
 pub unsafe fn free_aligned_sized(table: &Table, block: *mut c_void, alignment: usize, size: usize) {
     // SAFETY: passed on.
