@@ -18,7 +18,7 @@
  *   - Blocks: a new block has undefined content and is aligned to 16 bytes, or to 8 bytes if at
  *     most 8 bytes were requested. Sizes are in bytes.
  *   - Cost: O(1), a bounded amount of work, apart from zeroing and copying, which are linear in the
- *     size. docs/concepts/latency-contract.md states the bound of each operation, and the exceptions.
+ *     size. docs/concepts/latency-contract.md states each bound and the exceptions.
  *
  * Passing a pointer that is not a live block is an error of the program. Some of these errors end
  * the process with a message on stderr; docs/reference/faults.md lists which ones, and which ones
