@@ -87,7 +87,7 @@ sanitize: ## run the unit tests and the stress test under ASan, UBSan and TSan
 
 fuzz: ## fuzz every importer for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
 	@scripts/setup.sh build
-	@cargo build --release --locked --workspace --example fuzz
+	@cargo build --release --locked --workspace --bins --example fuzz
 	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 install: build ## install into PREFIX (default /usr/local), below DESTDIR if it is set

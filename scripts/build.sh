@@ -6,19 +6,28 @@ root=$PWD
 build=$root/build
 mkdir -p "$build/bin" "$build/lib/keel/peers"
 
+# Runs a command and shows its output only if it fails.
+logged() { "$@" >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }; }
+
 say() { printf 'build: %s\n' "$*" >&2; }
 
-# Copies a file if it differs, by renaming, so that running programs keep theirs and times of modification are right.
-put() { cmp -s "$1" "$2" || { cp "$1" "$2.new" && mv -f "$2.new" "$2"; }; }
+# Copies a program without symbols (which are five sixths of `keel`; the one in target/release keeps
+# them for profilers) if it differs, by renaming: running programs keep theirs, and times of
+# modification are right.
+put() {
+    strip -o "$2.new" "$1"
+    if cmp -s "$2.new" "$2"; then rm "$2.new"; else mv -f "$2.new" "$2"; fi
+}
 
 say "libkeel and the recorder (C)"
-cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build" >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
-cmake --build build/cmake --target libraries >build/cmake.log 2>&1 || { cat build/cmake.log >&2; exit 1; }
+logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
+logged cmake --build build/cmake --target libraries
 
 say "keel and its player (Rust)"
-# --workspace as in test.sh and check.sh: Cargo unifies the features of dependencies over the packages that it builds.
-# With a selection of packages (-p) they would differ, and Arrow and Parquet would be compiled again.
-cargo build --release --locked --workspace --bins
+# Cargo unifies the features of dependencies over all packages and targets that it builds.
+# --workspace, and an example, which includes the tests' dependencies, give the features that `cargo
+# test --workspace` has: so nothing is compiled twice.
+cargo build --release --locked --workspace --bins --example fuzz
 target=${CARGO_TARGET_DIR:-target}
 put "$target/release/keel" build/bin/keel
 put "$target/release/keel-player" build/lib/keel/keel-player

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The checks that do not run the product: format, lints, documentation, and keel-tidy's checks of the repository.
+# The checks that do not run the product: format, lints, documentation, and keel-tidy's checks of
+# the repository.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 failed=0
@@ -18,12 +19,20 @@ step() { # step NAME COMMAND...: runs the command and prints whether it succeede
     rm -f "$log"
 }
 
-c_format() { git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror; }
-shell_syntax() { local f; for f in $(git ls-files '*.sh' .ci/run); do bash -n "$f" || return 1; done; }
+c_format() {
+    git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp' | xargs -r clang-format --dry-run --Werror
+}
+shell_syntax() {
+    local file
+    for file in $(git ls-files '*.sh' .ci/run); do bash -n "$file" || return 1; done
+}
 
-crates_format() { cargo fmt --all --check && cargo fmt --check --manifest-path tests/rust_consumer/Cargo.toml &&
-    cargo fmt --check --manifest-path bindings/rust/Cargo.toml; }
-step "rust format" crates_format
+rust_format() {
+    cargo fmt --all --check &&
+        cargo fmt --check --manifest-path tests/rust_consumer/Cargo.toml &&
+        cargo fmt --check --manifest-path bindings/rust/Cargo.toml
+}
+step "rust format" rust_format
 step "rust lints" cargo clippy --release --workspace --all-targets --locked -- -D warnings
 step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --workspace --locked
 step "c format" c_format

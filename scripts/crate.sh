@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes the crate `keel` as a package without dependencies, which contains all of Keel's C as two files.
+# Writes the crate `keel` as a package without dependencies, which contains all of Keel's C as two
+# files.
 #
 #     crate.sh FOLDER        writes FOLDER/keel-VERSION.crate, and its contents to FOLDER/keel
 set -euo pipefail
@@ -15,7 +16,8 @@ cp -r "$root"/bindings/rust/{Cargo.toml,build.rs,README.md,src} "$root/LICENSE" 
 cp "$root/tests/rust_consumer/Cargo.lock" "$staged"
 python3 "$root/scripts/amalgamate.py" "$staged/c"
 # --no-verify: tests/rust_consumer/packaged.sh builds the package in another folder.
-cargo package --quiet --no-verify --allow-dirty --manifest-path "$staged/Cargo.toml" --target-dir "$folder/target"
+cargo package --quiet --no-verify --allow-dirty --manifest-path "$staged/Cargo.toml" \
+    --target-dir "$folder/target"
 mv "$folder"/target/package/keel-*.crate "$folder"
 rm -rf "$folder/target"
 ls "$folder"/keel-*.crate

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A tour of Keel on real programs: records the C++ compiler, takes the journal of a real game, compares all allocators on
-# both, and writes a page for each. All files are in build/demo.
+# A tour of Keel on real programs: records the C++ compiler, takes the journal of a real game,
+# compares all allocators on both, and writes a page for each. All files are in build/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 keel=build/bin/keel
@@ -14,7 +14,8 @@ title() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
 title "1/4  record: g++ compiling samples/compile-me.cpp, with its child processes"
 $keel record --follow-children -o "$out/gcc.journal.parquet" -- \
     g++ -O2 -std=c++17 -pthread samples/compile-me.cpp -o "$out/compile-me"
-compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1) # the journals of driver, assembler and linker are smaller
+# The journals of the driver, the assembler and the linker are smaller.
+compiler=$(ls -S "$out"/gcc*.journal.parquet | head -n 1)
 $keel info "$compiler"
 
 title "2/4  compare: the compiler's operations on every allocator, without pauses"
@@ -24,7 +25,7 @@ $keel report "$out/compiler" -o "$out/compiler.html"
 title "3/4  info: nine seconds of the game Minetest, ten threads (samples/README.md)"
 $keel info samples/minetest-slice.journal.parquet
 
-title "4/4  compare: the game's operations on every allocator, at their recorded times, idle time removed"
+title "4/4  compare: the game's operations on every allocator, in real time without idle time"
 $keel compare samples/minetest-slice.journal.parquet --pace compressed --runs 5 -o "$out/game"
 $keel report "$out/game" -o "$out/game.html"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the tools for the named purposes if they are missing: setup.sh build|test|check|arm64|programs ...
-# "programs" are those that `make test-programs` runs; their files name the packages.
-# Uses apt as root; without root it prints the command to run.
+# Installs the tools for the named purposes if they are missing: setup.sh
+# build|test|check|arm64|programs ... "programs" are those that `make test-programs` runs; their
+# files name the packages. Uses apt as root; without root it prints the command to run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,7 +40,9 @@ programs() { # a line for each command of each program and each of its packages
     local file command package
     for file in tests/programs/*.sh tests/programs/large/*.sh; do
         for command in $(sed -n 's/^# \(needs\|optional\): //p' "$file"); do
-            for package in $(sed -n 's/^# debian: //p' "$file"); do echo "programs $command $package"; done
+            for package in $(sed -n 's/^# debian: //p' "$file"); do
+                echo "programs $command $package"
+            done
         done
     done
 }
@@ -52,7 +54,8 @@ have() { # have TOOL: whether the command exists, or one of the files separated 
     for alternative in ${1//|/ }; do
         case $alternative in
             venv) python3 -c 'import ensurepip, venv' 2>/dev/null && return 0 ;;
-            libclang_rt) compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux' >/dev/null && return 0 ;;
+            libclang_rt)
+                compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux' >/dev/null && return 0 ;;
             /*) [ -e "$alternative" ] && return 0 ;;
             *) command -v "$alternative" >/dev/null && return 0 ;;
         esac
@@ -63,15 +66,17 @@ have() { # have TOOL: whether the command exists, or one of the files separated 
 missing=()
 while read -r purpose tool package; do
     [ -n "$purpose" ] || continue
-    case " $* " in *" $purpose "*) have "$tool" || [[ " ${missing[*]} " == *" $package "* ]] || missing+=("$package") ;; esac
+    case " $* " in *" $purpose "*) ;; *) continue ;; esac
+    have "$tool" || [[ " ${missing[*]} " == *" $package "* ]] || missing+=("$package")
 done <<<"$needs"
 
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "setup: installing ${missing[*]}" >&2
         log=$(mktemp)
-        if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-            "${missing[@]}"; } >"$log" 2>&1; then
+        export DEBIAN_FRONTEND=noninteractive
+        if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } \
+            >"$log" 2>&1; then
             tail -n 5 "$log" >&2
             echo "setup: apt could not install: ${missing[*]}" >&2
             exit 1

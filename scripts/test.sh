@@ -5,8 +5,9 @@ cd "$(dirname "$0")/.."
 export KEEL_PREFIX=$PWD/build
 passed=0 failed=0 skipped=0
 
-# suite NAME COMMAND...: runs the command, shows its output, and adds the counts of its last lines, in Cargo's form
-# (`test result: ok. 3 passed; 0 failed; 1 ignored`) or in ours (`total: 3 passed, 0 failed, 1 skipped`).
+# suite NAME COMMAND...: runs the command, shows its output, and adds the counts of its last lines,
+# in Cargo's form (`test result: ok. 3 passed; 0 failed; 1 ignored`) or in ours (`total: 3 passed, 0
+# failed, 1 skipped`).
 suite() {
     local name=$1 log status counts
     shift
@@ -15,7 +16,14 @@ suite() {
     "$@" 2>&1 | tee "$log"
     status=${PIPESTATUS[0]}
     counts=$(awk '
-        /^test result:/ { gsub(/;/, ""); for (i = 1; i < NF; i++) { if ($(i+1) == "passed") p += $i; if ($(i+1) == "failed") f += $i; if ($(i+1) == "ignored") s += $i } }
+        /^test result:/ {
+            gsub(/;/, "")
+            for (i = 1; i < NF; i++) {
+                if ($(i+1) == "passed") p += $i
+                if ($(i+1) == "failed") f += $i
+                if ($(i+1) == "ignored") s += $i
+            }
+        }
         /^total: [0-9]+ passed, [0-9]+ failed/ { gsub(/,/, ""); p += $2; f += $4; s += $6 }
         END { print p + 0, f + 0, s + 0 }' "$log")
     read -r p f s <<<"$counts"
@@ -32,9 +40,11 @@ python_environment() { # for the tests that read journals with other programs th
         build/venv/bin/pip install -q pyarrow duckdb pandas polars
 }
 
-python_environment || echo "cannot create the Python environment: tests of the reference reader and of the examples in the guide are skipped"
+python_environment ||
+    echo "cannot create the Python environment: tests with other readers of journals are skipped"
 suite "C: allocator and recorder" tests/run.sh
-suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests sort perl sqlite node redis
+suite "programs, recorded" tests/recorder/real.sh build/bin/keel build/cmake/tests \
+    sort perl sqlite node redis
 suite "programs, recorded again" tests/recorder/repeat.sh build/bin/keel build/cmake/tests
 suite "Rust" cargo test --release --workspace --locked --no-fail-fast
 

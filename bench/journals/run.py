@@ -20,8 +20,8 @@ With --minutes the runs of each allocator are as many as the time allows, five a
 the time is shared among the journals that are left, by their operations. Two runs of all may take longer than was
 given.
 
-Needs `make build` and, for pages, `cargo build --release -p keel-report -p keel-unify
---example opening --example panning`.
+Needs `make build` and, for pages, `cargo build --release --workspace --example opening
+--example panning`.
 """
 import argparse
 import csv

@@ -23,7 +23,10 @@ mod tests {
 
     #[test]
     fn numbers_have_separators_units_and_three_digits() {
-        assert_eq!([count(0), count(999), count(1000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [count(0), count(999), count(1000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
         assert_eq!([bytes(1023), bytes(1024), bytes(165_000_000)], ["1023 B", "1 KiB", "157 MiB"]);
         assert_eq!(
             [nanoseconds(17), nanoseconds(1500), nanoseconds(180_600_000_000)],

@@ -29,7 +29,8 @@ pub fn grouped<Arguments: CommandFactory>() -> Command {
         list += &format!("{header}{title}:{header:#}\n");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
-            list += &format!("  {name:<12}{}\n", about.map(ToString::to_string).unwrap_or_default());
+            list +=
+                &format!("  {name:<12}{}\n", about.map(ToString::to_string).unwrap_or_default());
         }
         list += "\n";
     }

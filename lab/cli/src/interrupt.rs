@@ -11,7 +11,8 @@ extern "C" fn request_stop(_: libc::c_int) {
     }
 }
 
-/// From now on the first Ctrl-C (or SIGTERM) sets the flag that is returned; a second one ends the process.
+/// From now on the first Ctrl-C (or SIGTERM) sets the flag that is returned; a second one ends the
+/// process.
 pub fn stop_requested() -> &'static AtomicBool {
     let handler = request_stop as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: the handler calls only what is allowed in a signal handler.

@@ -1,4 +1,5 @@
-//! The folders of the installation, derived from the path of the `keel` executable, `<prefix>/bin/keel`.
+//! The folders of the installation, derived from the path of the `keel` executable,
+//! `<prefix>/bin/keel`.
 
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
@@ -14,9 +15,13 @@ impl Layout {
         if let Some(prefix) = std::env::var_os("KEEL_PREFIX") {
             return Ok(Layout { prefix: prefix.into() });
         }
-        let executable = std::env::current_exe().context("cannot find the path of the running keel")?;
+        let executable =
+            std::env::current_exe().context("cannot find the path of the running keel")?;
         let executable = executable.canonicalize().unwrap_or(executable);
-        let prefix = executable.parent().and_then(Path::parent).context("the keel executable is not in a bin/ folder")?;
+        let prefix = executable
+            .parent()
+            .and_then(Path::parent)
+            .context("the keel executable is not in a bin/ folder")?;
         Ok(Layout { prefix: prefix.to_path_buf() })
     }
 

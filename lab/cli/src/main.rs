@@ -1,5 +1,5 @@
-//! The `keel` command: one file for each subcommand under `commands/`. The only crate that prints, exits or reads
-//! the environment.
+//! The `keel` command: one file for each subcommand under `commands/`. The only crate that prints,
+//! exits or reads the environment.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is this crate's job")]
 
 mod commands;
@@ -15,8 +15,8 @@ mod table;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Keel records the memory allocations of a program, replays them on other allocators, and shows how long every call
-/// took and why.
+/// Keel records the memory allocations of a program, replays them on other allocators, and shows
+/// how long every call took and why.
 #[derive(Parser)]
 #[command(name = "keel", version, about, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
@@ -85,7 +85,8 @@ mod tests {
         command.clone().debug_assert();
         let text = command.render_long_help().to_string();
         for subcommand in command.get_subcommands() {
-            let line = text.lines().filter(|line| line.trim_start().starts_with(subcommand.get_name()));
+            let line =
+                text.lines().filter(|line| line.trim_start().starts_with(subcommand.get_name()));
             assert_eq!(line.count(), 1, "{}", subcommand.get_name());
         }
     }

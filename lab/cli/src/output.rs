@@ -4,7 +4,8 @@ use anyhow::{Context as _, Result};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Prints data. A closed pipe (`keel info ... | head`) is not an error; with `println!` it would be a panic.
+/// Prints data. A closed pipe (`keel info ... | head`) is not an error; with `println!` it would be
+/// a panic.
 pub fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -19,9 +20,12 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Writes a temporary file beside `path` and renames it, so that a full disk never leaves half a file under this name.
+/// Writes a temporary file beside `path` and renames it, so that a full disk never leaves half a
+/// file under this name.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path.file_name().with_context(|| format!("{} is not the name of a file", path.display()))?;
+    let name = path
+        .file_name()
+        .with_context(|| format!("{} is not the name of a file", path.display()))?;
     let mut partial = name.to_os_string();
     partial.push(".part");
     let partial = path.with_file_name(partial);

@@ -8,8 +8,9 @@ pub fn places(layout: &Layout) -> Places {
     Places { library: layout.folder("lib"), peers: layout.folder("lib/keel/peers") }
 }
 
-/// The allocators that the specifications name. Each is checked before the first run, so that a typing error is not
-/// discovered minutes into it. `None`: one is unknown or unusable, and stderr has the reason.
+/// The allocators that the specifications name. Each is checked before the first run, so that a
+/// typing error is not discovered minutes into it. `None`: one is unknown or unusable, and stderr
+/// has the reason.
 pub fn chosen(layout: &Layout, specs: &[String]) -> Option<Vec<Allocator>> {
     let allocators = match places(layout).resolve(specs) {
         Ok(allocators) => allocators,

@@ -1,5 +1,5 @@
-//! The answers of `keel compare`, `keel allocators` and `keel export` to wrong input. Tests of the measurements are in the
-//! crates that measure.
+//! The answers of `keel compare`, `keel allocators` and `keel export` to wrong input. Tests of the
+//! measurements are in the crates that measure.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -23,7 +23,11 @@ fn an_unknown_allocator_is_answered_with_the_nearest_names() {
     let folder = tempfile::tempdir().unwrap();
     let output = keel(folder.path(), &["compare", "game.journal.parquet", "-a", "system,jemaloc"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(messages(&output).contains("no allocator `jemaloc` (did you mean `jemalloc`"), "{}", messages(&output));
+    assert!(
+        messages(&output).contains("no allocator `jemaloc` (did you mean `jemalloc`"),
+        "{}",
+        messages(&output)
+    );
 }
 
 #[test]
@@ -51,7 +55,11 @@ fn a_missing_or_invalid_journal_is_named_and_no_file_is_left() {
     std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\nonce upon a time\n").unwrap();
     let output = keel(folder.path(), &["compare", "story.txt", "-a", "system"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(messages(&output).contains("story.txt") && messages(&output).contains("2"), "{}", messages(&output));
+    assert!(
+        messages(&output).contains("story.txt") && messages(&output).contains("2"),
+        "{}",
+        messages(&output)
+    );
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["story.txt"]);
@@ -66,14 +74,17 @@ fn results_are_replaced_only_with_force() {
     let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("--force"), "{}", messages(&output));
-    // With --force they remain until new ones are complete. Here no player exists, so there are no new ones.
-    let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old", "--force"]);
+    // With --force they remain until new ones are complete. Here no player exists, so there are no
+    // new ones.
+    let output =
+        keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old", "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(folder.path().join("old/results.json").exists());
     // A folder with other contents is never replaced, not even with --force.
     std::fs::create_dir(folder.path().join("letters")).unwrap();
     std::fs::write(folder.path().join("letters/letter"), "dear").unwrap();
-    let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "letters", "--force"]);
+    let output =
+        keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "letters", "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("is not a result folder"), "{}", messages(&output));
     assert!(folder.path().join("letters/letter").exists());
@@ -84,12 +95,17 @@ fn results_are_replaced_only_with_force() {
 fn an_unusable_allocator_ends_the_command_at_once() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\n").unwrap();
-    for command in [&["compare", "story.txt", "-o", "new", "-a"][..], &["time", "story.txt", "-a"]] {
+    for command in [&["compare", "story.txt", "-o", "new", "-a"][..], &["time", "story.txt", "-a"]]
+    {
         for mistyped in ["system,./libnot.so", "system,before=/not/there.so:KEEL_KEEPER=on"] {
             let output = keel(folder.path(), &[command, &[mistyped]].concat());
             assert_eq!(output.status.code(), Some(2), "{}", messages(&output));
             assert!(messages(&output).contains("cannot be used:"), "{}", messages(&output));
-            assert!(messages(&output).contains("No such file or directory"), "{}", messages(&output));
+            assert!(
+                messages(&output).contains("No such file or directory"),
+                "{}",
+                messages(&output)
+            );
         }
     }
     assert!(!folder.path().join("new").exists());

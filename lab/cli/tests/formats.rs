@@ -23,7 +23,11 @@ fn keel(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
 }
 
 fn messages(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 const JUDY: &str = "start\na 1000 20 0\na 1020 40 1\nhalf way\nf 1000 20 0\na 1000 20 1\n";
@@ -34,9 +38,14 @@ fn capture_copies_lines_that_are_not_traces() {
     let output = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
     assert!(output.status.success(), "{}", messages(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "start\nhalf way\n");
-    assert!(messages(&output).contains("(judy): 4 operations, 2 markers, 0 overlapping"), "{}", messages(&output));
+    assert!(
+        messages(&output).contains("(judy): 4 operations, 2 markers, 0 overlapping"),
+        "{}",
+        messages(&output)
+    );
     let output = keel(folder.path(), &["export", "a.journal.parquet", "--to", "judy"], b"");
-    let lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    let lines: Vec<String> =
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
     let letters: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(letters, ["start", "a", "a", "half", "f", "a"]);
     let verified = keel(folder.path(), &["info", "--verify", "a.journal.parquet"], b"");
@@ -68,7 +77,8 @@ fn capture_finds_overlaps_and_still_writes_the_journal() {
     let nothing = keel(folder.path(), &["capture", "b.journal.parquet"], b"hello\n");
     assert_eq!(nothing.status.code(), Some(1));
     assert!(
-        messages(&nothing).contains("holds no operation") && !folder.path().join("b.journal.parquet").exists()
+        messages(&nothing).contains("holds no operation")
+            && !folder.path().join("b.journal.parquet").exists()
     );
 }
 
@@ -92,7 +102,8 @@ fn time_measures_at_each_marker() {
     let folder = tempfile::tempdir().unwrap();
     let captured = keel(folder.path(), &["capture", "a.journal.parquet"], JUDY.as_bytes());
     assert!(captured.status.success(), "{}", messages(&captured));
-    let arguments = ["time", "a.journal.parquet", "-a", "system,null", "--runs", "2", "--json", "--touch"];
+    let arguments =
+        ["time", "a.journal.parquet", "-a", "system,null", "--runs", "2", "--json", "--touch"];
     let output = keel(folder.path(), &arguments, b"");
     assert!(output.status.success(), "{}", messages(&output));
     let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! Sized and aligned frees from the program to the results: recorded, shown by `keel info`, replayed as such, exported
-//! and imported again.
+//! Sized and aligned frees from the program to the results: recorded, shown by `keel info`,
+//! replayed as such, exported and imported again.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -30,7 +30,10 @@ fn frees(folder: &Path, journal: &str) -> ([u64; 4], Value) {
         let kinds = facts["operations_by_kind"].as_array().unwrap().iter();
         kinds.filter(|one| one["kind"] == kind).map(|one| one["count"].as_u64().unwrap()).sum()
     };
-    (["free", "free_sized", "free_aligned", "free_aligned_sized"].map(count), facts["wrong_frees"].clone())
+    (
+        ["free", "free_sized", "free_aligned", "free_aligned_sized"].map(count),
+        facts["wrong_frees"].clone(),
+    )
 }
 
 #[test]
@@ -60,7 +63,8 @@ fn sized_and_aligned_frees_are_recorded_shown_and_replayed_as_such() {
     assert!(words.contains("found: 18 frees passed another size or alignment"), "{words}");
     assert!(words.contains("passed 21 bytes; the allocation requested 1021 bytes"), "{words}");
 
-    let compare = ["compare", "sized.journal.parquet", "-a", "keel,system,null", "-r", "1", "-o", "results"];
+    let compare =
+        ["compare", "sized.journal.parquet", "-a", "keel,system,null", "-r", "1", "-o", "results"];
     keel(folder, &compare);
     let text = std::fs::read_to_string(folder.join("results/results.json")).unwrap();
     let results: Value = serde_json::from_str(&text).unwrap();
@@ -73,13 +77,22 @@ fn sized_and_aligned_frees_are_recorded_shown_and_replayed_as_such() {
     let keel_by = &results["allocators"][0]["free_functions"];
     assert_eq!(keel_by["free_sized"], "free_sized");
     assert_eq!(keel_by["free_aligned_sized"], "free_aligned_sized");
-    assert_eq!(keel_by["free_aligned"], "free", "libkeel has no function that takes only an alignment");
+    assert_eq!(
+        keel_by["free_aligned"], "free",
+        "libkeel has no function that takes only an alignment"
+    );
 
     keel(folder, &["export", "sized.journal.parquet", "--to", "doom3", "-o", "sized.txt"]);
     keel(folder, &["import", "sized.txt", "-o", "again.journal.parquet"]);
     let (again, wrong) = frees(folder, "again.journal.parquet");
     assert_eq!((again, &wrong["count"]), (counts, &18.into()));
-    let lossy = keel(folder, &["export", "sized.journal.parquet", "--to", "android", "-o", "sized.android"]);
+    let lossy = keel(
+        folder,
+        &["export", "sized.journal.parquet", "--to", "android", "-o", "sized.android"],
+    );
     let words = String::from_utf8_lossy(&lossy.stderr).into_owned();
-    assert!(words.contains("128") && words.contains("told by frees: written as plain frees"), "{words}");
+    assert!(
+        words.contains("128") && words.contains("told by frees: written as plain frees"),
+        "{words}"
+    );
 }

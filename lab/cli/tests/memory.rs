@@ -1,4 +1,5 @@
-//! Memory of a comparison for each operation of the journal: 100 million operations must fit into 8 GiB.
+//! Memory of a comparison for each operation of the journal: 100 million operations must fit into 8
+//! GiB.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -26,7 +27,8 @@ fn journal(path: &Path, operations: u64) {
     writer.finish(Metadata::default()).unwrap();
 }
 
-/// The peak resident memory of `keel compare` without its players, but with the pages that they share.
+/// The peak resident memory of `keel compare` without its players, but with the pages that they
+/// share.
 fn peak_bytes(folder: &Path, operations: u64) -> u64 {
     let path = folder.join(format!("{operations}.journal.parquet"));
     journal(&path, operations);
@@ -40,7 +42,8 @@ fn peak_bytes(folder: &Path, operations: u64) -> u64 {
         .unwrap();
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         peak = peak.max(kib.unwrap_or(0) * 1024);
@@ -56,7 +59,7 @@ fn an_operation_takes_little_memory() {
     let (few, many) = (1_000_000, 3_000_000);
     let (least, most) = (peak_bytes(folder.path(), few), peak_bytes(folder.path(), many));
     let growth = most.saturating_sub(least) as f64 / (many - few) as f64;
-    // 16 bytes of the plan and 16 of the record, which the player shares; no other memory grows with the journal. The
-    // limit of 8 GiB allows 85.
+    // 16 bytes of the plan and 16 of the record, which the player shares; no other memory grows
+    // with the journal. The limit of 8 GiB allows 85.
     assert!((16.0..=40.0).contains(&growth), "{growth} bytes per operation: {least} and {most}");
 }

@@ -34,19 +34,24 @@ fn operations(path: &Path) -> u64 {
     rules.rows()
 }
 
-/// A program that allocates and frees 64 bytes as often as its first argument demands, prints the number, and exits with 9.
-/// With a second argument it reads a line and repeats this once.
+/// A program that allocates and frees 64 bytes as often as its first argument demands, prints the
+/// number, and exits with 9. With a second argument it reads a line and repeats this once.
 fn compile_loop(folder: &Path) -> PathBuf {
     let source = folder.join("loop.c");
     let code = "#include <stdio.h>\n#include <stdlib.h>\n\
                 int main(int n, char** a) { long c = atol(a[1]); char line[9]; again:\n\
-                for (long i = 0; i < c; i++) { void* p = malloc(64); __asm__ volatile(\"\" : \"+r\"(p)); free(p); }\n\
+                for (long i = 0; i < c; i++) { void* p = malloc(64); __asm__ volatile(\"\" : \
+                \"+r\"(p)); free(p); }\n\
                 printf(\"%ld\\n\", c); fflush(stdout);\n\
                 if (n-- > 2) { if (fgets(line, 9, stdin)) goto again; return 3; } return 9; }\n";
     std::fs::write(&source, code).unwrap();
     let program = folder.join("loop");
-    let status =
-        Command::new("cc").args(["-O1", "-fno-builtin", "-o"]).arg(&program).arg(&source).status().unwrap();
+    let status = Command::new("cc")
+        .args(["-O1", "-fno-builtin", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .unwrap();
     assert!(status.success());
     program
 }
@@ -56,17 +61,23 @@ fn streams_and_exit_code_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("sh.journal.parquet");
     let script = "read line; echo \"out $line\"; echo err >&2; exit 3";
-    let mut child = keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
+    let mut child =
+        keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(text(&output.stdout), "out hello\n");
     let words = text(&output.stderr);
-    assert!(words.starts_with("err\nkeel record: ") && words.contains("-> sh.journal.parquet"), "{words}");
+    assert!(
+        words.starts_with("err\nkeel record: ") && words.contains("-> sh.journal.parquet"),
+        "{words}"
+    );
     assert!(operations(&journal) > 0);
 
-    let quiet =
-        keel(&["record", "-q", "--", "sh", "-c", "kill -KILL $$"]).current_dir(&folder).output().unwrap();
+    let quiet = keel(&["record", "-q", "--", "sh", "-c", "kill -KILL $$"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
     assert_eq!((quiet.status.code(), text(&quiet.stderr)), (Some(137), ""));
     operations(&journal);
 }
@@ -78,10 +89,12 @@ fn errors_precede_the_start_and_have_no_backtrace() {
     let expect = |output: Output, sentence: &str| {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), sentence));
     };
-    let missing = "keel: cannot find the program no-such-program: give its path, or a name that is in PATH\n";
+    let missing =
+        "keel: cannot find the program no-such-program: give its path, or a name that is in PATH\n";
     expect(run(&["record", "no-such-program"]), missing);
     let output = run(&["record", "-o", "/no/such/x.parquet", "--", "touch", "started"]);
-    let sentence = "keel: cannot create /no/such/x.parquet: No such file or directory (os error 2); choose another \
+    let sentence = "keel: cannot create /no/such/x.parquet: No such file or directory (os error \
+        2); choose another \
                     place for the journal\n";
     expect(output, sentence);
     assert!(!folder.path().join("started").exists());
@@ -112,8 +125,10 @@ fn signal(child: &Child, name: &str) {
 fn signals_go_to_the_program_and_the_journal_is_kept() {
     for (name, code) in [("-INT", 41), ("-TERM", 42)] {
         let folder = tempfile::tempdir().unwrap();
-        let script = "trap 'exit 41' INT; trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
-        let mut child = keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
+        let script =
+            "trap 'exit 41' INT; trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done";
+        let mut child =
+            keel(&["record", "--", "sh", "-c", script]).current_dir(&folder).spawn().unwrap();
         wait_for(&mut child, "ready\n");
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
@@ -137,7 +152,8 @@ fn a_program_outlives_its_recorder() {
     wait_for(&mut child, "2000000\n");
 }
 
-/// Runs a shell script with a file system of `size` bytes at `$disk`; `None` if mounting is not permitted.
+/// Runs a shell script with a file system of `size` bytes at `$disk`; `None` if mounting is not
+/// permitted.
 fn with_small_disk(folder: &Path, size: &str, script: &str) -> Option<Output> {
     let disk = folder.join("disk");
     std::fs::create_dir_all(&disk).unwrap();
@@ -161,7 +177,8 @@ fn a_full_disk_keeps_what_fits_and_lets_the_program_finish() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile_loop(folder.path());
     let script = format!(
-        "$keel record -o $disk/x.journal.parquet -- {} 3000000; code=$?\ncp $disk/*.parquet .; exit $code",
+        "$keel record -o $disk/x.journal.parquet -- {} 3000000; code=$?\ncp $disk/*.parquet .; \
+            exit $code",
         program.display()
     );
     let Some(output) = with_small_disk(folder.path(), "300k", &script) else { return };
@@ -178,11 +195,15 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/recorder/programs/exchange.c");
     let program = folder.path().join("exchange");
-    let status =
-        Command::new("cc").args(["-fno-builtin", "-pthread", "-o"]).arg(&program).arg(source).status();
+    let status = Command::new("cc")
+        .args(["-fno-builtin", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status();
     assert!(status.unwrap().success());
     let script = format!(
-        "$keel record --spool $disk -o t.journal.parquet -- {} 6 100000; code=$?; ls $disk; exit $code",
+        "$keel record --spool $disk -o t.journal.parquet -- {} 6 100000; code=$?; ls $disk; exit \
+            $code",
         program.display()
     );
     // Room for the rings of two of the seven threads.
@@ -197,7 +218,8 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     let journal = folder.path().join("t.journal.parquet");
     assert!(operations(&journal) > 0);
     let reader = Reader::open(&journal).unwrap();
-    // The events before the end are recorded; how many follow depends on a race between the recorded threads.
+    // The events before the end are recorded; how many follow depends on a race between the
+    // recorded threads.
     let first = |event: &keel_journal::Event| event.op == Op::Malloc && event.size == 1001;
     assert!(reader.events().any(|event| first(&event.unwrap())));
 }

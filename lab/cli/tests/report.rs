@@ -19,10 +19,15 @@ fn write_results(folder: &Path) {
     let mut malloc = Histogram::default();
     (40..4000u64).for_each(|ticks| malloc.0.record(ticks).unwrap());
     let run = Run { latency: BTreeMap::from([("malloc".to_owned(), malloc)]), ..Run::default() };
-    let allocator = AllocatorResult { name: "system".into(), runs: vec![run], ..AllocatorResult::default() };
+    let allocator =
+        AllocatorResult { name: "system".into(), runs: vec![run], ..AllocatorResult::default() };
     let clock = Clock { ticks_per_ns: 2.0, ..Clock::default() };
-    let comparison =
-        Comparison { version: RESULTS_VERSION, clock, allocators: vec![allocator], ..Comparison::default() };
+    let comparison = Comparison {
+        version: RESULTS_VERSION,
+        clock,
+        allocators: vec![allocator],
+        ..Comparison::default()
+    };
     comparison.save(folder).unwrap();
 }
 
@@ -36,7 +41,10 @@ fn it_writes_the_page_and_reports_its_size_and_time() {
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
     let message = stderr(&output);
-    assert!(message.contains("report.html") && message.contains("MB") && message.contains("built in"), "{message}");
+    assert!(
+        message.contains("report.html") && message.contains("MB") && message.contains("built in"),
+        "{message}"
+    );
     let names: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "no temporary file remains: {names:?}");
@@ -57,7 +65,10 @@ fn errors_name_the_cause_and_the_remedy() {
     refused(&[path], "not a result folder");
     write_results(folder.path());
     refused(&[path, "-o", path], "is a folder: give a file with -o");
-    refused(&[path, "-o", "/nowhere/at/all/report.html"], "cannot write /nowhere/at/all/report.html");
+    refused(
+        &[path, "-o", "/nowhere/at/all/report.html"],
+        "cannot write /nowhere/at/all/report.html",
+    );
     std::fs::write(folder.path().join("results.json"), "{").unwrap();
     refused(&[path], "run `keel compare` again");
 }
@@ -91,7 +102,12 @@ fn write_rounds(folder: &Path) {
         malloc.0.auto(true);
         malloc.0.record_n(ticks + ticks / 100 * u64::from(round), 1000).unwrap();
         let inside_ns = BTreeMap::from([("malloc".to_owned(), (ticks * 500) as f64)]);
-        Run { round, inside_ns, latency: BTreeMap::from([("malloc".to_owned(), malloc)]), ..Run::default() }
+        Run {
+            round,
+            inside_ns,
+            latency: BTreeMap::from([("malloc".to_owned(), malloc)]),
+            ..Run::default()
+        }
     };
     let allocator = |name: &str, ticks| AllocatorResult {
         name: name.into(),

@@ -1,4 +1,5 @@
-//! Unfinished recordings: a killed recorder, a program that records itself, and `keel import` of the files they leave.
+//! Unfinished recordings: a killed recorder, a program that records itself, and `keel import` of
+//! the files they leave.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stderr, reason = "a skipped test prints why")]
 
@@ -34,8 +35,12 @@ fn read(path: &Path) -> (Vec<Event>, Metadata) {
 fn compile(folder: &Path, code: &str) -> PathBuf {
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&source, code).unwrap();
-    let status =
-        Command::new("cc").args(["-O1", "-fno-builtin", "-o"]).arg(&program).arg(&source).status().unwrap();
+    let status = Command::new("cc")
+        .args(["-O1", "-fno-builtin", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .unwrap();
     assert!(status.success());
     program
 }
@@ -43,7 +48,8 @@ fn compile(folder: &Path, code: &str) -> PathBuf {
 #[test]
 fn the_file_of_a_killed_recorder_can_be_imported() {
     let folder = tempfile::tempdir().unwrap();
-    let code = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 15000000; i++) { void* p = malloc(64);\n\
+    let code = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 15000000; i++) { void* \
+        p = malloc(64);\n\
                 __asm__ volatile(\"\" : \"+r\"(p)); free(p); } return 0; }\n";
     let program = compile(folder.path(), code);
     let journal = folder.path().join("x.journal.parquet");
@@ -62,7 +68,10 @@ fn the_file_of_a_killed_recorder_can_be_imported() {
 
     let refused = keel(&["info", partial.to_str().unwrap()]).output().unwrap();
     let words = text(&refused.stderr);
-    assert!(!refused.status.success() && words.contains("never finished: its writer was killed"), "{words}");
+    assert!(
+        !refused.status.success() && words.contains("never finished: its writer was killed"),
+        "{words}"
+    );
     assert!(words.contains("keel import "), "{words}");
     let saved = folder.path().join("saved.journal.parquet");
     let arguments = ["import", partial.to_str().unwrap(), "-o", saved.to_str().unwrap()];
@@ -93,7 +102,8 @@ fn the_file_of_a_killed_recorder_can_be_imported() {
 #[test]
 fn a_program_waits_for_a_stopped_recorder_and_no_event_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let code = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { char line[9];\n\
+    let code = "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nint main(void) { \
+        char line[9];\n\
                 printf(\"%7d\\n\", getpid()); fflush(stdout);\n\
                 if (!fgets(line, 9, stdin)) return 3; puts(\"going\"); fflush(stdout);\n\
                 for (int i = 0; i < 200000; i++) { void* p = malloc(77);\n\
@@ -124,7 +134,11 @@ fn a_program_waits_for_a_stopped_recorder_and_no_event_is_lost() {
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let (events, metadata) = read(&folder.path().join("x.journal.parquet"));
     assert_eq!(events.iter().filter(|event| event.size == 77).count(), 200_000);
-    assert!(metadata.stalls >= 1 && metadata.stalled_ns > 1_500_000_000, "{} ns", metadata.stalled_ns);
+    assert!(
+        metadata.stalls >= 1 && metadata.stalled_ns > 1_500_000_000,
+        "{} ns",
+        metadata.stalled_ns
+    );
     assert!(text(&output.stderr).contains("times for the recorder"), "{}", text(&output.stderr));
 }
 
@@ -144,16 +158,14 @@ fn check_engine(reported: &[u64], events: &[Event], metadata: &Metadata) {
     let count = |op: Op| events.iter().filter(|event| event.op == op).count() as u64;
     let counts = [Op::Malloc, Op::Calloc, Op::Realloc, Op::Free].map(count);
     assert_eq!(reported[1..], counts);
-    assert_eq!(
-        (reported[0], metadata.foreign),
-        (metadata.frames.len() as u64, 0)
-    );
+    assert_eq!((reported[0], metadata.foreign), (metadata.frames.len() as u64, 0));
     let marks: Vec<&str> = metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
     assert_eq!(marks, ["level 1", "level 2", "level 3", "level 4", "level 5"]);
     let mut names: Vec<&str> = metadata.threads.iter().map(|thread| thread.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["engine", "level loader"]);
-    // On a busy machine an event may be stored milliseconds after its time; then only the time is repaired.
+    // On a busy machine an event may be stored milliseconds after its time; then only the time is
+    // repaired.
     assert!(metadata.repairs.keys().all(|kind| kind == "late"), "{:?}", metadata.repairs);
     // Every block was freed, the loader's levels by the other thread.
     assert_eq!(
@@ -201,12 +213,22 @@ fn an_engine_records_its_own_allocator() {
     assert!(folder.path().join("crash.spool.rings").exists());
     let (words, events, metadata) = import("crash.spool", "crash.journal.parquet");
     check_engine(&numbers(&crashed), &events, &metadata);
-    assert!(metadata.ended == "crashed" && words.contains("events were read from its rings"), "{words}");
+    assert!(
+        metadata.ended == "crashed" && words.contains("events were read from its rings"),
+        "{words}"
+    );
 
     // From outside.
     let engine = engine();
-    let arguments =
-        ["record", "--embedded", "-o", "out.journal.parquet", "--", engine.to_str().unwrap(), "4000"];
+    let arguments = [
+        "record",
+        "--embedded",
+        "-o",
+        "out.journal.parquet",
+        "--",
+        engine.to_str().unwrap(),
+        "4000",
+    ];
     let outside = keel(&arguments).current_dir(&folder).output().unwrap();
     assert_eq!(
         (outside.status.code(), &outside.stdout),
@@ -218,7 +240,8 @@ fn an_engine_records_its_own_allocator() {
     check_engine(&numbers(&outside), &events, &metadata);
 
     // And its calls of malloc, which allocate the zones.
-    let arguments = ["record", "-o", "malloc.journal.parquet", "--", engine.to_str().unwrap(), "4000"];
+    let arguments =
+        ["record", "-o", "malloc.journal.parquet", "--", engine.to_str().unwrap(), "4000"];
     assert!(keel(&arguments).current_dir(&folder).output().unwrap().status.success());
     let (events, _) = read(&folder.path().join("malloc.journal.parquet"));
     assert!(events.iter().filter(|event| event.size == 64 << 10).count() >= 5);
@@ -240,7 +263,8 @@ fn a_spool_on_a_full_disk_keeps_what_fits() {
     let disk = folder.path().join("disk");
     std::fs::create_dir_all(&disk).unwrap();
     // Space for the rings of two threads and for a part of the events.
-    let script = "mount -t tmpfs -o size=4m tmpfs $disk || exit 77\n$engine 40000 $disk/x.spool > $disk/../output; \
+    let script = "mount -t tmpfs -o size=4m tmpfs $disk || exit 77\n$engine 40000 $disk/x.spool > \
+        $disk/../output; \
                   echo $? > $disk/../code; cp --sparse=always $disk/x.spool* .";
     let mut command = Command::new("unshare");
     command.args(["--mount", "--map-root-user", "sh", "-c", script]).current_dir(&folder);
@@ -253,8 +277,10 @@ fn a_spool_on_a_full_disk_keeps_what_fits() {
     assert_eq!(std::fs::read_to_string(folder.path().join("code")).unwrap(), "1\n");
     let printed = std::fs::read_to_string(folder.path().join("output")).unwrap();
     assert!(printed.starts_with("frames 40000 "), "{printed}");
-    let output =
-        keel(&["import", "x.spool", "-o", "x.journal.parquet"]).current_dir(&folder).output().unwrap();
+    let output = keel(&["import", "x.spool", "-o", "x.journal.parquet"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let (events, metadata) = read(&folder.path().join("x.journal.parquet"));
     assert!(events.len() > 10_000 && metadata.foreign == 0, "{} operations", events.len());
@@ -270,47 +296,68 @@ fn options_are_checked_and_explained() {
     };
     refused(&["record", "--after", "soon", "true"], "give a number of seconds, such as 2.5");
     refused(&["record", "--for=-1", "true"], "not negative");
-    refused(&["record", "--max-size", "12Q", "true"], "give a size such as 500000, 200K, 64M or 2G");
+    refused(
+        &["record", "--max-size", "12Q", "true"],
+        "give a size such as 500000, 200K, 64M or 2G",
+    );
     refused(&["record", "--stacks", "101", "true"], "101 is not in 0..=100");
     std::fs::write(folder.path().join("text"), "a 8 10 1 5\n").unwrap();
-    refused(&["import", "text", "--skip-module", "libc", "-o", "x"], "traces of other tools do not contain them");
+    refused(
+        &["import", "text", "--skip-module", "libc", "-o", "x"],
+        "traces of other tools do not contain them",
+    );
     refused(&["import", "none", "-o", "x"], "cannot read none");
 }
 
 #[test]
 fn progress_is_printed_and_the_top_places_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let code = "#include <stdlib.h>\n#include <unistd.h>\nstatic void* make_items(int n) { return malloc(n); }\n\
-                static void fill_world(void) { for (int i = 0; i < 300; i++) free(make_items(77)); }\n\
-                int main(void) { for (int i = 0; i < 25; i++) { fill_world(); usleep(200000); } return 0; }\n";
+    let code = "#include <stdlib.h>\n#include <unistd.h>\nstatic void* make_items(int n) { return \
+        malloc(n); }\n\
+                static void fill_world(void) { for (int i = 0; i < 300; i++) \
+                free(make_items(77)); }\n\
+                int main(void) { for (int i = 0; i < 25; i++) { fill_world(); usleep(200000); } \
+                return 0; }\n";
     let source = folder.path().join("busy.c");
     std::fs::write(&source, code).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-g", "-O0", "-o", "busy", "busy.c"]).current_dir(&folder);
     assert!(compiler.status().unwrap().success());
-    let arguments = ["record", "--progress", "--stacks", "8", "-o", "x.journal.parquet", "--", "./busy"];
+    let arguments =
+        ["record", "--progress", "--stacks", "8", "-o", "x.journal.parquet", "--", "./busy"];
     let output = keel(&arguments).current_dir(&folder).output().unwrap();
     let words = text(&output.stderr);
     assert!(
-        words.lines().filter(|line| line.contains(" per second, ") && line.ends_with(" live")).count() >= 2,
+        words
+            .lines()
+            .filter(|line| line.contains(" per second, ") && line.ends_with(" live"))
+            .count()
+            >= 2,
         "{words}"
     );
 
-    let top = keel(&["info", "--top", "3", "x.journal.parquet"]).current_dir(&folder).output().unwrap();
+    let top =
+        keel(&["info", "--top", "3", "x.journal.parquet"]).current_dir(&folder).output().unwrap();
     let words = text(&top.stdout);
     let line = words
         .lines()
         .find(|line| line.contains("make_items (busy.c:3)"))
         .unwrap_or_else(|| panic!("{words}"));
     assert_eq!(line.split_whitespace().next(), Some("7,500"), "{words}");
-    let after: Vec<&str> = words.lines().skip_while(|other| *other != line).skip(1).take(2).collect();
+    let after: Vec<&str> =
+        words.lines().skip_while(|other| *other != line).skip(1).take(2).collect();
     assert!(
         after[0].ends_with("< fill_world (busy.c:4)") && after[1].ends_with("< main (busy.c:5)"),
         "{words}"
     );
-    assert!(words.lines().any(|line| line.ends_with("/busy") && line.contains("15,000")), "{words}");
-    let json =
-        keel(&["info", "--json", "--top", "3", "x.journal.parquet"]).current_dir(&folder).output().unwrap();
+    assert!(
+        words.lines().any(|line| line.ends_with("/busy") && line.contains("15,000")),
+        "{words}"
+    );
+    let json = keel(&["info", "--json", "--top", "3", "x.journal.parquet"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["top"]["sites"][0]["blocks"], 7500);
 }

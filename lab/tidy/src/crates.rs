@@ -12,7 +12,8 @@ pub fn check(root: &Path, layers: &Layers) -> Result<Findings> {
         let folder = entry?.path();
         let Ok(text) = std::fs::read_to_string(folder.join("Cargo.toml")) else { continue };
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let manifest: toml::Table = text.parse().with_context(|| format!("lab/{name}/Cargo.toml"))?;
+        let manifest: toml::Table =
+            text.parse().with_context(|| format!("lab/{name}/Cargo.toml"))?;
         findings.extend(check_manifest(&name, &manifest, layers));
     }
     findings.sort();
@@ -22,11 +23,15 @@ pub fn check(root: &Path, layers: &Layers) -> Result<Findings> {
 fn check_manifest(name: &str, manifest: &toml::Table, layers: &Layers) -> Findings {
     let from = format!("lab/{name}/Cargo.toml");
     let tables = ["dependencies", "build-dependencies"];
-    let keys =
-        tables.iter().filter_map(|table| manifest.get(*table)?.as_table()).flat_map(|table| table.keys());
+    let keys = tables
+        .iter()
+        .filter_map(|table| manifest.get(*table)?.as_table())
+        .flat_map(|table| table.keys());
     let ours = keys.filter_map(|key| key.strip_prefix("keel-"));
-    ours.filter_map(|other| layers.objection(Path::new(&from), Path::new(&format!("lab/{other}/Cargo.toml"))))
-        .collect()
+    ours.filter_map(|other| {
+        layers.objection(Path::new(&from), Path::new(&format!("lab/{other}/Cargo.toml")))
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -37,10 +42,15 @@ mod tests {
     #[test]
     fn a_crate_that_uses_one_above_it_is_found() {
         let layers = Layers::parse("lab/journal\nlab/cli\n").unwrap();
-        let upward: toml::Table = "[dependencies]\nkeel-cli.workspace = true\nserde = \"1\"".parse().unwrap();
+        let upward: toml::Table =
+            "[dependencies]\nkeel-cli.workspace = true\nserde = \"1\"".parse().unwrap();
         let found = check_manifest("journal", &upward, &layers);
-        assert_eq!(found, vec!["lab/journal/Cargo.toml may not use lab/cli: it is above lab/journal"]);
-        let downward: toml::Table = "[dependencies]\nkeel-journal.workspace = true".parse().unwrap();
+        assert_eq!(
+            found,
+            vec!["lab/journal/Cargo.toml may not use lab/cli: it is above lab/journal"]
+        );
+        let downward: toml::Table =
+            "[dependencies]\nkeel-journal.workspace = true".parse().unwrap();
         assert!(check_manifest("cli", &downward, &layers).is_empty());
     }
 }

@@ -81,7 +81,10 @@ fn boxes(name: &str, blocks: &[Block]) -> Findings {
     for block in blocks {
         let rows: Vec<Vec<char>> = block.iter().map(|(_, line)| line.chars().collect()).collect();
         let at = |row: Option<usize>, column: usize| {
-            row.and_then(|row| rows.get(row)).and_then(|row| row.get(column)).copied().unwrap_or(' ')
+            row.and_then(|row| rows.get(row))
+                .and_then(|row| row.get(column))
+                .copied()
+                .unwrap_or(' ')
         };
         for (row, characters) in rows.iter().enumerate() {
             let loose = characters.iter().enumerate().find(|&(column, &character)| {
@@ -139,7 +142,9 @@ fn columns(name: &str, blocks: &[Block]) -> Findings {
 /// ` * */`: what remains where a formatter wraps a line that was full.
 fn closing_marks(name: &str, text: &str) -> Findings {
     let alone = text.lines().enumerate().filter(|(_, line)| line.trim() == "* */");
-    alone.map(|(index, _)| format!("{name}:{}: the comment's closing mark stands alone", index + 1)).collect()
+    alone
+        .map(|(index, _)| format!("{name}:{}: the comment's closing mark stands alone", index + 1))
+        .collect()
 }
 
 #[cfg(test)]
@@ -167,7 +172,8 @@ mod tests {
         let found = |text: &str| columns("a.c", &comment_blocks(text));
         let sound = "/* Idea.\n *\n *   malloc      a.c\n *     next      two\n *\n * Then. */\n";
         assert!(found(sound).is_empty());
-        let wrapped = "/* Idea.\n *   malloc      claim an index, two\n * comparisons, then done\n */\n";
+        let wrapped =
+            "/* Idea.\n *   malloc      claim an index, two\n * comparisons, then done\n */\n";
         assert_eq!(
             found(wrapped),
             vec!["a.c:3: the drawing is broken: its line goes on without indentation"]

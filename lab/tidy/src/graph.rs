@@ -7,7 +7,8 @@ pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The cycles of the graph, each as a path that returns to its start; none if the graph is acyclic.
 ///
-/// Depth-first search, O(nodes + edges). Each back edge gives one cycle, so a connected component may give several.
+/// Depth-first search, O(nodes + edges). Each back edge gives one cycle, so a connected component
+/// may give several.
 pub fn cycles(graph: &Graph) -> Vec<Vec<String>> {
     let mut search = Search { graph, done: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
     for node in graph.keys() {
@@ -26,7 +27,8 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn visit(&mut self, node: &'a str) {
         if let Some(start) = self.path.iter().position(|&on_path| on_path == node) {
-            let mut cycle: Vec<String> = self.path[start..].iter().map(|&name| name.to_owned()).collect();
+            let mut cycle: Vec<String> =
+                self.path[start..].iter().map(|&name| name.to_owned()).collect();
             cycle.push(node.to_owned());
             self.found.push(cycle);
             return;
@@ -60,6 +62,9 @@ mod tests {
             cycles(&graph(&[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])),
             Vec::<Vec<String>>::new()
         );
-        assert_eq!(cycles(&graph(&[("a", "b"), ("b", "c"), ("c", "b")])), vec![vec!["b", "c", "b"]]);
+        assert_eq!(
+            cycles(&graph(&[("a", "b"), ("b", "c"), ("c", "b")])),
+            vec![vec!["b", "c", "b"]]
+        );
     }
 }

@@ -7,14 +7,16 @@ use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 
 /// Folders that the build puts on the include path.
-const ROOTS: [&str; 5] = ["", "in_process", "in_process/include", "in_process/allocator", "journal"];
+const ROOTS: [&str; 5] =
+    ["", "in_process", "in_process/include", "in_process/allocator", "journal"];
 
 /// Checks every C and C++ file of the product.
 pub fn check(root: &Path, files: &[PathBuf], layers: &Layers) -> Result<Findings> {
     let mut findings = Findings::new();
     let mut graph = Graph::new();
     for file in files.iter().filter(|file| of_product(file)) {
-        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
+        let text =
+            std::fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
         for (line, target) in included(&text) {
             let Some(target) = resolve(root, file, target) else {
                 findings.push(format!(
@@ -29,10 +31,15 @@ pub fn check(root: &Path, files: &[PathBuf], layers: &Layers) -> Result<Findings
             if let Some(objection) = layers.objection(file, &target) {
                 findings.push(format!("{objection} (line {line})"));
             }
-            graph.entry(file.display().to_string()).or_default().insert(target.display().to_string());
+            graph
+                .entry(file.display().to_string())
+                .or_default()
+                .insert(target.display().to_string());
         }
     }
-    findings.extend(graph::cycles(&graph).into_iter().map(|c| format!("include cycle: {}", c.join(" -> "))));
+    findings.extend(
+        graph::cycles(&graph).into_iter().map(|c| format!("include cycle: {}", c.join(" -> "))),
+    );
     Ok(findings)
 }
 
@@ -52,7 +59,8 @@ fn included(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn resolve(root: &Path, file: &Path, target: &str) -> Option<PathBuf> {
     let beside = file.parent().map(|folder| folder.join(target));
-    let candidates = beside.into_iter().chain(ROOTS.iter().map(|folder| Path::new(folder).join(target)));
+    let candidates =
+        beside.into_iter().chain(ROOTS.iter().map(|folder| Path::new(folder).join(target)));
     candidates.map(|path| normalised(&path)).find(|path| root.join(path).is_file())
 }
 

@@ -14,15 +14,16 @@ pub struct Layers {
 impl Layers {
     /// Reads the file; fails on a folder named twice.
     pub fn read(path: &Path) -> Result<Layers> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         Layers::parse(&text)
     }
 
     /// One layer a line, bottom first; `#` begins a comment.
     pub fn parse(text: &str) -> Result<Layers> {
         let mut heights = HashMap::new();
-        for (height, line) in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).enumerate()
+        for (height, line) in
+            text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).enumerate()
         {
             for folder in line.split_whitespace() {
                 if heights.insert(PathBuf::from(folder), height).is_some() {
@@ -83,13 +84,19 @@ mod tests {
             objection("base/b.c", "api/a.h").unwrap(),
             "base/b.c may not use api: it is above base"
         );
-        assert_eq!(objection("os/b.c", "net/a.h").unwrap(), "os/b.c may not use net: it is beside os");
+        assert_eq!(
+            objection("os/b.c", "net/a.h").unwrap(),
+            "os/b.c may not use net: it is beside os"
+        );
     }
 
     #[test]
     fn the_longest_folder_counts() {
         let layers = Layers::parse("in/include\nin\n").unwrap();
-        assert_eq!(layers.folder_of(Path::new("in/include/keel/keel.h")), Some(Path::new("in/include")));
+        assert_eq!(
+            layers.folder_of(Path::new("in/include/keel/keel.h")),
+            Some(Path::new("in/include"))
+        );
     }
 
     #[test]

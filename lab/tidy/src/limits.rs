@@ -16,7 +16,9 @@ pub fn lengths(root: &Path, files: &[PathBuf]) -> Result<Findings> {
         let count = read(root, file)?.lines().count();
         if count > MOST_LINES {
             let file = file.display();
-            findings.push(format!("{file}: {count} lines, more than {MOST_LINES}: split it by what it does"));
+            findings.push(format!(
+                "{file}: {count} lines, more than {MOST_LINES}: split it by what it does"
+            ));
         }
     }
     Ok(findings)
@@ -52,7 +54,8 @@ fn check_lines<'a>(name: &str, lines: impl Iterator<Item = (usize, &'a str)>) ->
     for (index, line) in lines {
         let columns = line.chars().count();
         if columns > MOST_COLUMNS && !line.contains("://") {
-            findings.push(format!("{name}:{}: {columns} columns, more than {MOST_COLUMNS}", index + 1));
+            findings
+                .push(format!("{name}:{}: {columns} columns, more than {MOST_COLUMNS}", index + 1));
         }
         if line.ends_with([' ', '\t']) {
             findings.push(format!("{name}:{}: space at the end of the line", index + 1));
@@ -70,7 +73,8 @@ fn check_formatters(root: &Path) -> Result<Findings> {
     ] {
         let text = read(root, Path::new(file))?;
         if !text.lines().any(|line| line.trim() == setting) {
-            findings.push(format!("{file}: it must state `{setting}`, the width of every source file"));
+            findings
+                .push(format!("{file}: it must state `{setting}`, the width of every source file"));
         }
     }
     Ok(findings)

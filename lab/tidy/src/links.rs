@@ -10,7 +10,8 @@ pub fn check(root: &Path, files: &[PathBuf]) -> Result<Findings> {
     let link = Regex::new(r"\]\(([^)\s]+)\)")?;
     let mut findings = Findings::new();
     for file in files.iter().filter(|file| tree::has_extension(file, &["md"])) {
-        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
+        let text =
+            std::fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
         for (index, line) in tree::prose_lines(&text) {
             for capture in link.captures_iter(line) {
                 if let Some(fault) = fault_of(root, file, &text, &capture[1]) {
@@ -34,9 +35,13 @@ fn fault_of(root: &Path, file: &Path, text: &str, target: &str) -> Option<String
     if fragment.is_empty() {
         return None;
     }
-    let other =
-        if path.is_empty() { text.to_owned() } else { std::fs::read_to_string(root.join(&linked)).ok()? };
-    let found = tree::prose_lines(&other).any(|(_, line)| line.starts_with('#') && slug(line) == fragment);
+    let other = if path.is_empty() {
+        text.to_owned()
+    } else {
+        std::fs::read_to_string(root.join(&linked)).ok()?
+    };
+    let found =
+        tree::prose_lines(&other).any(|(_, line)| line.starts_with('#') && slug(line) == fragment);
     (!found).then(|| format!("the link {target} names no heading"))
 }
 
@@ -56,7 +61,9 @@ mod tests {
 
     #[test]
     fn broken_links_are_found() {
-        let fault = |target: &str| fault_of(Path::new("."), Path::new("a.md"), "# The Head, here\n", target);
+        let fault = |target: &str| {
+            fault_of(Path::new("."), Path::new("a.md"), "# The Head, here\n", target)
+        };
         assert_eq!(fault("https://example.org"), None);
         assert_eq!(fault("src/main.rs"), None);
         assert_eq!(fault("#the-head-here"), None);

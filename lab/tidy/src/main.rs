@@ -1,8 +1,8 @@
-//! Checks of the repository that no compiler makes: layers, cycles, limits, drawings, words, links. `make check` runs
-//! them.
+//! Checks of the repository that no compiler makes: layers, cycles, limits, drawings, words, links.
+//! `make check` runs them.
 //!
 //! ```text
-//! keel-tidy                      every check; findings of checks that are not enforced are only counted
+//! keel-tidy                      every check; findings of unenforced checks are only counted
 //! keel-tidy words drawings       these checks, with all their findings
 //! keel-tidy words lab/cli        the same, in these files and folders
 //! ```
@@ -47,7 +47,11 @@ struct Check {
 
 const CHECKS: [Check; 11] = [
     Check { name: "layers", enforced: true, run: |it| Ok(it.layers.unnamed(&it.files)) },
-    Check { name: "includes", enforced: true, run: |it| includes::check(&it.root, &it.files, &it.layers) },
+    Check {
+        name: "includes",
+        enforced: true,
+        run: |it| includes::check(&it.root, &it.files, &it.layers),
+    },
     Check { name: "objects", enforced: true, run: check_objects },
     Check { name: "crates", enforced: true, run: |it| crates::check(&it.root, &it.layers) },
     Check { name: "modules", enforced: false, run: |it| modules::check(&it.root, &it.files) },
@@ -75,7 +79,8 @@ fn main() -> ExitCode {
 
 /// Runs the checks that the command line names; returns the number of findings that fail it.
 fn run() -> Result<usize> {
-    let (mut build, mut chosen, mut places) = (PathBuf::from("build/cmake"), Vec::new(), Vec::new());
+    let (mut build, mut chosen, mut places) =
+        (PathBuf::from("build/cmake"), Vec::new(), Vec::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         if argument == "--build" {
@@ -98,7 +103,9 @@ fn run() -> Result<usize> {
     let mut total = 0;
     for check in checks {
         let mut findings = (check.run)(&repository)?;
-        findings.retain(|finding| places.is_empty() || places.iter().any(|place| lies_in(finding, place)));
+        findings.retain(|finding| {
+            places.is_empty() || places.iter().any(|place| lies_in(finding, place))
+        });
         total += report(check, findings, every);
     }
     Ok(total)
@@ -124,8 +131,9 @@ fn report(check: &Check, findings: Findings, every: bool) -> usize {
 
 fn check_objects(repository: &Repository) -> Result<Findings> {
     let build = &repository.build;
-    let objects = objects::read(&repository.root, build)
-        .with_context(|| format!("no compiled objects under {}: run `make build` first", build.display()))?;
+    let objects = objects::read(&repository.root, build).with_context(|| {
+        format!("no compiled objects under {}: run `make build` first", build.display())
+    })?;
     Ok(objects::check(&objects, &repository.layers))
 }
 

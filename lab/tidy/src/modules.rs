@@ -1,8 +1,9 @@
 //! Cycles between the modules of one crate, read from the paths in its sources.
 //!
-//! A module uses another if a path in its code (`use` or inline) leads there; re-exports are followed to the module
-//! that defines the name. Declarations (`mod a;`), re-exports (`pub use`) and tests do not count. What a folder's
-//! module and the modules inside the folder share does not count either: the folder's module is their common ground.
+//! A module uses another if a path in its code (`use` or inline) leads there; re-exports are
+//! followed to the module that defines the name. Declarations (`mod a;`), re-exports (`pub use`)
+//! and tests do not count. What a folder's module and the modules inside the folder share does not
+//! count either: the folder's module is their common ground.
 
 use crate::graph::{self, Graph};
 use crate::{Findings, tree};
@@ -27,13 +28,17 @@ pub fn check(root: &Path, files: &[PathBuf]) -> Result<Findings> {
     for (source, files) in crates {
         let mut modules = Modules::default();
         for file in files {
-            let text =
-                std::fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
+            let text = std::fs::read_to_string(root.join(file))
+                .with_context(|| file.display().to_string())?;
             modules.add(name_of(file.strip_prefix(&source)?), &text)?;
         }
         let cycles = graph::cycles(&modules.graph());
         findings.extend(cycles.into_iter().map(|cycle| {
-            format!("{}: the modules use each other in a circle: {}", source.display(), cycle.join(" -> "))
+            format!(
+                "{}: the modules use each other in a circle: {}",
+                source.display(),
+                cycle.join(" -> ")
+            )
         }));
     }
     Ok(findings)
@@ -84,7 +89,8 @@ impl Modules {
         let mut graph = Graph::new();
         for (module, paths) in &self.paths {
             let targets = paths.iter().filter_map(|path| self.resolve(module, path, 0));
-            let others = targets.filter(|other| !other.starts_with(module) && !module.starts_with(other));
+            let others =
+                targets.filter(|other| !other.starts_with(module) && !module.starts_with(other));
             let others: BTreeSet<String> = others.map(|other| other.join("::")).collect();
             graph.insert(module.join("::"), others);
         }
@@ -120,7 +126,8 @@ impl Modules {
                 continue;
             }
             let exported = self.reexports.get(&(at.clone(), part.clone()));
-            let followed = exported.filter(|_| depth < 8).and_then(|path| self.resolve(&at, path, depth + 1));
+            let followed =
+                exported.filter(|_| depth < 8).and_then(|path| self.resolve(&at, path, depth + 1));
             return Some(followed.unwrap_or(at));
         }
         Some(at)
@@ -147,12 +154,17 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// Every path of a `use` with the name it gets: `a::{b, c::{self, d as e}}` is `a::b` b, `a::c` c and `a::c::d` e.
+/// Every path of a `use` with the name it gets: `a::{b, c::{self, d as e}}` is `a::b` b, `a::c` c
+/// and `a::c::d` e.
 fn expanded(tree: &str) -> Vec<(Name, String)> {
     let tree = tree.trim();
     if let Some(open) = tree.find('{') {
-        let prefix: Name =
-            tree[..open].split("::").map(str::trim).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+        let prefix: Name = tree[..open]
+            .split("::")
+            .map(str::trim)
+            .filter(|p| !p.is_empty())
+            .map(str::to_owned)
+            .collect();
         let inside = &tree[open + 1..];
         let parts = inside.strip_suffix('}').unwrap_or(inside);
         let inner = split_outside_braces(parts).into_iter().flat_map(expanded);
@@ -161,12 +173,14 @@ fn expanded(tree: &str) -> Vec<(Name, String)> {
                 let mut whole = prefix.clone();
                 let is_self = path.first().is_some_and(|part| part == "self");
                 whole.extend(path.into_iter().skip(usize::from(is_self)));
-                let name = if name == "self" { prefix.last().cloned().unwrap_or_default() } else { name };
+                let name =
+                    if name == "self" { prefix.last().cloned().unwrap_or_default() } else { name };
                 (whole, name)
             })
             .collect();
     }
-    let (path, alias) = tree.split_once(" as ").map_or((tree, None), |(path, alias)| (path, Some(alias)));
+    let (path, alias) =
+        tree.split_once(" as ").map_or((tree, None), |(path, alias)| (path, Some(alias)));
     let path: Name = path.split("::").map(|part| part.trim().to_owned()).collect();
     let name = alias.map(|alias| alias.trim().to_owned()).or_else(|| path.last().cloned());
     vec![(path, name.unwrap_or_default())]
@@ -205,9 +219,17 @@ mod tests {
 
     #[test]
     fn a_cycle_is_found_through_every_kind_of_path() {
-        for path in ["use crate::a::X;", "use super::{a::{self, Y}};", "fn f() { super::a::g() }", "use crate::X;"] {
-            let modules =
-                [("lib.rs", "mod a;\nmod b;\npub use a::X;"), ("a.rs", "use crate::b::Z;"), ("b.rs", path)];
+        for path in [
+            "use crate::a::X;",
+            "use super::{a::{self, Y}};",
+            "fn f() { super::a::g() }",
+            "use crate::X;",
+        ] {
+            let modules = [
+                ("lib.rs", "mod a;\nmod b;\npub use a::X;"),
+                ("a.rs", "use crate::b::Z;"),
+                ("b.rs", path),
+            ];
             assert_eq!(cycles(&modules), ["a -> b -> a"], "{path}");
         }
     }
@@ -215,16 +237,28 @@ mod tests {
     #[test]
     fn tests_comments_re_exports_and_parents_do_not_count() {
         let tests = "#[cfg(test)]\nmod tests {\n    use crate::a::X;\n}\n";
-        for text in [tests, "// crate::a::X", "pub use crate::a::X;", "use super::Item;", "use crate::c::d;"] {
-            let modules = [("lib.rs", "mod a;\nmod b;\nfn f() { b::g() }"), ("a.rs", "use crate::b::Z;"), ("b.rs", text)];
+        for text in [
+            tests,
+            "// crate::a::X",
+            "pub use crate::a::X;",
+            "use super::Item;",
+            "use crate::c::d;",
+        ] {
+            let modules = [
+                ("lib.rs", "mod a;\nmod b;\nfn f() { b::g() }"),
+                ("a.rs", "use crate::b::Z;"),
+                ("b.rs", text),
+            ];
             assert!(cycles(&modules).is_empty(), "{text}");
         }
     }
 
     #[test]
     fn groups_are_expanded() {
-        let paths: Vec<(String, String)> =
-            expanded("a::{b, c::{self, d as e}}").into_iter().map(|(path, name)| (path.join("::"), name)).collect();
+        let paths: Vec<(String, String)> = expanded("a::{b, c::{self, d as e}}")
+            .into_iter()
+            .map(|(path, name)| (path.join("::"), name))
+            .collect();
         let expected = [("a::b", "b"), ("a::c", "c"), ("a::c::d", "e")];
         assert_eq!(paths, expected.map(|(path, name)| (path.to_owned(), name.to_owned())));
     }

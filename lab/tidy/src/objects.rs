@@ -31,7 +31,8 @@ impl Command {
     }
 }
 
-/// Reads the objects that the build's `compile_commands.json` lists, one for each source under `in_process/`.
+/// Reads the objects that the build's `compile_commands.json` lists, one for each source under
+/// `in_process/`.
 pub fn read(root: &Path, build: &Path) -> Result<Vec<Compiled>> {
     let text = std::fs::read_to_string(build.join("compile_commands.json"))?;
     let commands: Vec<Command> = serde_json::from_str(&text).context("compile_commands.json")?;
@@ -74,20 +75,24 @@ pub fn check(objects: &[Compiled], layers: &Layers) -> Findings {
     let mut graph = Graph::new();
     for object in objects {
         for symbol in &object.needed {
-            // Two products may define a symbol (malloc: the allocator and the recorder). The one that the layers
-            // allow is the one that is linked.
+            // Two products may define a symbol (malloc: the allocator and the recorder). The one
+            // that the layers allow is the one that is linked.
             let Some(candidates) = definers.get(symbol.as_str()) else { continue };
             let objections: Vec<_> =
                 candidates.iter().map(|c| layers.objection(&object.source, &c.source)).collect();
             let Some(chosen) = objections.iter().position(Option::is_none) else {
-                findings.extend(objections.into_iter().flatten().map(|o| format!("{o} (symbol {symbol})")));
+                findings.extend(
+                    objections.into_iter().flatten().map(|o| format!("{o} (symbol {symbol})")),
+                );
                 continue;
             };
             let target = candidates[chosen].source.display().to_string();
             graph.entry(object.source.display().to_string()).or_default().insert(target);
         }
     }
-    findings.extend(graph::cycles(&graph).into_iter().map(|c| format!("object cycle: {}", c.join(" -> "))));
+    findings.extend(
+        graph::cycles(&graph).into_iter().map(|c| format!("object cycle: {}", c.join(" -> "))),
+    );
     findings
 }
 
@@ -104,9 +109,11 @@ mod tests {
     #[test]
     fn upward_symbols_and_object_cycles_are_found() {
         let layers = Layers::parse("base\napi\n").unwrap();
-        let clean = [compiled("base/a.c", &["a"], &[]), compiled("api/b.c", &["malloc"], &["a", "memcpy"])];
+        let clean =
+            [compiled("base/a.c", &["a"], &[]), compiled("api/b.c", &["malloc"], &["a", "memcpy"])];
         assert_eq!(check(&clean, &layers), Findings::new());
-        let upward = [compiled("base/a.c", &["a"], &["malloc"]), compiled("api/b.c", &["malloc"], &[])];
+        let upward =
+            [compiled("base/a.c", &["a"], &["malloc"]), compiled("api/b.c", &["malloc"], &[])];
         assert_eq!(
             check(&upward, &layers),
             vec!["base/a.c may not use api: it is above base (symbol malloc)"]

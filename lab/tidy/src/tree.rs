@@ -20,7 +20,9 @@ pub fn tracked_files(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Whether the file's extension is one of these.
 pub fn has_extension(file: &Path, extensions: &[&str]) -> bool {
-    file.extension().and_then(|extension| extension.to_str()).is_some_and(|e| extensions.contains(&e))
+    file.extension()
+        .and_then(|extension| extension.to_str())
+        .is_some_and(|e| extensions.contains(&e))
 }
 
 /// The lines of a Markdown text that are outside of fenced code, with their indexes.

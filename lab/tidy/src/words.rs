@@ -12,8 +12,8 @@ const LIST: &str = "lab/tidy/retired-words.txt";
 const MARKER: &str = "tidy:quoted";
 
 const EXTENSIONS: [&str; 20] = [
-    "c", "h", "cc", "cpp", "hpp", "rs", "js", "mjs", "css", "html", "py", "sh", "bash", "md", "toml", "txt",
-    "cmake", "in", "snap", "rb",
+    "c", "h", "cc", "cpp", "hpp", "rs", "js", "mjs", "css", "html", "py", "sh", "bash", "md",
+    "toml", "txt", "cmake", "in", "snap", "rb",
 ];
 const NAMES: [&str; 4] = ["Makefile", "LAYERS", ".clang-format", "run"];
 
@@ -59,7 +59,12 @@ struct Phrase(Vec<String>);
 
 impl Phrase {
     fn parse(text: &str) -> Phrase {
-        Phrase(text.split([' ', '_', '-']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect())
+        Phrase(
+            text.split([' ', '_', '-'])
+                .filter(|word| !word.is_empty())
+                .map(str::to_lowercase)
+                .collect(),
+        )
     }
 
     /// Whether it begins at this word of the text.
@@ -78,8 +83,10 @@ impl Phrase {
 impl List {
     fn parse(text: &str) -> Result<List> {
         let microseconds = Regex::new(r"(^|[^\w.])[0-9][0-9.,]* ?us\b")?;
-        let mut list = List { retired: Vec::new(), allowed: Vec::new(), exempt: Vec::new(), microseconds };
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let mut list =
+            List { retired: Vec::new(), allowed: Vec::new(), exempt: Vec::new(), microseconds };
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         for line in lines {
             if let Some(paths) = line.strip_prefix("exempt ") {
                 list.exempt.extend(paths.split_whitespace().map(PathBuf::from));
@@ -104,13 +111,19 @@ impl List {
         let mut found: Vec<(usize, String)> = Vec::new();
         let words = words_of(text);
         let allowed = self.allowed_words(&words);
-        let retired: Vec<&Retired> = self.retired.iter().filter(|retired| retired.applies_to(file)).collect();
+        let retired: Vec<&Retired> =
+            self.retired.iter().filter(|retired| retired.applies_to(file)).collect();
         for at in (0..words.len()).filter(|&at| !allowed[at] && !quoted(words[at].line)) {
             for retired in retired.iter().filter(|retired| retired.may_begin_with(&words[at])) {
-                if let Some(phrase) = retired.phrases.iter().find(|phrase| phrase.is_at(&words[at..])) {
-                    let matched: Vec<&str> =
-                        words[at..at + phrase.0.len()].iter().map(|word| word.text.as_str()).collect();
-                    let message = format!("\"{}\": write {}", matched.join(" "), retired.replacement);
+                if let Some(phrase) =
+                    retired.phrases.iter().find(|phrase| phrase.is_at(&words[at..]))
+                {
+                    let matched: Vec<&str> = words[at..at + phrase.0.len()]
+                        .iter()
+                        .map(|word| word.text.as_str())
+                        .collect();
+                    let message =
+                        format!("\"{}\": write {}", matched.join(" "), retired.replacement);
                     found.push((words[at].line, message));
                 }
             }
@@ -122,7 +135,10 @@ impl List {
         }
         found.sort();
         found.dedup();
-        found.into_iter().map(|(line, what)| format!("{}:{}: {what}", file.display(), line + 1)).collect()
+        found
+            .into_iter()
+            .map(|(line, what)| format!("{}:{}: {what}", file.display(), line + 1))
+            .collect()
     }
 
     /// For each word, whether it is a part of an allowed phrase.
@@ -140,12 +156,16 @@ impl List {
 impl Retired {
     /// `word, phrase of words, stem* -> replacement; in PATH...; not in PATH...`
     fn parse(line: &str) -> Result<Retired> {
-        let (phrases, rest) = line.split_once(" -> ").with_context(|| format!("{LIST}: no `->` in: {line}"))?;
+        let (phrases, rest) =
+            line.split_once(" -> ").with_context(|| format!("{LIST}: no `->` in: {line}"))?;
         let mut parts = rest.split(';').map(str::trim);
         let replacement = parts.next().unwrap_or_default().to_owned();
-        let phrases: Vec<Phrase> = phrases.split(',').map(|text| Phrase::parse(text.trim())).collect();
-        let initials = phrases.iter().filter_map(|phrase| phrase.0.first()?.chars().next()).collect();
-        let mut retired = Retired { phrases, replacement, only_in: Vec::new(), not_in: Vec::new(), initials };
+        let phrases: Vec<Phrase> =
+            phrases.split(',').map(|text| Phrase::parse(text.trim())).collect();
+        let initials =
+            phrases.iter().filter_map(|phrase| phrase.0.first()?.chars().next()).collect();
+        let mut retired =
+            Retired { phrases, replacement, only_in: Vec::new(), not_in: Vec::new(), initials };
         for part in parts {
             if let Some(paths) = part.strip_prefix("not in ") {
                 retired.not_in.extend(paths.split_whitespace().map(PathBuf::from));
@@ -173,11 +193,13 @@ struct Word {
     text: String,
     /// From 0.
     line: usize,
-    /// Whether nothing but space, `_`, `-` and the marks of comments stands between the word before and this one.
+    /// Whether nothing but space, `_`, `-` and the marks of comments stands between the word before
+    /// and this one.
     follows: bool,
 }
 
-/// The words of a text: letters and inner apostrophes. Identifiers are split at `_` and before capitals.
+/// The words of a text: letters and inner apostrophes. Identifiers are split at `_` and before
+/// capitals.
 fn words_of(text: &str) -> Vec<Word> {
     let (mut words, mut line, mut follows) = (Vec::<Word>::new(), 0, false);
     let (mut word, mut last) = (String::new(), ' ');
@@ -223,7 +245,9 @@ mod tests {
     #[test]
     fn words_are_found_in_prose_and_in_identifiers() {
         assert_eq!(found("a.rs", "a\nis told\n"), vec!["a.rs:2: \"told\": write pass"]);
-        for text in ["told_size", "is_told", "ToldSize", "isTold", "TOLD", "Told.", "a hand's\nhand"] {
+        for text in
+            ["told_size", "is_told", "ToldSize", "isTold", "TOLD", "Told.", "a hand's\nhand"]
+        {
             assert_eq!(found("a.rs", text).len(), 1, "{text}");
         }
         for text in ["stolen", "handle", "secondhand", "atoll"] {
@@ -250,7 +274,10 @@ mod tests {
 
     #[test]
     fn microseconds_have_their_sign() {
-        assert_eq!(found("a.md", "5.2 us, then 10us"), vec!["a.md:1: \"us\" after a number: write µs"]);
+        assert_eq!(
+            found("a.md", "5.2 us, then 10us"),
+            vec!["a.md:1: \"us\" after a number: write µs"]
+        );
         assert!(found("a.md", "5 µs of 3 users; delay_10us; p50_us").is_empty());
     }
 
@@ -258,7 +285,8 @@ mod tests {
     fn the_list_of_the_repository_is_sound() {
         let list = List::parse(include_str!("../retired-words.txt")).unwrap();
         assert!(list.retired.len() > 20);
-        let sound = |retired: &Retired| !retired.replacement.is_empty() && !retired.phrases.is_empty();
+        let sound =
+            |retired: &Retired| !retired.replacement.is_empty() && !retired.phrases.is_empty();
         assert!(list.retired.iter().all(sound));
     }
 }

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 /// List the allocators that the other commands know, with their versions
 ///
-/// Each allocator is loaded once, in a process of its own, and asked for its version. The last lines show how to name
-/// any other allocator.
+/// Each allocator is loaded once, in a process of its own, and asked for its version. The last
+/// lines show how to name any other allocator.
 #[derive(Args)]
 pub struct Arguments {
     /// Print the list as JSON
@@ -82,7 +82,11 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
             "by name",
             "give its path and prefix: `--allocator ./libfoo.so:symbols=foo_` (for foo_malloc ...)",
         ),
-        ("any", "with settings", "give variables: `--allocator keel --allocator keel:KEEL_KEEPER=off`"),
+        (
+            "any",
+            "with settings",
+            "give variables: `--allocator keel --allocator keel:KEEL_KEEPER=off`",
+        ),
     ] {
         text += &format!("{name:<width$}  {kind:<13}  {how}\n");
     }

@@ -19,26 +19,32 @@ use std::sync::atomic::Ordering;
 
 /// Run synthetic workloads on several allocators
 ///
-/// Each run is a process of its own, and the allocators take turns. There are two suites: `throughput` measures the cost
-/// of all calls together; `latency` measures the slowest single calls of each event, less the noise of the machine,
-/// which each run measures as well. Keel takes part with default settings (`keel`), with its keeper on (`keel+keeper`)
-/// and, in the latency suite, also with memory warmed at the start (`keel+warm`).
+/// Each run is a process of its own, and the allocators take turns. There are two suites:
+/// `throughput` measures the cost of all calls together; `latency` measures the slowest single
+/// calls of each event, less the noise of the machine, which each run measures as well. Keel takes
+/// part with default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency
+/// suite, also with memory warmed at the start (`keel+warm`).
 ///
 /// Ctrl-C ends the bench and keeps the complete runs; the exit code is then 130.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive results\n  \
+#[command(
+    after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive \
+        results\n  \
                         keel bench game-mix -a keel,jemalloc \
-                        --allocator jemalloc:MALLOC_CONF=thp:always")]
+                        --allocator jemalloc:MALLOC_CONF=thp:always"
+)]
 pub struct Arguments {
     /// Workloads and suites, separated by commas, or `all`; --list prints them
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm, paths of
-    /// libraries, or `all` (which includes the libraries in the folder KEEL_BENCH_PEERS) [default: all]
+    /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm,
+    /// paths of libraries, or `all` (which includes the libraries in the folder KEEL_BENCH_PEERS)
+    /// [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more allocator, with a label and environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
-    /// keel:KEEL_KEEPER=off; may be given several times. Without -a only these take part
+    /// One more allocator, with a label and environment variables:
+    /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
+    /// Without -a only these take part
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Runs of each workload on each allocator
@@ -78,7 +84,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(output) = arguments.output.as_ref().filter(|output| output.exists()) {
-            bail!("{} exists, and results are never overwritten: choose another name", output.display());
+            bail!(
+                "{} exists, and results are never overwritten: choose another name",
+                output.display()
+            );
         }
         let workloads = choose(&arguments.workloads, &known)?;
         let specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
@@ -114,10 +123,14 @@ fn choose(names: &[String], known: &[Workload]) -> Result<Vec<Workload>> {
             "throughput" => one.suite == Suite::Throughput,
             _ => one.name == *name,
         };
-        let new: Vec<&Workload> = known.iter().filter(fits).filter(|one| !chosen.contains(one)).collect();
+        let new: Vec<&Workload> =
+            known.iter().filter(fits).filter(|one| !chosen.contains(one)).collect();
         if new.is_empty() && !known.iter().any(|one| fits(&one)) {
             let names: Vec<&str> = known.iter().map(|one| one.name.as_str()).collect();
-            bail!("there is no workload `{name}`; there are all, latency, throughput, {}", names.join(", "));
+            bail!(
+                "there is no workload `{name}`; there are all, latency, throughput, {}",
+                names.join(", ")
+            );
         }
         chosen.extend(new.into_iter().cloned());
     }
@@ -167,12 +180,14 @@ fn keep(arguments: &Arguments, archive: &Archive) -> Result<()> {
         archive.write(output)?;
     }
     if let Some(folder) = &arguments.archive {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
         let path = archive::free_name(folder, archive.suite_name())?;
         archive.write(&path)?;
         let text = tables::markdown(archive, true)?;
         let table = path.with_extension("md");
-        std::fs::write(&table, text).with_context(|| format!("cannot write {}", table.display()))?;
+        std::fs::write(&table, text)
+            .with_context(|| format!("cannot write {}", table.display()))?;
         eprintln!("bench: samples in {}, tables in {}", path.display(), table.display());
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! `keel capture`: the first half of the Judy kit. It reads a program's output, makes a journal of the traces in it, and
-//! prints the rest.
+//! `keel capture`: the first half of the Judy kit. It reads a program's output, makes a journal of
+//! the traces in it, and prints the rest.
 
 use crate::format;
 use anyhow::{Context as _, Result};
@@ -11,12 +11,13 @@ use std::process::ExitCode;
 
 /// Make a journal of the allocation traces in a program's output
 ///
-/// Reads standard input. The traces may have the forms that programs print which are built with the Judy library and
-/// TRACEMI, TRACEMI2 or TRACEJM, or any other form that `keel import` reads. Every other line becomes a marker in the
-/// journal, at which `keel time` measures, and is copied to standard output.
+/// Reads standard input. The traces may have the forms that programs print which are built with the
+/// Judy library and TRACEMI, TRACEMI2 or TRACEJM, or any other form that `keel import` reads. Every
+/// other line becomes a marker in the journal, at which `keel time` measures, and is copied to
+/// standard output.
 ///
-/// An allocation that overlaps a live block is reported on stderr and makes the exit code 1. The journal is complete
-/// nevertheless.
+/// An allocation that overlaps a live block is reported on stderr and makes the exit code 1. The
+/// journal is complete nevertheless.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  ./game | keel capture game.journal.parquet\n  \
                         ./server 2>&1 | keel capture --from mtrace server.journal.parquet")]
@@ -36,9 +37,11 @@ const MOST_REPORTED: u64 = 10;
 
 /// Runs the subcommand. Exit code 1 if allocations overlapped.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
-    let options = Options { form: arguments.from, program: arguments.program, ..Options::default() };
+    let options =
+        Options { form: arguments.from, program: arguments.program, ..Options::default() };
     let mut capture = Capture::create(&arguments.output, &options)?;
-    let (mut input, mut line, mut number, mut overlaps) = (std::io::stdin().lock(), Vec::new(), 0_u64, 0);
+    let (mut input, mut line, mut number, mut overlaps) =
+        (std::io::stdin().lock(), Vec::new(), 0_u64, 0);
     let mut output = Some(std::io::stdout().lock());
     loop {
         line.clear();

@@ -18,32 +18,36 @@ use std::time::Duration;
 
 /// Replay a journal on several allocators and measure every call
 ///
-/// Each run is a process of its own. The allocators take turns in random order, so that a change of the machine's speed
-/// affects all of them. Without -a and --allocator all allocators that `keel allocators` lists take part.
+/// Each run is a process of its own. The allocators take turns in random order, so that a change of
+/// the machine's speed affects all of them. Without -a and --allocator all allocators that `keel
+/// allocators` lists take part.
 ///
-/// The exit code is 2 for an unknown or unusable allocator, 130 after Ctrl-C, and 1 if no allocator gave a result.
+/// The exit code is 2 for an unknown or unusable allocator, 130 after Ctrl-C, and 1 if no allocator
+/// gave a result.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel compare game.journal.parquet\n  \
-                        keel compare game.journal.parquet -a keel,system,./libmine.so -p 1x -r 5\n  \
+                        keel compare game.journal.parquet -a keel,system,./libmine.so -p 1x -r \
+                        5\n  \
                         keel compare game.journal.parquet -a system \
                         --allocator keel:KEEL_KEEPER=off --allocator keel:KEEL_KEEPER=on")]
 pub struct Arguments {
     /// The journal, or a trace in a form that `keel import` reads
     journal: PathBuf,
-    /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries for LD_PRELOAD, or `all`
-    /// [default: all]
+    /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries for
+    /// LD_PRELOAD, or `all` [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
-    /// One more allocator, with a label and environment variables: [LABEL=]NAME[:VARIABLE=VALUE]..., such as
-    /// keel:KEEL_KEEPER=off; may be given several times. Without -a only these take part
+    /// One more allocator, with a label and environment variables:
+    /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
+    /// Without -a only these take part
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Call libraries that are given by path through functions with this prefix, such as mi_ for mi_malloc, instead of
-    /// by LD_PRELOAD
+    /// Call libraries that are given by path through functions with this prefix, such as mi_ for
+    /// mi_malloc, instead of by LD_PRELOAD
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
-    /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x, 0.5x ..., or
-    /// compressed (1x, with idle time beyond 1 ms removed)
+    /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x,
+    /// 0.5x ..., or compressed (1x, with idle time beyond 1 ms removed)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
     /// What is written into each new block: none, first-byte, page (a byte in each page), all
@@ -52,12 +56,12 @@ pub struct Arguments {
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Runs of each allocator: a number, 5..12 (at least 5, and up to 12 until its medians are stable), or auto, which is
-    /// 5..12 [default: auto at pace max, else 1]
+    /// Runs of each allocator: a number, 5..12 (at least 5, and up to 12 until its medians are
+    /// stable), or auto, which is 5..12 [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
-    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other programs) instead of
-    /// repeating them
+    /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other
+    /// programs) instead of repeating them
     #[arg(long)]
     no_repeat: bool,
     /// Seed of the order of runs [default: the time; the results contain it]
@@ -72,13 +76,16 @@ pub struct Arguments {
     /// The runs of which every call is kept: median (one of each allocator), all, none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
-    /// The clock around each call: auto (the processor's counter if it is reliable), counter, monotonic
+    /// The clock around each call: auto (the processor's counter if it is reliable), counter,
+    /// monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, leave out the second run of each turn, which measures the throughput without timing each call
+    /// At pace max, leave out the second run of each turn, which measures the throughput without
+    /// timing each call
     #[arg(long)]
     no_throughput: bool,
-    /// Leave out the last run, which reads the usable size of every block for the internal fragmentation
+    /// Leave out the last run, which reads the usable size of every block for the internal
+    /// fragmentation
     #[arg(long)]
     no_usable_size: bool,
     /// Stop an allocator that completes no operation for this many seconds
@@ -109,9 +116,13 @@ fn runs(text: &str) -> Result<Runs, String> {
     let found = match text.split_once("..") {
         None if text == "auto" => Some(AUTO),
         None => number(text).map(|runs| Runs(runs, runs)),
-        Some((fewest, most)) => number(fewest).zip(number(most)).map(|(fewest, most)| Runs(fewest, most)),
+        Some((fewest, most)) => {
+            number(fewest).zip(number(most)).map(|(fewest, most)| Runs(fewest, most))
+        }
     };
-    found.filter(|runs| runs.0 <= runs.1).ok_or_else(|| "give 1 to 1000, FEWEST..MOST, or auto".to_owned())
+    found
+        .filter(|runs| runs.0 <= runs.1)
+        .ok_or_else(|| "give 1 to 1000, FEWEST..MOST, or auto".to_owned())
 }
 
 fn keep(text: &str) -> Result<Keep, String> {
@@ -132,13 +143,16 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
     }
 }
 
-/// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 130 if stopped, 1 if no allocator gave a
-/// result.
+/// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 130 if stopped, 1 if no
+/// allocator gave a result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
     let specs = specs(&arguments);
     if arguments.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
-        eprintln!("keel: --symbols applies to libraries given by path, and there is none: add one, such as -a ./libx.so");
+        eprintln!(
+            "keel: --symbols applies to libraries given by path, and there is none: add one, such \
+                as -a ./libx.so"
+        );
         return Ok(ExitCode::from(2));
     }
     let Some(allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
@@ -186,7 +200,8 @@ fn specs(arguments: &Arguments) -> Vec<String> {
     specs
 }
 
-/// An open journal. A trace of another tool is imported into a temporary file, which is removed with this value.
+/// An open journal. A trace of another tool is imported into a temporary file, which is removed
+/// with this value.
 struct Journal {
     reader: Reader,
     imported: Option<PathBuf>,
@@ -202,8 +217,8 @@ impl Journal {
     }
 
     fn import(path: &Path) -> Result<Journal> {
-        let imported =
-            std::env::temp_dir().join(format!("keel-compare-{}.journal.parquet", std::process::id()));
+        let imported = std::env::temp_dir()
+            .join(format!("keel-compare-{}.journal.parquet", std::process::id()));
         let options = keel_import::Options { zstd_level: 1, ..keel_import::Options::default() };
         eprintln!("{} is not a journal of Keel: importing it", path.display());
         keel_import::import(&[path.to_path_buf()], &imported, &options, &mut |_| {})?;
@@ -231,9 +246,12 @@ fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
 }
 
 fn options(arguments: &Arguments) -> Options {
-    // A different order in each comparison makes repetitions meaningful; the results contain the seed.
-    let seconds =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    // A different order in each comparison makes repetitions meaningful; the results contain the
+    // seed.
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     let Runs(runs, max_runs) =
         arguments.runs.unwrap_or(if arguments.pace == Pace::Max { AUTO } else { Runs(1, 1) });
     Options {
@@ -261,7 +279,8 @@ fn file_name(path: &Path) -> String {
 /// The folder of the results. Results that are replaced remain until the new ones are complete.
 struct ResultFolder {
     path: PathBuf,
-    /// Where the new results are written: the same folder, or a new one beside it. It does not exist or is empty.
+    /// Where the new results are written: the same folder, or a new one beside it. It does not
+    /// exist or is empty.
     written: PathBuf,
 }
 
@@ -282,7 +301,8 @@ impl ResultFolder {
         }
         if !arguments.force {
             bail!(
-                "{} already contains results: choose another folder with -o, or replace it with --force",
+                "{} already contains results: choose another folder with -o, or replace it with \
+                    --force",
                 folder.display()
             );
         }
@@ -319,7 +339,10 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
         output::print_json(&json)?;
     } else {
         output::print(&table::text(&outcome.comparison))?;
-        output::print(&format!("\n{}", keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)))?;
+        output::print(&format!(
+            "\n{}",
+            keel_report::chart(&outcome.comparison, "malloc", CHART_WIDTH)
+        ))?;
         output::print(&format!("\n{}", keel_report::verdict(&outcome.comparison, folder)?))?;
     }
     for note in &outcome.comparison.notes {
@@ -333,7 +356,11 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
     match is_bare {
         true => eprintln!("results: {} (without measurements)", folder.display()),
         false => {
-            eprintln!("results: {} (for the page: keel report {})", folder.display(), folder.display())
+            eprintln!(
+                "results: {} (for the page: keel report {})",
+                folder.display(),
+                folder.display()
+            )
         }
     }
     Ok(())
@@ -343,21 +370,25 @@ fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> 
 fn is_measured(outcome: &Outcome) -> bool {
     let allocators = &outcome.comparison.allocators;
     let only_floor = allocators.iter().all(|allocator| allocator.name == FLOOR);
-    only_floor || allocators.iter().any(|allocator| allocator.name != FLOOR && !allocator.runs.is_empty())
+    only_floor
+        || allocators.iter().any(|allocator| allocator.name != FLOOR && !allocator.runs.is_empty())
 }
 
 fn exit_code(outcome: &Outcome, verify: bool) -> ExitCode {
     let allocators = &outcome.comparison.allocators;
     if outcome.stopped {
         ExitCode::from(130)
-    } else if !is_measured(outcome) || (verify && allocators.iter().any(|one| one.failure.is_some())) {
+    } else if !is_measured(outcome)
+        || (verify && allocators.iter().any(|one| one.failure.is_some()))
+    {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     }
 }
 
-/// Progress on stderr: a bar over all operations of all runs; if stderr is not a terminal, a line for each run.
+/// Progress on stderr: a bar over all operations of all runs; if stderr is not a terminal, a line
+/// for each run.
 struct Bars {
     bar: ProgressBar,
     terminal: bool,

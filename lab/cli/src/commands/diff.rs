@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 /// Compare two result folders and show the significant differences
 ///
-/// For every allocator that both folders contain, it prints each figure before and after, their ratio, and the ratio's
-/// 95 % confidence interval, computed from the runs on both sides. A difference is significant if the interval excludes
+/// For every allocator that both folders contain, it prints each figure before and after, their
+/// ratio, and the ratio's 95 % confidence interval, computed from the runs on both sides. A
+/// difference is significant if the interval excludes
 /// 1. This needs at least two runs of each allocator in both folders.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
@@ -36,10 +37,13 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (before, after) = (Comparison::load(&arguments.before)?, Comparison::load(&arguments.after)?);
+    let (before, after) =
+        (Comparison::load(&arguments.before)?, Comparison::load(&arguments.after)?);
     let found = differences(&before, &after);
     if found.is_empty() {
-        bail!("the two folders have no allocator with results in common: there is nothing to compare");
+        bail!(
+            "the two folders have no allocator with results in common: there is nothing to compare"
+        );
     }
     let warnings = warnings(&before, &after);
     if arguments.json {
@@ -56,7 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
     let limit = arguments.fail_above.map(|percent| 1.0 + percent / 100.0);
     let worse = limit.is_some_and(|limit| {
-        found.iter().any(|one| one.ratio.is_some_and(|ratio| ratio.low > limit) && one.figure != "worst")
+        found
+            .iter()
+            .any(|one| one.ratio.is_some_and(|ratio| ratio.low > limit) && one.figure != "worst")
     });
     Ok(if worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -76,12 +82,20 @@ fn warnings(before: &Comparison, after: &Comparison) -> Vec<String> {
     differs("touch policy", before.settings.touch.clone(), after.settings.touch.clone());
     differs("clock", before.clock.name.clone(), after.clock.name.clone());
     differs("processor", before.machine.cpu.clone(), after.machine.cpu.clone());
-    differs("number of processors", before.machine.cpus.to_string(), after.machine.cpus.to_string());
+    differs(
+        "number of processors",
+        before.machine.cpus.to_string(),
+        after.machine.cpus.to_string(),
+    );
     differs("kernel", before.machine.kernel.clone(), after.machine.kernel.clone());
     differs("C library", before.machine.libc.clone(), after.machine.libc.clone());
     for late in &after.allocators {
         if let Some(early) = before.allocators.iter().find(|early| early.name == late.name) {
-            differs(&format!("version of {}", late.name), early.version.clone(), late.version.clone());
+            differs(
+                &format!("version of {}", late.name),
+                early.version.clone(),
+                late.version.clone(),
+            );
         }
     }
     found
@@ -109,7 +123,8 @@ fn is_main(one: &Difference) -> bool {
 }
 
 fn text(found: &[Difference], all: bool) -> String {
-    let mut rows = vec![["", "figure", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["", "figure", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
     let mut last = "";
     for one in found.iter().filter(|one| all || is_main(one) || one.is_significant()) {
         let show = |value: f64| match one.figure {
@@ -119,7 +134,9 @@ fn text(found: &[Difference], all: bool) -> String {
         let name = if one.allocator == last { String::new() } else { one.allocator.clone() };
         last = &one.allocator;
         let (ratio, interval) = match one.ratio {
-            Some(ratio) => (format!("{:.3}", ratio.value), format!("{:.3} .. {:.3}", ratio.low, ratio.high)),
+            Some(ratio) => {
+                (format!("{:.3}", ratio.value), format!("{:.3} .. {:.3}", ratio.low, ratio.high))
+            }
             None => (format!("{:.3}", one.after / one.before), "one run".to_owned()),
         };
         let word = match one.ratio {
@@ -129,7 +146,15 @@ fn text(found: &[Difference], all: bool) -> String {
             None => "?",
         };
         let figure = format!("{} {}", one.operation, one.figure);
-        rows.push(vec![name, figure, show(one.before), show(one.after), ratio, interval, word.to_owned()]);
+        rows.push(vec![
+            name,
+            figure,
+            show(one.before),
+            show(one.after),
+            ratio,
+            interval,
+            word.to_owned(),
+        ]);
     }
     table::aligned(&rows)
 }
@@ -152,7 +177,8 @@ mod tests {
 
     #[test]
     fn significant_differences_are_always_shown() {
-        let found = [difference("p50", 0.9, 1.1), difference("p99", 1.2, 1.8), difference("p90", 0.9, 1.8)];
+        let found =
+            [difference("p50", 0.9, 1.1), difference("p99", 1.2, 1.8), difference("p90", 0.9, 1.8)];
         let shown = text(&found, false);
         assert!(shown.contains("malloc p50") && shown.contains("same"), "{shown}");
         assert!(shown.contains("malloc p99") && shown.contains("higher"), "{shown}");

@@ -2,8 +2,8 @@
 
 mod facts;
 
-use crate::output;
 use crate::layout::Layout;
+use crate::output;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use facts::{Finding, Level, Player, System};
@@ -12,8 +12,9 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Check how well this machine can measure, and how to improve it
 ///
-/// Measures the clock, tests whether sleeps, signals, page faults and system calls inside a call are detected, and
-/// checks the sources of noise: processors, hypervisor, frequency, huge pages, limits. It changes no setting.
+/// Measures the clock, tests whether sleeps, signals, page faults and system calls inside a call
+/// are detected, and checks the sources of noise: processors, hypervisor, frequency, huge pages,
+/// limits. It changes no setting.
 ///
 /// The exit code is 1 if results from this machine are not reliable.
 #[derive(Args)]

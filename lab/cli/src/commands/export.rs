@@ -13,19 +13,23 @@ use std::process::ExitCode;
 
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
-/// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes a text trace that
-/// `keel import` reads again; facts that the form of the trace cannot express are counted on stderr.
+/// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes
+/// a text trace that `keel import` reads again; facts that the form of the trace cannot express are
+/// counted on stderr.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
+#[command(
+    after_help = "Examples:\n  keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
                         keel export game.comparison --to perfetto -o game.perfetto-trace\n  \
-                        keel export game.comparison --to csv -a keel > calls.csv")]
+                        keel export game.comparison --to csv -a keel > calls.csv"
+)]
 pub struct Arguments {
     /// The result folder or the journal
     input: PathBuf,
     /// The format [default: csv for a folder, doom3 for a journal]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// For a folder: the allocator to write [default: for csv the first of which calls were kept, else all]
+    /// For a folder: the allocator to write [default: for csv the first of which calls were kept,
+    /// else all]
     #[arg(short, long)]
     allocator: Option<String>,
     /// For perfetto: leave out calls that took less than this many ns
@@ -47,7 +51,8 @@ enum Format {
     Trace(TraceForm),
 }
 
-const OF_RESULTS: [Format; 5] = [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
+const OF_RESULTS: [Format; 5] =
+    [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
 
 static FORMATS: [Format; OF_RESULTS.len() + TraceForm::ALL.len()] = {
     let mut formats = [Format::Csv; OF_RESULTS.len() + TraceForm::ALL.len()];
@@ -70,11 +75,16 @@ impl ValueEnum for Format {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Format::Csv => {
-                "Folder: the table of the Doom 3 blog, a line for each block with the times of its malloc and its free"
+                "Folder: the table of the Doom 3 blog, a line for each block with the times of \
+                    its malloc and its free"
                     .into()
             }
-            Format::Parquet => "Folder: one Parquet table, a row for each call on each allocator".into(),
-            Format::Hdr => "Folder: HdrHistogram interval log, one interval for each run, values in ns".into(),
+            Format::Parquet => "Folder: one Parquet table, a row for each call on each \
+                allocator"
+                .into(),
+            Format::Hdr => "Folder: HdrHistogram interval log, one interval for each run, values \
+                in ns"
+                .into(),
             Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
             Format::Json => "Folder: percentiles, times and memory as JSON".into(),
             Format::Trace(form) => format!("Journal: {}", form.written_as()),
@@ -111,15 +121,24 @@ impl Format {
 /// Runs the subcommand.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let is_folder = arguments.input.is_dir();
-    let format =
-        arguments.to.unwrap_or(if is_folder { Format::Csv } else { Format::Trace(TraceForm::Doom3) });
+    let format = arguments.to.unwrap_or(if is_folder {
+        Format::Csv
+    } else {
+        Format::Trace(TraceForm::Doom3)
+    });
     let input = arguments.input.display();
     match (is_folder, format.trace()) {
         (true, Some(_)) => {
-            bail!("{input} is a result folder, and {} is a form of journals: give the journal", format.name())
+            bail!(
+                "{input} is a result folder, and {} is a form of journals: give the journal",
+                format.name()
+            )
         }
         (false, None) if arguments.input.is_file() => {
-            bail!("{input} is a file, and {} is a format of results: give the result folder", format.name())
+            bail!(
+                "{input} is a file, and {} is a format of results: give the result folder",
+                format.name()
+            )
         }
         _ => {}
     }
@@ -130,9 +149,12 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         bail!("{} is a binary format: name a file with -o, or pipe the output", format.name());
     }
     match &arguments.output {
-        None => {
-            write(&arguments, format, &mut BufWriter::new(std::io::stdout()), Path::new("standard output"))?
-        }
+        None => write(
+            &arguments,
+            format,
+            &mut BufWriter::new(std::io::stdout()),
+            Path::new("standard output"),
+        )?,
         Some(path) => {
             let same = |one: &Path, other: &Path| {
                 one.canonicalize().ok().is_some_and(|one| other.canonicalize().ok() == Some(one))
@@ -147,7 +169,12 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(arguments: &Arguments, format: Format, output: &mut (dyn Write + Send), place: &Path) -> Result<()> {
+fn write(
+    arguments: &Arguments,
+    format: Format,
+    output: &mut (dyn Write + Send),
+    place: &Path,
+) -> Result<()> {
     match format.trace() {
         Some(form) => {
             let reader = Reader::open(&arguments.input)?;
@@ -159,7 +186,12 @@ fn write(arguments: &Arguments, format: Format, output: &mut (dyn Write + Send),
         None => {
             let outcome = results(arguments, format, output).map_err(anyhow::Error::from);
             if let Some(written) = unless_closed(outcome)? {
-                eprintln!("{} {} of {}", format::count(written.lines), unit(format), written.allocator);
+                eprintln!(
+                    "{} {} of {}",
+                    format::count(written.lines),
+                    unit(format),
+                    written.allocator
+                );
             }
         }
     }

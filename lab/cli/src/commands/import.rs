@@ -12,13 +12,13 @@ use std::time::Instant;
 
 /// Convert a trace of another tool into a journal
 ///
-/// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip, or a zip archive
-/// with one member. The forms:
+/// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip,
+/// or a zip archive with one member. The forms:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS
-///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N; 0xADDR = JudyMalloc(N);
-///               other lines become markers
+///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N;
+///               0xADDR = JudyMalloc(N); other lines become markers
 ///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
 ///   logalloc    PID TID malloc(SIZE)=PTR, or =#NUMBER            (Mozilla)
 ///   cmt         malloc(SIZE) = PTR                               (CHERI)
@@ -29,10 +29,12 @@ use std::time::Instant;
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
 ///
-/// If a form has no times, operations are 1 µs apart. Such times only number the operations; the journal records that.
+/// If a form has no times, operations are 1 µs apart. Such times only number the operations; the
+/// journal records that.
 ///
-/// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and the file that a
-/// program records of itself through keel/recorder.h. With --skip-module the input may also be a journal.
+/// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
+/// the file that a program records of itself through keel/recorder.h. With --skip-module the input
+/// may also be a journal.
 ///
 /// Examples:
 ///   keel import trace.txt.zst -o trace.journal.parquet
@@ -50,7 +52,8 @@ pub struct Arguments {
     /// Frame marks with times of the same clock: lines `F NS`, plain or zstd
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
-    /// Repair times out of order, unknown frees, duplicate allocations and similar faults, and count them by kind
+    /// Repair times out of order, unknown frees, duplicate allocations and similar faults, and
+    /// count them by kind
     #[arg(long)]
     repair: bool,
     /// The input has this form [default: detected]
@@ -59,15 +62,15 @@ pub struct Arguments {
     /// The process to read from a trace of several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// The allocations at the trace's first time are the blocks that were live when it began: a replay makes them
-    /// before its clock starts. For an excerpt of a longer trace with times
+    /// The allocations at the trace's first time are the blocks that were live when it began: a
+    /// replay makes them before its clock starts. For an excerpt of a longer trace with times
     #[arg(long)]
     prologue: bool,
     /// The recorded program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
-    /// Leave out the operations that this module calls: its path, or the beginning of its file name. For a journal, or
-    /// for a recording through keel/recorder.h
+    /// Leave out the operations that this module calls: its path, or the beginning of its file
+    /// name. For a journal, or for a recording through keel/recorder.h
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }
@@ -77,12 +80,18 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.inputs.contains(&arguments.output) {
         bail!("{} is both input and output: choose another output", arguments.output.display());
     }
-    if let Some(done) = native::import(&arguments.inputs, &arguments.output, &arguments.skip_module)? {
+    if let Some(done) =
+        native::import(&arguments.inputs, &arguments.output, &arguments.skip_module)?
+    {
         return Ok(done);
     }
     let started = Instant::now();
-    let total =
-        arguments.inputs.iter().filter_map(|input| input.metadata().ok()).map(|status| status.len()).sum();
+    let total = arguments
+        .inputs
+        .iter()
+        .filter_map(|input| input.metadata().ok())
+        .map(|status| status.len())
+        .sum();
     let bar = progress::bar(total, "bytes");
     bar.set_message("importing");
     let options = Options {
@@ -94,9 +103,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         prologue: arguments.prologue,
         ..Options::default()
     };
-    let summary = keel_import::import(&arguments.inputs, &arguments.output, &options, &mut |bytes| {
-        bar.set_position(bytes);
-    });
+    let summary =
+        keel_import::import(&arguments.inputs, &arguments.output, &options, &mut |bytes| {
+            bar.set_position(bytes);
+        });
     bar.finish_and_clear();
     report(&summary?, &arguments.output, started.elapsed().as_secs_f64())?;
     Ok(ExitCode::SUCCESS)
@@ -110,7 +120,8 @@ pub fn form(name: &str) -> Result<Form, String> {
 
 fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
     let mut text = format!(
-        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes per operation)\n",
+        "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes per \
+            operation)\n",
         journal.display(),
         summary.form.name(),
         format::count(summary.rows),

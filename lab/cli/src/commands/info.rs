@@ -12,11 +12,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the contents of a journal: operations, threads, live memory, sizes, lifetimes, rates, frames
+/// Show the contents of a journal: operations, threads, live memory, sizes, lifetimes, rates,
+/// frames
 ///
 /// With --verify the exit code is 1 if the journal is not valid.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  keel info game.journal.parquet\n  keel info --top 20 game.journal.parquet\n  \
+#[command(after_help = "Examples:\n  keel info game.journal.parquet\n  keel info --top 20 \
+        game.journal.parquet\n  \
                         keel info --verify --json game.journal.parquet")]
 pub struct Arguments {
     /// The journal
@@ -28,8 +30,8 @@ pub struct Arguments {
     /// Check every rule of the journal format and report the first row that breaks one
     #[arg(long)]
     verify: bool,
-    /// Show the N modules and call sites with the most operations [default: 10]. Call sites need a journal recorded with
-    /// --stacks; their names are read from the object files on this machine
+    /// Show the N modules and call sites with the most operations [default: 10]. Call sites need a
+    /// journal recorded with --stacks; their names are read from the object files on this machine
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     top: Option<usize>,
 }
@@ -46,7 +48,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         false => Verdict::NotChecked,
     };
     bar.set_message("counting");
-    let top = arguments.top.map(|count| top::top(&reader, count, &mut |rows| bar.set_position(rows)));
+    let top =
+        arguments.top.map(|count| top::top(&reader, count, &mut |rows| bar.set_position(rows)));
     let top = top.transpose()?;
     bar.finish_and_clear();
     if arguments.json {
@@ -69,7 +72,12 @@ impl Verdict {
     }
 }
 
-fn json(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdict) -> Result<String> {
+fn json(
+    reader: &Reader,
+    facts: &Facts,
+    top: Option<&top::Top>,
+    verdict: &Verdict,
+) -> Result<String> {
     #[derive(Serialize)]
     struct Column {
         name: String,
@@ -93,7 +101,9 @@ fn json(reader: &Reader, facts: &Facts, top: Option<&top::Top>, verdict: &Verdic
         file: reader.path().display().to_string(),
         bytes: reader.bytes(),
         bytes_per_operation: bytes_per_operation(reader),
-        columns: columns.map(|column| Column { name: column.name, bytes: column.compressed }).collect(),
+        columns: columns
+            .map(|column| Column { name: column.name, bytes: column.compressed })
+            .collect(),
         valid: match verdict {
             Verdict::NotChecked => None,
             Verdict::Valid => Some(true),
@@ -163,7 +173,8 @@ fn wrong_frees(count: u64, first: &WrongFree) -> String {
     let passed = words(first.told_size, first.told_align);
     let requested = words(Some(first.size), first.align);
     format!(
-        "{count} {noun} passed another size or alignment than the allocation requested; the first is the {} in row {} \
+        "{count} {noun} passed another size or alignment than the allocation requested; the first \
+            is the {} in row {} \
          by thread {}, which passed {passed}; the allocation requested {requested}",
         first.kind, first.row, first.thread,
     )
@@ -197,7 +208,8 @@ fn describe_metadata(metadata: &Metadata, line: &mut impl FnMut(String)) {
         }
     }
     if metadata.stalls > 0 {
-        let (count, time) = (format::count(metadata.stalls), format::nanoseconds(metadata.stalled_ns));
+        let (count, time) =
+            (format::count(metadata.stalls), format::nanoseconds(metadata.stalled_ns));
         line(format!("  stalls      {count}, {time} in all"));
     }
     for mark in &metadata.marks {
@@ -232,9 +244,17 @@ fn describe_memory(facts: &Facts, line: &mut impl FnMut(String)) {
     let mut row = |name: &str, bytes: u64, rest: String| {
         line(format!("  {name:<24}{:>14}  {rest}", format::bytes(bytes)));
     };
-    row("allocated in total", facts.allocated_bytes, format!("in {} objects", format::count(facts.objects)));
+    row(
+        "allocated in total",
+        facts.allocated_bytes,
+        format!("in {} objects", format::count(facts.objects)),
+    );
     row("peak of live bytes", peak.bytes, format!("at {}", format::nanoseconds(peak.bytes_at_ns)));
-    row("never freed", facts.leaked.bytes, format!("in {} objects", format::count(facts.leaked.objects)));
+    row(
+        "never freed",
+        facts.leaked.bytes,
+        format!("in {} objects", format::count(facts.leaked.objects)),
+    );
     let at = format::nanoseconds(peak.objects_at_ns);
     line(format!("  {:<24}{:>14}  at {at}", "peak of live objects", format::count(peak.objects)));
 }
@@ -275,7 +295,8 @@ fn describe_distributions(facts: &Facts, line: &mut impl FnMut(String)) {
 fn describe_frames(facts: &Facts, line: &mut impl FnMut(String)) {
     let Some(frames) = &facts.frames else { return };
     line(format!(
-        "\nframes: {} marks; {} operations before the first, {} after the last; most operations: {} in frame {}",
+        "\nframes: {} marks; {} operations before the first, {} after the last; most operations: \
+            {} in frame {}",
         format::count(frames.marks),
         format::count(frames.operations_before),
         format::count(frames.operations_after),

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 /// Draw one view of the results as PNG or SVG
 ///
-/// Several folders are drawn side by side on the same axes, for instance different paces or machines.
+/// Several folders are drawn side by side on the same axes, for instance different paces or
+/// machines.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel plot results -o density.png\n  \
                         keel plot results --view percentiles -o percentiles.svg\n  \
@@ -25,8 +26,8 @@ pub struct Arguments {
     /// The view
     #[arg(short, long, value_enum, default_value = "density")]
     view: Views,
-    /// malloc, free, calloc, realloc or aligned; for percentiles also all [default: the most frequent operation that
-    /// allocates]
+    /// malloc, free, calloc, realloc or aligned; for percentiles also all [default: the most
+    /// frequent operation that allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
     /// Allocators to show, in this order, separated by commas [default: all except the floor]
@@ -35,8 +36,8 @@ pub struct Arguments {
     /// The meaning of the hue in the density view
     #[arg(long, value_enum, default_value = "size")]
     colour: Hues,
-    /// For frames: the frame rate in Hz, or the length of an audio buffer in ms (an even number) [default: 60Hz; 2ms if
-    /// the journal has no frames]
+    /// For frames: the frame rate in Hz, or the length of an audio buffer in ms (an even number)
+    /// [default: 60Hz; 2ms if the journal has no frames]
     #[arg(long, value_name = "60Hz|2ms", value_parser = budget)]
     budget: Option<Budget>,
     /// Light text on a dark background
@@ -71,11 +72,16 @@ enum Views {
 /// `144Hz` or `4ms`, in upper or lower case.
 fn budget(text: &str) -> Result<Budget, String> {
     let text = text.to_ascii_lowercase();
-    let number = |end: &str| text.strip_suffix(end).and_then(|number| number.trim().parse::<u32>().ok());
+    let number =
+        |end: &str| text.strip_suffix(end).and_then(|number| number.trim().parse::<u32>().ok());
     match (number("hz"), number("ms")) {
         (Some(hertz @ 1..=1000), _) => Ok(Budget::Hertz(hertz)),
         (_, Some(ms @ 2..=1000)) if ms % 2 == 0 => Ok(Budget::Buffer(u64::from(ms) * 1_000_000)),
-        _ => Err("give a frame rate of 1Hz to 1000Hz, or an audio buffer as an even number of ms, such as 2ms".to_owned()),
+        _ => {
+            Err("give a frame rate of 1Hz to 1000Hz, or an audio buffer as an even number of ms, \
+            such as 2ms"
+                .to_owned())
+        }
     }
 }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// Record every allocation of a program into a journal
 ///
-/// The program keeps its standard streams, its signals and its exit code (128 + n if signal n ended it). Messages of
-/// keel go to stderr. If the program is killed, the journal is complete up to that moment.
+/// The program keeps its standard streams, its signals and its exit code (128 + n if signal n ended
+/// it). Messages of keel go to stderr. If the program is killed, the journal is complete up to that
+/// moment.
 ///
 /// The exit code is 1 if the program succeeded but its journal is incomplete.
 #[derive(Args)]
@@ -23,8 +24,8 @@ use std::time::Duration;
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
                         keel record --follow-children -- gcc -O2 -c big.c")]
 pub struct Arguments {
-    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet becomes
-    /// NAME.PID.journal.parquet for each process
+    /// The journal [default: PROGRAM.journal.parquet]. With --follow-children, NAME.journal.parquet
+    /// becomes NAME.PID.journal.parquet for each process
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Record the processes that the program starts as well, each into a journal of its own
@@ -33,19 +34,23 @@ pub struct Arguments {
     /// Folder for the memory that program and recorder share [default: /dev/shm, else TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
-    /// Record the operations that the program reports through keel/recorder.h, and not its calls of malloc
+    /// Record the operations that the program reports through keel/recorder.h, and not its calls of
+    /// malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`: about 2 µs for each
-    /// operation, more for deep stacks. Without this option only the calling module is recorded, at no cost
+    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`: about 2
+    /// µs for each operation, more for deep stacks. Without this option only the calling module is
+    /// recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
-    /// Leave out the operations that this module calls, and all later operations on their blocks. MODULE is the path
-    /// of the module or the beginning of its file name (libGLX_nvidia); may be given several times
+    /// Leave out the operations that this module calls, and all later operations on their blocks.
+    /// MODULE is the path of the module or the beginning of its file name (libGLX_nvidia); may be
+    /// given several times
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
-    /// Begin recording this many seconds after the program's start, with the blocks that are live then
+    /// Begin recording this many seconds after the program's start, with the blocks that are live
+    /// then
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     after: Option<Duration>,
     /// End the recording after this many seconds; the program continues
@@ -57,14 +62,20 @@ pub struct Arguments {
     /// End the recording when a journal has about this size: bytes, or with K, M or G
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Print the progress every second. On a terminal this is the default, in one line that is overwritten
+    /// Print the progress every second. On a terminal this is the default, in one line that is
+    /// overwritten
     #[arg(long)]
     progress: bool,
     /// Print only errors
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     command: Vec<OsString>,
 }
 
@@ -75,8 +86,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let options = options(arguments)?;
     let recorded = keel_record::record_with(&options, &mut |progress| line.show(progress))?;
     line.clear();
-    let complete =
-        recorded.problems.is_empty() && recorded.journals.iter().all(|journal| journal.written.is_ok());
+    let complete = recorded.problems.is_empty()
+        && recorded.journals.iter().all(|journal| journal.written.is_ok());
     if !quiet || !complete {
         report(&recorded, options.follow_children);
     }
@@ -106,7 +117,8 @@ fn options(arguments: Arguments) -> Result<Options> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
+    let seconds: f64 =
+        text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| "give a number of seconds that is not negative".to_owned())
 }
@@ -145,7 +157,8 @@ impl ProgressLine {
         if !self.shown || (!self.in_place && seconds < LINES_APART) {
             return;
         }
-        let rate = (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
+        let rate =
+            (now.operations.saturating_sub(self.last.operations)) as f64 / seconds.max(0.001);
         let text = format!(
             "keel record: {:.1} s, {} operations, {} per second, {} live",
             now.seconds,
@@ -208,7 +221,8 @@ fn summary(journal: &Journal, with_program: bool) -> String {
     let metadata = &journal.metadata;
     let mut text = String::new();
     if with_program {
-        let program = Path::new(&metadata.program).file_name().unwrap_or_default().to_string_lossy();
+        let program =
+            Path::new(&metadata.program).file_name().unwrap_or_default().to_string_lossy();
         text = format!("{program} [{}]: ", metadata.pid);
     }
     let threads = metadata.threads.len();
@@ -237,7 +251,10 @@ fn summary(journal: &Journal, with_program: bool) -> String {
         text += &format!("; waited {count} times for the recorder, {seconds:.3} s");
     }
     if metadata.foreign > 0 {
-        text += &format!("; {} frees of blocks that were allocated before or outside the recording", format::count(metadata.foreign));
+        text += &format!(
+            "; {} frees of blocks that were allocated before or outside the recording",
+            format::count(metadata.foreign)
+        );
     }
     text
 }

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page draws every call. Several folders become one page with a switch between them and a table of their figures
-/// side by side.
+/// The page draws every call. Several folders become one page with a switch between them and a
+/// table of their figures side by side.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
@@ -22,7 +22,8 @@ pub struct Arguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
-    /// The page [default: report.html in the result folder; for several folders, in the working directory]
+    /// The page [default: report.html in the result folder; for several folders, in the working
+    /// directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Open the page in a browser
@@ -33,9 +34,11 @@ pub struct Arguments {
     markdown: bool,
     /// Compare two allocators figure by figure, and write no page
     ///
-    /// For every figure that both have: the medians over their runs, the ratio of the first to the second, paired by
-    /// round, with its 95 % interval, and whether the difference is significant. --markdown and --json select the form.
-    #[arg(long, value_name = "A,B", value_parser = two_names, conflicts_with_all = ["output", "open"])]
+    /// For every figure that both have: the medians over their runs, the ratio of the first to the
+    /// second, paired by round, with its 95 % interval, and whether the difference is significant.
+    /// --markdown and --json select the form.
+    #[arg(long, value_name = "A,B", value_parser = two_names,
+          conflicts_with_all = ["output", "open"])]
     pair: Option<(String, String)>,
     /// Print the comparison of --pair as JSON: times in ns, peak in bytes
     #[arg(long, requires = "pair", conflicts_with = "markdown")]
@@ -76,12 +79,14 @@ fn print_pairs(arguments: &Arguments, a: &str, b: &str) -> Result<ExitCode> {
     let mut all = Vec::new();
     for folder in &arguments.folders {
         let comparison = Comparison::load(folder)?;
-        let pair = keel_report::pair(&comparison, a, b).with_context(|| folder.display().to_string())?;
+        let pair =
+            keel_report::pair(&comparison, a, b).with_context(|| folder.display().to_string())?;
         all.push(pair);
     }
     if arguments.json {
         let pairs = arguments.folders.iter().zip(&all);
-        let pairs: Vec<_> = pairs.map(|(folder, pair)| json!({ "folder": folder, "pair": pair })).collect();
+        let pairs: Vec<_> =
+            pairs.map(|(folder, pair)| json!({ "folder": folder, "pair": pair })).collect();
         output::print_json(&pairs)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -133,6 +138,8 @@ pub fn open(path: &Path) -> Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("cannot start {opener}: open {} in a browser yourself", path.display()))?;
+        .with_context(|| {
+            format!("cannot start {opener}: open {} in a browser yourself", path.display())
+        })?;
     Ok(())
 }

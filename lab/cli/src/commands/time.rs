@@ -1,4 +1,5 @@
-//! `keel time`: the second half of the Judy kit. It times the segments between the marks of a journal.
+//! `keel time`: the second half of the Judy kit. It times the segments between the marks of a
+//! journal.
 
 use crate::layout::Layout;
 use crate::selection::chosen;
@@ -16,16 +17,19 @@ use std::time::Duration;
 
 /// Replay a journal without timing single calls, and print time and memory at each marker
 ///
-/// The sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a new process for each
-/// run. The clock is read only at markers, so the calls between them run without overhead. The time of the null
-/// allocator is that of the loop itself. `keel compare` times single calls and replays the program's threads.
+/// The sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a
+/// new process for each run. The clock is read only at markers, so the calls between them run
+/// without overhead. The time of the null allocator is that of the loop itself. `keel compare`
+/// times single calls and replays the program's threads.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel time game.journal.parquet\n  \
-                        keel time game.journal.parquet -a keel,system,./libmine.so,null --runs 9 --touch")]
+                        keel time game.journal.parquet -a keel,system,./libmine.so,null --runs 9 \
+                        --touch")]
 pub struct Arguments {
     /// The journal that `keel capture`, `keel record` or `keel import` wrote
     journal: PathBuf,
-    /// Allocators, separated by commas: names that `keel allocators` lists, or paths of shared libraries
+    /// Allocators, separated by commas: names that `keel allocators` lists, or paths of shared
+    /// libraries
     #[arg(short, long, value_delimiter = ',', default_value = "keel,system,null")]
     allocators: Vec<String>,
     /// Runs of each allocator; the allocators take turns
@@ -42,7 +46,9 @@ pub struct Arguments {
 /// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 1 if one gave no result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let layout = Layout::discover()?;
-    let Some(allocators) = chosen(&layout, &arguments.allocators) else { return Ok(ExitCode::from(2)) };
+    let Some(allocators) = chosen(&layout, &arguments.allocators) else {
+        return Ok(ExitCode::from(2));
+    };
     let reader = Reader::open(&arguments.journal)?;
     if reader.rows() == 0 {
         bail!("{} contains no operations: there is nothing to time", arguments.journal.display());
@@ -62,9 +68,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         );
     }
     let failed = measured.iter().filter(|one| one.failure.is_some());
-    failed
-        .clone()
-        .for_each(|one| eprintln!("keel: {}: {}", one.allocator, one.failure.as_deref().unwrap_or_default()));
+    failed.clone().for_each(|one| {
+        eprintln!("keel: {}: {}", one.allocator, one.failure.as_deref().unwrap_or_default())
+    });
     Ok(if failed.count() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -104,7 +110,9 @@ fn measure(
     let mut readings: Vec<Vec<Vec<Reading>>> = vec![Vec::new(); allocators.len()];
     let mut failures: Vec<Option<String>> = vec![None; allocators.len()];
     for _ in 0..arguments.runs {
-        for ((allocator, readings), failure) in allocators.iter().zip(&mut readings).zip(&mut failures) {
+        for ((allocator, readings), failure) in
+            allocators.iter().zip(&mut readings).zip(&mut failures)
+        {
             if failure.is_none() {
                 match timing.play(player, allocator) {
                     Ok(reading) => readings.push(reading),
@@ -172,8 +180,11 @@ fn text(measured: &[Measured]) -> String {
                 0 => "-".to_owned(),
                 operations => format!("{:.2}", mark.median_ns as f64 / operations as f64),
             };
-            let spread =
-                format!("{} .. {}", format::nanoseconds(mark.least_ns), format::nanoseconds(mark.most_ns));
+            let spread = format!(
+                "{} .. {}",
+                format::nanoseconds(mark.least_ns),
+                format::nanoseconds(mark.most_ns)
+            );
             text += &format!(
                 "  {name:<MARK_WIDTH$} {:>12} {:>10} {spread:>21} {each:>8} {:>10} {:>10}\n",
                 format::count(mark.operations),

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 /// Record a program, compare allocators on its journal, and open the report
 ///
-/// Runs keel record, keel compare and keel report one after another. One folder receives the journal, the results and
-/// the page.
+/// Runs keel record, keel compare and keel report one after another. One folder receives the
+/// journal, the results and the page.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,system,mimalloc -r 3 -- sort big.txt")]
@@ -25,24 +25,32 @@ pub struct Arguments {
     /// Runs of each allocator, as for keel compare
     #[arg(short, long)]
     runs: Option<u32>,
-    /// Folder for the journal, the results and the page [default: PROGRAM.keel, numbered if it exists]
+    /// Folder for the journal, the results and the page [default: PROGRAM.keel, numbered if it
+    /// exists]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Do not open the page in a browser
     #[arg(long)]
     no_open: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     command: Vec<OsString>,
 }
 
 /// Runs another subcommand, given its whole command line.
 pub type Subcommand<'a> = &'a dyn Fn(Vec<OsString>) -> Result<ExitCode>;
 
-/// Runs the steps in order and stops at the first that fails. The files of the steps before it remain.
+/// Runs the steps in order and stops at the first that fails. The files of the steps before it
+/// remain.
 pub fn run(arguments: &Arguments, subcommand: Subcommand<'_>) -> Result<ExitCode> {
     let folder = folder(arguments)?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
     let (journal, results) = (folder.join("program.journal.parquet"), folder.join("results"));
     record(arguments, subcommand, &journal)?;
     let compared = compare(arguments, subcommand, &journal, &results)?;
@@ -81,7 +89,8 @@ fn compare(
     journal: &Path,
     results: &Path,
 ) -> Result<ExitCode> {
-    let mut compare = words(&["keel", "compare", "-a", &arguments.allocators, "-p", &arguments.pace]);
+    let mut compare =
+        words(&["keel", "compare", "-a", &arguments.allocators, "-p", &arguments.pace]);
     if let Some(runs) = arguments.runs {
         compare.extend(words(&["-r", &runs.to_string()]));
     }

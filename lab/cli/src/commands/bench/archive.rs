@@ -52,7 +52,8 @@ pub struct Entrant {
 impl Archive {
     /// An archive without samples.
     pub fn begin(bench: &Bench, player: &Path, commit: &str) -> Archive {
-        let load_before = std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
+        let load_before =
+            std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned();
         Archive {
             format: FORMAT,
             date: keel_results::rfc3339(std::time::SystemTime::now()),
@@ -100,7 +101,8 @@ impl Archive {
         let end = text.rfind("[]").context("the archive has no place for samples")?;
         text.truncate(end);
         text.push_str("[\n");
-        let lines: Vec<String> = self.samples.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        let lines: Vec<String> =
+            self.samples.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
         text.push_str(&lines.join(",\n"));
         text.push_str("\n]}\n");
         file.write_all(text.as_bytes()).with_context(cannot)
@@ -122,10 +124,11 @@ impl Archive {
     }
 
     fn read(path: &Path) -> Result<Archive> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let archive: Archive = serde_json::from_str(&text)
-            .with_context(|| format!("{} does not contain samples of `keel bench`", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let archive: Archive = serde_json::from_str(&text).with_context(|| {
+            format!("{} does not contain samples of `keel bench`", path.display())
+        })?;
         if archive.format != FORMAT {
             bail!(
                 "{} has format {}, and this keel reads format {FORMAT}: use the keel that wrote it",
@@ -138,13 +141,18 @@ impl Archive {
 }
 
 fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
-    // A preloaded library replaces malloc of the C library and has no function that returns its version.
+    // A preloaded library replaces malloc of the C library and has no function that returns its
+    // version.
     let version = match contestant.allocator.kind {
         Kind::Preload => String::new(),
         _ => contestant.allocator.describe(player).unwrap_or_default(),
     };
-    let mut settings: Vec<String> =
-        contestant.allocator.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut settings: Vec<String> = contestant
+        .allocator
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     if contestant.warm_bytes > 0 {
         settings.push(format!("kl_warm({})", contestant.warm_bytes));
     }
@@ -156,8 +164,8 @@ fn entrant(contestant: &Contestant, player: &Path) -> Entrant {
     }
 }
 
-/// Combines the files of a bench that was run in parts. Each workload may occur in one file only, since figures are
-/// comparable only within one interleaved run.
+/// Combines the files of a bench that was run in parts. Each workload may occur in one file only,
+/// since figures are comparable only within one interleaved run.
 pub fn read_all(paths: &[PathBuf]) -> Result<Archive> {
     let (first, rest) = paths.split_first().context("no file is given")?;
     let mut archive = Archive::read(first)?;
@@ -203,7 +211,11 @@ mod tests {
             workload: workload.to_owned(),
             pass: Pass::Timed,
             round,
-            outcome: Outcome::Measured(Measured { pairs: 5, ns_a_pair: 2.5, ..Measured::default() }),
+            outcome: Outcome::Measured(Measured {
+                pairs: 5,
+                ns_a_pair: 2.5,
+                ..Measured::default()
+            }),
         };
         Archive {
             format: FORMAT,

@@ -1,4 +1,5 @@
-//! The contestants of a bench: allocators by name and by path, Keel's variants, and allocators with settings.
+//! The contestants of a bench: allocators by name and by path, Keel's variants, and allocators with
+//! settings.
 
 use crate::layout::Layout;
 use crate::selection::places;
@@ -9,11 +10,17 @@ use std::path::PathBuf;
 
 /// Environment variable with a folder of additional libraries, each used by LD_PRELOAD.
 const MORE: &str = "KEEL_BENCH_PEERS";
-/// The bytes that `keel+warm` warms: enough for the workloads of the latency contract that allocate new memory at once.
+/// The bytes that `keel+warm` warms: enough for the workloads of the latency contract that allocate
+/// new memory at once.
 const WARM_BYTES: u64 = 32 << 20;
 
-/// The contestants of a bench, from specifications in the syntax of [`keel_allocators::Spec`] and Keel's variants.
-pub fn choose(specs: &[String], layout: &Layout, workloads: &[Workload]) -> Result<Vec<Contestant>> {
+/// The contestants of a bench, from specifications in the syntax of [`keel_allocators::Spec`] and
+/// Keel's variants.
+pub fn choose(
+    specs: &[String],
+    layout: &Layout,
+    workloads: &[Workload],
+) -> Result<Vec<Contestant>> {
     let places = places(layout);
     let mut chosen: Vec<Contestant> = Vec::new();
     for spec in specs {
@@ -22,7 +29,10 @@ pub fn choose(specs: &[String], layout: &Layout, workloads: &[Workload]) -> Resu
                 None => chosen.push(contestant),
                 Some(same) if same.allocator == contestant.allocator => {}
                 Some(_) => {
-                    bail!("two allocators have the name `{}`: add a label, LABEL={spec}", contestant.name())
+                    bail!(
+                        "two allocators have the name `{}`: add a label, LABEL={spec}",
+                        contestant.name()
+                    )
                 }
             }
         }
@@ -41,8 +51,10 @@ fn expand(spec: &str, places: &Places, workloads: &[Workload]) -> Result<Vec<Con
     if let Some(variant) = variant(spec) {
         return Ok(places.resolve(&["keel".to_owned()])?.into_iter().map(variant).collect());
     }
-    let mut found: Vec<Contestant> = places.resolve(&[spec.to_owned()])?.into_iter().map(plain).collect();
-    // The floor of replay returns overlapping blocks; workloads that check their blocks cannot use it.
+    let mut found: Vec<Contestant> =
+        places.resolve(&[spec.to_owned()])?.into_iter().map(plain).collect();
+    // The floor of replay returns overlapping blocks; workloads that check their blocks cannot use
+    // it.
     found.retain(|one| one.allocator.name != FLOOR);
     if spec == "all" {
         let latency = workloads.iter().any(|one| one.suite == Suite::Latency);
@@ -104,7 +116,8 @@ fn more() -> Result<Vec<Contestant>> {
 
 fn preloaded(file: &std::path::Path) -> Result<Allocator> {
     // An absolute path has a slash and is therefore read as a path.
-    let path = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
+    let path =
+        std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
     let mut found = Places { library: PathBuf::new(), peers: PathBuf::new() }
         .resolve(&[path.to_string_lossy().into_owned()])?;
     Ok(found.remove(0))
@@ -118,7 +131,8 @@ mod tests {
     #[test]
     fn an_allocator_can_take_part_with_several_settings() {
         let places = Places { library: PathBuf::from("lib"), peers: PathBuf::from("peers") };
-        let one = &expand("huge=system:GLIBC_TUNABLES=glibc.malloc.hugetlb=1:A=", &places, &[]).unwrap()[0];
+        let one = &expand("huge=system:GLIBC_TUNABLES=glibc.malloc.hugetlb=1:A=", &places, &[])
+            .unwrap()[0];
         assert_eq!((one.name(), one.allocator.kind), ("huge", Kind::System));
         let expected = [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"), ("A", "")];
         assert_eq!(

@@ -23,7 +23,8 @@ pub fn text(archive: &Archive, with_bars: bool) -> Result<String> {
 pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
     let machine = &archive.machine;
     let mut text = format!(
-        "# {} bench, {}\n\n{}, {} processors, {}, huge pages: {}; {}; commit {}; load before: {}; {} rounds{}.\n",
+        "# {} bench, {}\n\n{}, {} processors, {}, huge pages: {}; {}; commit {}; load before: {}; \
+            {} rounds{}.\n",
         archive.suite_name(),
         archive.date,
         machine.cpu,
@@ -36,10 +37,16 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
         archive.runs,
         if archive.stopped { " (stopped before the end)" } else { "" }
     );
-    text += "\nMedian over the rounds, with minimum and maximum in brackets. The clock's own cost is subtracted from \
+    text += "\nMedian over the rounds, with minimum and maximum in brackets. The clock's own cost \
+        is subtracted from \
              percentiles, the machine's own noise in the same run from the worst calls.\n\n";
     for one in &archive.contestants {
-        text += &format!("- `{}` {} {}\n", archive.label(&one.name), one.version, one.settings.join(" "));
+        text += &format!(
+            "- `{}` {} {}\n",
+            archive.label(&one.name),
+            one.version,
+            one.settings.join(" ")
+        );
     }
     text.extend(grids(archive, with_bars)?.iter().map(Grid::markdown));
     Ok(text)
@@ -85,7 +92,13 @@ fn number(value: f64) -> String {
 }
 
 /// `1.30`: the median as a multiple of the best other allocator's.
-fn ratio(archive: &Archive, workload: &str, metric: Metric, event: Option<&str>, name: &str) -> String {
+fn ratio(
+    archive: &Archive,
+    workload: &str,
+    metric: Metric,
+    event: Option<&str>,
+    name: &str,
+) -> String {
     let mine = summary::over(&archive.samples, workload, event, name, metric);
     let others: Vec<String> = archive.names().into_iter().filter(|other| other != name).collect();
     let best = summary::best_peer(&archive.samples, workload, event, metric, &others);
@@ -114,11 +127,16 @@ fn throughput(archive: &Archive, workload: &Workload, title: String) -> Grid {
 }
 
 fn resident(archive: &Archive, workload: &Workload, title: &str) -> Option<Grid> {
-    let over = |name: &str, metric| summary::over(&archive.samples, &workload.name, None, name, metric);
+    let over =
+        |name: &str, metric| summary::over(&archive.samples, &workload.name, None, name, metric);
     let names = archive.names();
     names.iter().find_map(|name| over(name, Metric::Resident))?;
     let row = |name: &String| {
-        vec![archive.label(name), spread(over(name, Metric::Resident)), median(over(name, Metric::Peak))]
+        vec![
+            archive.label(name),
+            spread(over(name, Metric::Resident)),
+            median(over(name, Metric::Peak)),
+        ]
     };
     Some(Grid {
         title: title.to_owned(),
@@ -129,7 +147,8 @@ fn resident(archive: &Archive, workload: &Workload, title: &str) -> Option<Grid>
 
 fn event_grid(archive: &Archive, workload: &Workload, event: &str) -> Grid {
     let row = |name: String| {
-        let over = |metric| summary::over(&archive.samples, &workload.name, Some(event), &name, metric);
+        let over =
+            |metric| summary::over(&archive.samples, &workload.name, Some(event), &name, metric);
         let (calls, interrupted) = summary::calls(&archive.samples, &workload.name, event, &name);
         let counted = summary::counted(&archive.samples, &workload.name, event, &name);
         let optional = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
@@ -169,11 +188,9 @@ fn matrix(archive: &Archive) -> Option<Grid> {
     head.extend(columns.iter().map(|one| one.name.clone()));
     let row = |name: String| {
         let mut row = vec![archive.label(&name)];
-        row.extend(
-            columns
-                .iter()
-                .map(|one| median(summary::over(&archive.samples, &one.name, None, &name, Metric::Pair))),
-        );
+        row.extend(columns.iter().map(|one| {
+            median(summary::over(&archive.samples, &one.name, None, &name, Metric::Pair))
+        }));
         row
     };
     let rows = archive.names().into_iter().map(row).collect();
@@ -227,7 +244,11 @@ fn allowance(standing: &Standing) -> String {
     match &standing.rival {
         None => format!("{} {unit}", number(standing.allowed)),
         Some(rival) => {
-            format!("{} x {rival} = {} {unit}", number(standing.bar.at_most), number(standing.allowed))
+            format!(
+                "{} x {rival} = {} {unit}",
+                number(standing.bar.at_most),
+                number(standing.allowed)
+            )
         }
     }
 }
@@ -236,14 +257,19 @@ impl Grid {
     fn text(&self) -> String {
         let rows = || std::iter::once(&self.head).chain(&self.rows);
         let width = |column: usize| {
-            rows().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            rows()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
         let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-                0 => format!("    {cell:<width$}"),
-                _ => format!("  {cell:>width$}"),
-            });
+            let cells =
+                row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+                    0 => format!("    {cell:<width$}"),
+                    _ => format!("  {cell:>width$}"),
+                });
             cells.collect::<String>().trim_end().to_owned() + "\n"
         };
         format!("{}\n{}\n", self.title, rows().map(line).collect::<String>())

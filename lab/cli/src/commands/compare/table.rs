@@ -4,8 +4,8 @@ use crate::table::aligned;
 use keel_allocators::FLOOR;
 use keel_results::text::{bytes, count, duration};
 use keel_results::{
-    AllocatorResult, CAUSE_WORDS, Comparison, Interval, OPERATIONS, PERCENTILES, Percentile, Run, Summary,
-    summary, supports_percentile,
+    AllocatorResult, CAUSE_WORDS, Comparison, Interval, OPERATIONS, PERCENTILES, Percentile, Run,
+    Summary, summary, supports_percentile,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -27,7 +27,8 @@ pub fn text(comparison: &Comparison) -> String {
         comparison.journal.name, settings.pace, settings.touch
     );
     for operation in OPERATIONS {
-        // Besides malloc and free only operations that are at least 2 % of all; the JSON and the page have every one.
+        // Besides malloc and free only operations that are at least 2 % of all; the JSON and the
+        // page have every one.
         let count = comparison.journal.operations.get(operation).copied().unwrap_or(0);
         let total: u64 = comparison.journal.operations.values().sum();
         if count > 0 && (operation == "malloc" || operation == "free" || count * 50 >= total) {
@@ -58,7 +59,11 @@ fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, ca
     for allocator in rows(comparison) {
         let Some(summary) = summary(allocator, operation, &comparison.clock) else { continue };
         let interval = allocator.intervals.get(operation).and_then(|figures| figures.get("p99.9"));
-        table.push(latency_row(label(allocator), &summary, interval.filter(|_| allocator.runs.len() > 1)));
+        table.push(latency_row(
+            label(allocator),
+            &summary,
+            interval.filter(|_| allocator.runs.len() > 1),
+        ));
     }
     let _ = writeln!(text, "\n{} {operation} calls in each run", count(calls));
     text.push_str(&aligned(&table));
@@ -68,12 +73,16 @@ fn latency_row(label: String, summary: &Summary, interval: Option<&Interval>) ->
     let mut row = vec![label, duration(summary.mean)];
     // A percentile needs at least ten calls beyond it in each run.
     row.extend(summary.percentiles.iter().zip(SHOWN).map(|(&ns, percentile)| {
-        if supports_percentile(summary.fewest, percentile.fraction) { duration(ns) } else { String::new() }
+        if supports_percentile(summary.fewest, percentile.fraction) {
+            duration(ns)
+        } else {
+            String::new()
+        }
     }));
     row.push(duration(summary.worst));
-    row.push(
-        interval.map_or(String::new(), |p999| format!("{} .. {}", duration(p999.low), duration(p999.high))),
-    );
+    row.push(interval.map_or(String::new(), |p999| {
+        format!("{} .. {}", duration(p999.low), duration(p999.high))
+    }));
     row
 }
 
@@ -115,8 +124,10 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let live = comparison.journal.peak_live_bytes;
     let _ = writeln!(
         text,
-        "\nmedian over the runs in each column (throughput: time for each operation in runs that do not time each call; \
-         internal: fragmentation inside blocks, usable bytes beyond the requested ones, at the peak); peak of live \
+        "\nmedian over the runs in each column (throughput: time for each operation in runs that \
+            do not time each call; \
+         internal: fragmentation inside blocks, usable bytes beyond the requested ones, at the \
+         peak); peak of live \
          bytes: {}",
         bytes(live as f64)
     );
@@ -163,17 +174,26 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
 /// The allocators with the lowest figures.
 fn verdicts(text: &mut String, comparison: &Comparison) {
     let mut lines = String::new();
-    for (operation, figure) in [("malloc", "p50"), ("malloc", "p99.9"), ("free", "p50"), ("free", "p99.9")] {
+    for (operation, figure) in
+        [("malloc", "p50"), ("malloc", "p99.9"), ("free", "p50"), ("free", "p99.9")]
+    {
         let leaders = keel_results::leaders(comparison, operation, figure);
         let what = format!("{operation} {figure}");
         match leaders.as_slice() {
             [] => {}
             [one] => _ = writeln!(lines, "  {what:<12}  {one}"),
-            several => _ = writeln!(lines, "  {what:<12}  no significant difference: {}", several.join(", ")),
+            several => {
+                _ = writeln!(
+                    lines,
+                    "  {what:<12}  no significant difference: {}",
+                    several.join(", ")
+                )
+            }
         }
     }
     if !lines.is_empty() {
-        let _ = write!(text, "\nlowest, by significant differences (95 %, paired by round)\n{lines}");
+        let _ =
+            write!(text, "\nlowest, by significant differences (95 %, paired by round)\n{lines}");
     }
 }
 
@@ -195,17 +215,18 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 })
                 .collect();
             let middle = |field: &dyn Fn(&Run) -> f64| middle(&allocator.runs, field);
+            let runs = &allocator.runs;
             json!({
                 "name": allocator.name,
                 "version": allocator.version,
                 "failure": allocator.failure,
-                "runs": allocator.runs.len(),
+                "runs": runs.len(),
                 "discarded": allocator.discarded,
-                "interference": allocator.runs.iter().map(|run| &run.interference).collect::<Vec<_>>(),
-                "empty_pair_ns": allocator.runs.iter().map(|run| run.empty_pair_ns).collect::<Vec<_>>(),
+                "interference": runs.iter().map(|run| &run.interference).collect::<Vec<_>>(),
+                "empty_pair_ns": runs.iter().map(|run| run.empty_pair_ns).collect::<Vec<_>>(),
                 "environment": allocator.environment,
                 "intervals": allocator.intervals,
-                "slow_causes": allocator.runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),
+                "slow_causes": runs.iter().map(|run| &run.slow_causes).collect::<Vec<_>>(),
                 "throughput": allocator.throughput,
                 "usable_excess": allocator.usable_excess,
                 "latency_ns": operations,

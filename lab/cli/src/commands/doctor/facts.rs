@@ -1,4 +1,5 @@
-//! The findings and their assessment. Facts are read apart from their assessment, so that the assessment can be tested.
+//! The findings and their assessment. Facts are read apart from their assessment, so that the
+//! assessment can be tested.
 
 use keel_results::Machine;
 use serde::Serialize;
@@ -29,7 +30,8 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-/// The output of the player's self-test: the first word of each line (the first two for `test` and `sense`) and the rest.
+/// The output of the player's self-test: the first word of each line (the first two for `test` and
+/// `sense`) and the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Player {
     /// By name.
@@ -86,7 +88,9 @@ impl System {
         let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut siblings: Vec<String> = (0..processors)
-            .map(|cpu| line(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")))
+            .map(|cpu| {
+                line(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))
+            })
             .filter(|list| list.contains([',', '-']))
             .collect();
         siblings.sort();
@@ -106,7 +110,11 @@ impl System {
             isolated: line("/sys/devices/system/cpu/isolated"),
             siblings,
             swap: line("/proc/swaps").lines().count() > 1,
-            load: line("/proc/loadavg").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0),
+            load: line("/proc/loadavg")
+                .split(' ')
+                .next()
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(0.0),
             stolen: if all > 0.0 { ticks.get(7).copied().unwrap_or(0.0) / all } else { 0.0 },
         }
     }
@@ -137,7 +145,8 @@ fn clock(player: &Player) -> Finding {
         );
     };
     let cost = format!(
-        "an empty pair of readings takes {best} ns at best, {median} ns at the median, {tail} ns at p99.9"
+        "an empty pair of readings takes {best} ns at best, {median} ns at the median, {tail} ns \
+            at p99.9"
     );
     if player.text("clock") == "counter" {
         return finding("clock", Level::Good, format!("the processor's counter; {cost}"), "");
@@ -162,20 +171,28 @@ fn resolution(player: &Player) -> Finding {
     }
 }
 
-/// Whether the processor runs at a constant speed. Above 10 % of slowed time too many runs of a comparison are disturbed.
+/// Whether the processor runs at a constant speed. Above 10 % of slowed time too many runs of a
+/// comparison are disturbed.
 fn pace(player: &Player) -> Finding {
-    let numbers: Vec<f64> = player.text("pace").split(' ').filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<f64> =
+        player.text("pace").split(' ').filter_map(|word| word.parse().ok()).collect();
     let [slowed, most] = numbers[..] else {
-        let found =
-            "cannot be measured: the clock's step is as long as an empty pair of readings".to_owned();
-        return finding("pace", Level::Fair, found, "compare twice and see whether the medians agree");
+        let found = "cannot be measured: the clock's step is as long as an empty pair of readings"
+            .to_owned();
+        return finding(
+            "pace",
+            Level::Fair,
+            found,
+            "compare twice and see whether the medians agree",
+        );
     };
     if slowed <= 1.0 {
         let found = format!("constant: the processor was slowed in {slowed:.1} % of a second");
         return finding("pace", Level::Good, found, "");
     }
     let found = format!(
-        "the processor was slowed in {slowed:.1} % of a second, by at most {:.0} %; another guest on the host may \
+        "the processor was slowed in {slowed:.1} % of a second, by at most {:.0} %; another guest \
+            on the host may \
          share its core",
         (most - 1.0) * 100.0
     );
@@ -262,7 +279,8 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "hypervisor",
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
-            "it interrupts processors undetected, which appears as own work of some microseconds: compare tails with the floor's",
+            "it interrupts processors undetected, which appears as own work of some microseconds: \
+                compare tails with the floor's",
         ),
     });
     all.push(match machine.governor.as_str() {
@@ -273,14 +291,20 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "",
         ),
         "performance" => finding("governor", Level::Good, "performance".to_owned(), ""),
-        other => finding("governor", Level::Fair, other.to_owned(), "cpupower frequency-set -g performance"),
+        other => finding(
+            "governor",
+            Level::Fair,
+            other.to_owned(),
+            "cpupower frequency-set -g performance",
+        ),
     });
     if !system.siblings.is_empty() {
         all.push(finding(
             "hyper-threads",
             Level::Fair,
             format!("processors share cores: {}", system.siblings.join(" ")),
-            "taskset -c with one processor of each core, or echo off > /sys/devices/system/cpu/smt/control",
+            "taskset -c with one processor of each core, or echo off > \
+                /sys/devices/system/cpu/smt/control",
         ));
     }
     all.push(match system.isolated.as_str() {
@@ -288,9 +312,18 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "isolation",
             Level::Fair,
             "no processor is isolated from other work".to_owned(),
-            "for the least noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under taskset -c 2-3",
+            "for the least noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under \
+                taskset -c 2-3",
         ),
-        list => finding("isolation", Level::Good, format!("processors {list} are isolated (taskset -c {list})"), ""),
+        list => finding(
+            "isolation",
+            Level::Good,
+            format!(
+                "processors {list} are isolated \
+            (taskset -c {list})"
+            ),
+            "",
+        ),
     });
     all
 }
@@ -302,13 +335,16 @@ fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
                 "huge pages",
                 Level::Fair,
                 "always: a first write may zero 2 MiB".to_owned(),
-                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, unless your users have this setting",
+                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, unless your users \
+                    have this setting",
             ),
             "" => finding("huge pages", Level::Good, "not available".to_owned(), ""),
             other => finding("huge pages", Level::Good, other.to_owned(), ""),
         },
         match player.yes("sense lock") {
-            true => finding("locked memory", Level::Good, "result arrays can be locked".to_owned(), ""),
+            true => {
+                finding("locked memory", Level::Good, "result arrays can be locked".to_owned(), "")
+            }
             false => finding(
                 "locked memory",
                 Level::Fair,
@@ -335,9 +371,11 @@ fn perf(system: &System) -> Finding {
 mod tests {
     use super::*;
 
-    const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns 0.77\npace 0.5 1.02\n\
+    const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns \
+        0.77\npace 0.5 1.02\n\
         test quiet 1000 0\ntest sleep 20 20\ntest signal 20 20\ntest fault 20 20\ntest mmap 20 20\n\
-        sense flag yes\nsense calls yes\nsense tripwire yes\nsense interrupt_met yes\nsense lock yes\n";
+        sense flag yes\nsense calls yes\nsense tripwire yes\nsense interrupt_met yes\nsense lock \
+        yes\n";
 
     fn found(player: &str, machine: &Machine, system: &System) -> Vec<Finding> {
         findings(machine, system, &Player::parse(player))
@@ -367,7 +405,8 @@ mod tests {
             huge_pages: "always".to_owned(),
             ..Machine::default()
         };
-        let system = System { load: 3.0, swap: true, siblings: vec!["0,1".to_owned()], ..System::default() };
+        let system =
+            System { load: 3.0, swap: true, siblings: vec!["0,1".to_owned()], ..System::default() };
         let player = SOUND
             .replace("clock counter", "clock clock_monotonic\nclock_fault it stops")
             .replace("step_ns 0.77", "step_ns 10.0")
@@ -396,7 +435,9 @@ mod tests {
         ] {
             assert_eq!(level(&all, what), Some(Level::Fair), "{what}");
         }
-        assert!(all.iter().all(|finding| (finding.level == Level::Good) == finding.advice.is_none()));
+        assert!(
+            all.iter().all(|finding| (finding.level == Level::Good) == finding.advice.is_none())
+        );
         assert_eq!(
             level(&found(&SOUND.replace("1000 0", "1000 9"), &machine, &system), "false alarms"),
             Some(Level::Bad)
@@ -405,7 +446,8 @@ mod tests {
         let pace = slowed.iter().find(|finding| finding.what == "pace");
         let advice = pace.and_then(|pace| pace.advice.clone()).unwrap_or_default();
         assert!(
-            pace.is_some_and(|pace| pace.found.contains("by 17 %")) && advice.contains("within 3 %"),
+            pace.is_some_and(|pace| pace.found.contains("by 17 %"))
+                && advice.contains("within 3 %"),
             "{pace:?}"
         );
         assert_eq!(level(&found("", &machine, &system), "clock"), Some(Level::Bad));

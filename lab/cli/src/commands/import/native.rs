@@ -1,5 +1,5 @@
-//! `keel import` of Keel's own files: unfinished journals, recordings made through keel/recorder.h, and journals from
-//! which modules are to be removed.
+//! `keel import` of Keel's own files: unfinished journals, recordings made through keel/recorder.h,
+//! and journals from which modules are to be removed.
 
 use crate::{format, output};
 use anyhow::{Result, bail};
@@ -9,17 +9,27 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Imports the input if it is such a file; `None`: it is a trace of another tool.
-pub fn import(inputs: &[PathBuf], journal: &Path, skip_modules: &[String]) -> Result<Option<ExitCode>> {
+pub fn import(
+    inputs: &[PathBuf],
+    journal: &Path,
+    skip_modules: &[String],
+) -> Result<Option<ExitCode>> {
     let Some(kind) = inputs.first().and_then(|path| Kind::of(path)) else {
         if !skip_modules.is_empty() {
-            bail!("--skip-module needs the callers, and traces of other tools do not contain them; leave it out");
+            bail!(
+                "--skip-module needs the callers, and traces of other tools do not contain them; \
+                    leave it out"
+            );
         }
         return Ok(None);
     };
     let [input] = inputs else { bail!("{} must be the only input", inputs[0].display()) };
     let text = match kind {
         Kind::Partial if !skip_modules.is_empty() => {
-            bail!("salvage {} without --skip-module first, then import the journal with it", input.display())
+            bail!(
+                "salvage {} without --skip-module first, then import the journal with it",
+                input.display()
+            )
         }
         Kind::Partial => salvaged(&keel_journal::salvage(input, journal)?, input, journal)?,
         Kind::Log => imported(&keel_record::import_log(input, journal, skip_modules)?, journal),
@@ -62,7 +72,8 @@ fn salvaged(salvaged: &Salvaged, input: &Path, output: &Path) -> Result<String> 
     }
     Ok(format!(
         "{}: {} operations of {} salvaged, up to {} after the start; {}\n\
-         \x20 lost: the events in memory when the recorder was killed, and {} at the end of the file\n",
+         \x20 lost: the events in memory when the recorder was killed, and {} at the end of the \
+         file\n",
         output.display(),
         format::count(salvaged.rows),
         input.display(),
@@ -90,7 +101,10 @@ fn imported(imported: &Imported, output: &Path) -> String {
         );
     }
     if imported.torn_bytes > 0 {
-        text += &format!("  lost: an event cut off at the file's end ({} bytes)\n", imported.torn_bytes);
+        text += &format!(
+            "  lost: an event cut off at the file's end ({} bytes)\n",
+            imported.torn_bytes
+        );
     }
     for (kind, count) in &metadata.repairs {
         text += &format!("  repaired {:>9}  {kind}\n", format::count(*count));

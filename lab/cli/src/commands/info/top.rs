@@ -11,8 +11,8 @@ use std::collections::HashMap;
 /// Operations that came from one place.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Place {
-    /// The module's path, or the calls that led to the call site, innermost first, each as `function (file:line)` or
-    /// `module+offset`.
+    /// The module's path, or the calls that led to the call site, innermost first, each as
+    /// `function (file:line)` or `module+offset`.
     pub name: Vec<String>,
     /// Operations of every kind.
     pub operations: u64,
@@ -64,7 +64,8 @@ impl Tally {
     }
 
     fn places(&mut self, origin: Origin) -> impl Iterator<Item = &mut Place> {
-        let stack = (origin.stack != Origin::NONE).then(|| self.stacks.entry(origin.stack).or_default());
+        let stack =
+            (origin.stack != Origin::NONE).then(|| self.stacks.entry(origin.stack).or_default());
         std::iter::once(self.modules.entry(origin.module).or_default()).chain(stack)
     }
 }
@@ -167,8 +168,10 @@ impl File {
     fn names(&self, offset: u64) -> Vec<String> {
         // The call instruction ends at the return address.
         let call = offset.saturating_sub(1);
-        let segment =
-            self.segments.iter().find(|(start, length, _)| (*start..start + length).contains(&call));
+        let segment = self
+            .segments
+            .iter()
+            .find(|(start, length, _)| (*start..start + length).contains(&call));
         let Some((start, _, address)) = segment else { return Vec::new() };
         let at = call - start + address;
         let mut names = Vec::new();
@@ -176,7 +179,8 @@ impl File {
             while let Ok(Some(frame)) = frames.next() {
                 let Some(function) = frame.function else { continue };
                 let name = function.demangle().map(|name| name.into_owned()).unwrap_or_default();
-                let place = frame.location.and_then(|place| Some((place.file?.to_owned(), place.line?)));
+                let place =
+                    frame.location.and_then(|place| Some((place.file?.to_owned(), place.line?)));
                 names.push(match place {
                     Some((file, line)) => format!("{name} ({}:{line})", file_name(&file)),
                     None => name,
@@ -185,7 +189,9 @@ impl File {
         }
         if names.is_empty() {
             let symbol = self.loader.find_symbol(at);
-            names.extend(symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned()));
+            names.extend(
+                symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned()),
+            );
         }
         names
     }
@@ -203,7 +209,10 @@ pub fn text(top: &Top, line: &mut impl FnMut(String)) {
         )
     };
     let head = |what: &str| {
-        format!("\n  {:>14}{:>14}{:>12}{:>14}  {what}", "operations", "blocks", "bytes", "never freed")
+        format!(
+            "\n  {:>14}{:>14}{:>12}{:>14}  {what}",
+            "operations", "blocks", "bytes", "never freed"
+        )
     };
     line(head("called from"));
     for place in &top.modules {
