@@ -1,4 +1,4 @@
-//! The CSV of the Doom 3 blog's benchmark, which its scripts plot: a line for each block.
+//! The CSV format of the Doom 3 blog's benchmark, which its scripts plot: a line for each block.
 
 use crate::rows::{chosen, each_call};
 use crate::{ExportError, Written};
@@ -11,33 +11,38 @@ const HEADER: &str = "replayAllocTimestamp,allocTime,allocSize,replayFreeTimesta
 const FREE: u8 = 1;
 const REALLOC: u8 = 3;
 
-/// When a block was released, and how long that took.
+/// When a block was freed, and how long that took.
 #[derive(Clone, Copy, Default)]
-struct Release {
+struct Free {
     start: u64,
     ticks: u32,
 }
 
-/// Writes the kept run of `allocator` (the first that has one, if None) as CSV: a line for each block in the order of
-/// their births, times in nanoseconds since the run's start. A block that was never freed has 0 and 0 for its free. A
-/// realloc is the birth of its new block, with the time of the call, and the free of its old one, in 0 ns.
+/// Writes the kept run of `allocator` as CSV (None: the first allocator that has one): a line for
+/// each block in the order of allocation, times in nanoseconds since the start of the run. The free
+/// of a block that was never freed is 0 and 0. A realloc is the allocation of its new block, with
+/// the time of the call, and the free of its old block, in 0 ns.
 ///
-/// Memory: 16 bytes a row.
+/// Memory: 16 bytes per row.
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn csv(folder: &Path, allocator: Option<&str>, output: &mut dyn Write) -> Result<Written, ExportError> {
+pub fn csv(
+    folder: &Path,
+    allocator: Option<&str>,
+    output: &mut dyn Write,
+) -> Result<Written, ExportError> {
     let comparison = Comparison::load(folder)?;
     let (result, raw) = chosen(&comparison, allocator)?;
-    let releases = releases(folder, raw)?;
+    let frees = frees(folder, raw)?;
     let ns = |ticks: u32| (f64::from(ticks) / comparison.clock.ticks_per_ns).round() as u64;
     writeln!(output, "{HEADER}")?;
     let (mut row, mut lines) = (0, 0);
     each_call(folder, raw, &mut |call| {
         if call.op != FREE {
-            let release = releases.get(row).copied().unwrap_or_default();
+            let freed = frees.get(row).copied().unwrap_or_default();
             let (start, time, size) = (call.start, ns(call.ticks), call.size);
-            writeln!(output, "{start},{time},{size},{},{}", release.start, ns(release.ticks))?;
+            writeln!(output, "{start},{time},{size},{},{}", freed.start, ns(freed.ticks))?;
             lines += 1;
         }
         row += 1;
@@ -46,21 +51,21 @@ pub fn csv(folder: &Path, allocator: Option<&str>, output: &mut dyn Write) -> Re
     Ok(Written { allocator: result.name.clone(), lines })
 }
 
-/// For each row that creates a block, its release.
-fn releases(folder: &Path, raw: &str) -> Result<Vec<Release>, ExportError> {
-    let mut releases: Vec<Release> = Vec::new();
+/// The free of each row that allocates a block.
+fn frees(folder: &Path, raw: &str) -> Result<Vec<Free>, ExportError> {
+    let mut frees: Vec<Free> = Vec::new();
     each_call(folder, raw, &mut |call| {
-        let row = releases.len();
-        releases.push(Release::default());
+        let row = frees.len();
+        frees.push(Free::default());
         if call.age > 0
-            && let Some(birth) = row.checked_sub(call.age as usize)
+            && let Some(allocation) = row.checked_sub(call.age as usize)
         {
             let ticks = if call.op == REALLOC { 0 } else { call.ticks };
-            releases[birth] = Release { start: call.start, ticks };
+            frees[allocation] = Free { start: call.start, ticks };
         }
         Ok(())
     })?;
-    Ok(releases)
+    Ok(frees)
 }
 
 #[cfg(test)]
@@ -70,7 +75,7 @@ mod tests {
     use crate::sample::folder;
 
     #[test]
-    fn a_line_for_each_block_in_the_order_of_births() {
+    fn a_line_for_each_block_in_the_order_of_allocation() {
         let folder = folder();
         let mut output = Vec::new();
         let written = csv(folder.path(), None, &mut output).unwrap();
@@ -85,13 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_exported_says_why() {
+    fn refusals_state_the_reason() {
         let folder = folder();
         let error = csv(folder.path(), Some("mimalloc"), &mut Vec::new()).unwrap_err().to_string();
         assert_eq!(error, "the comparison has no allocator `mimalloc`; it has system, keel");
         let error = csv(folder.path(), Some("system"), &mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains("no rows were kept of system"), "{error}");
-        let error = csv(&folder.path().join("absent"), None, &mut Vec::new()).unwrap_err().to_string();
+        let error =
+            csv(&folder.path().join("absent"), None, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains("no such folder"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
-//! What came of an export.
+//! The outcome of an export.
 
 use keel_results::FolderError;
 use keel_results::raw::RawError;
 
-/// Why there is no export.
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -16,9 +16,9 @@ pub enum ExportError {
     /// The comparison has no such allocator.
     #[error("the comparison has no allocator `{name}`; it has {known}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// Only the summary of the allocator's runs was kept.
@@ -27,7 +27,7 @@ pub enum ExportError {
     /// The output cannot be written.
     #[error("cannot write the export: {0}")]
     Output(#[from] std::io::Error),
-    /// A library refused to encode; never seen.
+    /// A library failed to encode.
     #[error("cannot encode the export: {0}")]
     Encode(String),
 }
@@ -35,8 +35,8 @@ pub enum ExportError {
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Of which allocators, comma separated.
+    /// The allocators, comma separated.
     pub allocator: String,
-    /// How many lines, rows, calls or histograms, as the format has.
+    /// Number of lines, rows, calls or histograms, depending on the format.
     pub lines: u64,
 }

@@ -1,7 +1,9 @@
-//! HdrHistogram interval logs, version 1.3 of the format: a line for each operation of each run, values in nanoseconds.
+//! HdrHistogram interval logs, version 1.3 of the format: a line for each operation of each run,
+//! values in nanoseconds.
 //!
-//! They hold single readings of the clock, so percentiles of them lie up to half a step of it beside the table's, which
-//! are taken between the steps; a comment in the log says how long a step is.
+//! They hold single readings of the clock. `keel compare` interpolates between the steps of the
+//! clock, so its percentiles differ from those of the log by up to half a step. A comment in the
+//! log gives the length of a step.
 
 use crate::{ExportError, Written};
 use hdrhistogram::Histogram;
@@ -12,8 +14,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes the latencies of all runs, or of those of one allocator: tags are `ALLOCATOR.OPERATION`, and an interval is a
-/// run, in the order and with the lengths in which they were executed.
+/// Writes the latencies of all runs, or of the runs of one allocator. Tags are
+/// `ALLOCATOR.OPERATION`. An interval is a run; intervals have the order and the lengths of the
+/// runs.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -29,11 +32,11 @@ pub fn hdr(
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("Latencies in ns by keel {}", env!("CARGO_PKG_VERSION")))
         .add_comment(&format!(
-            "Single readings of a clock that moves in steps of {:.2} ns: percentiles lie up to half a step beside \
-             those of keel compare",
+            "Single readings of a clock with steps of {:.2} ns: percentiles differ by up to half \
+             a step from those of keel compare",
             step as f64 / comparison.clock.ticks_per_ns
         ))
-        // Intervals' maxima are in the unit of the values.
+        // The maxima of intervals have the unit of the values.
         .with_max_value_divisor(1.0)
         .begin_log_with(&mut output, &mut serializer)?;
     let (mut start, mut lines) = (Duration::ZERO, 0);
@@ -46,7 +49,8 @@ pub fn hdr(
             let name = format!("{}.{operation}", result.name).replace([',', ' ', '\r', '\n'], "_");
             let nanoseconds =
                 in_nanoseconds(&ticks.0, comparison.clock.ticks_per_ns).map_err(|e| encode(&e))?;
-            log.write_histogram(&nanoseconds, start, length, Tag::new(&name)).map_err(|e| encode(&e))?;
+            log.write_histogram(&nanoseconds, start, length, Tag::new(&name))
+                .map_err(|e| encode(&e))?;
             lines += 1;
         }
         start += length;
@@ -62,18 +66,22 @@ fn schedule<'a>(
     if let Some(name) = allocator
         && !comparison.allocators.iter().any(|result| result.name == name)
     {
-        let known: Vec<&str> = comparison.allocators.iter().map(|result| result.name.as_str()).collect();
+        let known: Vec<&str> =
+            comparison.allocators.iter().map(|result| result.name.as_str()).collect();
         return Err(ExportError::Unknown { name: name.to_owned(), known: known.join(", ") });
     }
-    let wanted =
-        comparison.allocators.iter().filter(|result| allocator.is_none_or(|name| result.name == name));
+    let wanted = comparison
+        .allocators
+        .iter()
+        .filter(|result| allocator.is_none_or(|name| result.name == name));
     let mut runs: Vec<_> =
         wanted.flat_map(|result| result.runs.iter().map(move |run| (result, run))).collect();
     runs.sort_by_key(|(_, run)| run.position);
     Ok(runs)
 }
 
-/// The same counts, ticks made nanoseconds; three significant digits, as in the results.
+/// The same counts in nanoseconds instead of ticks, with three significant digits as in the
+/// results.
 fn in_nanoseconds(
     ticks: &Histogram<u64>,
     ticks_per_ns: f64,
@@ -108,21 +116,26 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_the_log_lie_within_half_a_step_of_the_tables() {
+    fn percentiles_of_the_log_are_within_half_a_step_of_the_tables() {
         for step_ticks in [26, 0] {
             let folder = three_runs(step_ticks);
             let mut log = Vec::new();
             hdr(folder.path(), None, &mut log).unwrap();
-            assert!(String::from_utf8_lossy(&log).contains("in steps of 10.00 ns"));
+            assert!(String::from_utf8_lossy(&log).contains("with steps of 10.00 ns"));
             let comparison = Comparison::load(folder.path()).unwrap();
             let lines = lines(&log);
             assert_eq!(lines.len(), 3);
             for ((_, _, counts), run) in lines.iter().zip(&comparison.allocators[0].runs) {
                 for quantile in [0.5, 0.9, 0.99] {
-                    let table = keel_results::percentile(&run.latency["malloc"].0, quantile, 26) / 2.6;
-                    let beside = (counts.value_at_quantile(quantile) as f64 - table).abs();
-                    // Half a step, and what is rounded to whole ns.
-                    assert!(beside <= 5.5, "p{}: {beside} ns beside {table}", quantile * 100.0);
+                    let table =
+                        keel_results::percentile(&run.latency["malloc"].0, quantile, 26) / 2.6;
+                    let difference = (counts.value_at_quantile(quantile) as f64 - table).abs();
+                    // Half a step, plus the rounding to whole ns.
+                    assert!(
+                        difference <= 5.5,
+                        "p{}: {difference} ns from {table}",
+                        quantile * 100.0
+                    );
                 }
             }
         }
@@ -160,7 +173,8 @@ mod tests {
         digits
             .chunks(4)
             .flat_map(|four| {
-                let bits = (0..4).fold(0, |bits, index| bits << 6 | four.get(index).copied().unwrap_or(0));
+                let bits =
+                    (0..4).fold(0, |bits, index| bits << 6 | four.get(index).copied().unwrap_or(0));
                 bits.to_be_bytes()[1..four.len()].to_vec()
             })
             .collect()

@@ -1,4 +1,4 @@
-//! Results and journals to other tools' formats.
+//! Exports results and journals to the formats of other tools.
 
 mod csv;
 mod error;

@@ -1,15 +1,15 @@
-//! Perfetto traces: a process for each allocator, a track for each of its threads with a slice for each call, and
-//! counters of live and resident memory.
+//! Perfetto traces: a process for each allocator, a track for each of its threads with a slice for
+//! each call, and counters of live and resident memory.
 //!
-//! Written in Perfetto's own form, protocol buffers: a trace is a sequence of packets (field 1), and packets of track
-//! events name their tracks by `uuid`. The field numbers below are those of `perfetto/trace/*.proto`, which never
-//! change meaning.
+//! The format is Perfetto's protocol buffers: a trace is a sequence of packets (field 1), and
+//! packets of track events name their tracks by `uuid`. The field numbers are those of
+//! `perfetto/trace/*.proto`, which are stable.
 
 use crate::rows::{Call, all_kept, each_call};
 use crate::{ExportError, Written};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    CAUSE_SYSCALL_UNKNOWN, Comparison, MemorySample, Run,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Comparison, MemorySample, Run,
 };
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -21,15 +21,15 @@ const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;
 const UNIT_BYTES: u64 = 3;
-/// Names are interned once, in a sequence of packets that says so.
+/// The sequence of packets in which names are interned once.
 const SEQUENCE: u64 = 1;
 const INCREMENTAL_STATE_CLEARED: u64 = 1;
 const NEEDS_INCREMENTAL_STATE: u64 = 2;
 const SIZE_ANNOTATION: u64 = 1;
 const CAUSE_ANNOTATION: u64 = 2;
 
-/// Writes the kept runs of all allocators, or that of one. Calls that took less than `slower_than_ns` have no slice:
-/// a viewer can show some millions of slices at most.
+/// Writes the kept runs of all allocators, or that of one allocator. Calls shorter than
+/// `slower_than_ns` get no slice: viewers show at most some millions of slices.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -100,7 +100,11 @@ impl ProcessTrace<'_> {
             let mut counter = Message::default();
             counter.number(3, UNIT_BYTES);
             let mut track = Message::default();
-            track.number(1, self.track(number)).text(2, name).number(5, self.track(0)).message(8, &counter);
+            track
+                .number(1, self.track(number))
+                .text(2, name)
+                .number(5, self.track(0))
+                .message(8, &counter);
             self.describe(&track)?;
         }
         Ok(())
@@ -127,9 +131,13 @@ impl ProcessTrace<'_> {
         let track = self.track(u64::from(call.thread) + 3);
         if self.threads.insert(call.thread) {
             let mut thread = Message::default();
-            // Viewers take a thread whose id is its process's for the main thread; these are all alike.
+            // Viewers treat a thread with the id of its process as the main thread; there is none
+            // here.
             let id = self.process * 100_000 + u64::from(call.thread);
-            thread.number(1, self.process).number(2, id).text(5, &format!("journal thread {}", call.thread));
+            thread
+                .number(1, self.process)
+                .number(2, id)
+                .text(5, &format!("journal thread {}", call.thread));
             let mut description = Message::default();
             description.number(1, track).message(4, &thread);
             self.describe(&description)?;
@@ -150,12 +158,16 @@ impl ProcessTrace<'_> {
 
     fn event(&mut self, time: u64, event: &Message) -> io::Result<()> {
         let mut packet = Message::default();
-        packet.number(8, time).number(10, SEQUENCE).number(13, NEEDS_INCREMENTAL_STATE).message(11, event);
+        packet
+            .number(8, time)
+            .number(10, SEQUENCE)
+            .number(13, NEEDS_INCREMENTAL_STATE)
+            .message(11, event);
         packet.write(self.output)
     }
 }
 
-/// All that is known of why, not only what outweighs the rest.
+/// All recorded causes, not only the main one.
 fn cause(bits: u8) -> String {
     let names = [
         (CAUSE_INTERRUPTED, "preempted"),
@@ -166,7 +178,8 @@ fn cause(bits: u8) -> String {
         (CAUSE_INTERRUPTED_UNKNOWN, "perhaps preempted"),
         (CAUSE_SYSCALL_UNKNOWN, "perhaps a system call"),
     ];
-    let known: Vec<&str> = names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
+    let known: Vec<&str> =
+        names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
     known.join(", ")
 }
 
@@ -271,7 +284,8 @@ mod tests {
         let written = perfetto(folder.path(), None, 0.0, &mut output).unwrap();
         assert_eq!(written, Written { allocator: "keel".to_owned(), lines: 6 });
         let events = events(&output);
-        let slices: Vec<_> = events.iter().filter(|(_, event)| number(event, 9) != COUNTER).collect();
+        let slices: Vec<_> =
+            events.iter().filter(|(_, event)| number(event, 9) != COUNTER).collect();
         assert_eq!(slices.len(), 12);
         assert_eq!((slices[0].0, slices[1].0), (100, 120));
         assert_eq!((number(&slices[0].1, 9), number(&slices[1].1, 9)), (SLICE_BEGIN, SLICE_END));
@@ -285,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_of_a_cause_has_a_word() {
+    fn every_bit_of_a_cause_has_its_words() {
         assert_eq!(cause(0), "");
         assert_eq!(cause(CAUSE_SLEPT | CAUSE_SYSCALL), "slept, system call");
         let bits = (0..7).map(|bit| cause(1 << bit)).collect::<BTreeSet<String>>();
@@ -293,9 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn quick_calls_can_be_left_out() {
+    fn short_calls_can_be_left_out() {
         let mut output = Vec::new();
         assert_eq!(perfetto(folder().path(), Some("keel"), 35.0, &mut output).unwrap().lines, 2);
-        assert!(perfetto(folder().path(), Some("nobody"), 0.0, &mut output).is_err());
+        assert!(perfetto(folder().path(), Some("unknown"), 0.0, &mut output).is_err());
     }
 }

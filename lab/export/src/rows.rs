@@ -1,4 +1,4 @@
-//! The kept rows of a result folder, for the formats that have a line for each call.
+//! The kept rows of a result folder, for formats with a line for each call.
 
 use crate::ExportError;
 use keel_results::raw::{AgeReader, OPERATIONS_FILE, OperationReader, RunReader};
@@ -12,15 +12,16 @@ pub(crate) struct Call {
     pub size: u64,
     pub thread: u32,
     pub frame: u32,
-    /// Rows since the birth of the block that it releases; 0 for none.
+    /// Rows since the allocation of the block that the call frees; 0 for none.
     pub age: u32,
-    /// ns since the run's start.
+    /// ns since the start of the run.
     pub start: u64,
     pub ticks: u32,
     pub cause: u8,
 }
 
-/// The allocator asked for and the file of its kept run; the first that has one, if none is asked for.
+/// The allocator `name` and the file of its kept run; without a name, the first allocator that has
+/// a kept run.
 pub(crate) fn chosen<'a>(
     comparison: &'a Comparison,
     name: Option<&str>,
@@ -30,13 +31,14 @@ pub(crate) fn chosen<'a>(
         return found.ok_or_else(|| ExportError::NotKept("any allocator".to_owned()));
     };
     let Some(result) = comparison.allocators.iter().find(|result| result.name == name) else {
-        let known: Vec<&str> = comparison.allocators.iter().map(|result| result.name.as_str()).collect();
+        let known: Vec<&str> =
+            comparison.allocators.iter().map(|result| result.name.as_str()).collect();
         return Err(ExportError::Unknown { name: name.to_owned(), known: known.join(", ") });
     };
     kept(result).map(|raw| (result, raw)).ok_or_else(|| ExportError::NotKept(name.to_owned()))
 }
 
-/// All allocators with kept runs, or the one asked for.
+/// All allocators with kept runs, or the allocator `name`.
 pub(crate) fn all_kept<'a>(
     comparison: &'a Comparison,
     name: Option<&str>,
@@ -52,7 +54,7 @@ fn kept(result: &AllocatorResult) -> Option<&str> {
     result.runs.iter().find_map(|run: &Run| run.raw.as_deref())
 }
 
-/// Calls `each` with every row of a kept run, in the journal's order.
+/// Calls `each` with every row of a kept run, in the order of the journal.
 pub(crate) fn each_call(
     folder: &Path,
     raw: &str,
@@ -62,14 +64,21 @@ pub(crate) fn each_call(
     let mut ages = AgeReader::open(&operations)?;
     let mut operations = OperationReader::open(&operations)?;
     let mut run = RunReader::open(&folder.join(raw))?;
-    // All three have the same rows in batches of the same size.
+    // All three files have the same rows, in batches of the same size.
     while let (Some(operation), Some(age), Some(measured)) =
         (operations.next_rows()?, ages.next_rows()?, run.next_rows()?)
     {
-        let what =
-            operation.op.iter().zip(operation.size).zip(operation.thread).zip(operation.frame).zip(age);
+        let what = operation
+            .op
+            .iter()
+            .zip(operation.size)
+            .zip(operation.thread)
+            .zip(operation.frame)
+            .zip(age);
         let when = measured.start.iter().zip(measured.ticks).zip(measured.cause);
-        for (((((&op, &size), &thread), &frame), &age), ((&start, &ticks), &cause)) in what.zip(when) {
+        for (((((&op, &size), &thread), &frame), &age), ((&start, &ticks), &cause)) in
+            what.zip(when)
+        {
             each(Call { op, size, thread, frame, age, start, ticks, cause })?;
         }
     }

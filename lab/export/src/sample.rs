@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_results::raw::{OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter};
-use keel_results::{AllocatorResult, Clock, Comparison, Histogram, MemorySample, RESULTS_VERSION, Run};
+use keel_results::{
+    AllocatorResult, Clock, Comparison, Histogram, MemorySample, RESULTS_VERSION, Run,
+};
 use std::collections::BTreeMap;
 
-/// malloc 64, malloc 32, free of the first, realloc of the second to 128, malloc 16 (never freed), free of the 128.
+/// malloc 64, malloc 32, free of the first, realloc of the second to 128, malloc 16 (never freed),
+/// free of the 128.
 pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut operations = OperationWriter::create(&folder.path().join(OPERATIONS_FILE)).unwrap();
@@ -20,7 +23,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
     operations.finish().unwrap();
     let mut run = RunWriter::create(&folder.path().join("run-keel-1.parquet")).unwrap();
     let start = [100, 200, 300, 400, 500, 600];
-    run.write(RunRows { start: &start, ticks: &[52, 26, 78, 260, 27, 104], cause: &[0; 6] }).unwrap();
+    run.write(RunRows { start: &start, ticks: &[52, 26, 78, 260, 27, 104], cause: &[0; 6] })
+        .unwrap();
     run.finish().unwrap();
     let keel = AllocatorResult {
         name: "keel".to_owned(),
@@ -69,8 +73,8 @@ fn histogram(ticks: &[u64]) -> Histogram {
     histogram
 }
 
-/// A comparison on a clock of 26 ticks a step, of three runs of malloc whose medians lie in the same step; and each has
-/// a tail.
+/// Three runs of malloc on a clock of 26 ticks per step. Their medians are within the same step;
+/// each run has a tail.
 pub(crate) fn three_runs(step_ticks: u64) -> tempfile::TempDir {
     let clock = Clock { ticks_per_ns: 2.6, step_ticks, ..Clock::default() };
     let run = |(share, worst)| {
@@ -85,9 +89,11 @@ pub(crate) fn three_runs(step_ticks: u64) -> tempfile::TempDir {
         }
     };
     let runs = [(4000, 5200), (5100, 52_000_000), (4600, 5200)].map(run).to_vec();
-    let allocators = vec![AllocatorResult { name: "keel".to_owned(), runs, ..AllocatorResult::default() }];
+    let allocators =
+        vec![AllocatorResult { name: "keel".to_owned(), runs, ..AllocatorResult::default() }];
     let folder = tempfile::tempdir().unwrap();
-    let comparison = Comparison { version: RESULTS_VERSION, clock, allocators, ..Comparison::default() };
+    let comparison =
+        Comparison { version: RESULTS_VERSION, clock, allocators, ..Comparison::default() };
     comparison.save(folder.path()).unwrap();
     folder
 }

@@ -1,4 +1,4 @@
-//! The numbers of a comparison as one flat JSON document, for scripts: nothing to know of histograms or ticks.
+//! The numbers of a comparison as one flat JSON document for scripts, without histograms and ticks.
 
 use crate::{ExportError, Written};
 use keel_results::{AllocatorResult, Clock, Comparison, Histogram, Run};
@@ -25,7 +25,7 @@ const PERCENTILES: [(&str, f64); 12] = [
 
 #[derive(Serialize)]
 struct Document<'a> {
-    /// Of this document: what a later version may add without a new number are keys.
+    /// Version of this document. New keys may be added without a new version.
     version: u32,
     keel_version: &'a str,
     started: &'a str,
@@ -53,26 +53,26 @@ struct Allocator<'a> {
 struct Operation {
     /// Calls in all runs.
     count: u64,
-    /// Their mean, ns.
+    /// Mean latency, ns.
     mean_ns: f64,
-    /// Time inside, a run, ns.
+    /// Time inside the calls of a run, ns.
     total_ns: Spread,
     /// By the names of [`PERCENTILES`], ns.
     latency_ns: BTreeMap<&'static str, Percentile>,
 }
 
-/// A percentile, as the table of `keel compare` tells it: taken between the steps of the clock, and never averaged. The
-/// best and the worst call are single readings.
+/// A percentile as in the table of `keel compare`: interpolated between the steps of the clock, and
+/// never averaged. The best and the worst call are single readings.
 #[derive(Serialize)]
 struct Percentile {
-    /// Of the calls of all runs together.
+    /// Over the calls of all runs together.
     all_runs: f64,
-    /// Of single runs.
+    /// Over the percentiles of single runs.
     #[serde(flatten)]
     spread: Spread,
 }
 
-/// Of the runs' values the least, the middle and the greatest.
+/// Minimum, median and maximum over runs.
 #[derive(Serialize)]
 struct Spread {
     least: f64,
@@ -85,7 +85,11 @@ impl Spread {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
-        Spread { least: at(0), median: at(values.len() / 2), most: at(values.len().saturating_sub(1)) }
+        Spread {
+            least: at(0),
+            median: at(values.len() / 2),
+            most: at(values.len().saturating_sub(1)),
+        }
     }
 }
 
@@ -105,7 +109,8 @@ pub fn summary(
     let allocators: Vec<_> =
         comparison.allocators.iter().filter(wanted).map(|result| describe(result, clock)).collect();
     if let Some(name) = allocator.filter(|_| allocators.is_empty()) {
-        let known: Vec<&str> = comparison.allocators.iter().map(|result| result.name.as_str()).collect();
+        let known: Vec<&str> =
+            comparison.allocators.iter().map(|result| result.name.as_str()).collect();
         return Err(ExportError::Unknown { name: name.to_owned(), known: known.join(", ") });
     }
     let lines = allocators.len() as u64;
@@ -124,10 +129,12 @@ pub fn summary(
 }
 
 fn describe<'a>(result: &'a AllocatorResult, clock: &Clock) -> Allocator<'a> {
-    let spread = |value: fn(&Run) -> u64| Spread::of(result.runs.iter().map(|run| value(run) as f64));
+    let spread =
+        |value: fn(&Run) -> u64| Spread::of(result.runs.iter().map(|run| value(run) as f64));
     let names: BTreeSet<&str> =
         result.runs.iter().flat_map(|run| run.latency.keys()).map(String::as_str).collect();
-    let operations = names.into_iter().filter_map(|name| Some((name, operation(result, name, clock)?)));
+    let operations =
+        names.into_iter().filter_map(|name| Some((name, operation(result, name, clock)?)));
     Allocator {
         name: &result.name,
         version: &result.version,
@@ -193,25 +200,29 @@ mod tests {
             let mut output = Vec::new();
             summary(folder.path(), None, &mut output).unwrap();
             let document: serde_json::Value = serde_json::from_slice(&output).unwrap();
-            let told = &document["allocators"][0]["operations"]["malloc"];
+            let exported = &document["allocators"][0]["operations"]["malloc"];
             let mut comparison = Comparison::load(folder.path()).unwrap();
             comparison.clock.step_ticks = 26;
             let table =
-                keel_results::summary(&comparison.allocators[0], "malloc", &comparison.clock).unwrap();
+                keel_results::summary(&comparison.allocators[0], "malloc", &comparison.clock)
+                    .unwrap();
             let close = |one: &serde_json::Value, other: f64| {
                 assert!((one.as_f64().unwrap() - other).abs() < 1e-9, "{one} and {other}");
             };
-            close(&told["mean_ns"], table.mean);
+            close(&exported["mean_ns"], table.mean);
             let names = ["p50", "p90", "p99", "p999", "p9999"];
             for ((name, all), spread) in names.iter().zip(table.percentiles).zip(table.spreads) {
-                close(&told["latency_ns"][name]["all_runs"], all);
-                close(&told["latency_ns"][name]["least"], spread.least);
-                close(&told["latency_ns"][name]["median"], spread.median);
-                close(&told["latency_ns"][name]["most"], spread.most);
+                close(&exported["latency_ns"][name]["all_runs"], all);
+                close(&exported["latency_ns"][name]["least"], spread.least);
+                close(&exported["latency_ns"][name]["median"], spread.median);
+                close(&exported["latency_ns"][name]["most"], spread.most);
             }
-            let median = told["latency_ns"]["p50"]["median"].as_f64().unwrap();
-            assert!((median / 10.0).fract() > 0.01, "{median} ns is a reading of the clock, nothing between");
-            close(&told["latency_ns"]["best"]["most"], 20.0);
+            let median = exported["latency_ns"]["p50"]["median"].as_f64().unwrap();
+            assert!(
+                (median / 10.0).fract() > 0.01,
+                "{median} ns is a reading of the clock, not interpolated"
+            );
+            close(&exported["latency_ns"]["best"]["most"], 20.0);
         }
     }
 }

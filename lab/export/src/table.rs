@@ -4,8 +4,8 @@ use crate::rows::{Call, all_kept, each_call};
 use crate::{ExportError, Written};
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, Int8Array, RecordBatch, StringArray, UInt8Array, UInt32Array,
-    UInt64Array,
+    ArrayRef, DictionaryArray, Float64Array, Int8Array, RecordBatch, StringArray, UInt8Array,
+    UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema};
 use keel_results::Comparison;
@@ -20,8 +20,9 @@ const BATCH_ROWS: usize = 1 << 16;
 const OPERATIONS: [&str; 7] =
     ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", "foreign_realloc"];
 
-/// Writes the calls of every kept run, or of that of one allocator: `allocator`, `operation`, `size` (bytes), `thread`,
-/// `frame`, `start` (ns since the run's start), `duration` (ns), `cause` (the bits of the results).
+/// Writes the calls of every kept run, or of the kept run of one allocator. Columns: `allocator`,
+/// `operation`, `size` (bytes), `thread`, `frame`, `start` (ns since the start of the run),
+/// `duration` (ns), `cause` (the bits of the results).
 ///
 /// # Errors
 /// See [`ExportError`].

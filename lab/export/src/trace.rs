@@ -1,12 +1,12 @@
-//! Journals as the text traces of other tools: the forms that `keel import` reads, written so that reading them gives
-//! the same operations again, as far as the form can say them. What it cannot say is counted.
+//! Journals as text traces of other tools, in the forms that `keel import` reads. Importing an
+//! export gives the same operations, as far as the form can represent them; losses are counted.
 
 use keel_journal::{Asked, Event, Metadata, Op, Reader, TextForm as TraceForm, Told};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-/// Why there is no trace.
+/// Why a trace could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The journal cannot be read.
@@ -22,21 +22,22 @@ pub enum TraceError {
 pub struct WrittenTrace {
     /// Operations.
     pub operations: u64,
-    /// What the form cannot say, by kind, with how often that was.
+    /// Kinds of information that the form cannot represent, and how often each was lost.
     pub losses: BTreeMap<&'static str, u64>,
 }
 
-/// What a form can say. Doom3: everything but a realloc's two times. Android: times if the journal has any.
-trait Says {
+/// What a form can represent. Doom3: everything except the two times of a realloc. Android: times,
+/// if the journal has any.
+trait Capabilities {
     fn has_threads(self) -> bool;
     fn has_alignment(self) -> bool;
     fn has_realloc(self) -> bool;
     fn has_times(self) -> bool;
-    /// What frees tell of their blocks; of valgrind's that, and not which values.
+    /// Hints of frees; Valgrind's form has the kind of the hint, without values.
     fn has_told(self) -> bool;
 }
 
-impl Says for TraceForm {
+impl Capabilities for TraceForm {
     fn has_threads(self) -> bool {
         matches!(self, TraceForm::Doom3 | TraceForm::Android | TraceForm::Logalloc)
     }
@@ -53,7 +54,10 @@ impl Says for TraceForm {
     }
 
     fn has_realloc(self) -> bool {
-        !matches!(self, TraceForm::Judy | TraceForm::Heaptrack | TraceForm::Tags | TraceForm::Numbered)
+        !matches!(
+            self,
+            TraceForm::Judy | TraceForm::Heaptrack | TraceForm::Tags | TraceForm::Numbered
+        )
     }
 
     fn has_times(self) -> bool {
@@ -65,14 +69,18 @@ impl Says for TraceForm {
     }
 }
 
-/// Writes the journal in `form`. Blocks get addresses of their own, as a journal has none: aligned, and no two that are
-/// live overlap as long as all of them together fit into 47 bits.
+/// Writes the journal in `form`. A journal has no addresses, so blocks get new ones: aligned, and
+/// without overlap of live blocks as long as all blocks together fit into 47 bits.
 ///
 /// Memory is bounded by the live set.
 ///
 /// # Errors
 /// See [`TraceError`].
-pub fn trace(reader: &Reader, form: TraceForm, output: &mut dyn Write) -> Result<WrittenTrace, TraceError> {
+pub fn trace(
+    reader: &Reader,
+    form: TraceForm,
+    output: &mut dyn Write,
+) -> Result<WrittenTrace, TraceError> {
     let mut counts = Counts::default();
     if form == TraceForm::Rep {
         for batch in reader.batches() {
@@ -90,7 +98,7 @@ pub fn trace(reader: &Reader, form: TraceForm, output: &mut dyn Write) -> Result
     Ok(writer.written)
 }
 
-/// As [`trace`], of events that are in memory.
+/// As [`trace`], for events in memory.
 ///
 /// # Errors
 /// [`TraceError::Output`].
@@ -111,7 +119,7 @@ pub fn trace_events(
     Ok(writer.written)
 }
 
-/// What a block is called in the text: an address, an id, or a number.
+/// A block in the text: an address, an id, or a number.
 type Name = u64;
 
 struct TraceWriter<'a> {
@@ -119,12 +127,12 @@ struct TraceWriter<'a> {
     metadata: &'a Metadata,
     threads: Vec<u64>,
     timed: bool,
-    /// Names of the live blocks, and what they were asked for with.
+    /// Names of the live blocks, and their requested sizes and alignments.
     live: FxHashMap<u64, (Name, Asked)>,
     addresses: Addresses,
     /// Blocks named so far, for the forms that number them.
     named: u64,
-    /// Blocks of the whole journal: numbers above are of no block.
+    /// Blocks of the whole journal: greater numbers belong to no block.
     objects: u64,
     foreign: u64,
     next_mark: usize,
@@ -133,7 +141,7 @@ struct TraceWriter<'a> {
     written: WrittenTrace,
 }
 
-/// What the header of a `.rep` file tells.
+/// The contents of the header of a `.rep` file.
 #[derive(Default)]
 struct Counts {
     operations: u64,
@@ -157,16 +165,23 @@ impl Counts {
 }
 
 impl<'a> TraceWriter<'a> {
-    fn new(metadata: &'a Metadata, rows: u64, form: TraceForm, counts: &'a Counts) -> TraceWriter<'a> {
+    fn new(
+        metadata: &'a Metadata,
+        rows: u64,
+        form: TraceForm,
+        counts: &'a Counts,
+    ) -> TraceWriter<'a> {
         let ids: BTreeSet<u64> = metadata.threads.iter().map(|thread| thread.id).collect();
         let distinct = ids.len() == metadata.threads.len();
         let numbered = metadata.threads.iter().zip(0..);
-        let threads = numbered.map(|(thread, index)| if distinct { thread.id } else { index }).collect();
+        let threads =
+            numbered.map(|(thread, index)| if distinct { thread.id } else { index }).collect();
         let mut written = WrittenTrace::default();
         if !distinct && form.has_threads() {
-            written
-                .losses
-                .insert("thread ids that are not distinct: numbered from 0", metadata.threads.len() as u64);
+            written.losses.insert(
+                "thread ids that are not distinct: numbered from 0",
+                metadata.threads.len() as u64,
+            );
         }
         if metadata.threads.len() > 1 && !form.has_threads() {
             written.losses.insert("threads: left out", metadata.threads.len() as u64);
@@ -191,7 +206,9 @@ impl<'a> TraceWriter<'a> {
     fn header(&mut self, output: &mut dyn Write) -> io::Result<()> {
         match self.form {
             TraceForm::Mtrace => writeln!(output, "= Start"),
-            TraceForm::Heaptrack => writeln!(output, "v 10400 3\nX {}", one_line(&self.metadata.program)),
+            TraceForm::Heaptrack => {
+                writeln!(output, "v 10400 3\nX {}", one_line(&self.metadata.program))
+            }
             TraceForm::Rep => {
                 let Counts { operations, ids, peak_bytes, .. } = self.counts;
                 let heap_bytes = (*peak_bytes).min(i64::MAX as u128);
@@ -215,9 +232,10 @@ impl<'a> TraceWriter<'a> {
         if self.form == TraceForm::Mtrace { writeln!(output, "= End") } else { Ok(()) }
     }
 
-    /// Writes the marks that come before this event; only Judy's form has any.
+    /// Writes the marks before this event; only Judy's form has marks.
     fn marks_before(&mut self, event: &Event, output: &mut dyn Write) -> io::Result<()> {
-        while let Some(mark) = self.metadata.marks.get(self.next_mark).filter(|mark| mark.time <= event.time)
+        while let Some(mark) =
+            self.metadata.marks.get(self.next_mark).filter(|mark| mark.time <= event.time)
         {
             self.next_mark += 1;
             self.mark(&mark.text, output)?;
@@ -285,7 +303,9 @@ impl<'a> TraceWriter<'a> {
             self.lose("sizes and alignments told by frees: written as plain frees");
         }
         if event.told.differs() && self.form == TraceForm::Valgrind {
-            self.lose("wrong sizes and alignments told by frees: left out, so that they seem right");
+            self.lose(
+                "wrong sizes and alignments told by frees: left out, so that they seem right",
+            );
         }
         if self.form == TraceForm::Heaptrack && !event.time.is_multiple_of(NS_IN_MS) {
             self.lose("times between milliseconds: cut");
@@ -303,7 +323,7 @@ impl<'a> TraceWriter<'a> {
         }
     }
 
-    /// A name that no block of the journal has.
+    /// A name of no block of the journal.
     fn foreign_name(&mut self) -> Name {
         self.foreign += 1;
         match self.form {
@@ -321,7 +341,9 @@ impl<'a> TraceWriter<'a> {
         match self.form {
             TraceForm::Doom3 => writeln!(output, "f {old:x} {thread} {}", event.time),
             TraceForm::Judy => writeln!(output, "f {old:x} 0 0"),
-            TraceForm::Android if self.timed => writeln!(output, "{thread}: free {old:#x} {time} {time}"),
+            TraceForm::Android if self.timed => {
+                writeln!(output, "{thread}: free {old:#x} {time} {time}")
+            }
             TraceForm::Android => writeln!(output, "{thread}: free {old:#x}"),
             TraceForm::Logalloc => writeln!(output, "1 {thread} free({old:#x})"),
             TraceForm::Cmt => writeln!(output, "free({old:#x})"),
@@ -377,9 +399,13 @@ impl<'a> TraceWriter<'a> {
                 writeln!(output, "1 {thread} {}={new:#x}", call(event, old, "", ""))
             }
             TraceForm::Cmt => writeln!(output, "{} = {new:#x}", call(event, old, "", "")),
-            TraceForm::Valgrind => writeln!(output, "--1-- {} = 0x{new:X}", call(event, old, "al ", "size ")),
+            TraceForm::Valgrind => {
+                writeln!(output, "--1-- {} = 0x{new:X}", call(event, old, "al ", "size "))
+            }
             TraceForm::Mtrace => match old {
-                Some(old) => writeln!(output, "@ [0x0] < {old:#x}\n@ [0x0] > {new:#x} {:#x}", event.size),
+                Some(old) => {
+                    writeln!(output, "@ [0x0] < {old:#x}\n@ [0x0] > {new:#x} {:#x}", event.size)
+                }
                 None => writeln!(output, "@ [0x0] + {new:#x} {:#x}", event.size),
             },
             TraceForm::Judy => writeln!(output, "a {new:x} {:x} 0", event.size),
@@ -394,7 +420,13 @@ impl<'a> TraceWriter<'a> {
         }
     }
 
-    fn doom3(&self, event: &Event, old: Option<Name>, new: Name, output: &mut dyn Write) -> io::Result<()> {
+    fn doom3(
+        &self,
+        event: &Event,
+        old: Option<Name>,
+        new: Name,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
         let (thread, time, size) = (self.thread(event), event.time, event.size);
         match event.op {
             Op::Calloc => writeln!(output, "c {size} {new:x} {thread} {time}"),
@@ -406,7 +438,13 @@ impl<'a> TraceWriter<'a> {
         }
     }
 
-    fn android(&self, event: &Event, old: Option<Name>, new: Name, output: &mut dyn Write) -> io::Result<()> {
+    fn android(
+        &self,
+        event: &Event,
+        old: Option<Name>,
+        new: Name,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
         let (thread, size) = (self.thread(event), event.size);
         match event.op {
             Op::Calloc => write!(output, "{thread}: calloc {new:#x} 1 {size}")?,
@@ -416,7 +454,11 @@ impl<'a> TraceWriter<'a> {
             }
             _ => write!(output, "{thread}: malloc {new:#x} {size}")?,
         }
-        if self.timed { writeln!(output, " {} {}", event.begin, event.time) } else { writeln!(output) }
+        if self.timed {
+            writeln!(output, " {} {}", event.begin, event.time)
+        } else {
+            writeln!(output)
+        }
     }
 
     fn heaptrack_time(&mut self, event: &Event, output: &mut dyn Write) -> io::Result<()> {
@@ -430,7 +472,7 @@ impl<'a> TraceWriter<'a> {
 }
 
 const NS_IN_MS: u64 = 1_000_000;
-/// Where nothing else lies: the kernel's half.
+/// An address of the kernel's half, which no block has.
 const FOREIGN_ADDRESS: u64 = 0xffff_8000_0000_0000;
 
 /// `malloc(8)`, with the labels that valgrind writes before alignments and sizes.
@@ -449,7 +491,7 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// Addresses one after the other; what is given back is not used again.
+/// Consecutive addresses; freed addresses are not used again.
 struct Addresses(u64);
 
 impl Default for Addresses {
@@ -463,7 +505,7 @@ impl Addresses {
         const END: u64 = 1 << 47;
         let align = align.clamp(16, 1 << 30);
         let address = self.0.next_multiple_of(align);
-        // A block that does not fit overlaps what comes after it; its address is still its own.
+        // A block that does not fit overlaps later ones; its address is still unique.
         let end = address.checked_add(size.max(1)).filter(|end| *end < END);
         self.0 = end.unwrap_or(address + 1);
         address

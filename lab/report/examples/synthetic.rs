@@ -1,4 +1,4 @@
-//! Writes a synthetic result folder, to try the page and to time its building:
+//! Writes a synthetic result folder, to try the page and to measure how long it takes to build:
 //! `cargo run --release -p keel-report --example synthetic -- FOLDER [ROWS] [RUNS] [ALLOCATORS]`.
 #![allow(clippy::unwrap_used, reason = "a developer's tool")]
 

@@ -1,12 +1,12 @@
-//! Bytes for the page: variable-length integers, deflated, in base64 inside a `<script>` element of its own, so that
-//! the browser decodes a block only when it is first shown.
+//! Bytes for the page: variable-length integers, deflated, in base64. Each block is in its own
+//! `<script>` element, so that the browser decodes it only when it is first shown.
 
 use base64::Engine as _;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write as _;
 
-/// A page packed at level 6 is 3 % smaller and packing takes twice as long.
+/// Level 6 makes the page 3 % smaller and takes twice as long.
 const LEVEL: u32 = 4;
 
 /// A growing sequence of bytes and of integers in LEB128.
@@ -32,7 +32,7 @@ impl Stream {
         self.bytes.push(value);
     }
 
-    /// Appends what another stream holds.
+    /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -54,15 +54,19 @@ pub struct Block {
 impl Block {
     /// Compresses `bytes` under a name.
     pub fn new(id: String, bytes: &[u8]) -> Block {
-        let mut encoder = ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::new(LEVEL));
-        // Writing into a Vec cannot fail; an empty block would be the browser's error to show, never a wrong picture.
+        let mut encoder =
+            ZlibEncoder::new(Vec::with_capacity(bytes.len() / 2), Compression::new(LEVEL));
+        // Writing into a Vec cannot fail. The browser would report an empty block as an error.
         let packed = encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default();
         Block { id, text: base64::engine::general_purpose::STANDARD.encode(packed) }
     }
 
     /// The element.
     pub fn html(&self) -> String {
-        format!("<script type=\"application/octet-stream\" id=\"{}\">{}</script>\n", self.id, self.text)
+        format!(
+            "<script type=\"application/octet-stream\" id=\"{}\">{}</script>\n",
+            self.id, self.text
+        )
     }
 }
 
@@ -73,7 +77,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn a_block_inflates_to_what_went_in() {
+    fn a_block_inflates_to_its_bytes() {
         let mut stream = Stream::default();
         [0, 1, 127, 128, 300, u64::MAX].into_iter().for_each(|value| stream.varint(value));
         let bytes = stream.finish();

@@ -1,6 +1,8 @@
-//! Figures and lists as a person would write them.
+//! Quantities, lists and names in text.
 
 pub use keel_results::text::{bytes, duration};
+
+use std::path::Path;
 
 /// `a`, `a and b`, `a, b and c`.
 pub fn list(names: &[&str]) -> String {
@@ -19,9 +21,31 @@ pub fn either(names: &[&str]) -> String {
     }
 }
 
+/// Text for the inside of an element or of an attribute.
+pub fn escape_markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Text for a cell of a Markdown table: it cannot end the cell or begin markup.
+pub fn escape_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").replace('`', "'")
+}
+
+/// The name of a result folder among several.
+pub fn folder_label(folder: &Path) -> String {
+    let name = folder.file_name().or(folder.parent().and_then(Path::file_name)).unwrap_or_default();
+    name.to_string_lossy().trim_end_matches(".comparison").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escape_markup("<a b=\"&\">"), "&lt;a b=&quot;&amp;&quot;&gt;");
+        assert_eq!(escape_cell("a|b`<"), "a\\|b'&lt;");
+    }
 
     #[test]
     fn lists_read_as_sentences() {

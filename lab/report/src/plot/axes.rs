@@ -18,12 +18,12 @@ pub struct Scale {
     pub at: f32,
     /// Pixels; negative where values grow upward.
     pub length: f32,
-    /// Whether equal factors are equally far apart.
+    /// Whether equal factors have equal distances.
     pub logarithmic: bool,
 }
 
 impl Scale {
-    /// The pixel of a value, kept within the scale.
+    /// The pixel of a value, limited to the scale.
     pub fn pixel(&self, value: f64) -> f32 {
         let value = value.clamp(self.low, self.high);
         let part = if self.logarithmic {
@@ -44,7 +44,7 @@ fn rule(x: f32, y: f32, width: f32, height: f32, colour: Colour) -> Shape {
     Shape::Rectangle(Rect { x, y, width, height }, colour)
 }
 
-/// Lines at each power of ten, named at the left.
+/// Lines at each power of ten, labelled at the left.
 pub fn latency(shapes: &mut Vec<Shape>, plot: Rect, scale: &Scale, theme: &Theme) {
     let decades = scale.low.log10().ceil() as i32..=scale.high.log10().floor() as i32;
     for power in decades {
@@ -55,7 +55,7 @@ pub fn latency(shapes: &mut Vec<Shape>, plot: Rect, scale: &Scale, theme: &Theme
     }
 }
 
-/// Round moments under a plot.
+/// Round times under a plot.
 pub fn time(shapes: &mut Vec<Shape>, plot: Rect, span_ns: u64, theme: &Theme) {
     let span = span_ns as f64;
     let rough = span / f64::from(plot.width / 90.0).max(1.0);
@@ -73,7 +73,7 @@ pub fn time(shapes: &mut Vec<Shape>, plot: Rect, span_ns: u64, theme: &Theme) {
     }
 }
 
-/// Sizes in factors of sixteen under a plot whose columns are the size steps `1..=steps`.
+/// Sizes in factors of 16 under a plot whose columns are the size steps `1..=steps`.
 pub fn sizes(shapes: &mut Vec<Shape>, plot: Rect, steps: usize, theme: &Theme) {
     for octave in (0..=(steps as u32 - 1) / 4).step_by(if plot.width < 420.0 { 8 } else { 4 }) {
         let x = plot.x + plot.width * (4 * octave) as f32 / steps as f32;
@@ -84,7 +84,7 @@ pub fn sizes(shapes: &mut Vec<Shape>, plot: Rect, steps: usize, theme: &Theme) {
     }
 }
 
-/// Names at the right end of curves, moved apart, each with a lead to its curve.
+/// Names at the right end of curves, moved apart, each with a line to its curve.
 pub fn end_labels(shapes: &mut Vec<Shape>, plot: Rect, mut ends: Vec<(f32, String, Colour)>) {
     const GAP: f32 = 14.0;
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,13 +1,13 @@
-//! Curves: latency by rarity, memory over time.
+//! Curves: latency percentiles, memory over time.
 
 use super::axes::{self, Scale};
 use super::colour::{Colour, look, theme};
+use super::entry::Entry;
+use super::options::PlotOptions;
 use super::scene::{Anchor, Rect, Scene, Shape};
-use super::{Entry, PlotOptions};
-use crate::statistics::Spread;
-use crate::summary::{CURVE_POINTS_PER_NINE, OperationSummary, PERCENTILES};
+use crate::figures::{CURVE_POINTS_PER_NINE, OperationSummary, Spread};
 use crate::words::bytes;
-use keel_results::Interval;
+use keel_results::{Interval, PERCENTILES};
 
 const NINES: [(f64, &str); 9] = [
     (0.0, "0"),
@@ -21,11 +21,15 @@ const NINES: [(f64, &str); 9] = [
     (7.0, "99.99999 %"),
 ];
 
-/// A picture with a heading and the ground of one chart, which leaves room for names at its right end.
+/// A picture with a heading and an empty chart, which leaves room for names at its right end.
 pub fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect) {
     let (theme, width) = (theme(options.dark), options.width as f32);
-    let plot =
-        Rect { x: 62.0, y: 34.0, width: (width - 62.0 - 150.0).max(80.0), height: height - 34.0 - 34.0 };
+    let plot = Rect {
+        x: 62.0,
+        y: 34.0,
+        width: (width - 62.0 - 150.0).max(80.0),
+        height: height - 34.0 - 34.0,
+    };
     let heading = Shape::Text {
         x: plot.x,
         y: 20.0,
@@ -38,7 +42,7 @@ pub fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect)
     (Scene { width, height, ground: theme.paper, shapes, title }, plot)
 }
 
-/// An entry's line and its colour; of several folders each has its own dashes.
+/// The line of an entry and its colour; each folder has its own dashes.
 pub fn line(
     entry: &Entry<'_, '_>,
     points: Vec<(f32, f32)>,
@@ -52,17 +56,17 @@ pub fn line(
     (Shape::Line { points, colour, width, dash }, colour)
 }
 
-/// Where a percentile stands on the axis of nines, and its 95 % interval.
+/// The position of each percentile on the axis of nines, and its 95 % interval.
 fn intervals(summary: &OperationSummary) -> impl Iterator<Item = (f64, Interval)> + '_ {
-    let quantile = |name: &str| PERCENTILES.iter().find(|(known, _)| *known == name).map(|found| found.1);
-    summary
-        .percentiles
-        .iter()
-        .filter_map(move |(name, spread)| Some((-(1.0 - quantile(name)?).log10(), spread.interval?)))
+    let quantile =
+        |name: &str| PERCENTILES.iter().find(|one| one.column == name).map(|one| one.fraction);
+    summary.percentiles.iter().filter_map(move |(name, spread)| {
+        Some((-(1.0 - quantile(name)?).log10(), spread.interval?))
+    })
 }
 
-/// How rare is how slow: medians over runs, their range shaded, 95 % intervals of percentiles as upright lines beside
-/// each other.
+/// Latency percentiles: medians over runs, their range shaded, 95 % intervals as vertical lines
+/// beside each other.
 pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOptions) -> Scene {
     let found: Vec<(&Entry<'_, '_>, OperationSummary)> = entries
         .iter()
@@ -71,7 +75,7 @@ pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOpt
             Some((entry, entry.counted.summary(result, operation)?))
         })
         .collect();
-    let (mut scene, plot) = empty(options, format!("Latency of {operation} by rarity"), 420.0);
+    let (mut scene, plot) = empty(options, format!("Latency percentiles of {operation}"), 420.0);
     let theme = theme(options.dark);
     let points = found.iter().map(|(_, one)| one.curve[0].len()).max().unwrap_or(2).max(2);
     let reach = (points - 1) as f64 / CURVE_POINTS_PER_NINE + 0.25;
@@ -107,8 +111,9 @@ pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOpt
         }
         let curve = |values: &[f64], worst: f64| -> Vec<(f32, f32)> {
             let along = values.iter().enumerate();
-            let point =
-                |(at, ns): (usize, &f64)| (x_of(at as f64 / CURVE_POINTS_PER_NINE), latency.pixel(*ns));
+            let point = |(at, ns): (usize, &f64)| {
+                (x_of(at as f64 / CURVE_POINTS_PER_NINE), latency.pixel(*ns))
+            };
             along.map(point).chain([(x_of(reach), latency.pixel(worst))]).collect()
         };
         let Spread { median, low, high, .. } = summary.worst;
@@ -122,31 +127,40 @@ pub fn percentiles(entries: &[Entry<'_, '_>], operation: &str, options: &PlotOpt
     scene
 }
 
-/// Resident memory over time, above what the program had asked for.
+/// Resident memory over time, above the live bytes of the program.
 pub fn memory(entries: &[Entry<'_, '_>], options: &PlotOptions) -> Scene {
     let (mut scene, plot) = empty(options, "Resident memory".into(), 320.0);
     let theme = theme(options.dark);
     let curves: Vec<Vec<[f64; 2]>> =
         entries.iter().map(|entry| entry.counted.resident(entry.index)).collect();
     let live = entries.first().map_or(Vec::new(), |entry| entry.counted.live());
-    let most = curves.iter().chain([&live]).flatten().map(|point| point[1]).fold(1.0, f64::max) * 1.04;
-    let scale =
-        Scale { low: 0.0, high: most, at: plot.y + plot.height, length: -plot.height, logarithmic: false };
+    let most =
+        curves.iter().chain([&live]).flatten().map(|point| point[1]).fold(1.0, f64::max) * 1.04;
+    let scale = Scale {
+        low: 0.0,
+        high: most,
+        at: plot.y + plot.height,
+        length: -plot.height,
+        logarithmic: false,
+    };
     let mut step = (most / 5.0).log2().ceil().exp2();
     if most / step < 3.0 {
         step /= 2.0;
     }
     for tick in (0..).map(|number| f64::from(number) * step).take_while(|tick| *tick <= most) {
         let y = scale.pixel(tick);
-        scene
-            .shapes
-            .push(Shape::Rectangle(Rect { x: plot.x, y, width: plot.width, height: 1.0 }, theme.line));
+        scene.shapes.push(Shape::Rectangle(
+            Rect { x: plot.x, y, width: plot.width, height: 1.0 },
+            theme.line,
+        ));
         scene.shapes.push(axes::label(plot.x - 6.0, y + 4.0, bytes(tick), theme.soft, Anchor::End));
     }
     let span = entries.first().map_or(1, |entry| entry.counted.span_ns);
     axes::time(&mut scene.shapes, plot, span, &theme);
     let point = |span: u64| {
-        move |at: &[f64; 2]| (plot.x + plot.width * (at[0] / span as f64) as f32, scale.pixel(at[1]))
+        move |at: &[f64; 2]| {
+            (plot.x + plot.width * (at[0] / span as f64) as f32, scale.pixel(at[1]))
+        }
     };
     if let (Some(first), Some(last)) = (live.first(), live.last()) {
         let mut points: Vec<(f32, f32)> = live.iter().map(point(span)).collect();
@@ -154,8 +168,11 @@ pub fn memory(entries: &[Entry<'_, '_>], options: &PlotOptions) -> Scene {
         points.push((point(span)(first).0, scale.pixel(0.0)));
         scene.shapes.push(Shape::Area { points, colour: theme.line, opacity: 1.0 });
     }
-    let mut ends: Vec<(f32, String, Colour)> =
-        live.last().map(|last| (scale.pixel(last[1]), "live".to_owned(), theme.soft)).into_iter().collect();
+    let mut ends: Vec<(f32, String, Colour)> = live
+        .last()
+        .map(|last| (scale.pixel(last[1]), "live".to_owned(), theme.soft))
+        .into_iter()
+        .collect();
     for (entry, curve) in entries.iter().zip(curves).filter(|(_, curve)| !curve.is_empty()) {
         let points: Vec<(f32, f32)> = curve.iter().map(point(entry.counted.span_ns)).collect();
         let end = points.last().map_or(plot.y, |last| last.1);

@@ -1,6 +1,6 @@
-//! The page's colours (`page/colour.js`): lightness is density, hue is size, cause or thread.
+//! The colours of the page (`page/colour.js`): lightness is density; hue is size, cause or thread.
 
-use super::Hue;
+use super::options::Hue;
 
 /// Red, green, blue.
 pub type Colour = [u8; 3];
@@ -8,7 +8,7 @@ pub type Colour = [u8; 3];
 /// Shades of a ramp, from a single call to the densest cell.
 pub const SHADES: usize = 128;
 
-/// Ground, text, soft text, lines.
+/// Colours of background, text, labels and lines.
 pub struct Theme {
     /// Behind the plots.
     pub paper: Colour,
@@ -74,18 +74,22 @@ const SIZE_STOPS: [(f64, f64, f64); 6] = [
     (0.86, 62.0, 0.16),
     (1.0, 34.0, 0.19),
 ];
-const LANE_HUES: [f64; 15] =
-    [245.0, 60.0, 155.0, 350.0, 200.0, 95.0, 300.0, 25.0, 130.0, 270.0, 75.0, 180.0, 325.0, 225.0, 110.0];
+const LANE_HUES: [f64; 15] = [
+    245.0, 60.0, 155.0, 350.0, 200.0, 95.0, 300.0, 25.0, 130.0, 270.0, 75.0, 180.0, 325.0, 225.0,
+    110.0,
+];
 
 fn size_chroma(part: f64) -> Chroma {
-    let next = SIZE_STOPS.iter().position(|stop| stop.0 >= part).unwrap_or(SIZE_STOPS.len() - 1).max(1);
+    let next =
+        SIZE_STOPS.iter().position(|stop| stop.0 >= part).unwrap_or(SIZE_STOPS.len() - 1).max(1);
     let (from, to) = (SIZE_STOPS[next - 1], SIZE_STOPS[next]);
     let (a, b) = (polar(from.1, from.2), polar(to.1, to.2));
     let share = (part - from.0) / (to.0 - from.0);
     (a.0 + (b.0 - a.0) * share, a.1 + (b.1 - a.1) * share)
 }
 
-/// The hue of a cell: its size step, whether most of its calls were interrupted or in the kernel, its lane.
+/// The hue of a cell: by its size step, by its cause (see [`crate::counts::TileCell`]) or by its
+/// lane.
 pub fn chroma(hue: Hue, size_step: f64, cause: u8, lane: u8) -> Chroma {
     match hue {
         Hue::Size if size_step < 0.5 => (0.0, 0.0),
@@ -99,7 +103,7 @@ pub fn chroma(hue: Hue, size_step: f64, cause: u8, lane: u8) -> Chroma {
     }
 }
 
-/// A bar that says what share of a budget was spent: how many of the limits of 1, 5 and 10 % it exceeds.
+/// The colour of a share of a budget, by the number of the limits 1, 5 and 10 % that it exceeds.
 pub fn spent(limits: usize, dark: bool) -> Colour {
     const HUES: [(f64, f64); 4] = [(250.0, 0.07), (95.0, 0.15), (62.0, 0.17), (34.0, 0.2)];
     let (hue, chroma) = HUES[limits.min(3)];
@@ -109,7 +113,8 @@ pub fn spent(limits: usize, dark: bool) -> Colour {
 /// A shade of a hue: strength 0 is a single call, 1 the densest cell.
 pub fn shade((a, b): Chroma, strength: f64, dark: bool) -> Colour {
     let lightness = if dark { 0.42 + 0.53 * strength } else { 0.76 - 0.5 * strength };
-    let fullness = if dark { 0.55 + 0.9 * strength * (1.35 - strength) } else { 0.6 + 0.5 * strength.sqrt() };
+    let fullness =
+        if dark { 0.55 + 0.9 * strength * (1.35 - strength) } else { 0.6 + 0.5 * strength.sqrt() };
     oklab(lightness, a * fullness, b * fullness)
 }
 
@@ -141,11 +146,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shades_grow_away_from_the_ground_and_hues_differ() {
+    fn shades_move_away_from_the_background_and_hues_differ() {
         let sum = |colour: Colour| colour.iter().map(|part| u32::from(*part)).sum::<u32>();
         let small = chroma(Hue::Size, 17.0, 0, 0);
-        assert!(sum(shade(small, 0.0, false)) > sum(shade(small, 1.0, false)), "darker on light ground");
-        assert!(sum(shade(small, 0.0, true)) < sum(shade(small, 1.0, true)), "lighter on dark ground");
+        assert!(
+            sum(shade(small, 0.0, false)) > sum(shade(small, 1.0, false)),
+            "darker on a light background"
+        );
+        assert!(
+            sum(shade(small, 0.0, true)) < sum(shade(small, 1.0, true)),
+            "lighter on a dark background"
+        );
         assert_ne!(shade(small, 0.5, false), shade(chroma(Hue::Size, 81.0, 0, 0), 0.5, false));
         assert_ne!(chroma(Hue::Thread, 0.0, 0, 0), chroma(Hue::Thread, 0.0, 0, 1));
         let [red, green, blue] = shade((0.0, 0.0), 0.5, false);

@@ -1,47 +1,22 @@
-//! Pictures as PNG. Shapes and text go through an SVG renderer; the densities are stretched by hand, pixel by pixel, so
-//! that nothing is smoothed away.
+//! Pictures as PNG. An SVG renderer draws shapes and text; densities are stretched here, pixel by
+//! pixel, because smoothing would hide single calls.
 
-use super::scene::{Image, Rect, Scene, Shape, svg_overlay};
-use crate::ReportError;
-use resvg::tiny_skia::{Color, Pixmap, PremultipliedColorU8, Transform};
+use super::image::{Image, finish, new_pixmap, pixel};
+use super::scene::{Rect, Scene, Shape};
+use super::svg::svg_overlay;
+use crate::error::ReportError;
+use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg;
 use std::sync::Arc;
 
-/// Encodes an image at its own size.
-pub fn encode(image: &Image) -> Result<Vec<u8>, ReportError> {
-    let mut pixmap = new_pixmap(image.width, image.height)?;
-    let pixels = pixmap.pixels_mut();
-    for (to, from) in pixels.iter_mut().zip(image.rgba.chunks_exact(4)) {
-        // Either fully there or not at all: nothing to multiply.
-        *to = pixel(from);
-    }
-    finish(&pixmap)
-}
-
-fn pixel(rgba: &[u8]) -> PremultipliedColorU8 {
-    let alpha = if rgba[3] == 0 { 0 } else { 255 };
-    let part = |at: usize| if alpha == 0 { 0 } else { rgba[at] };
-    PremultipliedColorU8::from_rgba(part(0), part(1), part(2), alpha)
-        .unwrap_or(PremultipliedColorU8::TRANSPARENT)
-}
-
-fn new_pixmap(width: u32, height: u32) -> Result<Pixmap, ReportError> {
-    Pixmap::new(width.max(1), height.max(1)).ok_or_else(|| {
-        ReportError::Plot(format!("{width} x {height} pixels are too many: choose less --width"))
-    })
-}
-
-fn finish(pixmap: &Pixmap) -> Result<Vec<u8>, ReportError> {
-    pixmap.encode_png().map_err(|error| ReportError::Plot(format!("the PNG could not be written: {error}")))
-}
-
 /// The whole picture, `scale` pixels to a CSS pixel.
 pub fn render(scene: &Scene, scale: f32) -> Result<Vec<u8>, ReportError> {
-    let (width, height) = ((scene.width * scale).round() as u32, (scene.height * scale).round() as u32);
+    let (width, height) =
+        ((scene.width * scale).round() as u32, (scene.height * scale).round() as u32);
     let mut pixmap = new_pixmap(width, height)?;
     let [red, green, blue] = scene.ground;
     pixmap.fill(Color::from_rgba8(red, green, blue, 255));
-    // In the scene's order: shapes between two images are drawn together.
+    // In the order of the scene: the shapes between two images are drawn together.
     let mut pending: Vec<&Shape> = Vec::new();
     for shape in &scene.shapes {
         match shape {
@@ -73,7 +48,7 @@ fn draw(
     Ok(())
 }
 
-/// The one font that is always there: no picture depends on what a machine has installed.
+/// With the embedded font only: pictures do not depend on the fonts of the machine.
 fn options() -> usvg::Options<'static> {
     let mut options = usvg::Options { font_family: "Ubuntu".into(), ..usvg::Options::default() };
     let fonts = Arc::make_mut(&mut options.fontdb);
@@ -82,7 +57,7 @@ fn options() -> usvg::Options<'static> {
     options
 }
 
-/// Each pixel of the box takes the image's pixel under its middle.
+/// Each pixel of the box gets the image's pixel under its centre.
 fn stretch(image: &Image, at: Rect, scale: f32, pixmap: &mut Pixmap) {
     let (left, top) = ((at.x * scale).round() as u32, (at.y * scale).round() as u32);
     let (wide, tall) = ((at.width * scale).round() as u32, (at.height * scale).round() as u32);

@@ -1,10 +1,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use super::*;
-use crate::build::figures_of;
-use crate::contest::complete;
-use keel_results::{AllocatorResult, Histogram, Outlier, Run, Throughput};
+use super::criteria::Criterion;
+use super::judge::{Verdict, judge};
+use crate::figures::{FLOOR, complete, figures, undisturbed};
+use keel_results::{AllocatorResult, Comparison, Histogram, Outlier, Run, Throughput};
 
-/// A million mallocs that take `p50` ticks, of them two in a thousand `tail` and one `worst`.
+/// A million mallocs of `p50` ticks, except two in a thousand of `tail` and one of `worst`.
 fn run(p50: u64, tail: u64, worst: u64, peak: u64) -> Run {
     let mut malloc = Histogram::default();
     malloc.0.auto(true);
@@ -12,7 +12,12 @@ fn run(p50: u64, tail: u64, worst: u64, peak: u64) -> Run {
         malloc.0.record_n(ticks, calls).unwrap();
     }
     let inside_ns = [("malloc".to_owned(), malloc.0.mean() * 1e6 / 2.0)].into();
-    Run { latency: [("malloc".to_owned(), malloc)].into(), inside_ns, peak_rss_bytes: peak, ..Run::default() }
+    Run {
+        latency: [("malloc".to_owned(), malloc)].into(),
+        inside_ns,
+        peak_rss_bytes: peak,
+        ..Run::default()
+    }
 }
 
 fn result(name: &str, runs: Vec<Run>) -> AllocatorResult {
@@ -28,17 +33,25 @@ fn comparison(allocators: Vec<AllocatorResult>) -> Comparison {
     comparison
 }
 
-fn verdict(allocators: Vec<AllocatorResult>) -> Verdict {
-    figures_of(&comparison(allocators)).verdict
+fn of(comparison: &Comparison) -> Verdict {
+    let calm = undisturbed(comparison);
+    judge(comparison, calm.as_ref(), &figures(comparison, calm.as_ref()))
 }
 
-/// Two allocators, the second with half the latency and a quarter of the tail of the first, in nearly the same memory.
+fn verdict(allocators: Vec<AllocatorResult>) -> Verdict {
+    of(&comparison(allocators))
+}
+
+/// Two allocators: the second has half the latency and a quarter of the tail latency of the first,
+/// in nearly the same memory.
 fn two_apart(runs: usize) -> Vec<AllocatorResult> {
     let wobble = [0, 3, 1, 4, 2];
-    let slow = (0..runs)
-        .map(|at| run(82 + wobble[at], 2000 + 40 * wobble[at], 2_000_000, 10_000_000 + wobble[at] * 500_000));
-    let keel = (0..runs)
-        .map(|at| run(42 + wobble[at], 500 + 9 * wobble[at], 1_800_000, 11_500_000 - wobble[at] * 700_000));
+    let slow = (0..runs).map(|at| {
+        run(82 + wobble[at], 2000 + 40 * wobble[at], 2_000_000, 10_000_000 + wobble[at] * 500_000)
+    });
+    let keel = (0..runs).map(|at| {
+        run(42 + wobble[at], 500 + 9 * wobble[at], 1_800_000, 11_500_000 - wobble[at] * 700_000)
+    });
     vec![result("slow", slow.collect()), result("keel", keel.collect())]
 }
 
@@ -55,37 +68,40 @@ fn a_clear_winner_is_named_with_its_lead() {
     );
     assert_eq!(
         verdict.overall,
-        "Oftenest among the best: keel, in all 4 figures that tell allocators apart."
+        "Most often among the lowest: keel, in all 4 figures with significant differences."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
-    assert_eq!(tail.answer, ["keel", "4.0 times less than slow, the next"]);
-    assert_eq!(criterion(&verdict, "memory").answer, ["any of them", "not separated by these runs"]);
+    assert_eq!(tail.answer, ["keel", "4.0 times lower than slow, the next"]);
+    assert_eq!(criterion(&verdict, "memory").answer, ["any of them", "no significant difference"]);
     assert_eq!(tail.rows[0].0, 1, "lowest first");
     let said = &tail.sentence;
     assert!(
-        said.starts_with("keel is below all others: 4.0 times less (95 %: 4.0 to 4.0) than slow"),
+        said.starts_with("keel is lowest: 4.0 times lower (95 %: 4.0 to 4.0) than slow"),
         "{said}"
     );
     assert!(said.ends_with("the next, over 5 rounds."), "{said}");
     assert_eq!(tail.ratios.len(), 2);
-    assert!(tail.ratios[0].is_none() && tail.ratios[1].is_some(), "itself is no contest");
-    assert!(verdict.criteria.iter().all(|criterion| criterion.id != "throughput"), "no figure, no criterion");
+    assert!(tail.ratios[0].is_none() && tail.ratios[1].is_some(), "no ratio to itself");
+    assert!(
+        verdict.criteria.iter().all(|criterion| criterion.id != "throughput"),
+        "no figure, no criterion"
+    );
     assert!(verdict.cautions.is_empty(), "{:?}", verdict.cautions);
 }
 
 #[test]
-fn small_leads_are_told_in_percent_with_their_interval() {
+fn small_leads_are_in_percent_with_their_interval() {
     let drift = [0, 60, 30, 90, 10];
     let runs = |more: u64| drift.map(|by| run((200 + by) * more / 100, 2000, 5000, 1)).to_vec();
     let verdict = verdict(vec![result("one", runs(100)), result("two", runs(110))]);
     let said = &criterion(&verdict, "p50").sentence;
-    // Runs overlap by far; round by round one is 9 % below.
-    assert!(said.starts_with("one is below all others: 9 % less (95 %: 9 to 9 %)"), "{said}");
+    // The ranges of the runs overlap; within each round one is 9 % lower.
+    assert!(said.starts_with("one is lowest: 9 % lower (95 %: 9 to 9 %)"), "{said}");
 }
 
 #[test]
-fn runs_that_scatter_bear_no_verdict() {
+fn runs_that_vary_give_no_verdict() {
     let scattered =
         |ticks: [u64; 5]| ticks.map(|ticks| run(ticks, 10 * ticks, 100 * ticks, 1 << 20)).to_vec();
     let field = vec![
@@ -95,48 +111,61 @@ fn runs_that_scatter_bear_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator alone is lowest in anything that was measured. \
-         In malloc p99.9 these runs do not say which is lowest."
+        "No allocator is significantly lowest in any figure. \
+         In malloc p99.9 there is no significant difference."
     );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
-    assert_eq!(said, "No clear difference: their runs scatter more than they differ.");
+    assert_eq!(said, "No significant difference: the runs vary more than the allocators differ.");
 }
 
 #[test]
-fn several_that_cannot_be_told_apart_are_named() {
+fn several_without_a_significant_difference_are_named() {
     let mut field = two_apart(5);
     field.push(result("twin", field[1].runs.iter().rev().cloned().collect()));
     let verdict = verdict(field);
     let said = &criterion(&verdict, "p999").sentence;
     assert!(
-        said.starts_with("No clear difference between ") && said.contains("keel") && said.contains("twin"),
+        said.starts_with("No significant difference between ")
+            && said.contains("keel")
+            && said.contains("twin"),
         "{said}"
     );
     assert!(!said.contains("slow"), "{said}");
-    assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
+    assert!(
+        verdict.headline.starts_with("No allocator is significantly lowest"),
+        "{}",
+        verdict.headline
+    );
     let asked = verdict.headline.split(". ").nth(1).unwrap();
-    assert!(asked.starts_with("In malloc p99.9 these runs do not separate "), "{asked}");
+    assert!(
+        asked.starts_with("In malloc p99.9 there is no significant difference between "),
+        "{asked}"
+    );
     assert!(asked.contains("keel") && asked.contains("twin") && !asked.contains("slow"), "{asked}");
     let [who, how] = &criterion(&verdict, "p999").answer;
     assert!(["keel or twin", "twin or keel"].contains(&who.as_str()), "{who}");
-    assert_eq!(how, "not separated by these runs");
+    assert_eq!(how, "no significant difference");
 }
 
 #[test]
-fn a_certain_lead_of_next_to_nothing_is_no_victory() {
+fn a_significant_but_slight_lead_is_not_relevant() {
     let field = ["thin", "thinner"].into_iter().zip([1_000_400, 1_000_000]);
     let runs = |peak: u64| (0..5).map(|round| run(44, 900, 9000, peak + round)).collect();
     let verdict = verdict(field.map(|(name, peak)| result(name, runs(peak))).collect());
     let memory = criterion(&verdict, "memory");
     assert_eq!(memory.best, [1, 0]);
-    assert_eq!(memory.sentence, "No clear difference: it is less than half a percent.");
+    assert_eq!(memory.sentence, "No relevant difference: less than half a percent.");
     assert_eq!(memory.answer, ["any of them", "less than half a percent apart"]);
-    assert!(verdict.headline.starts_with("No allocator alone"), "{}", verdict.headline);
+    assert!(
+        verdict.headline.starts_with("No allocator is significantly lowest"),
+        "{}",
+        verdict.headline
+    );
 }
 
 #[test]
-fn a_difference_below_the_clock_is_none() {
+fn a_difference_below_the_clocks_step_is_not_significant() {
     let mut comparison = comparison(vec![
         result("one", vec![run(44, 900, 9000, 1); 5]),
         result("two", vec![run(45, 2000, 9000, 1); 5]),
@@ -145,27 +174,35 @@ fn a_difference_below_the_clock_is_none() {
     comparison.allocators.iter_mut().for_each(|one| one.intervals.clear());
     comparison.clock.step_ticks = 26;
     complete(&mut comparison, FLOOR);
-    let verdict = figures_of(&comparison).verdict;
+    let verdict = of(&comparison);
     let typical = criterion(&verdict, "p50");
     assert_eq!(typical.best.len(), 2, "22 and 22.5 ns are less than a step of 13 ns apart");
-    assert_eq!(typical.sentence, "No clear difference: they are closer than the clock can tell.");
+    assert_eq!(typical.sentence, "No significant difference: below the resolution of the clock.");
 }
 
 #[test]
 fn few_runs_are_hedged() {
     let verdict = verdict(two_apart(3));
     assert!(verdict.headline.starts_with("keel seems to have"), "{}", verdict.headline);
-    assert!(verdict.criteria[0].sentence.contains("in these few rounds"), "{}", verdict.criteria[0].sentence);
+    assert!(
+        verdict.criteria[0].sentence.contains("in these few rounds"),
+        "{}",
+        verdict.criteria[0].sentence
+    );
     assert!(verdict.cautions[0].contains("Only 3 runs"));
     let [_, how] = &criterion(&verdict, "p999").answer;
-    assert!(how.ends_with("slow, the next, as it seems from 3 rounds"), "{how}");
+    assert!(how.ends_with("slow, the next, in only 3 rounds"), "{how}");
 }
 
 #[test]
 fn one_run_has_no_spread_and_no_winner() {
     let verdict = verdict(two_apart(1));
     assert!(verdict.headline.contains("too little for a verdict"), "{}", verdict.headline);
-    assert!(verdict.criteria[0].sentence.contains("the only run"), "{}", verdict.criteria[0].sentence);
+    assert!(
+        verdict.criteria[0].sentence.contains("the only run"),
+        "{}",
+        verdict.criteria[0].sentence
+    );
     assert!(verdict.cautions[0].contains("Only 1 run of each"));
     assert!(verdict.criteria.iter().all(|one| one.best.is_empty() && one.answer[0].is_empty()));
 }
@@ -192,7 +229,7 @@ fn throughput_is_a_criterion() {
 }
 
 #[test]
-fn the_floor_competes_with_nobody_but_is_told() {
+fn the_floor_does_not_compete_but_is_reported() {
     let mut field = two_apart(5);
     field.push(result(FLOOR, vec![run(36, 60, 4_000_000, 0); 5]));
     let verdict = verdict(field);
@@ -204,22 +241,25 @@ fn the_floor_competes_with_nobody_but_is_told() {
 }
 
 #[test]
-fn a_single_allocator_wins_nothing() {
+fn a_single_allocator_is_not_compared() {
     let verdict = verdict(vec![two_apart(5).remove(1)]);
     assert!(verdict.headline.contains("nothing to compare"), "{}", verdict.headline);
 }
 
 #[test]
-fn interrupted_tails_are_told_and_weighed_without() {
+fn interrupted_tails_are_reported_and_judged_without() {
     let mut field = two_apart(5);
     let hit = |cause| Outlier { cause, ..Outlier::default() };
     for run in field.iter_mut().flat_map(|one| &mut one.runs) {
         run.outliers = vec![hit(1), hit(1), hit(2), hit(0)];
-        // All of the tail was interrupted: without it the p99.9 is the typical call.
+        // All of the tail was interrupted: without it p99.9 is the latency of the typical call.
         let mut tail = Histogram::default();
         tail.0.auto(true);
-        let slow =
-            run.latency["malloc"].0.iter_recorded().find(|value| value.value_iterated_to() > 200).unwrap();
+        let slow = run.latency["malloc"]
+            .0
+            .iter_recorded()
+            .find(|value| value.value_iterated_to() > 200)
+            .unwrap();
         tail.0.record_n(slow.value_iterated_to(), 1_999).unwrap();
         run.interrupted = [("malloc".to_owned(), tail)].into();
     }
@@ -227,12 +267,12 @@ fn interrupted_tails_are_told_and_weighed_without() {
     let said = &verdict.cautions[0];
     assert!(said.starts_with("50 % of the calls above their operation's p99.9"), "{said}");
     assert!(
-        said.contains("Without them, malloc p99.9: keel is below all others: 4") || said.contains("1.9"),
+        said.contains("Without them, malloc p99.9: keel is lowest: 4") || said.contains("1.9"),
         "{said}"
     );
 }
 
-/// As many frees as mallocs, all as slow, and as many callocs as asked for.
+/// Adds a million slow frees, and `callocs` slow callocs.
 fn with_others(mut field: Vec<AllocatorResult>, callocs: u64) -> Vec<AllocatorResult> {
     for run in field.iter_mut().flat_map(|one| &mut one.runs) {
         for (name, calls) in [("free", 1_000_000), ("calloc", callocs)] {
@@ -246,13 +286,49 @@ fn with_others(mut field: Vec<AllocatorResult>, callocs: u64) -> Vec<AllocatorRe
 }
 
 #[test]
-fn percentiles_are_of_the_operation_that_makes_most_blocks_and_say_so() {
+fn percentiles_are_of_the_allocating_operation_with_most_calls() {
     let mallocs = verdict(with_others(two_apart(5), 999_999));
     assert_eq!(mallocs.operation, "malloc");
     let tail = criterion(&mallocs, "p999");
     assert_eq!(tail.title, "malloc p99.9");
     assert!(tail.rows[0].1.median < 1000.0, "no frees and callocs in it: {:?}", tail.rows);
     let callocs = verdict(with_others(two_apart(5), 1_000_001));
-    assert_eq!((callocs.operation, criterion(&callocs, "p999").title.as_str()), ("calloc", "calloc p99.9"));
-    assert!(callocs.headline.contains("In calloc p99.9 these runs do not"), "{}", callocs.headline);
+    assert_eq!(
+        (callocs.operation, criterion(&callocs, "p999").title.as_str()),
+        ("calloc", "calloc p99.9")
+    );
+    assert!(
+        callocs.headline.contains("In calloc p99.9 there is no significant difference"),
+        "{}",
+        callocs.headline
+    );
+}
+
+#[test]
+fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
+    let runs =
+        |ticks: [u64; 4]| ticks.map(|ticks| run(ticks, 10 * ticks, 100 * ticks, 1 << 20)).to_vec();
+    let steady = || result("steady", runs([100, 102, 101, 103]));
+    let noisy = || result("noisy", runs([90, 900, 800, 140]));
+    let verdict = verdict(vec![steady(), noisy()]);
+    let tail = criterion(&verdict, "p999");
+    assert_eq!(
+        (tail.best.as_slice(), tail.noisy.as_slice()),
+        ([].as_slice(), [1].as_slice()),
+        "{tail:?}"
+    );
+    assert_eq!(tail.answer, ["too noisy to tell", "steady has the lowest median"]);
+    assert!(tail.sentence.starts_with("Too noisy to tell: steady has"), "{}", tail.sentence);
+    assert!(
+        verdict.headline.ends_with("malloc p99.9 is too noisy to tell."),
+        "{}",
+        verdict.headline
+    );
+
+    let near = result("near", runs([102, 100, 103, 101]));
+    let verdict = self::verdict(vec![steady(), noisy(), near]);
+    let tail = criterion(&verdict, "p999");
+    assert!(tail.best.len() == 2 && !tail.best.contains(&1), "{tail:?}");
+    assert!(tail.sentence.ends_with(" Too noisy to tell: noisy."), "{}", tail.sentence);
+    assert!(!tail.answer[0].contains("noisy"), "{:?}", tail.answer);
 }

@@ -1,24 +1,24 @@
-//! Counts over two quantities that are not time: size and latency of calls, size and lifetime of blocks.
+//! Counts over size and latency of calls, and over size and lifetime of blocks.
 
-use crate::ReportError;
+use super::operations::Operations;
+use super::tiles::LATENCY_ROWS;
 use crate::encode::Stream;
-use crate::operations::Operations;
-use crate::tiles::LATENCY_ROWS;
+use crate::error::ReportError;
 use keel_results::raw::{AgeReader, OPERATIONS_FILE};
 use std::path::Path;
 
-/// Size steps, as [`crate::tiles::size_step`] gives them.
+/// Number of values of [`super::tiles::size_step`].
 pub const SIZE_STEPS: usize = 242;
-/// Steps of a lifetime's logarithm in a doubling.
+/// Lifetime steps in a doubling of the lifetime.
 pub const LIFETIME_STEPS_PER_OCTAVE: u32 = 4;
-/// Steps of lifetime: 64 octaves, as many as a time in ns has.
+/// Lifetime steps: 64 octaves cover every time in ns.
 pub const LIFETIME_STEPS: usize = 64 * LIFETIME_STEPS_PER_OCTAVE as usize;
 const FREE: u8 = 1;
 
 /// Calls by size and latency.
 #[derive(Default)]
 pub struct SizePlane {
-    /// Allocated with the first call, for many operations never occur.
+    /// Allocated at the first call, because many operations never occur.
     counts: Vec<u32>,
 }
 
@@ -44,7 +44,8 @@ impl SizePlane {
     }
 }
 
-/// Non-empty cells of a dense plane, column by column: steps from one's number to the next, then their counts.
+/// The non-empty cells of a dense plane, column by column: the differences of their numbers, then
+/// their counts.
 fn encode_plane(counts: &[u32]) -> (Vec<u8>, usize) {
     let found = || counts.iter().enumerate().filter(|(_, count)| **count != 0);
     let mut stream = Stream::default();
@@ -60,17 +61,20 @@ fn encode_plane(counts: &[u32]) -> (Vec<u8>, usize) {
 /// Blocks by size and lifetime.
 pub struct Lifetimes {
     counts: Vec<u32>,
-    /// Blocks that were released.
-    pub released: u64,
-    /// Blocks still live at the journal's end.
-    pub kept: u64,
+    /// Blocks that were freed.
+    pub freed: u64,
+    /// Blocks still live at the end of the journal.
+    pub live: u64,
 }
 
 impl Lifetimes {
-    /// Reads which operation released which block. None if the folder does not tell.
+    /// Reads which operation freed which block. None if the folder does not record it.
     pub fn read(folder: &Path, operations: &Operations) -> Result<Option<Lifetimes>, ReportError> {
-        let Ok(mut reader) = AgeReader::open(&folder.join(OPERATIONS_FILE)) else { return Ok(None) };
-        let mut lifetimes = Lifetimes { counts: vec![0; SIZE_STEPS * LIFETIME_STEPS], released: 0, kept: 0 };
+        let Ok(mut reader) = AgeReader::open(&folder.join(OPERATIONS_FILE)) else {
+            return Ok(None);
+        };
+        let mut lifetimes =
+            Lifetimes { counts: vec![0; SIZE_STEPS * LIFETIME_STEPS], freed: 0, live: 0 };
         let mut row = 0;
         while let Some(ages) = reader.next_rows()? {
             for age in ages {
@@ -80,15 +84,16 @@ impl Lifetimes {
                 row += 1;
             }
         }
-        let born = operations.kinds.iter().filter(|kind| **kind != FREE).count() as u64;
-        lifetimes.kept = born.saturating_sub(lifetimes.released);
-        Ok((lifetimes.released > 0).then_some(lifetimes))
+        let allocated = operations.kinds.iter().filter(|kind| **kind != FREE).count() as u64;
+        lifetimes.live = allocated.saturating_sub(lifetimes.freed);
+        Ok((lifetimes.freed > 0).then_some(lifetimes))
     }
 
-    fn count(&mut self, operations: &Operations, born: usize, died: usize) {
-        let step = usize::from(operations.size_steps[born]);
-        self.counts[step * LIFETIME_STEPS + lifetime_step(operations.between(born, died))] += 1;
-        self.released += 1;
+    fn count(&mut self, operations: &Operations, allocated: usize, freed: usize) {
+        let step = usize::from(operations.size_steps[allocated]);
+        self.counts[step * LIFETIME_STEPS + lifetime_step(operations.between(allocated, freed))] +=
+            1;
+        self.freed += 1;
     }
 
     /// Size step, lifetime step and blocks of every cell.
@@ -103,7 +108,7 @@ impl Lifetimes {
     }
 }
 
-/// Quarter octaves of a lifetime from 1 ns up.
+/// A lifetime in quarter octaves from 1 ns.
 fn lifetime_step(ns: u64) -> usize {
     if ns < 2 {
         return 0;
@@ -117,9 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plane_is_written_as_its_filled_cells() {
+    fn a_plane_is_encoded_as_its_filled_cells() {
         let mut plane = SizePlane::default();
-        assert_eq!(plane.encode(), (Vec::new(), 0), "an operation that never occurs costs nothing");
+        assert_eq!(
+            plane.encode(),
+            (Vec::new(), 0),
+            "an operation that never occurs takes no bytes"
+        );
         plane.count(1, 2);
         plane.count(1, 2);
         plane.count(1, 5);

@@ -1,31 +1,32 @@
 //! The second pass: over one run of each allocator. Every row is counted.
 
-use crate::ReportError;
-use crate::operations::{LANES, OPERATION_NAMES, Operations};
-use crate::planes::SizePlane;
-use crate::tiles::{FINEST_COLUMNS, LatencyScale, TileBuilder, Tiles};
-use keel_results::CAUSE_INTERRUPTED;
+use super::operations::Operations;
+use super::planes::SizePlane;
+use super::threads::LANES;
+use super::tiles::{FINEST_COLUMNS, LatencyScale, TileBuilder, Tiles};
+use crate::error::ReportError;
 use keel_results::raw::{RunReader, RunRows};
+use keel_results::{CAUSE_INTERRUPTED, OPERATIONS};
 use std::path::Path;
 
 /// Columns of the strip of lateness.
 pub const LATENESS_COLUMNS: usize = 2048;
 const REALLOC: u8 = 3;
 
-/// Time inside calls in consecutive pieces of program time, ticks.
+/// Time inside calls in consecutive intervals of program time, ticks.
 #[derive(Default)]
 pub struct Sums {
     /// In all calls.
     pub inside: Vec<u64>,
-    /// Of these, in calls that the system interrupted.
+    /// In interrupted calls.
     pub interrupted: Vec<u64>,
-    /// In the calls of the thread that spent most in that piece.
+    /// In the calls of the thread that spent most in that interval.
     pub busiest: Vec<u64>,
 }
 
 /// One run, counted.
 pub struct CountedRun {
-    /// By operation, as in [`OPERATION_NAMES`].
+    /// By operation, as in [`OPERATIONS`].
     pub tiles: Vec<Tiles>,
     /// Size and latency of all calls, by operation.
     pub planes: Vec<SizePlane>,
@@ -35,13 +36,14 @@ pub struct CountedRun {
     pub windows: Sums,
     /// Ticks of the probed rows, in their order.
     pub probes: Vec<u32>,
-    /// The greatest and the mean lateness in each of [`LATENESS_COLUMNS`], ns; empty without a schedule.
+    /// Greatest and mean lateness in each of [`LATENESS_COLUMNS`], ns; empty without a schedule.
     pub lateness: Vec<[u64; 2]>,
-    /// When the replay reached the beginning of each finest column, ns since the run's start; never decreasing.
+    /// When the replay reached the start of each finest column, ns since the start of the run;
+    /// never decreasing.
     pub column_times: Vec<u64>,
 }
 
-/// Reads one run's rows and counts every one of them. `probes` names rows whose ticks are wanted, rising.
+/// Reads the rows of one run and counts every row. `probes`: rows whose ticks are kept, rising.
 pub fn count_run(
     path: &Path,
     operations: &Operations,
@@ -60,22 +62,22 @@ pub fn count_run(
     Ok(counter.finish())
 }
 
-/// Adds up the calls of a piece of time, thread by thread.
+/// Sums of the calls in an interval of time, by thread.
 #[derive(Default)]
-struct Piece {
+struct Interval {
     lanes: [u64; LANES],
     interrupted: u64,
 }
 
-impl Piece {
+impl Interval {
     fn end(&mut self, sums: &mut Sums) {
         sums.inside.push(self.lanes.iter().sum());
         sums.busiest.push(self.lanes.iter().copied().max().unwrap_or(0));
         sums.interrupted.push(self.interrupted);
-        *self = Piece::default();
+        *self = Interval::default();
     }
 
-    fn add(&mut self, other: &Piece) {
+    fn add(&mut self, other: &Interval) {
         self.lanes.iter_mut().zip(other.lanes).for_each(|(to, from)| *to += from);
         self.interrupted += other.interrupted;
     }
@@ -88,9 +90,9 @@ struct RunCounter<'a> {
     builders: Vec<TileBuilder>,
     row: u64,
     column: usize,
-    frame: Piece,
-    window: Piece,
-    /// Sum and number of the latenesses in each column of the strip.
+    frame: Interval,
+    window: Interval,
+    /// Sum and number of the lateness values in each column of the strip.
     late: Vec<(u64, u64)>,
     counted: CountedRun,
 }
@@ -102,15 +104,15 @@ impl<'a> RunCounter<'a> {
             operations,
             scale,
             probes,
-            builders: (0..OPERATION_NAMES.len()).map(|_| TileBuilder::default()).collect(),
+            builders: (0..OPERATIONS.len()).map(|_| TileBuilder::default()).collect(),
             row: 0,
             column: 0,
-            frame: Piece::default(),
-            window: Piece::default(),
+            frame: Interval::default(),
+            window: Interval::default(),
             late: vec![(0, 0); strip],
             counted: CountedRun {
                 tiles: Vec::new(),
-                planes: (0..OPERATION_NAMES.len()).map(|_| SizePlane::default()).collect(),
+                planes: (0..OPERATIONS.len()).map(|_| SizePlane::default()).collect(),
                 frames: Sums::default(),
                 windows: Sums::default(),
                 probes: Vec::with_capacity(probes.len()),
@@ -120,7 +122,7 @@ impl<'a> RunCounter<'a> {
         }
     }
 
-    /// Splits a batch where a column, a frame or a window ends, so that the inner loop asks nothing.
+    /// Splits a batch where a column, a frame or a window ends: the inner loop has no such checks.
     fn batch(&mut self, batch: &RunRows<'_>) {
         let base = self.row;
         let mut at = 0;
@@ -137,7 +139,9 @@ impl<'a> RunCounter<'a> {
             self.rows(&batch.ticks[at..at + rows], &batch.cause[at..at + rows]);
             at += rows;
         }
-        while let Some(row) = self.probes.get(self.counted.probes.len()).filter(|row| **row < self.row) {
+        while let Some(row) =
+            self.probes.get(self.counted.probes.len()).filter(|row| **row < self.row)
+        {
             self.counted.probes.push(batch.ticks[(row - base) as usize]);
         }
     }
@@ -150,7 +154,8 @@ impl<'a> RunCounter<'a> {
             let previous = self.counted.column_times.last().copied().unwrap_or(0);
             self.counted.column_times.push(start.max(previous));
         }
-        let ended = |starts: &[u64], done: usize| starts.get(done).is_some_and(|first| *first <= self.row);
+        let ended =
+            |starts: &[u64], done: usize| starts.get(done).is_some_and(|first| *first <= self.row);
         while ended(&self.operations.frame_starts, self.counted.frames.inside.len()) {
             self.frame.end(&mut self.counted.frames);
         }
@@ -159,7 +164,8 @@ impl<'a> RunCounter<'a> {
         }
     }
 
-    /// Compares the starts of calls with the schedule. A realloc is due before its time in the journal: left out.
+    /// Compares the starts of calls with the schedule. Reallocs are left out: they are due before
+    /// their time in the journal.
     fn late(&mut self, starts: &[u64]) {
         if self.late.is_empty() {
             return;
@@ -168,7 +174,9 @@ impl<'a> RunCounter<'a> {
         let column = self.column * LATENESS_COLUMNS / FINEST_COLUMNS;
         let due = &self.operations.due[from..from + starts.len()];
         let kinds = &self.operations.kinds[from..from + starts.len()];
-        for ((start, due), _) in starts.iter().zip(due).zip(kinds).filter(|(_, kind)| **kind != REALLOC) {
+        for ((start, due), _) in
+            starts.iter().zip(due).zip(kinds).filter(|(_, kind)| **kind != REALLOC)
+        {
             let late = start.saturating_sub(*due);
             self.counted.lateness[column][0] = self.counted.lateness[column][0].max(late);
             self.late[column].0 += late;
@@ -181,19 +189,19 @@ impl<'a> RunCounter<'a> {
         let kinds = &self.operations.kinds[from..from + ticks.len()];
         let sizes = &self.operations.size_steps[from..from + ticks.len()];
         let lanes = &self.operations.lanes[from..from + ticks.len()];
-        let mut piece = Piece::default();
+        let mut interval = Interval::default();
         for index in 0..ticks.len() {
             let row = self.scale.row(ticks[index]);
             let kind = usize::from(kinds[index]);
             self.builders[kind].count(row, sizes[index], cause[index], lanes[index]);
             self.counted.planes[kind].count(sizes[index], row);
-            piece.lanes[usize::from(lanes[index])] += u64::from(ticks[index]);
+            interval.lanes[usize::from(lanes[index])] += u64::from(ticks[index]);
             if cause[index] & CAUSE_INTERRUPTED != 0 {
-                piece.interrupted += u64::from(ticks[index]);
+                interval.interrupted += u64::from(ticks[index]);
             }
         }
-        self.frame.add(&piece);
-        self.window.add(&piece);
+        self.frame.add(&interval);
+        self.window.add(&interval);
         self.row += ticks.len() as u64;
     }
 

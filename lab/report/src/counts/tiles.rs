@@ -8,38 +8,39 @@
 //! an octave) | ...         | ...         |
 //!            +-------------+-------------+
 //! ```
-//! Rows of a result folder come in the journal's order, so time never goes back: one dense column is counted at a
-//! time, and left behind as a sparse one. Counting is O(1) a call and takes no memory that grows with the calls.
-//! Coarser levels come from adding pairs of columns ([`Tiles::halve`]); every level holds every call exactly once.
+//! The rows of a result folder are in the order of the journal, so time never decreases: one dense
+//! column is counted at a time and stored as a sparse one. Counting is O(1) per call, in memory
+//! that does not grow with the calls. Coarser levels are sums of pairs of columns
+//! ([`Tiles::halve`]); every level holds every call exactly once.
 
 use crate::encode::Stream;
 use keel_results::{CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_SLEPT, CAUSE_SYSCALL};
 use std::sync::LazyLock;
 
-/// Latency rows in a doubling of latency; a row is 5.9 % wide.
+/// Latency rows in a doubling of the latency; a row is 5.9 % wide.
 pub const ROWS_PER_OCTAVE: u32 = 12;
-/// Rows from 1 ns up: 40 octaves, so that the slowest clock's longest call still has a row.
+/// Rows from 1 ns: 40 octaves cover the longest call on the slowest clock.
 pub const LATENCY_ROWS: usize = 40 * ROWS_PER_OCTAVE as usize;
-/// Time columns at the finest level that is ever counted.
+/// Time columns of the finest level.
 pub const FINEST_COLUMNS: usize = 1 << 14;
-/// Steps of a size's logarithm in a doubling of size.
+/// Size steps in a doubling of the size.
 pub const SIZE_STEPS_PER_OCTAVE: f64 = 4.0;
 
 /// From ticks to a row of latency.
 pub struct LatencyScale {
-    /// The row of every short call; the long ones are rare enough to be computed.
+    /// The row of every short call. Long calls are rare; their rows are computed.
     short: Vec<u16>,
     ticks_per_ns: f64,
 }
 
 impl LatencyScale {
-    /// `ticks_per_ns` is that of the run's clock and must be positive.
+    /// `ticks_per_ns` of the run's clock must be positive.
     pub fn new(ticks_per_ns: f64) -> LatencyScale {
         let short = (0..1u32 << 16).map(|ticks| row_of(f64::from(ticks) / ticks_per_ns)).collect();
         LatencyScale { short, ticks_per_ns }
     }
 
-    /// The row that a call of this many ticks belongs to, `0..LATENCY_ROWS`.
+    /// The row of a call of so many ticks, in `0..LATENCY_ROWS`.
     #[inline]
     pub fn row(&self, ticks: u32) -> u16 {
         match self.short.get(ticks as usize) {
@@ -54,7 +55,7 @@ fn row_of(ns: f64) -> u16 {
     row.min(LATENCY_ROWS as f64 - 1.0) as u16
 }
 
-/// The logarithm of a size in quarter octaves plus one; 0 stands for an unknown size (0 bytes).
+/// The logarithm of a size in quarter octaves, plus one; 0 is an unknown size (0 bytes).
 #[inline]
 pub fn size_step(size: u64) -> u8 {
     static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| (0..1 << 13).map(step_of).collect());
@@ -69,21 +70,22 @@ fn step_of(size: u64) -> u8 {
     (1.0 + SIZE_STEPS_PER_OCTAVE * (size as f64).log2().min(60.0)).round() as u8
 }
 
-/// Why calls of a cell took their time, as far as the drawing tells it apart.
+/// The calls of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cell {
     count: u32,
-    /// Calls with page faults or system calls that were not interrupted.
+    /// Calls with page faults or system calls and without interruption.
     kernel: u32,
     /// Calls interrupted by the system.
     interrupted: u32,
-    /// The lane with most calls, if one has more than all others together (Boyer and Moore's vote), and its lead.
+    /// The lane with more calls than all others together, if there is one (majority vote of Boyer
+    /// and Moore), and its lead.
     lane: u8,
     lead: u32,
     size_steps: u64,
 }
 
-/// Sparse columns of cells, cells of a column by rising row.
+/// Sparse columns of cells; the cells of a column by rising row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tiles {
     cells_in_column: Vec<u16>,
@@ -98,14 +100,14 @@ pub struct TileCell {
     pub calls: u64,
     /// Their mean [`size_step`].
     pub size_step: f64,
-    /// 2 if most were interrupted, 1 if most were in the kernel, else 0.
+    /// 2 if most calls were interrupted, 1 if most were in the kernel, else 0.
     pub cause: u8,
     /// The lane of most of them.
     pub lane: u8,
 }
 
-/// What weighs most in one call's cause: 2 the system's doing, 1 the kernel's work for the call, 0 neither. Mirrored in
-/// `page/colour.js`.
+/// The main cause of a call: 2 an interruption, 1 the kernel's work for the call, 0 neither.
+/// `page/colour.js` does the same.
 pub fn cause_index(cause: u8) -> u8 {
     let has = |bits| cause & bits != 0;
     if has(CAUSE_INTERRUPTED | CAUSE_SLEPT) {
@@ -120,7 +122,7 @@ pub fn cause_index(cause: u8) -> u8 {
 /// Counts one operation's calls, column by column.
 pub struct TileBuilder {
     column: Vec<Cell>,
-    /// Rows outside `low..high` are untouched in this column.
+    /// Rows outside `low..high` are empty in this column.
     low: usize,
     high: usize,
     tiles: Tiles,
@@ -182,12 +184,12 @@ impl Tiles {
         self.cells_in_column.len()
     }
 
-    /// Number of non-empty cells: what drawing and file size cost.
+    /// Number of non-empty cells, which determines the cost of drawing and the file size.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
 
-    /// Number of non-empty cells once columns have been halved so many times, without halving them.
+    /// Number of non-empty cells after so many calls of [`Tiles::halve`], without calling it.
     pub fn cells_after(&self, halvings: u32) -> usize {
         let mut cells = 0;
         let mut rest = self.rows.as_slice();
@@ -202,7 +204,7 @@ impl Tiles {
         cells
     }
 
-    /// Number of calls: the same at every level.
+    /// Number of calls; the same at every level.
     pub fn calls(&self) -> u64 {
         self.cells.iter().map(|cell| u64::from(cell.count)).sum()
     }
@@ -212,11 +214,15 @@ impl Tiles {
         Some((*self.rows.iter().min()?, *self.rows.iter().max()?))
     }
 
-    /// Column and row of every cell, and what it holds.
+    /// Column, row and content of every cell.
     pub fn each(&self) -> impl Iterator<Item = (usize, u16, TileCell)> + '_ {
         let columns = self.cells_in_column.iter().enumerate();
-        let columns = columns.flat_map(|(column, cells)| std::iter::repeat_n(column, usize::from(*cells)));
-        columns.zip(&self.rows).zip(&self.cells).map(|((column, row), cell)| (column, *row, cell.drawn()))
+        let columns =
+            columns.flat_map(|(column, cells)| std::iter::repeat_n(column, usize::from(*cells)));
+        columns
+            .zip(&self.rows)
+            .zip(&self.cells)
+            .map(|((column, row), cell)| (column, *row, cell.drawn()))
     }
 
     /// The next coarser level: pairs of columns added up.
@@ -254,7 +260,7 @@ impl Tiles {
         }
     }
 
-    /// The bytes that `page/data.js` reads: eight streams, like values together so that they compress well.
+    /// The bytes that `page/data.js` reads: eight streams of like values, which compress well.
     pub fn encode(&self) -> Vec<u8> {
         let mut stream = Stream::default();
         for cells in &self.cells_in_column {
@@ -274,7 +280,7 @@ impl Tiles {
         self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.kernel)));
         self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.interrupted)));
         self.cells.iter().for_each(|cell| stream.byte(cell.lane));
-        // Most cells are of one thread: zeros compress to nothing.
+        // Most cells are of one thread: their zeros compress well.
         self.cells.iter().for_each(|cell| stream.varint(u64::from(cell.count - cell.lead)));
         stream.finish()
     }
@@ -329,7 +335,12 @@ mod tests {
             for _ in 0..500 {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let ticks = (state >> 40) as u32 >> (state & 15);
-                builder.count(scale.row(ticks), (state >> 20) as u8 & 63, calls as u8 & 3, calls as u8 % 3);
+                builder.count(
+                    scale.row(ticks),
+                    (state >> 20) as u8 & 63,
+                    calls as u8 & 3,
+                    calls as u8 % 3,
+                );
                 calls += 1;
             }
             builder.end_column();
@@ -351,14 +362,14 @@ mod tests {
         };
         let finest = totals(&tiles);
         assert_eq!(finest[0], calls);
-        assert_eq!(finest[2], calls / 2, "bit 0 of a cause that counts up");
+        assert_eq!(finest[2], calls / 2, "bit 0 of a counter is set in every other call");
         let mut halvings = 0;
         let first = tiles.clone();
         while tiles.columns() > 1 {
             let cells = tiles.cells();
             tiles = tiles.halve();
             halvings += 1;
-            assert_eq!(first.cells_after(halvings), tiles.cells(), "told without halving");
+            assert_eq!(first.cells_after(halvings), tiles.cells(), "counted without halving");
             assert_eq!(totals(&tiles), finest);
             assert!(tiles.cells() <= cells);
         }
@@ -366,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_rise_with_latency_and_hold_what_they_say() {
+    fn rows_rise_with_latency_and_contain_it() {
         let scale = LatencyScale::new(3.0);
         let mut previous = 0;
         for ticks in (0..2_000_000).step_by(7).chain([u32::MAX]) {
@@ -374,7 +385,10 @@ mod tests {
             assert!(row >= previous);
             let low = (f64::from(row) / f64::from(ROWS_PER_OCTAVE)).exp2();
             let ns = (f64::from(ticks) / 3.0).max(1.0);
-            assert!(low <= ns * (1.0 + 1e-9) && ns < low * 1.06, "{ticks} ticks in row {row} from {low} ns");
+            assert!(
+                low <= ns * (1.0 + 1e-9) && ns < low * 1.06,
+                "{ticks} ticks in row {row} from {low} ns"
+            );
             previous = row;
         }
     }
@@ -386,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_knows_the_thread_that_made_most_of_its_calls() {
+    fn a_cell_has_the_thread_of_most_of_its_calls() {
         let mut builder = TileBuilder::default();
         [4, 2, 4, 3, 4, 4].into_iter().for_each(|lane| builder.count(9, 1, 0, lane));
         builder.end_column();
@@ -398,22 +412,26 @@ mod tests {
         assert_eq!(
             (halved.cells[0].lane, halved.cells[0].lead),
             (2, 1),
-            "3 + 1 of 2 against 4 of 4, less two others"
+            "lane 2 has 3 + 1 calls, lane 4 has 4, two others have one each"
         );
     }
 
     #[test]
-    fn what_weighs_most_in_a_cause_is_told() {
+    fn the_main_cause_of_a_call_is_found() {
         assert_eq!([0, CAUSE_FAULT, CAUSE_SYSCALL].map(cause_index), [0, 1, 1]);
         assert_eq!(
             [CAUSE_INTERRUPTED | CAUSE_FAULT, CAUSE_SLEPT, CAUSE_INTERRUPT].map(cause_index),
             [2, 2, 2]
         );
-        assert_eq!(cause_index(CAUSE_INTERRUPT | CAUSE_FAULT), 1, "an interrupt is as short as a fault");
+        assert_eq!(
+            cause_index(CAUSE_INTERRUPT | CAUSE_FAULT),
+            1,
+            "an interrupt is no longer than a fault"
+        );
     }
 
     #[test]
-    fn empty_columns_cost_one_byte() {
+    fn empty_columns_take_one_byte() {
         let mut builder = TileBuilder::default();
         (0..8).for_each(|_| builder.end_column());
         let tiles = builder.finish();

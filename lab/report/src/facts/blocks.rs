@@ -1,17 +1,15 @@
-//! The page's binary blocks: what `page/data.js` inflates and reads back, stream by stream.
+//! The binary blocks of the page, which `page/data.js` inflates and reads stream by stream.
 
-use crate::build::Counted;
+use super::model::{CellFacts, RunBlocks, TileFacts};
+use crate::counts::{Counted, CountedRun, FINEST_COLUMNS, LANES, Operations, Sums};
 use crate::encode::{Block, Stream};
-use crate::model::{AllocatorFacts, CellFacts, TileFacts};
-use crate::operations::{LANES, OPERATION_NAMES, Operations};
-use crate::rows::{CountedRun, Sums};
-use crate::tiles::FINEST_COLUMNS;
-use keel_results::Run;
+use crate::verdict::SlowCalls;
+use keel_results::OPERATIONS;
 
 /// Columns of the threads' lanes.
 pub const LANE_COLUMNS: usize = 2048;
 
-/// What is the same for all allocators: frame marks, the threads' lanes, lifetimes.
+/// The blocks that all allocators share: frame marks, the threads' lanes, lifetimes.
 pub fn shared(counted: &Counted<'_>, prefix: &str) -> Vec<Block> {
     let mut blocks = vec![frame_marks(&counted.comparison.journal.frames, prefix)];
     blocks.extend(counted.operations.as_ref().map(|operations| lanes(operations, prefix)));
@@ -51,43 +49,43 @@ fn lanes(operations: &Operations, prefix: &str) -> Block {
     Block::new(format!("{prefix}block-lanes"), &stream.finish())
 }
 
-/// All blocks of one allocator's drawn run, and in `facts` what there is of them. `name` tells the run in their names.
+/// All blocks of the drawn run of allocator `index`. `name` ends the names of the blocks.
 pub fn of_run(
     counted: &Counted<'_>,
-    run_counted: &CountedRun,
-    run: &Run,
+    index: usize,
+    run: &CountedRun,
     name: &str,
-    facts: &mut AllocatorFacts,
-) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    tiles(counted.columns, run_counted, name, facts, &mut blocks);
-    planes(run_counted, name, facts, &mut blocks);
-    let (outliers, count) = outliers(counted, run, name);
+    slow_calls: &SlowCalls,
+) -> (RunBlocks, Vec<Block>) {
+    let (mut facts, mut blocks) = (RunBlocks::default(), Vec::new());
+    tiles(counted.columns, run, name, &mut facts, &mut blocks);
+    planes(run, name, &mut facts, &mut blocks);
+    let (outliers, count) = outliers(counted, index, name, slow_calls);
     facts.outlier_count = count;
     blocks.push(outliers);
     let ticks_per_ns = counted.comparison.clock.ticks_per_ns;
-    blocks.push(sums(&run_counted.frames, ticks_per_ns, format!("frames-{name}")));
-    if !run_counted.windows.inside.is_empty() {
-        blocks.push(sums(&run_counted.windows, ticks_per_ns, format!("windows-{name}")));
+    blocks.push(sums(&run.frames, ticks_per_ns, format!("frames-{name}")));
+    if !run.windows.inside.is_empty() {
+        blocks.push(sums(&run.windows, ticks_per_ns, format!("windows-{name}")));
     }
     let mut probes = Stream::default();
-    run_counted.probes.iter().for_each(|ticks| probes.varint(u64::from(*ticks)));
+    run.probes.iter().for_each(|ticks| probes.varint(u64::from(*ticks)));
     blocks.push(Block::new(format!("probes-{name}"), &probes.finish()));
-    if !run_counted.lateness.is_empty() {
+    if !run.lateness.is_empty() {
         let mut stream = Stream::default();
         for which in [0, 1] {
-            run_counted.lateness.iter().for_each(|late| stream.varint(late[which]));
+            run.lateness.iter().for_each(|late| stream.varint(late[which]));
         }
         blocks.push(Block::new(format!("lateness-{name}"), &stream.finish()));
     }
-    blocks
+    (facts, blocks)
 }
 
 fn tiles(
     columns: usize,
     counted: &CountedRun,
     run: &str,
-    facts: &mut AllocatorFacts,
+    facts: &mut RunBlocks,
     blocks: &mut Vec<Block>,
 ) {
     for (kind, tiles) in counted.tiles.iter().enumerate().filter(|(_, tiles)| tiles.cells() > 0) {
@@ -95,35 +93,39 @@ fn tiles(
         while tiles.columns() > columns {
             tiles = tiles.halve();
         }
-        let name = OPERATION_NAMES[kind];
+        let name = OPERATIONS[kind];
         let block = Block::new(format!("tiles-{run}-{name}"), &tiles.encode());
         facts.calls += tiles.calls();
-        facts
-            .tiles
-            .insert(name, TileFacts { block: block.id.clone(), cells: tiles.cells(), calls: tiles.calls() });
+        let written =
+            TileFacts { block: block.id.clone(), cells: tiles.cells(), calls: tiles.calls() };
+        facts.tiles.insert(name, written);
         blocks.push(block);
     }
 }
 
-fn planes(counted: &CountedRun, run: &str, facts: &mut AllocatorFacts, blocks: &mut Vec<Block>) {
+fn planes(counted: &CountedRun, run: &str, facts: &mut RunBlocks, blocks: &mut Vec<Block>) {
     for (kind, plane) in counted.planes.iter().enumerate() {
         let (bytes, cells) = plane.encode();
         if cells == 0 {
             continue;
         }
-        let block = Block::new(format!("plane-{run}-{}", OPERATION_NAMES[kind]), &bytes);
-        facts.planes.insert(OPERATION_NAMES[kind], CellFacts { block: block.id.clone(), cells });
+        let block = Block::new(format!("plane-{run}-{}", OPERATIONS[kind]), &bytes);
+        facts.planes.insert(OPERATIONS[kind], CellFacts { block: block.id.clone(), cells });
         blocks.push(block);
     }
 }
 
-/// Slow calls by rising time, column by column: times since the last, operation, size, thread, ticks, cause, the
-/// number of the call's probe from 1 (0 if it has none), its page faults and the kinds of its system calls.
-fn outliers(counted: &Counted<'_>, run: &Run, name: &str) -> (Block, usize) {
-    let detail = |row| counted.operations.as_ref().and_then(|operations| operations.detail(row));
-    let mut found: Vec<_> =
-        run.outliers.iter().filter_map(|outlier| Some((detail(outlier.row)?, outlier))).collect();
-    found.sort_by_key(|(detail, _)| (detail.time, detail.row));
+/// Slow calls by rising time, one stream for each: time since the previous call, operation, size,
+/// thread, ticks, cause bits, number of the probe from 1 (0 if the call has none), page faults,
+/// bits of system calls, index of the cause's words and index of the verdict, both in
+/// `facts.slow_calls`.
+fn outliers(
+    counted: &Counted<'_>,
+    index: usize,
+    name: &str,
+    slow_calls: &SlowCalls,
+) -> (Block, usize) {
+    let found = counted.slow_calls(index);
     let mut stream = Stream::default();
     let mut previous = 0;
     for (detail, _) in &found {
@@ -136,15 +138,17 @@ fn outliers(counted: &Counted<'_>, run: &Run, name: &str) -> (Block, usize) {
     found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.ticks)));
     found.iter().for_each(|(_, outlier)| stream.byte(outlier.cause));
     for (detail, _) in &found {
-        stream.varint(counted.probes.binary_search(&detail.row).map_or(0, |probe| probe as u64 + 1));
+        stream.varint(counted.probe(detail.row).map_or(0, |probe| probe as u64 + 1));
     }
     found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.faults)));
     found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.calls)));
+    found.iter().for_each(|(_, outlier)| stream.varint(slow_calls.cause_index(outlier) as u64));
+    found.iter().for_each(|(_, outlier)| stream.byte(slow_calls.verdict_index(outlier) as u8));
     (Block::new(format!("outliers-{name}"), &stream.finish()), found.len())
 }
 
-/// Nanoseconds inside calls in each piece of time, then the part of them in interrupted calls, then those of the
-/// busiest thread.
+/// Nanoseconds inside calls in each interval, then the part of them in interrupted calls, then
+/// those of the busiest thread.
 fn sums(sums: &Sums, ticks_per_ns: f64, id: String) -> Block {
     let mut stream = Stream::default();
     for ticks in sums.inside.iter().chain(&sums.interrupted).chain(&sums.busiest) {

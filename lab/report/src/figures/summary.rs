@@ -1,25 +1,21 @@
 //! From the histograms of runs to the figures of the table and the curves of the percentile plot.
 //!
-//! A percentile is taken in each run and then summed up over the runs; percentiles are never averaged. Intervals are
-//! those of the results.
+//! A percentile is computed in each run; the figure is the median of these percentiles over the
+//! runs. Percentiles are never averaged. Intervals come from the results.
 
-use crate::operations::OPERATION_NAMES;
-use crate::statistics::{Spread, short};
-use crate::verdict::FLOOR;
+use super::spread::{Spread, short};
 use keel_results::{
-    AllocatorResult, Clock, Comparison, Histogram, Interval, Run, percentile, supports_percentile,
+    ALL_OPERATIONS, AllocatorResult, Clock, Comparison, Histogram, Interval, OPERATIONS,
+    PERCENTILES, Percentile, Run, percentile, supports_percentile,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 type Counts = hdrhistogram::Histogram<u64>;
 
-/// The percentiles of the table, by the name of their column; in results they have a point, see [`figure_name`].
-pub const PERCENTILES: [(&str, f64); 6] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("p99999", 0.99999)];
-/// Name of all operations together.
-pub const ALL_OPERATIONS: &str = "all";
-/// Points of a curve for each factor of ten in rarity.
+/// The allocator that does nothing: its times are the cost of measuring. It does not compete.
+pub const FLOOR: &str = "null";
+/// Points of a percentile curve for each factor of ten in `1 - quantile`.
 pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
 
 /// One operation of one allocator; all latencies in ns.
@@ -27,11 +23,11 @@ pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
 pub struct OperationSummary {
     /// Calls in one run.
     pub count: u64,
-    /// Sum of the time inside calls.
+    /// Total time inside calls.
     pub total: Spread,
     /// Mean latency.
     pub mean: Spread,
-    /// By the names of [`PERCENTILES`]; those with fewer than ten calls above them are left out.
+    /// By the columns of [`PERCENTILES`]; a percentile needs at least ten calls above it.
     pub percentiles: BTreeMap<&'static str, Spread>,
     /// The slowest call of each run.
     pub worst: Spread,
@@ -39,20 +35,10 @@ pub struct OperationSummary {
     pub curve: [Vec<f64>; 3],
 }
 
-/// What results call a figure that the page names without a point.
-pub fn figure_name(name: &str) -> &str {
-    match name {
-        "p999" => "p99.9",
-        "p9999" => "p99.99",
-        "p99999" => "p99.999",
-        other => other,
-    }
-}
-
-/// Summaries by operation, [`ALL_OPERATIONS`] among them. Operations without a call are left out.
+/// Summaries by operation, including [`ALL_OPERATIONS`]. Operations without calls are left out.
 pub fn summarize(result: &AllocatorResult, clock: &Clock) -> BTreeMap<String, OperationSummary> {
     let mut summaries = BTreeMap::new();
-    for name in OPERATION_NAMES.iter().copied().chain([ALL_OPERATIONS]) {
+    for name in OPERATIONS.iter().copied().chain([ALL_OPERATIONS]) {
         let runs: Vec<(Counts, f64)> =
             result.runs.iter().filter_map(|run| counts_of(run, name, clock.ticks_per_ns)).collect();
         let intervals = result.intervals.get(name);
@@ -63,15 +49,16 @@ pub fn summarize(result: &AllocatorResult, clock: &Clock) -> BTreeMap<String, Op
     summaries
 }
 
-/// The comparison less all calls that the system interrupted: what allocators would be on a quiet machine. None where
-/// no run tells which were interrupted; an allocator whose runs do not has no runs in it.
+/// The comparison without interrupted calls: an estimate of the latencies on a quiet machine. None
+/// if no run recorded interruptions. Allocators whose runs did not record them keep no runs.
 pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
-    let told = |result: &&AllocatorResult| result.runs.iter().any(|run| !run.interrupted.is_empty());
-    comparison.allocators.iter().find(told)?;
+    let recorded =
+        |result: &&AllocatorResult| result.runs.iter().any(|run| !run.interrupted.is_empty());
+    comparison.allocators.iter().find(recorded)?;
     let ticks_per_ns = comparison.clock.ticks_per_ns;
     let without = |result: &AllocatorResult| AllocatorResult {
         name: result.name.clone(),
-        runs: match told(&result) {
+        runs: match recorded(&result) {
             true => result.runs.iter().map(|run| without_interrupted(run, ticks_per_ns)).collect(),
             false => Vec::new(),
         },
@@ -87,12 +74,12 @@ pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
     Some(calm)
 }
 
-/// A run's latencies less those of interrupted calls; the time inside the rest is then an estimate.
+/// A run without interrupted calls. The time inside the remaining calls is an estimate.
 fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
     let mut latency = run.latency.clone();
     for (name, interrupted) in &run.interrupted {
         if let Some(counts) = latency.get_mut(name) {
-            // Cannot fail: what is subtracted was counted in both.
+            // Cannot fail: every interrupted call was counted in both histograms.
             let subtracted = counts.0.subtract(&interrupted.0);
             debug_assert!(subtracted.is_ok(), "{name}: more interrupted calls than calls");
         }
@@ -102,10 +89,10 @@ fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
     Run { round: run.round, latency, inside_ns, ..Run::default() }
 }
 
-/// One run's latencies of an operation, and the time inside its calls, ns.
+/// The latencies of an operation in one run, in ticks, and the time inside its calls, ns.
 fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> {
     if name == ALL_OPERATIONS {
-        // A new one grows as needed; one that was read from a file does not.
+        // A new histogram grows as needed; a histogram that was read from a file does not.
         let mut counts = Counts::new(3).ok()?;
         run.latency.values().try_for_each(|part| counts.add(&part.0)).ok()?;
         if counts.is_empty() {
@@ -132,17 +119,17 @@ fn summarize_runs(
     clock: &Clock,
     intervals: Option<&BTreeMap<String, Interval>>,
 ) -> Option<OperationSummary> {
-    let interval = |name: &str| intervals.and_then(|found| found.get(figure_name(name)));
+    let interval = |name: &str| intervals.and_then(|found| found.get(name));
     let count = runs.iter().map(|(counts, _)| counts.len()).min()?;
     let over_runs = |value: &dyn Fn(&Counts) -> f64| {
         Spread::of(runs.iter().map(|(counts, _)| value(counts) / clock.ticks_per_ns))
     };
     let at = |quantile: f64| over_runs(&|counts| percentile(counts, quantile, clock.step_ticks));
     let mut percentiles = BTreeMap::new();
-    for (name, quantile) in PERCENTILES {
-        if supports_percentile(count, quantile) {
-            let spread = at(quantile)?;
-            percentiles.insert(name, spread.with(interval(name), runs.len()));
+    for Percentile { label, column, fraction } in PERCENTILES {
+        if supports_percentile(count, fraction) {
+            let spread = at(fraction)?;
+            percentiles.insert(column, spread.with(interval(label), runs.len()));
         }
     }
     let points = ((count as f64).log10() * CURVE_POINTS_PER_NINE).floor() as usize + 1;
@@ -167,7 +154,11 @@ fn summarize_runs(
 }
 
 fn times(interval: &Interval, factor: f64) -> Interval {
-    Interval { value: interval.value * factor, low: interval.low * factor, high: interval.high * factor }
+    Interval {
+        value: interval.value * factor,
+        low: interval.low * factor,
+        high: interval.high * factor,
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +186,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_medians_over_runs_in_nanoseconds() {
-        let result = AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
+        let result =
+            AllocatorResult { runs: vec![run(2), run(4), run(8)], ..AllocatorResult::default() };
         let summaries = summarize(&result, &clock(2.0));
         let malloc = &summaries["malloc"];
         assert_eq!(malloc.count, 10_000);
@@ -207,8 +199,12 @@ mod tests {
         assert!(close(malloc.percentiles["p999"].median, 9_990.0 * 2.0));
         assert!(close(malloc.worst.median, 20_000.0));
         assert!(close(malloc.mean.median, 10_001.0));
-        assert!(!malloc.percentiles.contains_key("p9999"), "one call lies above p99.99: no such percentile");
-        assert_eq!(malloc.curve[0].len(), 65, "four nines of 16 points, and the first");
+        assert!(!malloc.percentiles.contains_key("p9999"), "only one call is above p99.99");
+        assert_eq!(
+            malloc.curve[0].len(),
+            65,
+            "16 points for each of four nines, and the first point"
+        );
         assert!(malloc.curve[0].is_sorted() && close(malloc.curve[0][16], 18_000.0));
         assert_eq!(summaries["all"].count, 10_005);
         assert_eq!(summaries["free"].percentiles.len(), 0);
@@ -225,12 +221,12 @@ mod tests {
         assert_eq!(
             summarize(&result, &clock(1.0))["all"].count,
             10_005,
-            "free's range is far below malloc's"
+            "the range of free is far below that of malloc"
         );
     }
 
     #[test]
-    fn interrupted_calls_can_be_left_out() {
+    fn interrupted_calls_are_subtracted() {
         let mut only = run(1);
         let mut interrupted = Histogram::default();
         (9_001..=10_000u64).for_each(|value| interrupted.0.record(value).unwrap());
@@ -244,10 +240,14 @@ mod tests {
         let calm = undisturbed(&comparison).unwrap();
         let summaries = summarize(&calm.allocators[0], &clock(1.0));
         assert_eq!(summaries["malloc"].count, 9_000);
-        assert!(close(summaries["malloc"].worst.median, 9_000.0), "{:?}", summaries["malloc"].worst);
+        assert!(
+            close(summaries["malloc"].worst.median, 9_000.0),
+            "{:?}",
+            summaries["malloc"].worst
+        );
         assert!(close(summaries["malloc"].mean.median, 4_500.5), "{:?}", summaries["malloc"].mean);
         comparison.allocators[0].runs[0].interrupted.clear();
-        assert!(undisturbed(&comparison).is_none(), "nothing is known of interruptions");
+        assert!(undisturbed(&comparison).is_none(), "no interruptions were recorded");
     }
 
     #[test]

@@ -1,24 +1,24 @@
-//! Several runs become a median, their range, and the interval in which the typical value lies.
+//! A figure over several runs: the median, the range, and the 95 % interval of the typical value.
 
 use keel_results::Interval;
 use serde::{Serialize, Serializer};
 
-/// A figure over the runs of one allocator. Written as `[median, low, high]`, with the interval's ends behind them
-/// where it is known.
+/// A figure over the runs of one allocator. Serialized as `[median, low, high]`, or, with a known
+/// interval, as `[median, low, high, interval low, interval high]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Median over runs; of an even number the mean of the middle two.
+    /// Median over runs; for an even number of runs the mean of the middle two.
     pub median: f64,
     /// The lowest run.
     pub low: f64,
     /// The highest run.
     pub high: f64,
-    /// Where the typical value lies with 95 % confidence; None of a single run, which tells nothing of it.
+    /// 95 % confidence interval of the typical value; None for a single run.
     pub interval: Option<Interval>,
 }
 
 impl Spread {
-    /// Of one value a run; None without runs.
+    /// From one value per run; None without runs.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ impl Spread {
         Some(Spread { median, low, high, interval: None })
     }
 
-    /// The same, with its interval if it is one of several runs.
+    /// The same with its interval, which needs at least two runs.
     pub fn with(self, interval: Option<&Interval>, runs: usize) -> Spread {
         Spread { interval: interval.filter(|_| runs > 1).copied(), ..self }
     }
@@ -36,12 +36,13 @@ impl Spread {
 impl Serialize for Spread {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let ends = self.interval.map(|interval| [interval.low, interval.high]);
-        let values = [self.median, self.low, self.high].into_iter().chain(ends.into_iter().flatten());
+        let values =
+            [self.median, self.low, self.high].into_iter().chain(ends.into_iter().flatten());
         serializer.collect_seq(values.map(short))
     }
 }
 
-/// A value to five significant digits: more than a measurement holds, and half the bytes in JSON.
+/// A value to five significant digits: enough for any measurement, and half the bytes in JSON.
 pub fn short(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_written_behind_the_range_and_never_of_one_run() {
+    fn an_interval_follows_the_range_and_needs_two_runs() {
         let interval = Interval { value: 2.0, low: 0.5, high: 4.25 };
         let spread = Spread::of([1.0, 2.0, 3.0]).unwrap();
         let written = |spread: Spread| serde_json::to_string(&spread).unwrap();

@@ -1,0 +1,158 @@
+//! The facts that the page's scripts read, as JSON beside the binary blocks. The field names are
+//! those that `page/*.js` uses.
+
+use crate::counts::Lane;
+use crate::encode::Block;
+use crate::figures::{AllocatorFigures, Leaders};
+use crate::verdict::{Hitch, PairFacts, PairPhrases, SlowCalls, Verdict};
+use keel_results::{JournalFacts, Machine, Settings};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One comparison of the page.
+pub struct Part {
+    /// Its facts.
+    pub facts: Facts,
+    /// Its blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// Everything but the blocks.
+#[derive(Debug, Serialize)]
+pub struct Facts {
+    /// Begins the names of this comparison's blocks: empty for the first comparison of a page.
+    pub prefix: String,
+    /// Version of the results' format. Version 1 does not distinguish sleep from preemption.
+    pub format: u32,
+    /// Names of the bits of an outlier's system calls.
+    pub system_calls: [&'static str; 10],
+    /// Name of the comparison among several.
+    pub label: String,
+    /// Version of Keel that measured.
+    pub keel_version: String,
+    /// Wall-clock start of the measurement; RFC 3339.
+    pub started: String,
+    /// The machine that measured.
+    pub machine: Machine,
+    /// The journal that was replayed. Its frame marks are in the block `frame-marks`.
+    pub journal: JournalFacts,
+    /// Settings of the replay.
+    pub settings: Settings,
+    /// The clock.
+    pub clock: ClockFacts,
+    /// Operations that occur, in the order of their switch.
+    pub operations: Vec<&'static str>,
+    /// The time axis is `0..span_ns` of journal time.
+    pub span_ns: u64,
+    /// Time columns of the tiles; 0 if no raw rows were kept.
+    pub columns: usize,
+    /// See [`crate::counts::ROWS_PER_OCTAVE`].
+    pub rows_per_octave: u32,
+    /// Lowest and highest latency row that any allocator but the floor uses.
+    pub row_range: [u16; 2],
+    /// Latency rows of a plane of sizes.
+    pub latency_rows: usize,
+    /// Threads, busiest first; the last one may stand for all further threads.
+    pub lanes: Vec<Lane>,
+    /// Columns of the block `lanes`.
+    pub lane_columns: usize,
+    /// Number of windows of `window_ns`, which stand for audio buffers; 0 if there are none.
+    pub windows: usize,
+    /// Length of a window.
+    pub window_ns: u64,
+    /// Whether the replay followed a schedule, so that blocks `lateness-<index>` exist.
+    pub lateness: bool,
+    /// Length of the blocks `probes-<index>`: calls whose latency is known under every allocator.
+    pub probes: usize,
+    /// Blocks freed, and blocks still live at the end; None if the results do not record it.
+    pub lifetimes: Option<[u64; 2]>,
+    /// Lifetime steps in the block `lifetimes`.
+    pub lifetime_steps: usize,
+    /// Lifetime steps in a doubling.
+    pub lifetime_steps_per_octave: u32,
+    /// Points of a percentile curve for each factor of ten in `1 - quantile`.
+    pub curve_points_per_nine: u32,
+    /// Number of frame marks; 0 hides the frames.
+    pub frame_count: usize,
+    /// One entry for each allocator, in the order of the comparison.
+    pub allocators: Vec<AllocatorFacts>,
+    /// Live bytes, `[journal time, bytes]`.
+    pub live: Vec<[f64; 2]>,
+    /// The allocators that may be lowest in each figure.
+    pub leaders: Leaders,
+    /// The same without interrupted calls; empty if they are not known.
+    pub calm_leaders: Leaders,
+    /// Each two allocators, figure by figure.
+    pub pairs: Vec<PairFacts>,
+    /// The same without interrupted calls; empty if they are not known.
+    pub calm_pairs: Vec<PairFacts>,
+    /// The sentences on a pair, with placeholders in braces.
+    pub pair_phrases: PairPhrases,
+    /// The opening of the page.
+    pub verdict: Verdict,
+    /// The slowest calls, described: at most two.
+    pub hitches: Vec<Hitch>,
+    /// Causes and verdicts of all slow calls, by the numbers in the blocks `outliers-<index>`.
+    pub slow_calls: SlowCalls,
+}
+
+/// The clock of the measurement.
+#[derive(Debug, Serialize)]
+pub struct ClockFacts {
+    /// `tsc` or `clock_monotonic`.
+    pub name: String,
+    /// Ticks per ns.
+    pub ticks_per_ns: f64,
+    /// The step of the clock, ns: the counters of some machines advance many ticks at a time.
+    pub step_ns: f64,
+    /// An empty pair of readings at p50, p99 and p99.9, ns; empty if not measured.
+    pub empty_pair: Vec<f64>,
+}
+
+/// One allocator.
+#[derive(Debug, Serialize)]
+pub struct AllocatorFacts {
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: AllocatorFigures,
+    /// The run that is drawn, from 1; 0 if none is.
+    pub drawn_run: usize,
+    /// Resident bytes of the drawn run, `[journal time, bytes]`.
+    pub memory: Vec<[f64; 2]>,
+    /// Its blocks.
+    #[serde(flatten)]
+    pub blocks: RunBlocks,
+}
+
+/// The blocks of a drawn run.
+#[derive(Debug, Default, Serialize)]
+pub struct RunBlocks {
+    /// Blocks of the tiles by operation.
+    pub tiles: BTreeMap<&'static str, TileFacts>,
+    /// Blocks of size and latency by operation.
+    pub planes: BTreeMap<&'static str, CellFacts>,
+    /// Number of slow calls in the block `outliers-<index>`.
+    pub outlier_count: usize,
+    /// Calls of the drawn run that the tiles hold.
+    pub calls: u64,
+}
+
+/// One block of cells.
+#[derive(Debug, Serialize)]
+pub struct CellFacts {
+    /// The id of its element.
+    pub block: String,
+    /// Number of its cells.
+    pub cells: usize,
+}
+
+/// One block of tiles.
+#[derive(Debug, Serialize)]
+pub struct TileFacts {
+    /// The id of its element.
+    pub block: String,
+    /// Number of its cells.
+    pub cells: usize,
+    /// Calls in all cells.
+    pub calls: u64,
+}

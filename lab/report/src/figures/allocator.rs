@@ -1,0 +1,135 @@
+//! All figures of one allocator.
+
+use super::lowest::complete;
+use super::spread::Spread;
+use super::summary::{FLOOR, OperationSummary, summarize};
+use crate::error::ReportError;
+use keel_results::{
+    AllocatorResult, Comparison, OPERATIONS, RESULTS_FILE, RUN, Run, frame_figures,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The figures of one allocator; field names are those that the page's scripts read.
+#[derive(Debug, Serialize)]
+pub struct AllocatorFigures {
+    /// The name.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// Whether it is [`FLOOR`], which does not compete.
+    pub floor: bool,
+    /// Why it could not run.
+    pub failure: Option<String>,
+    /// Number of its runs.
+    pub runs: usize,
+    /// Latencies by operation; empty if it could not run.
+    pub operations: BTreeMap<String, OperationSummary>,
+    /// The same without interrupted calls; empty if interruptions were not recorded.
+    pub undisturbed: BTreeMap<String, OperationSummary>,
+    /// Figures of whole runs by name: `peak`, `throughput` (ns per operation, in runs that do not
+    /// time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`,
+    /// `voluntary_switches`, `involuntary_switches`.
+    pub figures: BTreeMap<&'static str, Spread>,
+    /// Time inside the calls of one frame, ns: `mean`, `p50` ... , `worst`; empty without frames.
+    pub frames: BTreeMap<String, Spread>,
+}
+
+impl AllocatorFigures {
+    /// The figures of `result`. `calm` is the same allocator without interrupted calls, if known.
+    pub fn new(
+        comparison: &Comparison,
+        result: &AllocatorResult,
+        calm: Option<&AllocatorResult>,
+    ) -> AllocatorFigures {
+        let clock = &comparison.clock;
+        AllocatorFigures {
+            name: result.name.clone(),
+            version: result.version.clone(),
+            floor: result.name == FLOOR,
+            failure: result.failure.clone(),
+            runs: result.runs.len(),
+            operations: summarize(result, clock),
+            undisturbed: calm.map_or_else(BTreeMap::new, |calm| summarize(calm, clock)),
+            figures: run_figures(result),
+            frames: frame_spreads(result),
+        }
+    }
+}
+
+/// The figures of all allocators, in the order of the comparison. `calm` is the comparison without
+/// interrupted calls, if known.
+pub fn figures(comparison: &Comparison, calm: Option<&Comparison>) -> Vec<AllocatorFigures> {
+    let calm = |index: usize| calm.map(|calm| &calm.allocators[index]);
+    let results = comparison.allocators.iter().enumerate();
+    results.map(|(index, result)| AllocatorFigures::new(comparison, result, calm(index))).collect()
+}
+
+/// The operations that occur, in the order of [`OPERATIONS`].
+pub fn operations<'a>(
+    allocators: impl Iterator<Item = &'a AllocatorFigures> + Clone,
+) -> Vec<&'static str> {
+    let occurs = |name: &&str| allocators.clone().any(|one| one.operations.contains_key(*name));
+    OPERATIONS.into_iter().filter(occurs).collect()
+}
+
+fn run_figures(result: &AllocatorResult) -> BTreeMap<&'static str, Spread> {
+    type Figure = (&'static str, fn(&Run) -> u64);
+    let of: [Figure; 8] = [
+        ("peak", |run| run.peak_rss_bytes),
+        ("minor_faults", |run| run.minor_faults),
+        ("major_faults", |run| run.major_faults),
+        ("elapsed", |run| run.elapsed_ns),
+        ("cpu", |run| run.cpu_ns),
+        ("waited", |run| run.waited_ns),
+        ("voluntary_switches", |run| run.voluntary_switches),
+        ("involuntary_switches", |run| run.involuntary_switches),
+    ];
+    let of_runs = |(name, value): Figure| {
+        let spread = Spread::of(result.runs.iter().map(|run| value(run) as f64))?;
+        Some((name, spread, result.runs.len()))
+    };
+    let each =
+        result.throughput.iter().map(|run| run.elapsed_ns as f64 / run.operations.max(1) as f64);
+    let throughput = Spread::of(each).map(|spread| ("throughput", spread, result.throughput.len()));
+    let intervals = result.intervals.get(RUN);
+    let with = |(name, spread, runs): (&'static str, Spread, usize)| {
+        (name, spread.with(intervals.and_then(|found| found.get(name)), runs))
+    };
+    of.into_iter().filter_map(of_runs).chain(throughput).map(with).collect()
+}
+
+fn frame_spreads(result: &AllocatorResult) -> BTreeMap<String, Spread> {
+    let spread = |figure: keel_results::Figure| {
+        Some((figure.name.replace('.', ""), Spread::of(figure.plain())?))
+    };
+    frame_figures(result).into_iter().filter_map(spread).collect()
+}
+
+/// Reads the summary of a result folder, refuses contradictory ones and completes the others.
+pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
+    let mut comparison = Comparison::load(folder)?;
+    let nonsense = |detail: &str| ReportError::Nonsense {
+        path: folder.join(RESULTS_FILE),
+        detail: detail.into(),
+    };
+    if comparison.allocators.iter().all(|result| result.runs.is_empty()) {
+        return Err(nonsense("holds no run of any allocator"));
+    }
+    if !(comparison.clock.ticks_per_ns.is_finite() && comparison.clock.ticks_per_ns > 0.0) {
+        return Err(nonsense("the clock has no frequency (clock.ticks_per_ns)"));
+    }
+    complete(&mut comparison, FLOOR);
+    Ok(comparison)
+}
+
+/// The run that the page draws: of the runs with raw rows the one with the median time inside
+/// calls.
+pub fn drawn_run(result: &AllocatorResult) -> Option<usize> {
+    let inside = |run: &Run| run.inside_ns.values().sum::<f64>();
+    let mut kept: Vec<usize> =
+        (0..result.runs.len()).filter(|run| result.runs[*run].raw.is_some()).collect();
+    kept.sort_by(|a, b| inside(&result.runs[*a]).total_cmp(&inside(&result.runs[*b])));
+    kept.get(kept.len().saturating_sub(1) / 2).copied()
+}

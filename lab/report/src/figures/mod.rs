@@ -1,0 +1,14 @@
+//! From the results of a comparison to its figures: for each allocator the median, the range and
+//! the 95 % interval over runs, and for each figure the allocators that may be lowest.
+
+mod allocator;
+mod lowest;
+#[cfg(test)]
+pub mod sample;
+mod spread;
+mod summary;
+
+pub use allocator::{AllocatorFigures, drawn_run, figures, load, operations};
+pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
+pub use spread::{Spread, short};
+pub use summary::{CURVE_POINTS_PER_NINE, FLOOR, OperationSummary, summarize, undisturbed};

@@ -1,0 +1,172 @@
+//! The verdict for the terminal, and a result folder as Markdown.
+
+use crate::error::ReportError;
+use crate::figures::{AllocatorFigures, Spread, figures, load, lowest, operations, undisturbed};
+use crate::verdict::{Verdict, judge, read_hitches};
+use crate::words::{bytes, duration, escape_cell as escaped};
+use keel_results::{Comparison, RUN};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The verdict for the terminal: a headline, a line for each criterion, and the slowest calls with
+/// their attribution. `folder` is the folder of the comparison.
+pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportError> {
+    let verdict = judged(comparison).1;
+    let width = verdict.criteria.iter().map(|one| one.title.len()).max().unwrap_or(0);
+    let mut text = format!("{}\n", verdict.headline);
+    if !verdict.overall.is_empty() {
+        let _ = writeln!(text, "{}", verdict.overall);
+    }
+    for criterion in &verdict.criteria {
+        let _ =
+            writeln!(text, "  {:width$}  {}", criterion.title.to_lowercase(), criterion.sentence);
+    }
+    for hitch in read_hitches(comparison, folder)? {
+        let _ = writeln!(text, "{}", hitch.text());
+    }
+    Ok(text)
+}
+
+fn judged(comparison: &Comparison) -> (Vec<AllocatorFigures>, Verdict) {
+    let calm = undisturbed(comparison);
+    let allocators = figures(comparison, calm.as_ref());
+    let verdict = judge(comparison, calm.as_ref(), &allocators);
+    (allocators, verdict)
+}
+
+/// The figures of a result folder as Markdown: the verdict, its criteria, and a table for each
+/// operation.
+pub fn markdown(folder: &Path) -> Result<String, ReportError> {
+    let comparison = load(folder)?;
+    let (allocators, verdict) = judged(&comparison);
+    let settings = &comparison.settings;
+    let headline = [verdict.headline.as_str(), verdict.overall.as_str()].join(" ");
+    let mut text =
+        format!("### malloc of `{}`\n\n{}\n\n", comparison.journal.name, headline.trim_end());
+    for criterion in &verdict.criteria {
+        let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
+    }
+    text.push('\n');
+    for hitch in read_hitches(&comparison, folder)? {
+        let whole = hitch.text();
+        let (title, rest) = whole.split_once(": ").unwrap_or(("", &whole));
+        let _ = writeln!(text, "**{title}**: {}\n", escaped(rest));
+    }
+    for operation in operations(allocators.iter()) {
+        operation_table(&mut text, &comparison, &allocators, operation);
+    }
+    for caution in &verdict.cautions {
+        let _ = writeln!(text, "- {caution}");
+    }
+    let runs = settings.runs_in_words();
+    let _ = writeln!(
+        text,
+        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, and those without a \
+         significant difference from it (95 %, paired by round). keel {}</sub>\n",
+        settings.pace, settings.touch, comparison.machine.cpu, comparison.keel_version
+    );
+    Ok(text)
+}
+
+/// Columns of a table: title and figure.
+const COLUMNS: [(&str, &str); 7] = [
+    ("mean", "mean"),
+    ("p50", "p50"),
+    ("p99", "p99"),
+    ("p99.9", "p999"),
+    ("p99.99", "p9999"),
+    ("worst", "worst"),
+    (PEAK, "peak"),
+];
+const PEAK: &str = "peak memory";
+
+fn spread_of(one: &AllocatorFigures, operation: &str, figure: &str) -> Option<Spread> {
+    let summary = one.operations.get(operation)?;
+    match figure {
+        "mean" => Some(summary.mean),
+        "worst" => Some(summary.worst),
+        "peak" => one.figures.get("peak").copied().filter(|peak| peak.high > 0.0),
+        percentile => summary.percentiles.get(percentile).copied(),
+    }
+}
+
+fn operation_table(
+    text: &mut String,
+    comparison: &Comparison,
+    allocators: &[AllocatorFigures],
+    operation: &str,
+) {
+    let titles = COLUMNS.map(|(title, _)| title);
+    let _ = writeln!(text, "| {operation} | {} | p99.9, 95 % |", titles.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---:|".repeat(COLUMNS.len() + 1));
+    let rows =
+        || allocators.iter().enumerate().filter(|(_, one)| one.operations.contains_key(operation));
+    let mut lines: Vec<String> =
+        rows().map(|(_, one)| format!("| {} |", escaped(&one.name))).collect();
+    for (title, figure) in COLUMNS {
+        let format = if title == PEAK { bytes } else { duration };
+        let best = lowest(comparison, if title == PEAK { RUN } else { operation }, figure).best;
+        let found =
+            rows().filter(|(_, one)| !one.floor && spread_of(one, operation, figure).is_some());
+        let found = found.count();
+        for ((index, one), line) in rows().zip(&mut lines) {
+            let spread = spread_of(one, operation, figure);
+            let cell = spread.map_or("–".to_owned(), |spread| format(spread.median));
+            let bold = if best.len() < found && best.contains(&index) { "**" } else { "" };
+            let _ = write!(line, " {bold}{cell}{bold} |");
+        }
+    }
+    for ((_, one), line) in rows().zip(&mut lines) {
+        let spread = one.operations.get(operation).and_then(|found| found.percentiles.get("p999"));
+        let interval = spread.and_then(|spread| spread.interval);
+        let cell = interval.map_or("–".to_owned(), |ends| {
+            format!("{} – {}", duration(ends.low), duration(ends.high))
+        });
+        let _ = write!(line, " {cell} |");
+    }
+    let _ = writeln!(text, "{}\n", lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use crate::text::sample::comparison;
+
+    #[test]
+    fn markdown_marks_the_lowest_and_cannot_be_broken_by_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        comparison().save(folder.path()).unwrap();
+        let text = markdown(folder.path()).unwrap();
+        let line =
+            |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        assert!(line("| malloc |").contains("p99.9 | p99.99 | worst"), "{text}");
+        let keel = line("| keel |");
+        assert!(keel.contains("**10.0 µs**") && keel.contains("20.0 µs – 20.0 µs |"), "{text}");
+        assert!(!line("| a\\|b |").contains("**"), "{text}");
+        assert!(text.contains("Medians over"), "{text}");
+        assert!(
+            text.contains(
+                "- **malloc p99.9**: keel is lowest: 4.0 times lower (95 %: 4.0 to 4.0) than a\\|b"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_terminal_shows_the_same_verdict() {
+        let mut comparison = comparison();
+        crate::figures::complete(&mut comparison, "null");
+        let text =
+            verdict(&comparison, Path::new("no folder is needed where no run kept its rows"))
+                .unwrap();
+        assert!(
+            text.starts_with(
+                "keel has the lowest malloc p50 and p99.9, and the least time in all calls."
+            ),
+            "{text}"
+        );
+        assert!(text.contains("\n  malloc p99.9       keel is lowest"), "{text}");
+        assert!(!text.contains("peak memory"), "it was not measured: {text}");
+    }
+}

@@ -1,0 +1,105 @@
+//! The limits of a verdict: few runs, the cost of measuring, the machine, interruptions, failures.
+
+use super::criteria::{Criterion, FEW_RUNS, Figure};
+use super::sentences::weigh;
+use crate::figures::{AllocatorFigures, FLOOR};
+use crate::words;
+use keel_results::{CAUSE_INTERRUPTED, Comparison};
+
+/// The step of the clock, ns.
+pub fn clock_step_ns(comparison: &Comparison) -> f64 {
+    comparison.clock.step_ticks as f64 / comparison.clock.ticks_per_ns.max(1e-9)
+}
+
+/// What a verdict is limited by, one sentence each.
+pub fn cautions(
+    comparison: &Comparison,
+    calm: Option<&Comparison>,
+    allocators: &[AllocatorFigures],
+    criteria: &[Criterion],
+    operation: &str,
+    runs: usize,
+) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if runs < FEW_RUNS {
+        let each = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        cautions.push(format!(
+            "Only {each} of each allocator: compare with --runs 5 or more before deciding."
+        ));
+    }
+    cautions.extend(criteria.iter().filter_map(floor_caution));
+    cautions.extend(worst_caution(allocators, operation));
+    cautions.extend(interrupted_caution(comparison, calm, allocators, operation, runs));
+    for result in &comparison.allocators {
+        if let Some(failure) = &result.failure {
+            cautions.push(format!("{} could not run: {}", result.name, failure));
+        }
+    }
+    cautions.extend(comparison.notes.iter().cloned());
+    cautions
+}
+
+/// A figure that is mostly the cost of measuring.
+fn floor_caution(criterion: &Criterion) -> Option<String> {
+    let (floor, best) = (criterion.floor?, criterion.rows.first()?.1);
+    if criterion.unit != "ns"
+        || ["time", "throughput"].contains(&criterion.id)
+        || floor.median < best.median * 0.5
+    {
+        return None;
+    }
+    let (title, floor) = (&criterion.title, words::duration(floor.median));
+    let best = words::duration(best.median);
+    Some(format!(
+        "With no allocator at all {title} is already {floor}; the lowest allocator has {best}."
+    ))
+}
+
+/// On a shared machine the longest call of a run is seldom caused by the allocator.
+fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<String> {
+    let worst = |one: &AllocatorFigures| Some(one.operations.get(operation)?.worst);
+    let floor = allocators.iter().find(|one| one.floor).and_then(worst)?;
+    let best = allocators.iter().filter(|one| !one.floor).filter_map(worst);
+    let best = best.min_by(|a, b| a.median.total_cmp(&b.median))?;
+    (floor.high >= best.median * 0.5).then(|| {
+        format!(
+            "The worst {operation} does not distinguish allocators: with no allocator at all a \
+             call of {} was measured, which the machine caused.",
+            words::duration(floor.high)
+        )
+    })
+}
+
+/// The share of interrupted calls in the tail, and the verdict on the tail without them. A wait for
+/// a lock counts as an interruption too, so this stands beside the verdict and does not replace it.
+fn interrupted_caution(
+    comparison: &Comparison,
+    calm: Option<&Comparison>,
+    allocators: &[AllocatorFigures],
+    operation: &str,
+    runs: usize,
+) -> Option<String> {
+    let outliers = || {
+        let real = comparison.allocators.iter().filter(|result| result.name != FLOOR);
+        real.flat_map(|result| &result.runs).flat_map(|run| &run.outliers)
+    };
+    let all = outliers().count();
+    let hit = outliers().filter(|outlier| outlier.cause & CAUSE_INTERRUPTED != 0).count();
+    let percent = 100.0 * hit as f64 / all.max(1) as f64;
+    if percent < 5.0 {
+        return None;
+    }
+    let share = format!(
+        "{percent:.0} % of the calls above their operation's p99.9 were interrupted (preempted, \
+         or asleep at a lock): their duration depends on the machine as well as on the allocator."
+    );
+    let Some(calm) = calm else { return Some(share) };
+    let of =
+        |one: &AllocatorFigures| one.undisturbed.get(operation)?.percentiles.get("p999").copied();
+    let figure = Figure { operation, name: "p999", step: clock_step_ns(comparison), of: &of };
+    let without = weigh(Criterion::default(), calm, allocators, &figure, runs);
+    if without.rows.len() < 2 {
+        return Some(share);
+    }
+    Some(format!("{share} Without them, {operation} p99.9: {}", without.sentence))
+}

@@ -1,0 +1,107 @@
+//! The first sentences of a report: the significantly lowest allocators, grouped; then the tail
+//! latency, if nothing is significantly lowest in it.
+
+use super::criteria::{Criterion, FEW_RUNS};
+use super::sentences::NAMES;
+use crate::figures::AllocatorFigures;
+use crate::words;
+use keel_results::figure_label;
+
+/// One sentence or two.
+pub fn headline(
+    criteria: &[Criterion],
+    allocators: &[AllocatorFigures],
+    operation: &str,
+    runs: usize,
+) -> String {
+    let compared = criteria.iter().map(|criterion| criterion.rows.len()).max().unwrap_or(0);
+    if compared < 2 {
+        return "Only one allocator was measured: there is nothing to compare it with.".into();
+    }
+    if runs < 2 {
+        return "Only one run of each allocator: too little for a verdict.".into();
+    }
+    let mut lowest: Vec<(usize, Vec<&Criterion>)> = Vec::new();
+    for criterion in criteria {
+        let [index] = criterion.best.as_slice() else { continue };
+        match lowest.iter_mut().find(|(known, _)| known == index) {
+            Some((_, found)) => found.push(criterion),
+            None => lowest.push((*index, vec![criterion])),
+        }
+    }
+    lowest.sort_by_key(|(_, found)| std::cmp::Reverse(found.len()));
+    let verb = if runs < FEW_RUNS { "seems to have" } else { "has" };
+    let clauses = lowest.iter().map(|(index, found)| {
+        format!("{} {verb} {}", allocators[*index].name, figures_of(found, operation))
+    });
+    let clauses: Vec<String> = clauses.collect();
+    let text = match clauses.is_empty() {
+        true => "No allocator is significantly lowest in any figure.".to_owned(),
+        false => format!("{}.", clauses.join("; ")),
+    };
+    let tail = criteria.iter().find(|criterion| criterion.id == "p999").or(criteria.first());
+    match tail.filter(|criterion| criterion.best.len() != 1) {
+        Some(criterion) => format!("{text} {}", undecided(criterion, allocators, runs)),
+        None => text,
+    }
+}
+
+/// `the lowest malloc p50 and p99.9, and the least peak memory`.
+fn figures_of(found: &[&Criterion], operation: &str) -> String {
+    let of_run = |criterion: &&Criterion| match criterion.id {
+        "time" => Some("the least time in all calls"),
+        "throughput" => Some("the best throughput"),
+        "memory" => Some("the least peak memory"),
+        _ => None,
+    };
+    let others: Vec<&str> = found.iter().filter_map(of_run).collect();
+    let percentiles = found.iter().filter(|criterion| of_run(criterion).is_none());
+    let percentiles: Vec<&str> = percentiles.map(|criterion| figure_label(criterion.id)).collect();
+    let lowest = format!("the lowest {operation} {}", words::list(&percentiles));
+    match (percentiles.len(), others.is_empty()) {
+        (0, _) => words::list(&others),
+        (_, true) => lowest,
+        (1, false) => words::list(&[&[lowest.as_str()], others.as_slice()].concat()),
+        _ => format!("{lowest}, and {}", words::list(&others)),
+    }
+}
+
+/// The allocators between which a criterion does not decide; many names would not help.
+fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
+    let title = &criterion.title;
+    let name = |index: &usize| allocators[*index].name.as_str();
+    let few = if runs < FEW_RUNS { format!(" in these {runs} runs") } else { String::new() };
+    let none = format!("there is no significant difference{few}");
+    match criterion.best.as_slice() {
+        [] if !criterion.noisy.is_empty() => format!("{title} is too noisy to tell{few}."),
+        all if all.is_empty() || all.len() == criterion.rows.len() => format!("In {title} {none}."),
+        [first, others @ ..] if others.len() < NAMES => {
+            let others: Vec<&str> = others.iter().map(name).collect();
+            format!("In {title} {none} between {} and {}.", name(first), words::list(&others))
+        }
+        [first, others @ ..] => {
+            format!("In {title} {none} between {} and {} others.", name(first), others.len())
+        }
+        [] => String::new(),
+    }
+}
+
+/// The allocators that are most often among the lowest, up to three; empty if they are more. It is
+/// a count, without weights, and the sentence states what was counted.
+pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> String {
+    let counted: Vec<&Criterion> = criteria.iter().filter(|one| one.distinguishes()).collect();
+    let times = |index: usize| counted.iter().filter(|one| one.best.contains(&index)).count();
+    let most = (0..allocators.len()).map(times).max().unwrap_or(0);
+    let first: Vec<usize> = (0..allocators.len()).filter(|index| times(*index) == most).collect();
+    if most == 0 || counted.len() < 2 || first.len() > 3 {
+        return String::new();
+    }
+    let names: Vec<&str> = first.iter().map(|index| allocators[*index].name.as_str()).collect();
+    let (names, all) = (words::list(&names), counted.len());
+    let often = match (most, all) {
+        (2, 2) => "in both".to_owned(),
+        _ if most == all => format!("in all {all}"),
+        _ => format!("in {most} of the {all}"),
+    };
+    format!("Most often among the lowest: {names}, {often} figures with significant differences.")
+}

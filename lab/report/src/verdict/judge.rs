@@ -1,0 +1,100 @@
+//! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
+
+use super::cautions::{cautions, clock_step_ns};
+use super::criteria::{Criterion, Figure};
+use super::headline::{headline, overall};
+use super::sentences::weigh;
+use crate::figures::AllocatorFigures;
+use keel_results::{ALL_OPERATIONS, Comparison, OPERATIONS, RUN, figure_label};
+use serde::Serialize;
+
+/// The opening of a report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    /// One sentence or two.
+    pub headline: String,
+    /// The allocators that are most often among the lowest, a sentence; empty if they are many.
+    pub overall: String,
+    /// The operation whose percentiles are compared: the allocating one with most calls.
+    pub operation: &'static str,
+    /// The compared figures, each with its conclusion.
+    pub criteria: Vec<Criterion>,
+    /// The limits of the verdict, one sentence each.
+    pub cautions: Vec<String>,
+}
+
+/// Compares the allocators. `calm` is the comparison without interrupted calls.
+pub fn judge(
+    comparison: &Comparison,
+    calm: Option<&Comparison>,
+    allocators: &[AllocatorFigures],
+) -> Verdict {
+    let runs = allocators.iter().filter(|one| one.runs > 0).map(|one| one.runs).min().unwrap_or(0);
+    let operation = main_operation(allocators);
+    let criteria = criteria(comparison, allocators, operation, runs);
+    let headline = headline(&criteria, allocators, operation, runs);
+    let overall = overall(&criteria, allocators);
+    let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
+    Verdict { headline, overall, operation, criteria, cautions }
+}
+
+/// The allocating operation with most calls; malloc if several have as many.
+fn main_operation(allocators: &[AllocatorFigures]) -> &'static str {
+    let calls = |name: &str| {
+        let counts = allocators.iter().filter_map(|one| Some(one.operations.get(name)?.count));
+        counts.max().unwrap_or(0)
+    };
+    let allocating = OPERATIONS.into_iter().filter(|name| *name != "free" && calls(name) > 0);
+    allocating.rev().max_by_key(|name| calls(name)).unwrap_or(OPERATIONS[1])
+}
+
+fn criteria(
+    comparison: &Comparison,
+    allocators: &[AllocatorFigures],
+    operation: &'static str,
+    runs: usize,
+) -> Vec<Criterion> {
+    let step = clock_step_ns(comparison);
+    let new = |id: &'static str,
+               title: String,
+               meaning: String,
+               unit: &'static str,
+               figure: &Figure<'_>| {
+        let criterion = Criterion { id, title, meaning, unit, ..Criterion::default() };
+        weigh(criterion, comparison, allocators, figure, runs)
+    };
+    let percentile = |name: &'static str, meaning: String| {
+        let of =
+            |one: &AllocatorFigures| one.operations.get(operation)?.percentiles.get(name).copied();
+        let figure = Figure { operation, name, step, of: &of };
+        new(name, format!("{operation} {}", figure_label(name)), meaning, "ns", &figure)
+    };
+    let whole = |id, title: &str, meaning: &str, unit, figure: &Figure<'_>| {
+        new(id, title.to_owned(), meaning.to_owned(), unit, figure)
+    };
+    let of_run = |name, of| Figure { operation: RUN, name, step: 0.0, of };
+    let total = |one: &AllocatorFigures| Some(one.operations.get(ALL_OPERATIONS)?.total);
+    let time = Figure { operation: ALL_OPERATIONS, name: "mean", step: 0.0, of: &total };
+    let throughput = |one: &AllocatorFigures| one.figures.get("throughput").copied();
+    let peak = |one: &AllocatorFigures| one.figures.get("peak").copied();
+    let throughput = of_run("throughput", &throughput);
+    let untimed = "time per operation, in runs that do not time each call";
+    let found = [
+        percentile("p50", format!("half of all {operation} calls take longer")),
+        percentile("p999", format!("one {operation} in 1,000 takes longer")),
+        percentile("p9999", format!("one {operation} in 10,000 takes longer")),
+        whole("time", "Time in all calls", "sum over all operations of a run", "ns", &time),
+        whole("throughput", "Throughput (ns/op)", untimed, "ns", &throughput),
+        whole(
+            "memory",
+            "Peak memory",
+            "largest resident memory of a run",
+            "bytes",
+            &of_run("peak", &peak),
+        ),
+    ];
+    // A figure that is zero everywhere was not measured.
+    let measured =
+        |criterion: &Criterion| criterion.rows.iter().any(|(_, spread)| spread.high > 0.0);
+    found.into_iter().filter(measured).collect()
+}

@@ -1,0 +1,19 @@
+//! From figures to sentences: the allocator that is lowest in each figure, the slowest single calls
+//! and their causes, and each two allocators compared. The page, the terminal and Markdown show
+//! these sentences; nothing else words them.
+
+mod cause;
+mod cautions;
+mod criteria;
+mod headline;
+mod hitch;
+mod judge;
+mod pairs;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+pub use cause::SlowCalls;
+pub use hitch::{Hitch, hitches, read_hitches};
+pub use judge::{Verdict, judge};
+pub use pairs::{PAIR_PHRASES, Pair, PairFacts, PairPhrases, PairRow, all_pairs, pair};

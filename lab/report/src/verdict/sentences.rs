@@ -1,0 +1,152 @@
+//! The conclusion of one criterion, in words.
+
+use super::criteria::{Criterion, FEW_RUNS, Figure};
+use crate::figures::AllocatorFigures;
+use crate::words;
+use keel_results::{Comparison, Interval};
+
+/// More names than this are not listed.
+pub const NAMES: usize = 5;
+/// The answer where intervals are too wide for a conclusion.
+pub const TOO_NOISY: &str = "too noisy to tell";
+
+/// Ranks the allocators in a figure and words the conclusion. `runs`: the fewest of any allocator.
+pub fn weigh(
+    criterion: Criterion,
+    comparison: &Comparison,
+    allocators: &[AllocatorFigures],
+    figure: &Figure<'_>,
+    runs: usize,
+) -> Criterion {
+    let mut criterion = criterion.rank(comparison, allocators, figure);
+    criterion.sentence = sentence(&criterion, allocators, runs, figure.step);
+    criterion.answer = answer(&criterion, allocators, runs);
+    criterion
+}
+
+fn name<'a>(allocators: &'a [AllocatorFigures], index: usize) -> &'a str {
+    &allocators[index].name
+}
+
+fn noisy_names<'a>(criterion: &Criterion, allocators: &'a [AllocatorFigures]) -> Vec<&'a str> {
+    criterion.noisy.iter().map(|index| name(allocators, *index)).collect()
+}
+
+fn sentence(
+    criterion: &Criterion,
+    allocators: &[AllocatorFigures],
+    runs: usize,
+    step: f64,
+) -> String {
+    let Some(first) = criterion.rows.first().filter(|_| criterion.rows.len() > 1) else {
+        return "There is nothing to compare with.".into();
+    };
+    let first = name(allocators, first.0);
+    if runs < 2 {
+        return format!(
+            "{first} is lowest in the only run; the variation between runs is unknown."
+        );
+    }
+    if criterion.best.is_empty() && !criterion.noisy.is_empty() {
+        let noisy = words::list(&noisy_names(criterion, allocators));
+        return format!(
+            "Too noisy to tell: {first} has the lowest median, but the runs of {noisy} vary too \
+             much for a conclusion."
+        );
+    }
+    if criterion.best.len() == 1 {
+        return single(criterion, allocators, runs);
+    }
+    let mut text = several(criterion, allocators, step);
+    if !criterion.noisy.is_empty() {
+        let names = noisy_names(criterion, allocators);
+        text.push_str(&format!(" Too noisy to tell: {}.", words::list(&names)));
+    }
+    text
+}
+
+/// One allocator is significantly lowest.
+fn single(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
+    let hedge = if runs < FEW_RUNS { " in these few rounds" } else { "" };
+    let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
+        let (value, interval) = how_much_lower(&ratio.interval);
+        let (next, rounds) = (name(allocators, index), ratio.rounds);
+        format!(": {value} ({interval}) than {next}, the next, over {rounds} rounds")
+    });
+    format!("{} is lowest{hedge}{lead}.", name(allocators, criterion.best[0]))
+}
+
+/// Several allocators may be lowest.
+fn several(criterion: &Criterion, allocators: &[AllocatorFigures], step: f64) -> String {
+    let (names, above) = criterion.parted(allocators);
+    let medians = || {
+        criterion.rows.iter().filter(|row| criterion.best.contains(&row.0)).map(|row| row.1.median)
+    };
+    let apart = medians().fold(0.0, f64::max) - medians().fold(f64::INFINITY, f64::min);
+    let (difference, why) = if criterion.slight() {
+        ("No relevant difference", "less than half a percent")
+    } else if step > 0.0 && (0.0..=step).contains(&apart) {
+        ("No significant difference", "below the resolution of the clock")
+    } else {
+        ("No significant difference", "the runs vary more than the allocators differ")
+    };
+    match names.as_slice() {
+        [first, rest @ ..] if !above.is_empty() && rest.len() > 2 => {
+            let (others, higher) = (rest.len(), words::list(&above));
+            format!("{difference} between {first} and {others} others: {why}. Higher: {higher}.")
+        }
+        [_, ..] if !above.is_empty() || !criterion.noisy.is_empty() => {
+            format!("{difference} between {}: {why}.", words::list(&names))
+        }
+        _ => format!("{difference}: {why}."),
+    }
+}
+
+/// The conclusion for a list of all criteria, which has no room for intervals.
+fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> [String; 2] {
+    let (names, above) = criterion.parted(allocators);
+    if criterion.rows.len() < 2 || runs < 2 {
+        return [String::new(), String::new()];
+    }
+    if criterion.best.is_empty() {
+        let known = !criterion.noisy.is_empty();
+        let first = name(allocators, criterion.rows[0].0);
+        let how = if known { format!("{first} has the lowest median") } else { String::new() };
+        return [if known { TOO_NOISY.to_owned() } else { String::new() }, how];
+    }
+    if criterion.best.len() == 1 {
+        let hedge =
+            if runs < FEW_RUNS { format!(", in only {runs} rounds") } else { String::new() };
+        let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
+            let next = name(allocators, index);
+            format!("{} than {next}, the next{hedge}", how_much_lower(&ratio.interval).0)
+        });
+        return [name(allocators, criterion.best[0]).to_owned(), lead];
+    }
+    let why = if criterion.slight() {
+        "less than half a percent apart"
+    } else {
+        "no significant difference"
+    };
+    let who = match above.as_slice() {
+        [] if criterion.noisy.is_empty() => "any of them".into(),
+        few if !few.is_empty() && few.len() < names.len() && names.len() > NAMES => {
+            format!("any but {}", words::either(few))
+        }
+        _ => words::either(&names),
+    };
+    [who, why.to_owned()]
+}
+
+/// How much lower 1 is than a ratio, and the same for its interval: `12 % lower`,
+/// `95 %: 8 to 15 %`.
+fn how_much_lower(ratio: &Interval) -> (String, String) {
+    let Interval { value, low, high } = *ratio;
+    if value >= 1.95 {
+        return (format!("{value:.1} times lower"), format!("95 %: {low:.1} to {high:.1}"));
+    }
+    let percent = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
+    let digits = usize::from(percent(low) < 1.95);
+    let [value, low, high] = [value, low, high].map(percent);
+    (format!("{value:.digits$} % lower"), format!("95 %: {low:.digits$} to {high:.digits$} %"))
+}
