@@ -1,6 +1,7 @@
-// A program for the compiler to chew on: `make demo` records g++ compiling it. It is ordinary modern C++ (containers,
-// a small expression evaluator over std::variant, regular expressions, algorithms), so the compiler allocates as it
-// does for anyone's code. It also runs: it prints a word count of its input and evaluates sums in it.
+// `make demo` records g++ while it compiles this file. It is ordinary modern C++ (containers, a
+// small expression evaluator with std::variant, regular expressions, algorithms), so the compiler
+// allocates as for typical code. The program also runs: it counts the words of its input and
+// evaluates sums in it.
 #include <algorithm>
 #include <array>
 #include <chrono>

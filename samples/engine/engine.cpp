@@ -1,9 +1,9 @@
-// A small engine: a world of things that appear and vanish, a loader thread that streams levels in, a frame loop. All
-// its memory comes from mem.h, which tells Keel's recorder.
+// A small engine: a world of objects that appear and disappear, a loader thread that loads levels,
+// and a frame loop. All its memory comes from mem.h, which calls Keel's recorder.
 //
-//   engine FRAMES [SPOOL]     runs so many frames; with SPOOL, records itself into that file
+//   engine FRAMES [SPOOL]     runs FRAMES frames; with SPOOL, records itself into that file
 //
-// Prints what it did, so that the journal can be held against it.
+// Prints the number of its operations, which can be compared with the journal.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -47,12 +47,12 @@ struct Random {
 struct Thing {
     float place[3];
     char* name;
-    unsigned dies; // the frame in which it vanishes
+    unsigned last_frame; // in which it disappears
 };
 
 Thing* thing_make(Random& random, unsigned frame) {
     Thing* thing = static_cast<Thing*>(mem::alloc_cleared(sizeof(Thing)));
-    thing->dies = frame + 1 + random.below(90);
+    thing->last_frame = frame + 1 + random.below(90);
     thing->name = static_cast<char*>(mem::alloc(8 + random.below(40)));
     std::strcpy(thing->name, "thing");
     return thing;
@@ -63,7 +63,8 @@ void thing_destroy(Thing* thing) {
     mem::release(thing);
 }
 
-// Streams a level in: a buffer that grows, as a decompressor's does. The frame loop takes it over and frees it.
+// Loads a level into a buffer that grows, as a decompressor's does. The frame loop frees the
+// buffer.
 std::atomic<char*> level;
 
 void load_levels(unsigned count) {
@@ -97,13 +98,13 @@ void run(unsigned frames, unsigned levels) {
             taken++;
         }
         if (frame < frames) {
-            Vector<float> visible; // what a frame needs for itself
+            Vector<float> visible; // temporary memory of a frame
             for (const Thing* thing : things) visible.push_back(thing->place[0]);
             for (unsigned born = random.below(40); born > 0; born--) {
                 things.push_back(thing_make(random, frame));
             }
             for (std::size_t i = 0; i < things.size();) {
-                if (things[i]->dies > frame) {
+                if (things[i]->last_frame > frame) {
                     i++;
                     continue;
                 }
@@ -141,7 +142,7 @@ int main(int count, char** arguments) {
     run(frames, levels);
     loader.join();
     const bool crash =
-        std::getenv("ENGINE_CRASH") != nullptr; // for the test of what a crash leaves
+        std::getenv("ENGINE_CRASH") != nullptr; // for the test of recordings after a crash
     const mem::Counters did = mem::counters();
     std::printf("frames %u allocs %llu cleared %llu resizes %llu releases %llu\n", frames,
                 static_cast<unsigned long long>(did.allocs),

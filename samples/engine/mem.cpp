@@ -14,10 +14,10 @@ constexpr std::size_t granule = 16;
 constexpr std::size_t small_max = 1024;
 constexpr std::size_t zone_bytes = 64 << 10;
 
-// In front of each block, so that a release knows what it is.
+// The header in front of each block, which a release reads.
 struct alignas(granule) Header {
-    std::size_t bytes; // asked for
-    std::size_t room;  // that the block has
+    std::size_t bytes; // requested
+    std::size_t room;  // usable
 };
 struct Free {
     Free* next;
@@ -34,7 +34,7 @@ Bin& bin_of(std::size_t room) {
     return bins[room / granule - 1];
 }
 
-// A new zone, cut into blocks; the first is returned.
+// Creates a zone, divides it into blocks and returns the first.
 void* zone_cut(Bin& bin, std::size_t room) {
     const std::size_t step = sizeof(Header) + room;
     char* zone = static_cast<char*>(std::malloc(zone_bytes));
@@ -85,7 +85,7 @@ void give_back(void* block) {
 
 } // namespace
 
-// A birth is told behind the allocation, a death in front of the release: see ORDER in recorder.h.
+// An allocation is recorded after it, a free before it: see ORDER in recorder.h.
 
 void* alloc(std::size_t bytes) {
     void* block = take(bytes);

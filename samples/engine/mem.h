@@ -1,5 +1,6 @@
-// The memory of a small engine: blocks of 16 to 1024 bytes from zones of 64 KiB by size, larger ones as they are. All
-// are aligned to 16 bytes, and the counters know every call. This is the place where an engine tells the recorder.
+// The memory of a small engine: blocks of 16 to 1024 bytes from zones of 64 KiB for each size, and
+// larger blocks one by one. All are aligned to 16 bytes, and every call is counted. An engine calls
+// the recorder at this place.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-/* Keel by its own names, beside a malloc that stays libc's. Ends with 1 if it is not so. */
+/* Uses Keel by its own names while malloc remains libc's. Exits with 1 if that is not the case. */
 #include <keel/keel.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Names that a program may well use; that Keel uses them inside must not matter. */
+/* Keel has internal functions with these names; they must not collide with the program's. */
 int counters = 1;
 int heap_first(void) {
     return counters;
@@ -15,6 +15,6 @@ int main(void) {
     bool apart = !kl_contains(theirs) && kl_contains(ours) && heap_first() == 1;
     free(theirs);
     kl_free(ours);
-    puts(apart ? "Keel is beside libc's malloc" : "malloc and Keel are not apart");
+    puts(apart ? "Keel works beside libc's malloc" : "malloc and Keel are not separate");
     return !apart;
 }

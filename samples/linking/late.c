@@ -1,8 +1,10 @@
-/* Loads Keel when the program and its threads have long been running, beside the malloc that is there:
+/* Loads Keel with dlopen while the program and its threads are running, beside the program's
+ * malloc:
  *
  *     late LIBRARY
  *
- * Threads from before and after use it, blocks of it outlive dlclose, and a second dlopen finds the same heap. */
+ * Threads that started before and after the dlopen use it, its blocks outlive dlclose, and a second
+ * dlopen finds the same heap. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,7 +46,7 @@ static void open_keel(const char* path) {
     *(void**)&keel.contains = symbol("kl_contains");
 }
 
-/* Blocks of both mallocs, side by side. */
+/* Uses blocks of both mallocs. */
 static void allocate_both(void) {
     static _Thread_local char *ours[BLOCKS], *theirs[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -91,7 +93,7 @@ int main(int count, char** arguments) {
         dlclose(keel.library);
     }
     keel.free(kept);
-    if (failures != 0) fprintf(stderr, "%d blocks were not as they should be\n", failures);
-    if (failures == 0) puts("Keel came and went beside the program's malloc");
+    if (failures != 0) fprintf(stderr, "%d blocks are wrong\n", failures);
+    if (failures == 0) puts("Keel was loaded and closed beside the program's malloc");
     return failures != 0;
 }

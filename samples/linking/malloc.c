@@ -1,4 +1,5 @@
-/* Is the malloc of this program Keel's, also where it is libc that allocates? Ends with 1 if not. */
+/* Checks that the malloc of this program is Keel's, also for libc's own allocations. Exits with 1
+ * if not. */
 #include <keel/keel.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ int main(void) {
     expect(kl_contains(text), "what libc calls is not Keel's malloc");
     expect(kl_contains(aligned), "aligned_alloc is not Keel's");
     expect(kl_usable_size(block) >= 100, "the block is too small");
-    /* Blocks of both names are the same. */
+    /* Both names use the same heap. */
     kl_free(block);
     free(kl_malloc(100));
     free(text);

@@ -1,4 +1,4 @@
-/* A program as they are, but that it looks whose malloc it got. Ends with 1 if not Keel's. */
+/* An ordinary program that checks whose malloc it uses. Exits with 1 if it is not Keel's. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
-/* A program that records its own allocations: recorded FILE. `keel import FILE` makes a journal of it. */
+/* Records its own allocations: recorded FILE. `keel import FILE` converts FILE to a journal. */
 #include <keel/recorder.h>
 #include <stdio.h>
 
-/* Keel's recorder has things of such names inside; these are the program's. */
+/* Keel's recorder has internal names like these; they must not collide with the program's. */
 int session = 7;
 
 int main(int count, char** arguments) {

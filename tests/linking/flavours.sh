@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# flavours.sh SOURCES WORK: asking for a flavour that does not exist fails with an error that names it,
-# with CMake and with the compiler.
+# flavours.sh SOURCES WORK: asking for a flavour that does not exist fails with an error that names
+# it, with CMake and with the compiler.
 set -uo pipefail
 sources=$1 work=$2
 rm -rf "$work"
@@ -10,7 +10,8 @@ python3 "$sources/scripts/amalgamate.py" single || exit 1
 passed=0 failed=0
 
 refuses() { # refuses COMMAND...: checks that it fails with the documented error
-    if ! "$@" >log 2>&1 && tr -s '\n ' ' ' <log | grep "\(kept\|reserved\) for .*flavour.* not exist yet" >/dev/null; then
+    if ! "$@" >log 2>&1 && tr -s '\n ' ' ' <log |
+        grep "\(kept\|reserved\) for .*flavour.* not exist yet" >/dev/null; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What the libraries show is what the headers declare, and malloc's family where that is the purpose; nothing else.
+"""Checks that the libraries export exactly the functions that the headers declare, and the malloc
+family where a library replaces it.
 
     symbols.py SOURCES LIBRARIES
 
-SOURCES is the project's root, LIBRARIES the folder of libkeel.so and its kin. Shared libraries are judged by their
-dynamic symbols, objects and archives by their global ones.
+SOURCES is the project's root, LIBRARIES the folder of libkeel.so and the other libraries. For
+shared libraries the dynamic symbols count, for objects and archives the global ones.
 """
 import subprocess
 import sys
@@ -14,8 +15,8 @@ sources, libraries = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(sources / "scripts"))
 import headers  # noqa: E402
 
-FAMILY = set("""malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized aligned_alloc memalign
-    posix_memalign valloc pvalloc malloc_usable_size malloc_trim mallopt""".split())
+FAMILY = set("""malloc calloc realloc reallocarray free cfree free_sized free_aligned_sized
+    aligned_alloc memalign posix_memalign valloc pvalloc malloc_usable_size malloc_trim mallopt""".split())
 NEW = {"_Zn" + form + "m" + rest for form in "wa"
        for rest in ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")}
 DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
@@ -23,10 +24,11 @@ DELETE = {"_Zd" + form + "Pv" + rest for form in "la"
                        "St11align_val_tRKSt9nothrow_t")}
 RECORD = set(headers.exported(headers.PUBLIC / "recorder.h"))
 API = {name for path in headers.PUBLIC.glob("*.h") for name in headers.exported(path)} - RECORD
-# Every function of mimalloc that keel/mimalloc.h has in C, and no helper of the header's.
+# Every mimalloc function that keel/mimalloc.h defines in C, without the header's helpers.
 MIMALLOC = {name for listed in ("names-1.6.3.txt", "names-later.txt")
             for name in (sources / "tests/mimalloc" / listed).read_text().split()
-            for part in headers.PUBLIC.glob("mimalloc*.h") if name in headers.declared(part, "function")}
+            for part in headers.PUBLIC.glob("mimalloc*.h")
+            if name in headers.declared(part, "function")}
 
 WHOLE = API | FAMILY | NEW | DELETE
 EXPECTED = {
@@ -43,8 +45,8 @@ EXPECTED = {
 
 def shown(path):
     how = ["--dynamic"] if ".so" in path.name else ["--extern-only"]
-    lines = subprocess.run(["nm", *how, "--defined-only", "--format=posix", path], check=True, capture_output=True,
-                           text=True).stdout.splitlines()
+    lines = subprocess.run(["nm", *how, "--defined-only", "--format=posix", path], check=True,
+                           capture_output=True, text=True).stdout.splitlines()
     return {line.split()[0] for line in lines if len(line.split()) >= 2}
 
 
@@ -54,7 +56,7 @@ for name, expected in EXPECTED.items():
     extra, missing = sorted(found - expected), sorted(expected - found)
     if extra or missing:
         failed += 1
-        print(f"FAIL {name}: shows {extra or 'nothing'} beyond what is meant, and lacks {missing or 'nothing'}")
+        print(f"FAIL {name}: unexpected: {extra or 'none'}; missing: {missing or 'none'}")
     else:
         passed += 1
         print(f"{name}: {len(found)} names")

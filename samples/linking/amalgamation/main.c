@@ -1,4 +1,5 @@
-/* A program that Keel is compiled with. With KEEL_OVERRIDE its malloc is to be Keel's, else libc's. */
+/* A program that is compiled together with Keel. With KEEL_OVERRIDE its malloc must be Keel's,
+ * otherwise libc's. */
 #include "keel.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #define KEEL_OVERRIDE 0
 #endif
 
-/* Keel has such functions inside; its own are not these. */
+/* Keel has internal functions with these names; they must not collide with the program's. */
 int heap_first(void) {
     return 7;
 }
@@ -26,6 +27,6 @@ int main(void) {
     kl_free(ours);
     free(text);
     free(block);
-    puts(well ? "memory is where it should be" : "memory is not where it should be");
+    puts(well ? "all memory comes from the expected malloc" : "memory comes from the wrong malloc");
     return !well;
 }

@@ -1,4 +1,5 @@
-// C++ beside libc's malloc: containers and a heap from keel/keel.hpp, and in `everything` also every new and delete.
+// C++ beside libc's malloc: containers and a heap of keel/keel.hpp, and in the program `everything`
+// also new and delete.
 #include <cstdio>
 #include <cstdlib>
 #include <keel/keel.hpp>
@@ -19,6 +20,7 @@ int main(int, char** arguments) {
     void* block = std::malloc(100);
     well = well && kl_contains(text.get()) == everything && !kl_contains(block);
     std::free(block);
-    std::puts(well ? "memory is where it should be" : "memory is not where it should be");
+    std::puts(well ? "all memory comes from the expected malloc"
+                   : "memory comes from the wrong malloc");
     return !well;
 }

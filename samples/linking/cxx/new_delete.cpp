@@ -1,2 +1,2 @@
-// One file of the program includes this, and operator new is Keel's in all of it.
+// One file of the program includes this header; operator new is then Keel's in the whole program.
 #include <keel/keel-new-delete.h>

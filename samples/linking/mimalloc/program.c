@@ -24,6 +24,6 @@ int main(void) {
     aligned = mi_realloc(aligned, 2000);
     well = well && mi_usable_size(aligned) >= 2000;
     mi_free(aligned);
-    puts(well ? "mimalloc's names are Keel's" : "something is not as mimalloc has it");
+    puts(well ? "mimalloc's names are Keel's" : "something differs from mimalloc");
     return !well;
 }

@@ -1,4 +1,4 @@
-/* A program that calls mimalloc by symbols of its own declaring, as other languages do. */
+/* A program that declares mimalloc's functions itself, as other languages do. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +33,6 @@ int main(void) {
     mi_heap_destroy(heap);
     mi_free(aligned);
     mi_free(block);
-    puts(well ? "mimalloc's symbols are Keel's" : "something is not as mimalloc has it");
+    puts(well ? "mimalloc's symbols are Keel's" : "something differs from mimalloc");
     return !well;
 }

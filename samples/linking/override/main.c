@@ -1,10 +1,10 @@
-/* A file that knows nothing of Keel but for the header that the Makefile puts before it. */
+/* A file whose only link to Keel is the header that the Makefile includes before it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifndef KEEL_OVERRIDE_H
-#error "the Makefile puts keel/keel-override.h before this"
+#error "the Makefile must include keel/keel-override.h before this"
 #endif
 
 int main(void) {
