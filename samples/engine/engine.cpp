@@ -44,23 +44,23 @@ struct Random {
     }
 };
 
-struct Thing {
+struct Object {
     float place[3];
     char* name;
     unsigned last_frame; // in which it disappears
 };
 
-Thing* thing_make(Random& random, unsigned frame) {
-    Thing* thing = static_cast<Thing*>(mem::alloc_cleared(sizeof(Thing)));
-    thing->last_frame = frame + 1 + random.below(90);
-    thing->name = static_cast<char*>(mem::alloc(8 + random.below(40)));
-    std::strcpy(thing->name, "thing");
-    return thing;
+Object* object_make(Random& random, unsigned frame) {
+    Object* object = static_cast<Object*>(mem::alloc_cleared(sizeof(Object)));
+    object->last_frame = frame + 1 + random.below(90);
+    object->name = static_cast<char*>(mem::alloc(8 + random.below(40)));
+    std::strcpy(object->name, "object");
+    return object;
 }
 
-void thing_destroy(Thing* thing) {
-    mem::release(thing->name);
-    mem::release(thing);
+void object_destroy(Object* object) {
+    mem::release(object->name);
+    mem::release(object);
 }
 
 // Loads a level into a buffer that grows, as a decompressor's does. The frame loop frees the
@@ -88,7 +88,7 @@ void load_levels(unsigned count) {
 
 void run(unsigned frames, unsigned levels) {
     Random random{7};
-    Vector<Thing*> things;
+    Vector<Object*> objects;
     char* current = nullptr;
     unsigned taken = 0;
     for (unsigned frame = 0; frame < frames || taken < levels; frame++) {
@@ -99,25 +99,25 @@ void run(unsigned frames, unsigned levels) {
         }
         if (frame < frames) {
             Vector<float> visible; // temporary memory of a frame
-            for (const Thing* thing : things) visible.push_back(thing->place[0]);
+            for (const Object* object : objects) visible.push_back(object->place[0]);
             for (unsigned born = random.below(40); born > 0; born--) {
-                things.push_back(thing_make(random, frame));
+                objects.push_back(object_make(random, frame));
             }
-            for (std::size_t i = 0; i < things.size();) {
-                if (things[i]->last_frame > frame) {
+            for (std::size_t i = 0; i < objects.size();) {
+                if (objects[i]->last_frame > frame) {
                     i++;
                     continue;
                 }
-                thing_destroy(things[i]);
-                things[i] = things.back();
-                things.pop_back();
+                object_destroy(objects[i]);
+                objects[i] = objects.back();
+                objects.pop_back();
             }
             kl_record_frame();
         } else {
             std::this_thread::yield();
         }
     }
-    for (Thing* thing : things) thing_destroy(thing);
+    for (Object* object : objects) object_destroy(object);
     mem::release(current);
 }
 

@@ -27,6 +27,6 @@ int main(void) {
     kl_free(ours);
     free(text);
     free(block);
-    puts(well ? "all memory comes from the expected malloc" : "memory comes from the wrong malloc");
+    puts(well ? "all memory comes from the expected malloc" : "wrong malloc");
     return !well;
 }

@@ -20,7 +20,6 @@ int main(int, char** arguments) {
     void* block = std::malloc(100);
     well = well && kl_contains(text.get()) == everything && !kl_contains(block);
     std::free(block);
-    std::puts(well ? "all memory comes from the expected malloc"
-                   : "memory comes from the wrong malloc");
+    std::puts(well ? "all memory comes from the expected malloc" : "wrong malloc");
     return !well;
 }
