@@ -1,47 +1,50 @@
-/* The contract between a recorded program and `keel record`: shared memory, written by one side,
- * read by the other.
- *
- * A SESSION is a folder on a memory file system, made by the reader (`keel record`). It holds
- *
- *   control      one page: what the reader wants, and the bell that wakes it (struct kl_control)
- *   <pid>.<n>    one SPOOL for each image of each recorded process (n counts its exec calls)
- *
- * A spool is sparse. Its pages are reserved (posix_fallocate) before a ring is offered, so that a
- * full file system is seen as an error of the reader and never as a SIGBUS in the program.
- *
- *   0        4096                      KL_SPOOL_MAPS       KL_SPOOL_RINGS
- *   +--------+-------------------------+-------------------+----------------+-------------+----
- *   | header | ring table: KL_RING_MAX | object files, as  | ring 0         | ring 1      | ...
- *   |        | entries of 16 bytes     | /proc/self/maps   |                |             |
- *   +--------+-------------------------+-------------------+----------------+-------------+----
- *                                                            |
- *        +----------------+---------------+----------------+--+-----+--------+--- - - ---+-------+
- *        | producer line  | reader line   | stacks told ...| slot 0 | slot 1 |           | n - 1 |
- *        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
- *
- * A RING has one producer at a time: the thread that took it from FREE to OWNED. Slots are numbered
- * by an index that only grows; index i lives in slot i mod n, in lap i div n. A slot is published
- * by its last word, `word`, which carries the lap's tag: the slot is full for index i when the
- * operation is not 0 and the tag is that of i's lap. So the reader needs no shared write index, one
- * event is one half of a cache line and nothing else, and whatever kills the program, all that was
- * published is there.
- *
- *   reader's invariant:   tail <= every index not yet read;  tail grows by what was copied out
- *   producer's invariant: it writes index i only when i < tail + n; else it waits, and counts the
- * wait. No drops.
- *
- * ORDER. Times are of one clock for all threads. As soon as a process has two threads they are read
- * behind all earlier loads, so what depends on another event has the later time, as exactly as the
- * processors' counters agree; but the time of a free may be too early by as much as a processor runs
- * ahead, some hundred nanoseconds. What always holds is the order of
- * publication: a free is published before the block is given up, a birth before the block is known
- * to anybody else. Hence all that an event depends on was published before it. The reader builds on
- * both.
- *
- * Source of the slot protocol: the reader-free index of FastForward (Giacomoni et al., PPoPP 2008),
- * with a lap tag in place of clearing, so that the reader does not write to the slots.
- *
- * The Rust mirror is lab/record/src/ring.rs; both sides assert every offset. */
+// The contract between a recorded program and `keel record`: shared memory that one side writes and
+// the other reads.
+//
+// A SESSION is a folder on a memory file system, created by the reader (`keel record`). It holds
+//
+//   control      one page: the reader's settings, and the bell that wakes it (struct kl_control)
+//   <pid>.<n>    one SPOOL for each image of each recorded process (n counts its exec calls)
+//
+// A spool is sparse. Its pages are reserved (posix_fallocate) before a ring is offered, so a full
+// file system is an error in the reader and never a SIGBUS in the program.
+//
+// clang-format off
+//   0        4096                      KL_SPOOL_MAPS       KL_SPOOL_RINGS
+//   +--------+-------------------------+-------------------+----------------+-------------+----
+//   | header | ring table: KL_RING_MAX | object files, as  | ring 0         | ring 1      | ...
+//   |        | entries of 16 bytes     | /proc/self/maps   |                |             |
+//   +--------+-------------------------+-------------------+----------------+-------------+----
+//                                                            |
+//        +----------------+---------------+----------------+--+-----+--------+--- - - ---+-------+
+//        | producer line  | reader line   | recent stacks  | slot 0 | slot 1 |           | n - 1 |
+//        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
+// clang-format on
+//
+// A RING has one producer at a time: the thread that changed its state from FREE to OWNED. Slots are
+// numbered by an index that only grows; index i is in slot i mod n, in lap i div n. A slot is
+// published by its last word, `word`, which contains the lap's tag: the slot is full for index i when
+// the operation is not 0 and the tag is that of i's lap. So the reader needs no shared write index,
+// one event is half a cache line, and if the program is killed, everything that was published can
+// still be read.
+//
+//   reader's invariant:   tail <= every index not yet read; tail grows by the number copied out
+//   producer's invariant: it writes index i only if i < tail + n; otherwise it waits, and counts the
+//                         wait. No event is dropped.
+//
+// ORDER. All threads read the same clock. Once a process has two threads, the clock is read after all
+// earlier loads, so an event that depends on another has the later time, as exactly as the
+// processors' counters agree. But the time of a free may be too early by the time that a processor
+// executes ahead, some hundred nanoseconds. The order of publication always holds: a free is
+// published before the block is released, and an allocation before any other thread can know the
+// block. So every event is published after those that it depends on. The reader relies on both.
+//
+// Source of the slot protocol: the index without sharing of FastForward (Giacomoni et al., PPoPP
+// 2008), with a lap tag instead of clearing, so that the reader does not write to the slots.
+//
+// Accesses to fields marked _Atomic are atomic on both sides; the others are written before a
+// release and read after the matching acquire. The Rust mirror is lab/record/src/ring.rs; both sides
+// assert every offset.
 #ifndef KEEL_JOURNAL_RING_H
 #define KEEL_JOURNAL_RING_H
 
@@ -49,9 +52,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" /* environment: the session's folder */
-#define KL_CONTROL_MAGIC 0x31304c5254434c4bull      /* "KLCTRL01" */
-#define KL_SPOOL_MAGIC 0x3130474e49524c4bull        /* "KLRING01" */
+#define KL_SESSION_VARIABLE "KEEL_RECORDER_SESSION" // environment: the session's folder
+#define KL_CONTROL_MAGIC 0x31304c5254434c4bull      // "KLCTRL01"
+#define KL_SPOOL_MAGIC 0x3130474e49524c4bull        // "KLRING01"
 #define KL_RING_VERSION 2u
 
 #define KL_PAGE_BYTES 4096u
@@ -61,120 +64,119 @@
 #define KL_SPOOL_RINGS (KL_SPOOL_MAPS + KL_MAPS_BYTES)
 #define KL_RING_HEADER_BYTES 4096u
 
-/* The first rings are for the threads that work; a program with hundreds of threads gets smaller
- * ones for the rest. */
+// The first threads get large rings; in a program with hundreds of threads the others get smaller
+// ones.
 #define KL_LARGE_RINGS 4u
 #define KL_LARGE_RING_SLOTS 32768u
 #define KL_MIDDLE_RINGS 64u
 #define KL_MIDDLE_RING_SLOTS 8192u
 #define KL_SMALL_RING_SLOTS 2048u
 
-/* What a slot says. The numbers are of this contract only, not of the journal file.
- *
- * ORIGIN, the extra of operations 1 to 6: with bit 47 clear the address that the call returns to
- * (0: unknown), else the low 47 bits name a stack that KL_RING_STACK slots of this ring have told
- * before.
- *
- * TOLD, the size of KL_RING_FREE: 0 when the program told nothing but the address, as free does. Else
- * what it told of the block: with KL_TOLD_SIZE set the bits below are a size (free_sized, operator
- * delete with a size), and the top 6 bits are log2 of an alignment, or 0 for none
- * (free_aligned_sized, operator delete with an alignment). Readers from before this was told pass
- * over it. */
+// The operation in a slot. The numbers belong to this contract only, not to the journal file.
+//
+// ORIGIN, the extra of operations 1 to 6: with bit 47 clear, the return address of the call (0:
+// unknown). With bit 47 set, the low 47 bits name a stack that earlier KL_RING_STACK slots of this
+// ring describe.
+//
+// HINT, the size of KL_RING_FREE: 0 if the program passed only the address, as with free. Otherwise:
+// with KL_HINT_SIZE set the bits below it are a size (free_sized, operator delete with a size); the
+// top 6 bits are log2 of an alignment, or 0 for none (free_aligned_sized, operator delete with an
+// alignment).
 enum kl_ring_op {
     KL_RING_EMPTY = 0,
-    KL_RING_MALLOC = 1,       /* time after the call, address, size */
-    KL_RING_FREE = 2,         /* time before the call, address, size = what was told (TOLD) */
-    KL_RING_CALLOC = 3,       /* as malloc; size is the product */
-    KL_RING_ALIGNED = 4,      /* as malloc; the size's top 6 bits = log2 of the alignment */
-    KL_RING_REALLOC_NULL = 5, /* realloc(NULL, size): as malloc */
-    KL_RING_REALLOC_BEGIN =
-        6, /* time before the call, address = old block, size: gives the old block up */
-    KL_RING_REALLOC_END =
-        7, /* time after, address = new block, size, extra = old block's low 48 bits.
-              address 0: with size 0 the block was freed, else the call failed */
-    KL_RING_THREAD_BEGIN =
-        8, /* this ring's next events are of the thread: address = tid, size = its serial number */
-    KL_RING_THREAD_END = 9,   /* address, size = the thread's name, 16 bytes */
-    KL_RING_FRAME = 10,       /* a frame ends */
-    KL_RING_STACK = 11,       /* two more return addresses of the stack `extra`, innermost first:
-                                 address, size (0: none) */
-    KL_RING_TEXT = 12,        /* 16 bytes of a mark's text: address, size */
-    KL_RING_MARK = 13,        /* the last 16 bytes, NUL-padded: a named moment */
-    KL_RING_THREAD_NAME = 14, /* address, size = the thread's name from now on, 16 bytes */
+    KL_RING_MALLOC = 1,       // time after the call, address, size
+    KL_RING_FREE = 2,         // time before the call, address, size = the hint (HINT)
+    KL_RING_CALLOC = 3,       // as malloc; size is the product
+    KL_RING_ALIGNED = 4,      // as malloc; the size's top 6 bits = log2 of the alignment
+    KL_RING_REALLOC_NULL = 5, // realloc(NULL, size): as malloc
+    // time before the call, address = old block, size: releases the old block
+    KL_RING_REALLOC_BEGIN = 6,
+    // time after the call, address = new block, size, extra = old block's low 48 bits.
+    // address 0: with size 0 the block was freed, otherwise the call failed
+    KL_RING_REALLOC_END = 7,
+    // this ring's next events are of this thread: address = tid, size = its serial number
+    KL_RING_THREAD_BEGIN = 8,
+    KL_RING_THREAD_END = 9, // address, size = the thread's name, 16 bytes
+    KL_RING_FRAME = 10,     // a frame ends
+    // two more return addresses of the stack `extra`, innermost first: address, size (0: none)
+    KL_RING_STACK = 11,
+    KL_RING_TEXT = 12,        // 16 bytes of a mark's text: address, size
+    KL_RING_MARK = 13,        // a named mark; the last 16 bytes of its text, NUL-padded
+    KL_RING_THREAD_NAME = 14, // address, size = the new name of the thread, 16 bytes
 };
 
 #define KL_ORIGIN_STACK (UINT64_C(1) << 47)
-#define KL_ALIGN_SHIFT 58 /* of KL_RING_ALIGNED's size, and of TOLD */
-#define KL_TOLD_SIZE (UINT64_C(1) << 57)
-#define KL_TOLD_SIZE_MAX (KL_TOLD_SIZE - 1) /* stands for all larger ones, which no block has */
-#define KL_MARK_BYTES 240u                  /* the longest text of a mark */
+#define KL_ALIGN_SHIFT 58 // in KL_RING_ALIGNED's size and in HINT
+#define KL_HINT_SIZE (UINT64_C(1) << 57)
+#define KL_HINT_SIZE_MAX (KL_HINT_SIZE - 1) // represents all larger sizes, which no block has
+#define KL_MARK_BYTES 240u                  // the longest text of a mark
 
-/* One slot. word = extra (48 bits) << 16 | tag of the lap << 8 | operation; stored last, with
- * release. */
-struct kl_ring_event {
+// word = extra (48 bits) << 16 | tag of the lap << 8 | operation; stored last, with release.
+struct kl_ring_slot {
     uint64_t time;
     uint64_t address;
     uint64_t size;
-    uint64_t word;
+    _Atomic uint64_t word;
 };
-static_assert(sizeof(struct kl_ring_event) == 32, "two slots a cache line");
+static_assert(sizeof(struct kl_ring_slot) == 32, "two slots per cache line");
 
 #define KL_EXTRA_BITS 48
 #define KL_EXTRA_MASK ((UINT64_C(1) << KL_EXTRA_BITS) - 1)
 
 struct kl_ring {
-    /* Written by the producer. */
-    uint64_t head;   /* valid while the ring is FREE: the index at which the next owner goes on */
-    uint64_t stalls; /* how often an owner waited for room, */
-    uint64_t stalled_ticks; /* and for how long, in the clock's ticks */
-    uint32_t waiting;       /* 1: the owner sleeps on `tail_bell` */
+    // Written by the producer.
+    uint64_t head;            // valid while the ring is FREE: the next owner's first index
+    uint64_t stalls;          // number of waits of the owners for space
+    uint64_t stalled_ticks;   // total time of these waits, in ticks of the clock
+    _Atomic uint32_t waiting; // 1: the owner sleeps on `tail_bell`
     uint32_t reserved0;
     uint64_t reserved1[4];
-    /* Written by the reader. */
-    uint64_t tail;      /* indexes below may be overwritten */
-    uint32_t tail_bell; /* futex: changes when tail does and somebody waits */
+    // Written by the reader.
+    _Atomic uint64_t tail;      // lower indexes may be overwritten
+    _Atomic uint32_t tail_bell; // futex: changes with tail if the owner waits
     uint32_t reserved2;
     uint64_t reserved3[6];
 };
-static_assert(sizeof(struct kl_ring) == 128, "one line for each side");
-static_assert(offsetof(struct kl_ring, tail) == 64, "the sides share no line");
+static_assert(sizeof(struct kl_ring) == 128, "one cache line for each side");
+static_assert(offsetof(struct kl_ring, tail) == 64, "the sides share no cache line");
 
-/* Stacks that this ring has told lately, by name; the producers' own notes, which the reader does
- * not look at. They lie behind struct kl_ring. */
-#define KL_RING_TOLD 256u
-static_assert(sizeof(struct kl_ring) + KL_RING_TOLD * 8 <= KL_RING_HEADER_BYTES, "one page");
+// Names of stacks that this ring has described recently. They follow struct kl_ring; only the
+// producers use them.
+#define KL_RING_STACKS 256u
+static_assert(sizeof(struct kl_ring) + KL_RING_STACKS * 8 <= KL_RING_HEADER_BYTES, "one page");
 
 enum kl_ring_state {
-    KL_RING_ABSENT = 0, /* its memory is not reserved; nobody may touch it */
+    KL_RING_ABSENT = 0, // its memory is not reserved and must not be accessed
     KL_RING_FREE_STATE = 1,
     KL_RING_OWNED = 2,
 };
 
 struct kl_ring_entry {
-    uint64_t offset; /* of the struct kl_ring from the start of the spool; a multiple of 4096 */
-    uint32_t slots;  /* a power of two */
-    uint32_t state;  /* enum kl_ring_state */
+    uint64_t offset;        // of the struct kl_ring from the start of the spool; a multiple of 4096
+    uint32_t slots;         // a power of two
+    _Atomic uint32_t state; // enum kl_ring_state
 };
-static_assert(sizeof(struct kl_ring_entry) == 16, "the table is drawn with 16");
+static_assert(sizeof(struct kl_ring_entry) == 16, "the table above has 16");
 
-/* The spool's first page. The recorder fills it in and sets `ready` last. */
+// The spool's first page. The recorder fills it in and sets `ready` last.
 struct kl_spool {
     uint64_t magic;
     uint32_t version;
-    uint32_t ready;
+    _Atomic uint32_t ready;
     uint32_t pid;
-    uint32_t prepared; /* rings 0 .. prepared - 1 have memory. Ring 0 by the recorder, the others by
-                          the reader; futex for threads that wait for one */
-    uint64_t started_ticks; /* when the recording of this image began */
-    uint32_t wanted;        /* threads that wait for a ring right now */
-    uint32_t stopped;       /* enum kl_stop: the program records no more, since stop_ticks */
-    uint64_t stop_ticks;
-    uint32_t maps_bytes; /* length of the list of object files at the start */
-    uint32_t clock;      /* enum kl_clock */
+    // Rings 0 .. prepared - 1 have memory: ring 0 from the recorder, the others from the reader. A
+    // futex for threads that wait for a ring.
+    _Atomic uint32_t prepared;
+    uint64_t started_ticks;   // when the recording of this image began
+    _Atomic uint32_t wanted;  // threads that wait for a ring now
+    _Atomic uint32_t stopped; // enum kl_stop: the program has not recorded since stop_ticks
+    _Atomic uint64_t stop_ticks;
+    uint32_t maps_bytes; // length of the list of object files at the start
+    uint32_t clock;      // enum kl_clock
     uint64_t reserved[25];
-    char allocator[256];                  /* path of the object that serves malloc */
-    char program[512];                    /* /proc/self/exe */
-    char arguments[KL_PAGE_BYTES - 1024]; /* /proc/self/cmdline, as far as it fits */
+    char allocator[256];                  // path of the object that defines malloc
+    char program[512];                    // /proc/self/exe
+    char arguments[KL_PAGE_BYTES - 1024]; // /proc/self/cmdline, as much as fits
 };
 static_assert(sizeof(struct kl_spool) == KL_PAGE_BYTES, "one page");
 static_assert(offsetof(struct kl_spool, stop_ticks) == 40, "as in ring.rs");
@@ -182,69 +184,70 @@ static_assert(offsetof(struct kl_spool, allocator) == 256, "as in ring.rs");
 
 enum kl_stop {
     KL_STOP_NONE = 0,
-    KL_STOP_READER_DEAD = 1,      /* nobody reads any more */
-    KL_STOP_READER_ASKED = 2,     /* control.stop was set */
-    KL_STOP_TOO_MANY_THREADS = 3, /* all KL_RING_MAX rings are owned */
-    KL_STOP_DISK_FULL = 4,        /* a recording without `keel record` could not be written on */
-    KL_STOP_PROGRAM = 5           /* kl_record_stop */
+    KL_STOP_READER_DEAD = 1,      // the reader no longer exists
+    KL_STOP_READER_ASKED = 2,     // control.stop was set
+    KL_STOP_TOO_MANY_THREADS = 3, // all KL_RING_MAX rings are owned
+    KL_STOP_DISK_FULL = 4,        // the file of a recording without `keel record` cannot grow
+    KL_STOP_PROGRAM = 5           // kl_record_stop
 };
 
 enum kl_clock { KL_CLOCK_TSC = 0, KL_CLOCK_MONOTONIC = 1 };
 
-/* The session's `control` file. */
+// The session's `control` file.
 struct kl_control {
     uint64_t magic;
     uint32_t version;
-    uint32_t clock;      /* enum kl_clock */
-    uint32_t follow;     /* 1: every process of the tree is recorded; 0: only root_pid */
-    uint32_t root_pid;   /* the program */
-    uint32_t reader_pid; /* `keel record` */
-    uint32_t stop;       /* 1: record no more */
-    uint64_t heartbeat;  /* the reader counts its rounds here */
-    uint32_t bell;       /* futex: counts up to wake the reader, */
-    uint32_t sleeping;   /* which sleeps when this is 1 */
-    uint32_t spools;     /* spools announced so far */
-    uint32_t failed;     /* the errno with which a process could not make its spool; 0: none */
-    uint32_t stacks;     /* return addresses wanted of each call; 0: only the caller */
-    uint32_t embedded; /* 1: not malloc is recorded but what the program tells (keel/recorder.h) */
+    uint32_t clock;             // enum kl_clock
+    uint32_t follow;            // 1: every process of the tree is recorded; 0: only root_pid
+    uint32_t root_pid;          // the program
+    uint32_t reader_pid;        // `keel record`
+    _Atomic uint32_t stop;      // 1: stop recording
+    _Atomic uint64_t heartbeat; // the reader increments it in every round
+    _Atomic uint32_t bell;      // futex: incremented to wake the reader
+    _Atomic uint32_t sleeping;  // 1: the reader sleeps
+    _Atomic uint32_t spools;    // number of spools created so far
+    _Atomic uint32_t failed;    // the errno of a process that could not create its spool; 0: none
+    uint32_t stacks;            // return addresses to record for each call; 0: only the caller
+    uint32_t embedded;          // 1: the program reports its calls (keel/recorder.h); 0: malloc
 };
 static_assert(sizeof(struct kl_control) == 64, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
-/* The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool whose magic is
- * KL_LOG_MAGIC, then chunks, each a struct kl_log_chunk and so many bytes. The rings lie in a second
- * file beside it, NAME.rings, laid out as a spool; the recording threads empty their own rings into
- * chunks. It is removed when the recording ends; after a crash it holds the last events. */
-#define KL_LOG_MAGIC 0x314c4f4f50534c4bull   /* "KLSPOOL1" */
-#define KL_CHUNK_MAGIC 0x314b4e5548434c4bull /* "KLCHUNK1" */
+// The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic
+// KL_LOG_MAGIC, then chunks, each a struct kl_log_chunk followed by `bytes` bytes. The rings are in a
+// second file beside it, NAME.rings, with the layout of a spool. The recording threads write their
+// own rings out as chunks. NAME.rings is removed when the recording ends; after a crash it holds the
+// last events.
+#define KL_LOG_MAGIC 0x314c4f4f50534c4bull   // "KLSPOOL1"
+#define KL_CHUNK_MAGIC 0x314b4e5548434c4bull // "KLCHUNK1"
 
 enum kl_chunk_kind {
-    KL_CHUNK_EVENTS = 1, /* slots of ring `ring`, from index `first` on */
-    KL_CHUNK_MAPS = 2,   /* object files, as /proc/self/maps */
-    KL_CHUNK_END = 3     /* the recording ended in order; no bytes */
+    KL_CHUNK_EVENTS = 1, // slots of ring `ring`, from index `first` on
+    KL_CHUNK_MAPS = 2,   // object files, as in /proc/self/maps
+    KL_CHUNK_END = 3     // the recording ended normally; no bytes
 };
 
 struct kl_log_chunk {
     uint64_t magic;
-    uint32_t kind; /* enum kl_chunk_kind */
+    uint32_t kind; // enum kl_chunk_kind
     uint32_t ring;
     uint64_t first;
-    uint64_t bytes;         /* that follow */
-    uint64_t ticks;         /* one moment on the recording's clock, */
-    uint64_t raw_ns;        /* and on CLOCK_MONOTONIC_RAW */
-    uint64_t stalls;        /* how often this ring was emptied by its thread while it recorded, */
-    uint64_t stalled_ticks; /* and how long that took in all */
+    uint64_t bytes;         // that follow
+    uint64_t ticks;         // a time on the recording's clock,
+    uint64_t raw_ns;        // and the same time on CLOCK_MONOTONIC_RAW
+    uint64_t stalls;        // how often this ring's thread wrote it out while it recorded,
+    uint64_t stalled_ticks; // and the total time of that
 };
 static_assert(sizeof(struct kl_log_chunk) == 64, "as in log.rs");
 
-/* The ring's place in the spool: large ones first. */
+// Rings in the spool: large ones first.
 static inline uint32_t kl_ring_slots(uint32_t index) {
     if (index < KL_LARGE_RINGS) return KL_LARGE_RING_SLOTS;
     return index < KL_MIDDLE_RINGS ? KL_MIDDLE_RING_SLOTS : KL_SMALL_RING_SLOTS;
 }
 
 static inline uint64_t kl_ring_bytes(uint32_t slots) {
-    return KL_RING_HEADER_BYTES + (uint64_t)slots * sizeof(struct kl_ring_event);
+    return KL_RING_HEADER_BYTES + (uint64_t)slots * sizeof(struct kl_ring_slot);
 }
 
 static inline uint64_t kl_ring_offset(uint32_t index) {
@@ -256,7 +259,7 @@ static inline uint64_t kl_ring_offset(uint32_t index) {
            small * kl_ring_bytes(KL_SMALL_RING_SLOTS);
 }
 
-/* The tag of the lap in which `index` falls; shift = log2 of the number of slots. */
+// The tag of the lap of `index`; shift = log2 of the number of slots.
 static inline uint64_t kl_ring_tag(uint64_t index, unsigned shift) {
     return ((index >> shift) + 1) & 0xff;
 }

@@ -29,10 +29,23 @@ _Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
 #define atomic_swap(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 #define atomic_add(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define atomic_sub(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
+#define atomic_add_release(p, v) atomic_fetch_add_explicit((p), (v), memory_order_release)
+#define atomic_sub_release(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_release)
 // Ordered among all ordered operations of all threads: what the "clear, then look again" protocols
 // rest on.
 #define atomic_or_ordered(p, v) atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define atomic_and_ordered(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
+#define atomic_set_ordered(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)
+#define atomic_swap_ordered(p, v) atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+#define atomic_add_ordered(p, v) atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define atomic_sub_ordered(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_seq_cst)
+// One try, which never fails spuriously; on failure `*expected` holds what was seen.
+#define atomic_try_ordered(p, expected, desired)                                                   \
+    atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_seq_cst,      \
+                                            memory_order_relaxed)
+
+// Orders accesses of this thread against those of its own signal handlers, for the compiler only.
+#define atomic_order_for_signals() atomic_signal_fence(memory_order_seq_cst)
 
 // One try; on failure `*expected` holds what was seen. May fail spuriously.
 KEEL_INLINE bool atomic_try_bits(atomic_bits* p, uint64_t* expected, uint64_t desired) {

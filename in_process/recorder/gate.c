@@ -1,17 +1,17 @@
-/* The gate of the embeddable recorder, and what else the rings ask of it. Knows nothing of them. */
-#include <assert.h>
-#include <stdint.h>
-#include <sys/mman.h>
-
+// The gate of the embedded recorder and its functions of host.h. Does not depend on the rings.
+#include "base/atomic.h"
 #include "host.h"
 #include "journal/ring.h"
 #include "keel/recorder.h"
+#include <assert.h>
+#include <stdint.h>
+#include <sys/mman.h>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
-_Alignas(KL_PAGE_BYTES) __attribute__((visibility("default"))) struct kl_record_gate kl_record_gate;
+KEEL_ALIGNED(KL_PAGE_BYTES) KEEL_EXPORT struct kl_record_gate kl_record_gate;
 static_assert(sizeof kl_record_gate == KL_PAGE_BYTES, "alone on its page");
 
 void host_prepare(void) {
@@ -19,7 +19,7 @@ void host_prepare(void) {
 }
 
 void host_stopped(void) {
-    __atomic_store_n(&kl_record_gate.on, 0, __ATOMIC_RELEASE);
+    atomic_set_release((atomic_state*)&kl_record_gate.on, 0);
 }
 
 const char* host_allocator(void) {

@@ -1,38 +1,37 @@
-/* Where a program shows a picture: each call ends a frame. The outermost counts, since one may call
- * another.
- *
- * A program comes to these functions by linking, or by asking a library for their addresses
- * (glXGetProcAddress and the like): then it is given ours, and ours goes on to the address that the
- * library had for it. What a program finds by dlsym in a library that it opened itself is not seen. */
-#include <stdint.h>
-#include <string.h>
-
+// The functions by which a program shows a picture: each call ends a frame. Only the outermost call
+// counts, because one may call another.
+//
+// A program gets these functions by linking, or by asking a library for their addresses
+// (glXGetProcAddress and similar functions): then it gets the recorder's function, which calls the
+// address that the library returned. Addresses from dlsym on a library that the program opened itself
+// are not intercepted.
+#include "base/atomic.h"
+#include "base/attributes.h"
 #include "next.h"
 #include "thread.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
+#include <stdint.h>
+#include <string.h>
 static const char* const graphics_libraries[] = {
     "libGL.so.1",   "libGLX.so.0",  "libEGL.so.1",    "libSDL2-2.0.so.0",
     "libSDL3.so.0", "libglfw.so.3", "libvulkan.so.1", NULL};
 
-/* The address as a function that takes what the caller passes on, whatever that is. */
+// A function of up to four words.
 typedef uintptr_t (*any_function)(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 static _Thread_local uint32_t presenting;
 
-static any_function function_find(void** function, const char* name) {
-    void* found = __atomic_load_n(function, __ATOMIC_ACQUIRE);
-    if (found == NULL) {
-        found = next_find(name, graphics_libraries);
-        __atomic_store_n(function, found, __ATOMIC_RELEASE);
+static any_function function_find(atomic_word* function, const char* name) {
+    uintptr_t found = atomic_get_acquire(function);
+    if (found == 0) {
+        found = (uintptr_t)next_find(name, graphics_libraries);
+        atomic_set_release(function, found);
     }
-    return *(any_function*)&found;
+    return (any_function)found;
 }
 
-/* The result is whatever the function returns in a register, or nothing: passed on as it is. */
-static uintptr_t present(void** function, const char* name, uintptr_t a, uintptr_t b, uintptr_t c,
-                         uintptr_t d) {
+// Passes the result on in its register, even if the function has none.
+static uintptr_t present(atomic_word* function, const char* name, uintptr_t a, uintptr_t b,
+                         uintptr_t c, uintptr_t d) {
     any_function found = function_find(function, name);
     if (presenting++ == 0 && recording()) record(KL_RING_FRAME, ticks(), NULL, 0, 0);
     uintptr_t result = found != NULL ? found(a, b, c, d) : 0;
@@ -45,10 +44,10 @@ static uintptr_t present(void** function, const char* name, uintptr_t a, uintptr
         each(eglSwapBuffersWithDamageEXT) each(SDL_GL_SwapWindow) each(SDL_RenderPresent)          \
             each(glfwSwapBuffers) each(vkQueuePresentKHR)
 
-/* Up to four words are passed on: none of them takes more. */
+// Passes four words on: none of these functions has more.
 #define PRESENT(symbol)                                                                            \
-    static void* next_##symbol;                                                                    \
-    EXPORT uintptr_t symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);                   \
+    static atomic_word next_##symbol;                                                              \
+    KEEL_EXPORT uintptr_t symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);              \
     uintptr_t symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) {                         \
         return present(&next_##symbol, #symbol, a, b, c, d);                                       \
     }
@@ -57,31 +56,31 @@ PRESENTERS(PRESENT)
 struct presenter {
     const char* name;
     any_function ours;
-    void** next;
+    atomic_word* next;
 };
 #define PRESENTER(symbol) {#symbol, symbol, &next_##symbol},
 static const struct presenter presenters[] = {PRESENTERS(PRESENTER)};
 
-/* What a program gets that asks for `name`, where the library has `address`. */
-static uintptr_t address_given(const char* name, uintptr_t address) {
+// The address that a program gets for `name` if the library's is `address`.
+static uintptr_t address_for(const char* name, uintptr_t address) {
     if (name == NULL || address == 0) return address;
     for (size_t i = 0; i < sizeof presenters / sizeof *presenters; i++) {
         if (strcmp(name, presenters[i].name) != 0) continue;
-        /* A library may resolve the name to us by itself. */
+        // A library may itself resolve the name to the recorder.
         if (address != (uintptr_t)presenters[i].ours)
-            __atomic_store_n(presenters[i].next, (void*)address, __ATOMIC_RELEASE);
+            atomic_set_release(presenters[i].next, address);
         return (uintptr_t)presenters[i].ours;
     }
     return address;
 }
 
-/* Functions that give addresses; `name` is which of their two arguments is the name. */
+// Functions that return addresses; `name` is the argument with the name.
 #define ASK(symbol, name)                                                                          \
-    EXPORT uintptr_t symbol(uintptr_t a, uintptr_t b);                                             \
+    KEEL_EXPORT uintptr_t symbol(uintptr_t a, uintptr_t b);                                        \
     uintptr_t symbol(uintptr_t a, uintptr_t b) {                                                   \
-        static void* function;                                                                     \
+        static atomic_word function;                                                               \
         any_function found = function_find(&function, #symbol);                                    \
-        return found != NULL ? address_given((const char*)(name), found(a, b, 0, 0)) : 0;          \
+        return found != NULL ? address_for((const char*)(name), found(a, b, 0, 0)) : 0;            \
     }
 
 ASK(glXGetProcAddress, a)

@@ -1,10 +1,14 @@
 #include "log.h"
 
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "clock.h"
+#include "session.h"
+#include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "session.h"
-#include "signals.h"
-
 static char log_path[PATH_MAX];
 static char rings_path[PATH_MAX];
-static int log_file = -1;
+static _Atomic int log_file = -1;
 static dev_t log_device;
 static ino_t log_inode;
-static atomic_flag preparing = ATOMIC_FLAG_INIT;
+static atomic_state preparing;
 
 static uint64_t clock_raw(void) {
     struct timespec now;
@@ -31,8 +31,8 @@ static uint64_t clock_raw(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The closest of a few pairs of readings, so that an interrupt between the two does no harm. */
-static void moment_read(struct kl_log_chunk* chunk) {
+// Reads both clocks. The closest of a few pairs, so that an interrupt between the two does no harm.
+static void clocks_read(struct kl_log_chunk* chunk) {
     uint64_t closest = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
         uint64_t before = clock_ticks(session.clock, true);
@@ -45,7 +45,7 @@ static void moment_read(struct kl_log_chunk* chunk) {
     }
 }
 
-/* The processor's counter where it runs evenly through all its states, as /proc/cpuinfo says. */
+// The processor's counter if /proc/cpuinfo shows that its rate is constant.
 static uint32_t clock_choose(void) {
 #if defined(__aarch64__)
     return KL_CLOCK_TSC;
@@ -61,17 +61,17 @@ static uint32_t clock_choose(void) {
 #endif
 }
 
-/* A program that closes all its descriptors may have opened another file under our number. */
+// A program that closes all its descriptors may have opened another file with the same number.
 static bool file_is_ours(int file) {
     struct stat status;
     return file >= 0 && fstat(file, &status) == 0 && status.st_dev == log_device &&
            status.st_ino == log_inode;
 }
 
-/* The file's descriptor, or -1. The threads that find it gone open it each for itself, and the last
- * one's stays. */
+// The file's descriptor, or -1. If the program has closed it, each thread that notices opens the file
+// again; the first one's descriptor is kept.
 static int file_open_again(bool* keep) {
-    int file = __atomic_load_n(&log_file, __ATOMIC_ACQUIRE);
+    int file = atomic_get_acquire(&log_file);
     *keep = true;
     if (file_is_ours(file)) return file;
     int again = open(log_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
@@ -80,8 +80,7 @@ static int file_open_again(bool* keep) {
         close(again);
         return -1;
     }
-    *keep = __atomic_compare_exchange_n(&log_file, &file, again, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED);
+    *keep = atomic_try_ordered(&log_file, &file, again);
     return again;
 }
 
@@ -90,11 +89,11 @@ static void file_close(void) {
     log_file = -1;
 }
 
-/* Appends a chunk in one call, so that those of several threads do not mix. */
+// Appends a chunk in one call, so that chunks of several threads do not mix.
 static bool chunk_append(struct kl_log_chunk chunk, const struct iovec* parts, int count) {
     struct iovec all[3] = {{&chunk, sizeof chunk}};
     chunk.magic = KL_CHUNK_MAGIC;
-    moment_read(&chunk);
+    clocks_read(&chunk);
     for (int i = 0; i < count; i++) {
         all[i + 1] = parts[i];
         chunk.bytes += parts[i].iov_len;
@@ -112,13 +111,13 @@ static bool chunk_append(struct kl_log_chunk chunk, const struct iovec* parts, i
 
 bool log_write_ring(struct kl_ring_entry* entry) {
     struct kl_ring* ring = session_ring((uint32_t)(entry - session.rings));
-    struct kl_ring_event* slots = (struct kl_ring_event*)((char*)ring + KL_RING_HEADER_BYTES);
-    unsigned shift = (unsigned)__builtin_ctz(entry->slots);
+    struct kl_ring_slot* slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
+    unsigned shift = bit_lowest(entry->slots);
     uint64_t mask = entry->slots - 1;
-    uint64_t first = ring->tail;
+    uint64_t first = atomic_get(&ring->tail);
     uint64_t end = first;
     for (; end - first < entry->slots; end++) {
-        uint64_t word = __atomic_load_n(&slots[end & mask].word, __ATOMIC_ACQUIRE);
+        uint64_t word = atomic_get_acquire(&slots[end & mask].word);
         if ((word & 0xff) == 0 || (word >> 8 & 0xff) != kl_ring_tag(end, shift)) break;
     }
     if (end == first) return true;
@@ -133,24 +132,25 @@ bool log_write_ring(struct kl_ring_entry* entry) {
                                  .stalls = ring->stalls,
                                  .stalled_ticks = ring->stalled_ticks};
     if (!chunk_append(chunk, parts, 2)) return false;
-    __atomic_store_n(&ring->tail, end, __ATOMIC_RELEASE);
+    atomic_set_release(&ring->tail, end);
     return true;
 }
 
 bool log_prepare_ring(uint32_t index) {
-    sigset_t before = signals_block(); /* a handler may need a ring too, and would wait for us */
-    while (atomic_flag_test_and_set(&preparing)) sched_yield();
-    bool done = __atomic_load_n(&session.spool->prepared, __ATOMIC_ACQUIRE) > index;
+    // A handler may need a ring too, and would wait for this thread.
+    sigset_t before = signals_block();
+    while (atomic_swap(&preparing, 1) != 0) sched_yield();
+    bool done = atomic_get_acquire(&session.spool->prepared) > index;
     int file = done ? -1 : open(rings_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     uint64_t offset = kl_ring_offset(index);
     uint32_t slots = kl_ring_slots(index);
     if (file >= 0 && posix_fallocate(file, (off_t)offset, (off_t)kl_ring_bytes(slots)) == 0) {
         session.rings[index] = (struct kl_ring_entry){offset, slots, KL_RING_FREE_STATE};
-        __atomic_store_n(&session.spool->prepared, index + 1, __ATOMIC_RELEASE);
+        atomic_set_release(&session.spool->prepared, index + 1);
         done = true;
     }
     if (file >= 0) close(file);
-    atomic_flag_clear(&preparing);
+    atomic_set_release(&preparing, 0);
     signals_restore(before);
     return done;
 }
@@ -170,7 +170,7 @@ static int rings_create(void) {
 }
 
 static int log_create(void) {
-    file_close(); /* in a forked child, its parent's */
+    file_close(); // in a forked child, its parent's
     log_file =
         open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log_file < 0) return errno;
@@ -181,8 +181,8 @@ static int log_create(void) {
     return 0;
 }
 
-/* The header, the object files, and a moment of the clock; a second moment a millisecond later,
- * for the frequency, should the program crash before its first chunk. */
+// Writes the header, the object files, and a reading of the clocks. A second reading a millisecond
+// later gives the frequency if the program crashes before its first chunk.
 static int log_write_head(void) {
     struct kl_spool header = *session.spool;
     header.magic = KL_LOG_MAGIC;
@@ -198,7 +198,7 @@ static int log_write_head(void) {
 
 int log_start(const char* path) {
     char absolute[PATH_MAX] = "";
-    /* The program may change its folder before it ends. */
+    // The program may change its working directory before it ends.
     if (path[0] != '/' && getcwd(absolute, sizeof absolute - 1) == NULL) return errno;
     const char* slash = path[0] == '/' ? "" : "/";
     int length = snprintf(log_path, sizeof log_path, "%s%s%s", absolute, slash, path);
@@ -207,7 +207,7 @@ int log_start(const char* path) {
     static bool chosen;
     if (!chosen) session.clock = clock_choose();
     chosen = true;
-    atomic_flag_clear(&preparing); /* it may have been forked */
+    atomic_set(&preparing, 0); // it may have been set in the parent at the time of a fork
     int error = log_create();
     if (error == 0) error = rings_create();
     if (error == 0) {
@@ -224,7 +224,7 @@ int log_start(const char* path) {
 }
 
 int log_end(void) {
-    uint32_t prepared = __atomic_load_n(&session.spool->prepared, __ATOMIC_ACQUIRE);
+    uint32_t prepared = atomic_get_acquire(&session.spool->prepared);
     bool written = true;
     for (uint32_t index = 0; index < prepared && written; index++) {
         written = log_write_ring(&session.rings[index]);
@@ -245,13 +245,13 @@ void log_release(void) {
     session.spool = NULL;
     session.rings = NULL;
     if (spool == NULL) return;
-    uint32_t prepared = __atomic_load_n(&((struct kl_spool*)spool)->prepared, __ATOMIC_ACQUIRE);
+    uint32_t prepared = atomic_get_acquire(&((struct kl_spool*)spool)->prepared);
     uint64_t first = kl_ring_offset(0);
     uint64_t end = kl_ring_offset(prepared);
     if (end > first) {
         void* left = mmap(spool + first, end - first, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        if (left == MAP_FAILED) return; /* all of it stays mapped */
+        if (left == MAP_FAILED) return; // all of it stays mapped
         madvise(left, end - first, MADV_DONTFORK);
     }
     munmap(spool + end, kl_ring_offset(KL_RING_MAX) - end);

@@ -1,11 +1,10 @@
 #include "next.h"
 
 #include "host.h"
-
 #include <dlfcn.h>
 #include <string.h>
 
-/* glibc's own names for its allocator. Weak: another C library has none, and needs none. */
+// glibc's internal names of its allocator. Weak: other C libraries do not have or need them.
 extern void* __libc_malloc(size_t size) __attribute__((weak));
 extern void __libc_free(void* block) __attribute__((weak));
 extern void* __libc_calloc(size_t count, size_t size) __attribute__((weak));
@@ -20,8 +19,8 @@ struct next_functions next = {
     .memalign = __libc_memalign,
 };
 
-/* ISO C knows no conversion from an object pointer to a function pointer; POSIX promises that the
- * bits are good. */
+// ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that the
+// representation is valid.
 #define NEXT_LOOK_UP(name)                                                                         \
     do {                                                                                           \
         void* found = dlsym(RTLD_NEXT, #name);                                                     \
@@ -41,9 +40,9 @@ void next_resolve(void) {
     NEXT_LOOK_UP(malloc_usable_size);
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
-    /* A dlsym that fails allocates its message; one that does not frees it, so it goes now, unrecorded
-     * as it came. Not by dlerror: that translates the message, under the lock of the locale, which the
-     * malloc that we are in may have been called with (newlocale does). */
+    // A dlsym that fails allocates its error message; the next one that succeeds frees it. Do that
+    // now, while neither is recorded. dlerror would translate the message under the lock of the
+    // locale, and the caller of this malloc may hold that lock (newlocale does).
     NEXT_LOOK_UP(malloc);
 }
 
@@ -53,7 +52,7 @@ void* next_find(const char* name, const char* const* libraries) {
         void* library = dlopen(*libraries, RTLD_LAZY | RTLD_NOLOAD);
         if (library == NULL) continue;
         found = dlsym(library, name);
-        dlclose(library); /* gives back our reference only */
+        dlclose(library); // drops only the reference taken here
     }
     return found;
 }

@@ -1,5 +1,4 @@
-/* The definitions that the program would have called without the recorder. Knows nothing of
- * recording. */
+// The definitions that the program would call without the recorder. Does not depend on recording.
 #ifndef KEEL_RECORDER_NEXT_H
 #define KEEL_RECORDER_NEXT_H
 
@@ -17,22 +16,23 @@ struct next_functions {
     void* (*valloc)(size_t size);
     void* (*pvalloc)(size_t size);
     size_t (*malloc_usable_size)(void* block);
-    void (*free_sized)(void* block, size_t size);                       /* NULL: there is none */
-    void (*free_aligned_sized)(void* block, size_t align, size_t size); /* likewise */
+    void (*free_sized)(void* block, size_t size);                       // NULL if not defined
+    void (*free_aligned_sized)(void* block, size_t align, size_t size); // NULL if not defined
 };
 
-/* Written once, by the first call of the process. Until then the C library's own names stand in it,
- * because ld.so and dlsym may allocate while we ask them. */
+// Written once, by the first call of the process. Before that it holds the C library's own functions,
+// because ld.so and dlsym may allocate while the next definitions are looked up.
 extern struct next_functions next;
 
-/* Looks all of them up behind us in the search order. Called while this thread does not record. */
+// Looks up all functions behind the recorder in the search order. Called while this thread does not
+// record.
 void next_resolve(void);
 
-/* A function behind us, also in one of `libraries` (NULL-terminated) if a plugin brought it in
- * privately; or NULL. */
+// A function behind the recorder in the search order, or in one of `libraries` (NULL-terminated) if a
+// plugin loaded it privately; NULL if there is none.
 void* next_find(const char* name, const char* const* libraries);
 
-/* Whether the function lies in the same object as the malloc that serves the program. */
+// Whether the function is in the same object as the program's malloc.
 bool next_is_allocator(void* function);
 
 #endif

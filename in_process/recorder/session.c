@@ -1,5 +1,7 @@
 #include "session.h"
 
+#include "clock.h"
+#include "host.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,10 +14,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "clock.h"
-#include "host.h"
-
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -28,7 +26,7 @@ enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000 };
 struct session_page session_page;
 struct session session;
 
-/* What survives a fork, so that a child that is not followed needs no system call but getpid. */
+// Kept in a forked child, so that a child that is not followed needs no system call except getpid.
 static uint32_t known_root_pid;
 static bool known_follow;
 static char known_folder[256];
@@ -41,7 +39,7 @@ struct kl_ring* session_ring(uint32_t index) {
     return (struct kl_ring*)((char*)session.spool + session.rings[index].offset);
 }
 
-/* A file of the session, opened where no descriptor of the program can be hit, or -1. */
+// Opens a file of the session; -1 on failure.
 static int session_open(const char* folder, const char* name, int flags) {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -74,8 +72,7 @@ static bool control_map(const char* folder) {
     return true;
 }
 
-/* Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the
- * errno. */
+// Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the errno.
 static int spool_map(const char* folder) {
     int file = -1;
     for (int image = 0; file < 0 && image < SPOOLS_PER_PID_MAX; image++) {
@@ -103,11 +100,11 @@ static void file_read(const char* path, char* text, size_t bytes) {
     close(file);
 }
 
-/* Appends the line if it is of mapped code that has a file. */
-static size_t maps_take_line(const char* line, size_t length, char* text, size_t room) {
+// Appends the line if it describes mapped code of a file.
+static size_t maps_take_line(const char* line, size_t length, char* text, size_t capacity) {
     const char* space = memchr(line, ' ', length);
     bool code = space != NULL && (size_t)(space - line) + 4 < length && space[3] == 'x';
-    if (!code || memchr(line, '/', length) == NULL || length + 1 > room) return 0;
+    if (!code || memchr(line, '/', length) == NULL || length + 1 > capacity) return 0;
     memcpy(text, line, length);
     text[length] = '\n';
     return length + 1;
@@ -131,7 +128,7 @@ size_t session_maps(char* text, size_t bytes) {
         }
         held -= (size_t)(line - buffer);
         memmove(buffer, line, held);
-        if (held == sizeof buffer) held = 0; /* no line is that long */
+        if (held == sizeof buffer) held = 0; // no line is that long
     }
     close(file);
     return taken;
@@ -140,8 +137,8 @@ size_t session_maps(char* text, size_t bytes) {
 void session_describe(uint64_t magic) {
     struct kl_spool* spool = session.spool;
     session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
-    /* A page fault in the middle of a ring would be charged to some call of the program; older
-     * kernels refuse. */
+    // Otherwise the page faults would happen in calls of the program. Older kernels do not support
+    // this.
     madvise(spool, kl_ring_offset(1), MADV_POPULATE_WRITE);
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
@@ -156,11 +153,11 @@ void session_describe(uint64_t magic) {
     spool->prepared = 1;
     spool->started_ticks = clock_ticks(session.clock, true);
     spool->magic = magic;
-    __atomic_store_n(&spool->ready, 1, __ATOMIC_RELEASE);
+    atomic_set_release(&spool->ready, 1);
 }
 
 static void session_announce(void) {
-    __atomic_fetch_add(&session.control->spools, 1, __ATOMIC_RELEASE);
+    atomic_add_release(&session.control->spools, 1);
     session_ring_bell();
 }
 
@@ -173,11 +170,11 @@ static bool session_join(void) {
     }
     if (!control_map(known_folder)) return false;
     if (!known_follow && known_root_pid != (uint32_t)getpid()) return false;
-    if (session.control->stop != 0) return false;
+    if (atomic_get(&session.control->stop) != 0) return false;
     if (session.control->embedded != host_embedded()) return false;
     int error = spool_map(known_folder);
     if (error != 0) {
-        __atomic_store_n(&session.control->failed, (uint32_t)error, __ATOMIC_RELAXED);
+        atomic_set(&session.control->failed, (uint32_t)error);
         return false;
     }
     session_describe(KL_SPOOL_MAGIC);
@@ -185,27 +182,27 @@ static bool session_join(void) {
     return true;
 }
 
-/* A forked child has its parent's variables, and neither its spool nor its threads. */
-static void session_forget(void) {
+// A forked child has its parent's variables, but not its parent's spool and threads.
+static void session_reset(void) {
     session.spool = NULL;
     session.rings = NULL;
     session.own_log = 0;
-    __atomic_store_n(&session.at_work, 0, __ATOMIC_RELAXED);
+    atomic_set(&session.users, 0);
 }
 
 void session_start(void) {
     int saved_errno = errno;
-    session_forget();
-    /* Again in a child: the advice is kept by fork, and costs nothing to repeat. */
+    session_reset();
+    // A child inherits the advice; repeating it is cheap.
     madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
     if (environ == NULL) {
-        /* ld.so allocates before the C library has its environment: ask again at the next call. */
-        atomic_store_explicit(&session_page.state, SESSION_UNKNOWN, memory_order_release);
+        // ld.so allocates before the C library has its environment: try again at the next call.
+        atomic_set_release(&session_page.state, SESSION_UNKNOWN);
         errno = saved_errno;
         return;
     }
     bool on = session_join();
-    atomic_store_explicit(&session_page.state, on ? SESSION_ON : SESSION_OFF, memory_order_release);
+    atomic_set_release(&session_page.state, on ? SESSION_ON : SESSION_OFF);
     errno = saved_errno;
 }
 
@@ -214,49 +211,47 @@ void session_stop(enum kl_stop reason) {
     uint32_t none = KL_STOP_NONE;
     uint64_t now = clock_ticks(session.clock, true);
     uint64_t never = 0;
-    __atomic_compare_exchange_n(&spool->stop_ticks, &never, now, false, __ATOMIC_ACQ_REL,
-                                __ATOMIC_RELAXED);
-    __atomic_compare_exchange_n(&spool->stopped, &none, (uint32_t)reason, false, __ATOMIC_ACQ_REL,
-                                __ATOMIC_RELAXED);
-    atomic_store_explicit(&session_page.state, SESSION_OFF, memory_order_seq_cst);
+    atomic_try_ordered(&spool->stop_ticks, &never, now);
+    atomic_try_ordered(&spool->stopped, &none, (uint32_t)reason);
+    atomic_set_ordered(&session_page.state, SESSION_OFF);
     host_stopped();
 }
 
-/* Either the state is seen OFF here, or this thread is seen by session_wait_for_all. */
+// Either this thread reads OFF here, or session_wait_for_all counts this thread.
 bool session_enter(void) {
-    __atomic_fetch_add(&session.at_work, 1, __ATOMIC_SEQ_CST);
-    if (atomic_load_explicit(&session_page.state, memory_order_seq_cst) == SESSION_ON) return true;
+    atomic_add_ordered(&session.users, 1);
+    if (atomic_get_ordered(&session_page.state) == SESSION_ON) return true;
     session_leave();
     return false;
 }
 
 void session_leave(void) {
-    __atomic_fetch_sub(&session.at_work, 1, __ATOMIC_RELEASE);
+    atomic_sub_release(&session.users, 1);
 }
 
 void session_wait_for_all(void) {
-    enum { LOOK_EVERY_US = 50 };
-    while (__atomic_load_n(&session.at_work, __ATOMIC_ACQUIRE) != 0)
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_US * 1000}, NULL);
+    enum { POLL_US = 50 };
+    while (atomic_get_acquire(&session.users) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = POLL_US * 1000}, NULL);
 }
 
-void session_wait(uint32_t* word, uint32_t expected, uint32_t timeout_ms) {
+void session_wait(_Atomic uint32_t* word, uint32_t expected, uint32_t timeout_ms) {
     struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long)timeout_ms * 1000000};
     syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
 }
 
-void session_wake(uint32_t* word) {
+void session_wake(_Atomic uint32_t* word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void session_ring_bell(void) {
     struct kl_control* control = session.control;
-    if (__atomic_exchange_n(&control->sleeping, 0, __ATOMIC_SEQ_CST) == 0) return;
-    __atomic_fetch_add(&control->bell, 1, __ATOMIC_SEQ_CST);
+    if (atomic_swap_ordered(&control->sleeping, 0) == 0) return;
+    atomic_add_ordered(&control->bell, 1);
     session_wake(&control->bell);
 }
 
-/* A zombie answers to kill; its state is the letter after the name's closing parenthesis. */
+// kill succeeds for a zombie; the process state is the letter after the name's closing parenthesis.
 static bool process_is_dead(uint32_t pid) {
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
     char path[32];
@@ -269,16 +264,16 @@ static bool process_is_dead(uint32_t pid) {
 
 enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns) {
     struct kl_control* control = session.control;
-    if (__atomic_load_n(&control->stop, __ATOMIC_ACQUIRE) != 0) return KL_STOP_READER_ASKED;
-    uint64_t beat = __atomic_load_n(&control->heartbeat, __ATOMIC_RELAXED);
+    if (atomic_get_acquire(&control->stop) != 0) return KL_STOP_READER_ASKED;
+    uint64_t beat = atomic_get(&control->heartbeat);
     uint64_t now = clock_monotonic();
     if (beat != *heartbeat || *silent_since_ns == 0) {
         *heartbeat = beat;
         *silent_since_ns = now;
         return KL_STOP_NONE;
     }
-    /* A reader in another process namespace seems dead to kill, but its heart beats; one that is
-     * stopped is not dead. */
+    // kill reports a reader in another process namespace as dead, but its heartbeat goes on. A reader
+    // that is stopped is not dead.
     if (now - *silent_since_ns < (uint64_t)READER_SILENCE_MS * 1000000u) return KL_STOP_NONE;
     return process_is_dead(control->reader_pid) ? KL_STOP_READER_DEAD : KL_STOP_NONE;
 }

@@ -1,11 +1,12 @@
-/* What no signal handler of the program may come in the middle of, since the handler may record. */
+// Blocks all signals around code that a recording signal handler must not interrupt.
 #ifndef KEEL_RECORDER_SIGNALS_H
 #define KEEL_RECORDER_SIGNALS_H
 
+#include "base/attributes.h"
 #include <pthread.h>
 #include <signal.h>
 
-static inline sigset_t signals_block(void) {
+KEEL_INLINE sigset_t signals_block(void) {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -13,7 +14,7 @@ static inline sigset_t signals_block(void) {
     return before;
 }
 
-static inline void signals_restore(sigset_t before) {
+KEEL_INLINE void signals_restore(sigset_t before) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -1,5 +1,8 @@
 #include "thread.h"
 
+#include "host.h"
+#include "log.h"
+#include "signals.h"
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -7,11 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "host.h"
-#include "log.h"
-#include "signals.h"
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -20,27 +18,21 @@ enum { WAIT_MS = 2, DESTRUCTOR_PASSES = 2 };
 
 _Thread_local struct thread recorder_thread;
 
-static _Atomic uint32_t thread_serials;
+static atomic_state thread_serials;
 static pthread_key_t thread_key;
 static bool thread_key_valid;
 
-/* The compiler may not move accesses to the thread's fields across this; a signal handler reads
- * them. */
-static inline void signal_fence(void) {
-    atomic_signal_fence(memory_order_seq_cst);
-}
-
-/* ---- waiting for the reader
- * ---------------------------------------------------------------------------------- */
-
+// clang-format off
+// ---- Waiting for the reader ---------------------------------------------------------------------
+// clang-format on
 static struct kl_ring* entry_ring(const struct kl_ring_entry* entry) {
     return session_ring((uint32_t)(entry - session.rings));
 }
 
-/* Makes room by writing the ring out ourselves. No handler may come to the same ring meanwhile. */
+// Frees slots by writing the ring out. No signal handler may use the same ring meanwhile.
 static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     struct kl_ring* ring = entry_ring(entry);
-    if (needed <= ring->tail + entry->slots) return true;
+    if (needed <= atomic_get(&ring->tail) + entry->slots) return true;
     uint64_t began = ticks();
     sigset_t before = signals_block();
     bool written = log_write_ring(entry);
@@ -48,12 +40,12 @@ static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     ring->stalls++;
     ring->stalled_ticks += ticks() - began;
     if (!written) session_stop(KL_STOP_DISK_FULL);
-    /* A hole that a handler of ours interrupted is not in the way: handlers nest less than half a
-     * ring deep. */
-    return written && needed <= ring->tail + entry->slots;
+    // An unpublished slot of an interrupted event does not prevent this: handlers use less than half
+    // a ring.
+    return written && needed <= atomic_get(&ring->tail) + entry->slots;
 }
 
-/* Waits until indexes below `needed` may be written. False: the recording has ended. */
+// Waits until indexes below `needed` may be written. False: the recording has ended.
 static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
     struct kl_ring* ring = entry_ring(entry);
     uint32_t slots = entry->slots;
@@ -61,53 +53,50 @@ static bool ring_wait(struct kl_ring_entry* entry, uint64_t needed) {
     uint64_t heartbeat = 0;
     uint64_t silent_since = 0;
     uint64_t began = 0;
-    bool room = true;
+    bool free = true;
     for (;;) {
-        uint32_t bell = __atomic_load_n(&ring->tail_bell, __ATOMIC_ACQUIRE);
-        if (needed <= __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) + slots) break;
+        uint32_t bell = atomic_get_acquire(&ring->tail_bell);
+        if (needed <= atomic_get_acquire(&ring->tail) + slots) break;
         if (began == 0) began = ticks();
-        __atomic_store_n(&ring->waiting, 1, __ATOMIC_SEQ_CST);
+        atomic_set_ordered(&ring->waiting, 1);
         session_ring_bell();
         session_wait(&ring->tail_bell, bell, WAIT_MS);
         enum kl_stop stop = session_must_stop(&heartbeat, &silent_since);
         if (stop == KL_STOP_NONE) continue;
         session_stop(stop);
-        room = false;
+        free = false;
         break;
     }
     if (began != 0) {
-        __atomic_store_n(&ring->waiting, 0, __ATOMIC_RELAXED);
+        atomic_set(&ring->waiting, 0);
         ring->stalls++;
         ring->stalled_ticks += ticks() - began;
     }
-    return room;
+    return free;
 }
 
-/* ---- rings
- * ----------------------------------------------------------------------------------------------------
- */
+// clang-format off
+// ---- Rings --------------------------------------------------------------------------------------
+// clang-format on
 
 static struct kl_ring_entry* ring_take_free(uint32_t prepared) {
     for (uint32_t index = 0; index < prepared; index++) {
         struct kl_ring_entry* entry = &session.rings[index];
         uint32_t expected = KL_RING_FREE_STATE;
-        if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) != expected) continue;
-        if (__atomic_compare_exchange_n(&entry->state, &expected, KL_RING_OWNED, false,
-                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            return entry;
-        }
+        if (atomic_get(&entry->state) != expected) continue;
+        if (atomic_try_ordered(&entry->state, &expected, KL_RING_OWNED)) return entry;
     }
     return NULL;
 }
 
-/* Takes a free ring; the reader makes new ones, so a thread needs no file to get one. NULL: the
- * recording has ended. */
+// Takes a free ring. The reader creates new ones, so a thread need not open a file. NULL: the
+// recording has ended.
 static struct kl_ring_entry* ring_take(void) {
     struct kl_spool* spool = session.spool;
     uint64_t heartbeat = 0;
     uint64_t silent_since = 0;
     for (;;) {
-        uint32_t prepared = __atomic_load_n(&spool->prepared, __ATOMIC_ACQUIRE);
+        uint32_t prepared = atomic_get_acquire(&spool->prepared);
         struct kl_ring_entry* entry = ring_take_free(prepared);
         if (entry != NULL) {
             if (session.own_log == 0) session_ring_bell();
@@ -125,52 +114,52 @@ static struct kl_ring_entry* ring_take(void) {
             session_stop(stop);
             return NULL;
         }
-        __atomic_fetch_add(&spool->wanted, 1, __ATOMIC_SEQ_CST);
+        atomic_add_ordered(&spool->wanted, 1);
         session_ring_bell();
         session_wait(&spool->prepared, prepared, WAIT_MS);
-        __atomic_fetch_sub(&spool->wanted, 1, __ATOMIC_SEQ_CST);
+        atomic_sub_ordered(&spool->wanted, 1);
     }
 }
 
-static void ring_give_back(struct kl_ring_entry* entry, uint64_t head) {
+static void ring_return(struct kl_ring_entry* entry, uint64_t head) {
     entry_ring(entry)->head = head;
-    __atomic_store_n(&entry->state, KL_RING_FREE_STATE, __ATOMIC_RELEASE);
+    atomic_set_release(&entry->state, KL_RING_FREE_STATE);
 }
 
-static struct kl_ring_event thread_begin_event(struct thread* thread) {
-    if (thread->serial == 0) thread->serial = atomic_fetch_add(&thread_serials, 1) + 1;
-    /* The thread that made this one stored its events before it made it; from here on both read
-     * ordered times. */
-    if (thread->serial > 1) __atomic_store_n(&session.threaded, 1, __ATOMIC_RELAXED);
+static struct event thread_begin_event(struct thread* thread) {
+    if (thread->serial == 0) thread->serial = atomic_add_ordered(&thread_serials, 1) + 1;
+    // The thread that created this one stored its events before. From here on both read ordered
+    // times.
+    if (thread->serial > 1) atomic_set(&session.threaded, 1);
     uint64_t tid = (uint64_t)syscall(SYS_gettid);
-    return (struct kl_ring_event){ticks(), tid, thread->serial, KL_RING_THREAD_BEGIN};
+    return (struct event){ticks(), tid, thread->serial, KL_RING_THREAD_BEGIN};
 }
 
-/* Records one event in a ring that is ours only for that. */
-static void event_record_borrowed(struct thread* thread, struct kl_ring_event event) {
+// Records one event in a ring that is taken only for this event.
+static void event_record_borrowed(struct thread* thread, struct event event) {
     struct kl_ring_entry* entry = ring_take();
     if (entry == NULL) return;
     struct kl_ring* ring = entry_ring(entry);
-    struct kl_ring_event* slots = (struct kl_ring_event*)((char*)ring + KL_RING_HEADER_BYTES);
+    struct kl_ring_slot* slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
     uint64_t head = ring->head;
     if (ring_wait(entry, head + 2)) {
-        unsigned shift = (unsigned)__builtin_ctz(entry->slots);
+        unsigned shift = bit_lowest(entry->slots);
         uint64_t mask = entry->slots - 1;
         slot_publish(&slots[head & mask], thread_begin_event(thread), kl_ring_tag(head, shift));
         slot_publish(&slots[(head + 1) & mask], event, kl_ring_tag(head + 1, shift));
         head += 2;
     }
-    ring_give_back(entry, head);
+    ring_return(entry, head);
 }
 
-/* The index up to which room is asked for together with `index`: the end of its half lap. */
+// The end of the half lap of `index`. A thread waits until all indexes below it may be written.
 static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     uint64_t half = slots / 2;
     return (index / half + 1) * half;
 }
 
-/* Signals are blocked: no handler may see a ring half taken, since its claim of an index would leave a
- * slot that nobody fills. */
+// Signals are blocked: a handler that claimed an index of a half-initialised ring would leave a slot
+// that is never filled.
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
     struct kl_ring* ring = entry_ring(entry);
     uint64_t head = ring->head;
@@ -178,44 +167,44 @@ static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) 
     thread->ring = ring;
     thread->ring_slots = entry->slots;
     thread->mask = entry->slots - 1;
-    thread->shift = (uint32_t)__builtin_ctz(entry->slots);
-    thread->slots = (struct kl_ring_event*)((char*)ring + KL_RING_HEADER_BYTES);
+    thread->shift = bit_lowest(entry->slots);
+    thread->slots = (struct kl_ring_slot*)((char*)ring + KL_RING_HEADER_BYTES);
     thread->limit = half_lap_end(head, entry->slots);
     slot_publish(&thread->slots[head & thread->mask], thread_begin_event(thread),
                  kl_ring_tag(head, thread->shift));
     thread->head = head + 1;
 }
 
-/* Gives the thread a ring of its own. False: the recording has ended. */
+// Takes a ring for the thread. False: the recording has ended.
 static bool thread_attach(struct thread* thread) {
-    thread->busy = true; /* a handler's events borrow while we wait */
-    signal_fence();
-    if (thread->slots != NULL) { /* a handler's event took one just before */
+    thread->busy = true; // meanwhile a handler's events borrow rings
+    atomic_order_for_signals();
+    if (thread->slots != NULL) { // a handler's event has just taken one
         thread->busy = false;
         return true;
     }
     struct kl_ring_entry* entry = ring_take();
-    bool room = entry != NULL;
-    if (room) {
+    bool attached = entry != NULL;
+    if (attached) {
         struct kl_ring* ring = entry_ring(entry);
         if (entry != session.rings) madvise(ring, kl_ring_bytes(entry->slots), MADV_POPULATE_WRITE);
-        room = ring_wait(entry, half_lap_end(ring->head, entry->slots));
+        attached = ring_wait(entry, half_lap_end(ring->head, entry->slots));
         sigset_t before = signals_block();
-        if (room) thread_use_ring(thread, entry);
+        if (attached) thread_use_ring(thread, entry);
         signals_restore(before);
     }
-    signal_fence();
+    atomic_order_for_signals();
     thread->busy = false;
-    /* May call calloc, which finds the ring in place. */
-    if (room && thread_key_valid) pthread_setspecific(thread_key, thread);
-    return room;
+    // May call calloc, which uses the ring.
+    if (attached && thread_key_valid) pthread_setspecific(thread_key, thread);
+    return attached;
 }
 
 static bool thread_is_stale(const struct thread* thread) {
-    return thread->recording != __atomic_load_n(&session.number, __ATOMIC_RELAXED);
+    return thread->recording != atomic_get(&session.number);
 }
 
-static void thread_give_back(struct thread* thread) {
+static void thread_return_ring(struct thread* thread) {
     char name[16] = "";
     uint64_t halves[2];
     prctl(PR_GET_NAME, name);
@@ -224,14 +213,14 @@ static void thread_give_back(struct thread* thread) {
     sigset_t before = signals_block();
     uint64_t head = thread->head;
     thread->closed = true;
-    thread->limit = 0; /* from here on every event is slow, and borrows */
+    thread->limit = 0; // from here on, every event takes the slow path and borrows a ring
     thread->slots = NULL;
-    ring_give_back(thread->entry, head);
+    ring_return(thread->entry, head);
     signals_restore(before);
 }
 
-/* Runs at the thread's end. Other libraries' destructors may still free, so it lets them go first
- * once. */
+// Runs at the thread's end. Destructors of other libraries may still free, so it runs in the second
+// pass.
 static void thread_detach(void* value) {
     struct thread* thread = value;
     if (session_state() != SESSION_ON || thread->slots == NULL) return;
@@ -240,38 +229,38 @@ static void thread_detach(void* value) {
         return;
     }
     if (!session_enter()) return;
-    if (!thread_is_stale(thread)) thread_give_back(thread);
+    if (!thread_is_stale(thread)) thread_return_ring(thread);
     session_leave();
 }
 
-/* ---- the slow path
- * -------------------------------------------------------------------------------------------- */
+// clang-format off
+// ---- The slow path ------------------------------------------------------------------------------
+// clang-format on
 
-/* Room is granted up to the end of the half lap in which the index falls, so the reader is looked
- * at twice a lap. */
-static void event_record_own(struct thread* thread, uint64_t index, struct kl_ring_event event) {
+// The limit is the end of the half lap of the index, so the reader's tail is read twice per lap.
+static void event_record_own(struct thread* thread, uint64_t index, struct event event) {
     uint64_t needed = half_lap_end(index, thread->ring_slots);
     if (!ring_wait(thread->entry, needed)) return;
     if (needed > thread->limit) thread->limit = needed;
     slot_publish(&thread->slots[index & thread->mask], event, kl_ring_tag(index, thread->shift));
-    uint64_t unread = index - __atomic_load_n(&thread->ring->tail, __ATOMIC_RELAXED);
+    uint64_t unread = index - atomic_get(&thread->ring->tail);
     if (unread >= thread->ring_slots / 2 && session.own_log == 0) session_ring_bell();
 }
 
-static void event_record_first(struct thread* thread, struct kl_ring_event event) {
+static void event_record_first(struct thread* thread, struct event event) {
     if (thread_attach(thread)) event_record_own(thread, index_claim(thread), event);
 }
 
-/* Forgets a ring of an earlier recording. */
+// Drops a ring of an earlier recording.
 static void thread_renew(struct thread* thread) {
     sigset_t before = signals_block();
     thread->slots = NULL;
     thread->limit = 0;
-    thread->recording = __atomic_load_n(&session.number, __ATOMIC_RELAXED);
+    thread->recording = atomic_get(&session.number);
     signals_restore(before);
 }
 
-/* No slow path may be left in its middle, and what it calls are points of cancellation. */
+// A slow path must not be cancelled, but it calls functions that are cancellation points.
 struct slow {
     int saved_errno;
     int cancelling;
@@ -286,15 +275,15 @@ static void slow_end(struct slow slow) {
     errno = slow.saved_errno;
 }
 
-void thread_record_slow(uint64_t index, struct kl_ring_event event) {
+void thread_record_slow(uint64_t index, struct event event) {
     struct thread* thread = &recorder_thread;
     struct slow slow = slow_begin();
-    if (!session_enter()) { /* the recording has ended while the call was under way */
+    if (!session_enter()) { // the recording has ended during the call
         slow_end(slow);
         return;
     }
     bool stale = thread_is_stale(thread);
-    if (thread->busy || thread->closed || (stale && thread->telling > 1)) {
+    if (thread->busy || thread->closed || (stale && thread->depth > 1)) {
         event_record_borrowed(thread, event);
     } else if (thread->slots != NULL && !stale) {
         event_record_own(thread, index, event);
@@ -306,9 +295,9 @@ void thread_record_slow(uint64_t index, struct kl_ring_event event) {
     slow_end(slow);
 }
 
-/* A signal handler may have come in the middle of an event of the old recording, which goes on with
- * the old ring behind it: then the thread stays as it is, and the handler's event borrows. */
-void thread_record_anew(struct kl_ring_event event) {
+// A signal handler may have interrupted an event of the old recording, which will continue with the
+// old ring. Then the thread keeps its ring, and the handler's event borrows one.
+void thread_record_anew(struct event event) {
     thread_record_slow(UINT64_MAX, event);
 }
 
@@ -323,67 +312,68 @@ bool thread_has_ring(void) {
     return has_ring;
 }
 
-bool thread_told_birth(uint64_t index, const void* block) {
+bool thread_recorded_allocation(uint64_t index, const void* block) {
     const struct thread* thread = &recorder_thread;
     if (thread->slots == NULL) return false;
-    /* The thread took its ring meanwhile, or did more than any allocator would: the last events will
-     * do. */
+    // If the thread has just taken its ring, or has recorded more events than an allocator's call
+    // would, only the last events are compared.
     enum { LOOK_BACK = 64 };
     if (thread->head - index > LOOK_BACK)
         index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
     for (; index < thread->head; index++) {
-        const struct kl_ring_event* event = &thread->slots[index & thread->mask];
-        uint64_t op = event->word & 0xff;
-        bool birth = op == KL_RING_MALLOC || op == KL_RING_CALLOC || op == KL_RING_ALIGNED ||
-                     op == KL_RING_REALLOC_NULL;
-        if (birth && event->address == (uint64_t)block) return true;
+        const struct kl_ring_slot* slot = &thread->slots[index & thread->mask];
+        uint64_t op = atomic_get(&slot->word) & 0xff;
+        bool allocates = op == KL_RING_MALLOC || op == KL_RING_CALLOC || op == KL_RING_ALIGNED ||
+                         op == KL_RING_REALLOC_NULL;
+        if (allocates && slot->address == (uint64_t)block) return true;
     }
     return false;
 }
 
-/* ---- process start and fork
- * ----------------------------------------------------------------------------------- */
+// clang-format off
+// ---- Process start and fork ---------------------------------------------------------------------
+// clang-format on
 
-/* The forking thread is the child's only one; its ring is its parent's. */
-static void thread_forget(void) {
+// The forking thread is the only one of the child; its ring belongs to the parent.
+static void thread_reset(void) {
     recorder_thread = (struct thread){.starting = recorder_thread.starting};
-    atomic_store(&thread_serials, 0);
-    session.threaded = 0;
+    atomic_set(&thread_serials, 0);
+    atomic_set(&session.threaded, 0);
 }
 
-/* MADV_WIPEONFORK has done this on any kernel since 4.14; here it is done again for the others. */
+// Since Linux 4.14, MADV_WIPEONFORK has already reset the state; this is for older kernels.
 static void forked_child(void) {
-    thread_forget();
-    atomic_store(&session_page.state, SESSION_UNKNOWN);
+    thread_reset();
+    atomic_set_ordered(&session_page.state, SESSION_UNKNOWN);
 }
 
 bool thread_session_enter(void) {
     struct thread* thread = &recorder_thread;
-    if (thread->starting) return false; /* the loader's own calls while we ask it */
+    if (thread->starting) return false; // a call of the loader during host_prepare
     thread->starting = true;
     struct slow slow = slow_begin();
     uint32_t expected = SESSION_UNKNOWN;
-    if (atomic_compare_exchange_strong(&session_page.state, &expected, SESSION_STARTING)) {
+    if (atomic_try_ordered(&session_page.state, &expected, SESSION_STARTING)) {
         static bool resolved;
         if (!resolved) {
             resolved = true;
             host_prepare();
             thread_key_valid = pthread_key_create(&thread_key, thread_detach) == 0;
         }
-        thread_forget();
+        thread_reset();
         session_start();
     }
     while (session_state() == SESSION_STARTING) {
-        /* Another thread of a fresh child is at it; that takes microseconds. */
+        // Another thread of a new child is starting the session, which takes microseconds.
     }
     slow_end(slow);
     thread->starting = false;
     return session_state() == SESSION_ON;
 }
 
-/* A program that never allocates is recorded too, and its operators find their next definitions. */
+// So that a program that never allocates is recorded too.
 __attribute__((constructor)) static void recorder_load(void) {
     if (session_state() == SESSION_UNKNOWN) thread_session_enter();
-    /* Not by the first call, which may be a malloc of pthread_atfork's own, under its lock. */
+    // Not in the first call, which may be a malloc inside pthread_atfork, under its lock.
     pthread_atfork(NULL, NULL, forked_child);
 }

@@ -55,7 +55,7 @@ static void check_once(uint64_t teller, uint64_t number) {
     *place = true;
 }
 
-static void read_event(const struct kl_ring_event* event, struct told* told) {
+static void read_event(const struct kl_ring_slot* event, struct told* told) {
     enum kl_ring_op op = (enum kl_ring_op)(event->word & 0xff);
     if (op == KL_RING_THREAD_BEGIN) told->threads++;
     if (op == KL_RING_MARK) told->marks++;
@@ -87,11 +87,11 @@ static const char* read_chunk(const char* at, const char* end, uint64_t* next, s
     CHECK(chunk.magic == KL_CHUNK_MAGIC && (uint64_t)(end - at) >= chunk.bytes && !told->ended);
     told->ended = chunk.kind == KL_CHUNK_END;
     if (chunk.kind == KL_CHUNK_EVENTS) {
-        CHECK(chunk.ring < KL_RING_MAX && chunk.bytes % sizeof(struct kl_ring_event) == 0);
+        CHECK(chunk.ring < KL_RING_MAX && chunk.bytes % sizeof(struct kl_ring_slot) == 0);
         CHECK_EQUAL(chunk.first, next[chunk.ring]);
-        next[chunk.ring] += chunk.bytes / sizeof(struct kl_ring_event);
-        for (uint64_t i = 0; i < chunk.bytes; i += sizeof(struct kl_ring_event)) {
-            struct kl_ring_event event;
+        next[chunk.ring] += chunk.bytes / sizeof(struct kl_ring_slot);
+        for (uint64_t i = 0; i < chunk.bytes; i += sizeof(struct kl_ring_slot)) {
+            struct kl_ring_slot event;
             memcpy(&event, at + i, sizeof event);
             read_event(&event, told);
         }

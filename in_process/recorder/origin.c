@@ -1,27 +1,27 @@
-/* Names of call stacks. A stack is walked by the unwind tables that C++ exceptions use, so it needs
- * no frame pointers; its name is a hash of its return addresses. Each ring is told the addresses
- * behind a name before the first event that bears it, and again when it has told many others since:
- * the reader forgets nothing, so that costs slots only.
- *
- * Cost: some 2 us a call with a shallow stack (bench/record-overhead), so it is off by default. */
+// Names of call stacks. A stack is walked by the unwind tables that C++ exceptions use, so it needs
+// no frame pointers; its name is a hash of its return addresses. The addresses of a stack are recorded
+// in a ring before the first event that has this name, and again after many other stacks. The reader
+// keeps all stacks, so repetitions only cost slots.
+//
+// Cost: about 2 µs per call with a shallow stack (bench/record-overhead), so it is off by default.
+#include "origin.h"
+
 #include <errno.h>
 #include <execinfo.h>
-
-#include "thread.h"
 
 enum { WALK_MAX = 128, OWN_FRAMES = 8 };
 
 static _Atomic bool prepared;
 
-/* Loads what walking needs, before stacks are walked inside of malloc. */
-__attribute__((constructor)) static void stack_prepare(void) {
+// Loads the unwinder, before stacks are walked inside malloc.
+__attribute__((constructor)) static void origin_prepare(void) {
     if (!recording() || session.stacks == 0) return;
     struct thread* thread = &recorder_thread;
     void* frames[2];
     thread->walking = true;
-    backtrace(frames, 2); /* loads its library and allocates */
+    backtrace(frames, 2); // loads its library and allocates
     thread->walking = false;
-    atomic_store(&prepared, true);
+    atomic_set_release(&prepared, true);
 }
 
 static uint64_t stack_name(void* const* frames, int count) {
@@ -33,12 +33,12 @@ static uint64_t stack_name(void* const* frames, int count) {
     return hash & (KL_ORIGIN_STACK - 1);
 }
 
-/* Whether this ring told the stack lately; if not, it has from now on. */
-static bool stack_told(uint64_t name) {
-    uint64_t* told = (uint64_t*)(recorder_thread.ring + 1);
-    uint64_t* place = &told[name % KL_RING_TOLD];
-    if (*place == name) return true;
-    *place = name;
+// Whether this ring has described the stack recently; if not, notes that it does now.
+static bool stack_is_recent(uint64_t name) {
+    uint64_t* recent = (uint64_t*)(recorder_thread.ring + 1);
+    uint64_t* entry = &recent[name % KL_RING_STACKS];
+    if (*entry == name) return true;
+    *entry = name;
     return false;
 }
 
@@ -47,13 +47,13 @@ static uint64_t stack_walk(const void* caller) {
     int depth = (int)session.stacks;
     int wanted = depth + OWN_FRAMES < WALK_MAX ? depth + OWN_FRAMES : WALK_MAX;
     int count = backtrace(frames, wanted);
-    /* Our own frames come first; how many is the compiler's choice. */
+    // The recorder's own frames come first; their number is the compiler's choice.
     int first = 0;
     while (first < count && frames[first] != caller) first++;
     if (first == count) return (uint64_t)caller & (KL_ORIGIN_STACK - 1);
     count = count - first < depth ? count - first : depth;
     uint64_t name = stack_name(frames + first, count);
-    if (!stack_told(name)) {
+    if (!stack_is_recent(name)) {
         for (int i = 0; i < count; i += 2) {
             uint64_t outer = i + 1 < count ? (uint64_t)frames[first + i + 1] : 0;
             record(KL_RING_STACK, ticks(), frames[first + i], outer, name);
@@ -62,10 +62,10 @@ static uint64_t stack_walk(const void* caller) {
     return KL_ORIGIN_STACK | name;
 }
 
-uint64_t stack_origin(const void* caller) {
+uint64_t origin_of_stack(const void* caller) {
     struct thread* thread = &recorder_thread;
     uint64_t plain = (uint64_t)caller & (KL_ORIGIN_STACK - 1);
-    if (thread->walking || !atomic_load_explicit(&prepared, memory_order_relaxed)) return plain;
+    if (thread->walking || !atomic_get_acquire(&prepared)) return plain;
     if (session_state() != SESSION_ON || !thread_has_ring()) return plain;
     int saved_errno = errno;
     thread->walking = true;

@@ -1,0 +1,22 @@
+// The origin of a call (journal/ring.h, ORIGIN): its return address, or the name of its call stack.
+#ifndef KEEL_RECORDER_ORIGIN_H
+#define KEEL_RECORDER_ORIGIN_H
+
+#include "base/attributes.h"
+#include "thread.h"
+
+// Names the stack of the call that returns to `caller`, and records its addresses unless this ring
+// has done so recently. Preserves errno.
+uint64_t origin_of_stack(const void* caller);
+
+KEEL_INLINE uint64_t origin(const void* caller) {
+    const void* outer = recorder_thread.caller;
+    if (KEEL_UNLIKELY(outer != NULL)) caller = outer;
+    if (KEEL_UNLIKELY(session.stacks != 0)) return origin_of_stack(caller);
+    return (uint64_t)caller & (KL_ORIGIN_STACK - 1);
+}
+
+// The origin of the function that contains this, which must not be inlined.
+#define ORIGIN() origin(__builtin_return_address(0))
+
+#endif
