@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The reference reader of journal files, independent of Keel's own code: see FORMAT.md.
+"""The reference reader of journal files (FORMAT.md), independent of Keel's own code.
 
-    reader.py FILE            rows as text, after checking every checksum and rule
-    reader.py --origins FILE  module and stack of each row
-    reader.py --metadata FILE the metadata as JSON
+    reader.py FILE            checks every checksum and rule, and prints the rows as text
+    reader.py --origins FILE  prints the module and the stack of each row
+    reader.py --metadata FILE prints the metadata as JSON
 
 Needs pyarrow: python3 -m venv build/venv && build/venv/bin/pip install pyarrow
 """
@@ -17,9 +17,10 @@ import pyarrow.parquet as parquet
 OPERATIONS = ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", "foreign_realloc"]
 CREATES = {"malloc", "calloc", "realloc", "aligned", "foreign_realloc"}
 COLUMNS = ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"]
-ORIGIN_COLUMNS = ["module", "stack"]  # older files lack them
-TOLD_COLUMNS = ["told", "told_size", "told_align"]  # likewise
-TOLD = [None, "sized", "aligned", "aligned_sized"]  # told, without its 4
+ORIGIN_COLUMNS = ["module", "stack"]
+HINT_COLUMNS = ["free_hint", "hint_size", "hint_align"]
+WRONG = 4  # bit of free_hint
+SUFFIXES = [None, "sized", "aligned", "aligned_sized"]  # by free_hint without WRONG
 
 
 def open_journal(path):
@@ -27,7 +28,7 @@ def open_journal(path):
     file = parquet.ParquetFile(path)
     entries = file.metadata.metadata or {}
     if b"keel.journal" not in entries:
-        raise ValueError("no journal: the footer lacks keel.journal")
+        raise ValueError("not a journal: the footer has no keel.journal entry")
     text = entries[b"keel.journal"]
     metadata = json.loads(text)
     if metadata["version"] > 1:
@@ -55,31 +56,32 @@ def verify_checksums(path, footer, text, checksums):
 
 
 def rows(file):
-    """Dictionaries with the columns of FORMAT.md; op by name, begin filled in, None for the other nulls."""
-    optional = ORIGIN_COLUMNS + TOLD_COLUMNS
-    present = [name for name in optional if name in file.schema_arrow.names]
-    for batch in file.iter_batches(columns=COLUMNS + present):
+    """Yields a dictionary of the columns of FORMAT.md for each row.
+
+    "op" is the name; "begin" is filled in; the other nulls are None.
+    """
+    for batch in file.iter_batches(columns=COLUMNS + ORIGIN_COLUMNS + HINT_COLUMNS):
         for row in batch.to_pylist():
-            row = dict.fromkeys(optional) | row
             row["op"] = OPERATIONS[row["op"]]
             row["begin"] = row["time"] if row["begin"] is None else row["begin"]
             yield row
 
 
 def verified(rows_of_file, metadata):
-    """The same rows; fails at the first that breaks a rule."""
+    """Yields the same rows; fails at the first that breaks a rule."""
     live, created, last = {}, 0, 0
     for number, row in enumerate(rows_of_file):
         op, released = row["op"], row["released"]
         assert last <= row["time"] and row["begin"] <= row["time"], f"row {number}: time"
         last = row["time"]
         assert row["begin"] == row["time"] or op == "realloc", f"row {number}: begin"
-        assert released is not None if op == "free" else released is None or op == "realloc", f"row {number}: released"
-        asked = None
+        may_release = released is not None if op == "free" else released is None or op == "realloc"
+        assert may_release, f"row {number}: released"
+        requested = None
         if released is not None:
             assert released in live, f"row {number}: object {released} is not live"
-            asked = live.pop(released)
-        verify_told(number, row, asked)
+            requested = live.pop(released)
+        verify_hint(number, row, requested)
         created += op in CREATES
         assert row["created"] == (created if op in CREATES else None), f"row {number}: created"
         if op in CREATES:
@@ -90,27 +92,32 @@ def verified(rows_of_file, metadata):
         stacks = metadata.get("stacks", {}).get("nodes", [])
         for name, listed in ("module", metadata.get("modules", [])), ("stack", stacks):
             assert row[name] is None or row[name] < len(listed), f"row {number}: {name}"
-        assert row["frame"] == sum(mark <= row["begin"] for mark in metadata["frames"]), f"row {number}: frame"
+        frame = sum(mark <= row["begin"] for mark in metadata["frames"])
+        assert row["frame"] == frame, f"row {number}: frame"
         yield row
 
 
-def verify_told(number, row, asked):
-    """Only frees tell anything, and the values are there exactly where they are not what was asked for."""
-    told, size, align = (row[name] for name in TOLD_COLUMNS)
-    assert told is None or row["op"] == "free" and told in (1, 2, 3, 5, 6, 7), f"row {number}: told"
-    wrong = told is not None and told >= 4
-    assert (size is not None) == (wrong and told & 1 > 0), f"row {number}: told_size"
-    assert (align is not None) == (wrong and told & 2 > 0), f"row {number}: told_align"
+def verify_hint(number, row, requested):
+    """Only frees have hints. The values are set exactly where they differ from the request."""
+    hint, size, align = (row[name] for name in HINT_COLUMNS)
+    valid = hint is None or row["op"] == "free" and hint in (1, 2, 3, 5, 6, 7)
+    assert valid, f"row {number}: free_hint"
+    wrong = hint is not None and hint >= WRONG
+    assert (size is not None) == (wrong and hint & 1 > 0), f"row {number}: hint_size"
+    assert (align is not None) == (wrong and hint & 2 > 0), f"row {number}: hint_align"
     if wrong:
-        assert size not in (None, asked[0]) or align != asked[1], f"row {number}: it told what is so"
+        differs = size not in (None, requested[0]) or align != requested[1]
+        assert differs, f"row {number}: the hint is correct but marked as wrong"
 
 
 def operation(row):
-    """The operation with what a free told, and behind a mark the size and the alignment that are not so."""
-    if row["told"] is None:
+    """The name of the operation with its hint; a wrong hint as "!SIZE:ALIGN" behind it."""
+    hint = row["free_hint"]
+    if hint is None:
         return row["op"]
-    wrong = [str(row[name]) if row[name] is not None else "-" for name in TOLD_COLUMNS[1:]]
-    return row["op"] + "_" + TOLD[row["told"] & 3] + ("!" + ":".join(wrong) if row["told"] >= 4 else "")
+    values = ["-" if row[name] is None else str(row[name]) for name in HINT_COLUMNS[1:]]
+    wrong = "!" + ":".join(values) if hint >= WRONG else ""
+    return row["op"] + "_" + SUFFIXES[hint & ~WRONG] + wrong
 
 
 def main(arguments):

@@ -56,7 +56,7 @@ fn sized_and_aligned_frees_are_recorded_shown_and_replayed_as_such() {
     assert_eq!([sized, aligned, both], [60 + 9, 10 + 3, 40 + 6]);
     assert!(plain >= 20);
     assert_eq!(wrong["count"], 18);
-    assert_eq!((&wrong["first"]["told_size"], &wrong["first"]["size"]), (&21.into(), &1021.into()));
+    assert_eq!((&wrong["first"]["hint_size"], &wrong["first"]["size"]), (&21.into(), &1021.into()));
     let verified = keel(folder, &["info", "--verify", "sized.journal.parquet"]);
     let words = stdout(&verified);
     assert!(words.contains("valid: all "), "{words}");

@@ -1,7 +1,7 @@
 //! Journals as text traces of other tools, in the forms that `keel import` reads. Importing an
 //! export gives the same operations, as far as the form can represent them; losses are counted.
 
-use keel_journal::{Asked, Event, Metadata, Op, Reader, TextForm as TraceForm, Told};
+use keel_journal::{Event, FreeHint, Metadata, Op, Reader, Requested, TextForm as TraceForm};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -34,7 +34,7 @@ trait Capabilities {
     fn has_realloc(self) -> bool;
     fn has_times(self) -> bool;
     /// Hints of frees; Valgrind's form has the kind of the hint, without values.
-    fn has_told(self) -> bool;
+    fn has_hints(self) -> bool;
 }
 
 impl Capabilities for TraceForm {
@@ -64,7 +64,7 @@ impl Capabilities for TraceForm {
         matches!(self, TraceForm::Doom3 | TraceForm::Android | TraceForm::Heaptrack)
     }
 
-    fn has_told(self) -> bool {
+    fn has_hints(self) -> bool {
         matches!(self, TraceForm::Doom3 | TraceForm::Valgrind)
     }
 }
@@ -128,7 +128,7 @@ struct TraceWriter<'a> {
     threads: Vec<u64>,
     timed: bool,
     /// Names of the live blocks, and their requested sizes and alignments.
-    live: FxHashMap<u64, (Name, Asked)>,
+    live: FxHashMap<u64, (Name, Requested)>,
     addresses: Addresses,
     /// Blocks named so far, for the forms that number them.
     named: u64,
@@ -265,7 +265,7 @@ impl<'a> TraceWriter<'a> {
             _ if event.released != 0 => Some(block.0),
             _ => None,
         };
-        if event.created == 0 && event.told != Told::NOTHING && self.form.has_told() {
+        if event.created == 0 && event.free_hint != FreeHint::NONE && self.form.has_hints() {
             return self.telling_free(event, block, output);
         }
         if event.created == 0 {
@@ -277,7 +277,7 @@ impl<'a> TraceWriter<'a> {
             self.free(event, old, output)?;
         }
         let new = self.new_name(event, old);
-        self.live.insert(event.created, (new, Asked::new(event.size, event.align)));
+        self.live.insert(event.created, (new, Requested::new(event.size, event.align)));
         self.allocation(event, old, new, output)
     }
 
@@ -299,10 +299,10 @@ impl<'a> TraceWriter<'a> {
         if nothing_to_move && matches!(self.form, TraceForm::Rep | TraceForm::Mtrace) {
             self.lose("reallocs of NULL: written as plain allocations");
         }
-        if event.told != Told::NOTHING && !self.form.has_told() {
+        if event.free_hint != FreeHint::NONE && !self.form.has_hints() {
             self.lose("sizes and alignments told by frees: written as plain frees");
         }
-        if event.told.differs() && self.form == TraceForm::Valgrind {
+        if event.free_hint.is_wrong() && self.form == TraceForm::Valgrind {
             self.lose(
                 "wrong sizes and alignments told by frees: left out, so that they seem right",
             );
@@ -363,21 +363,21 @@ impl<'a> TraceWriter<'a> {
     fn telling_free(
         &self,
         event: &Event,
-        (old, asked): (Name, Asked),
+        (old, asked): (Name, Requested),
         output: &mut dyn Write,
     ) -> io::Result<()> {
         if self.form == TraceForm::Valgrind {
-            let told = match (event.told.has_size(), event.told.has_align()) {
+            let suffix = match (event.free_hint.has_size(), event.free_hint.has_align()) {
                 (true, false) => "m",
                 (false, _) => "St11align_val_t",
                 (true, true) => "mSt11align_val_t",
             };
-            return writeln!(output, "--1-- _ZdlPv{told}(0x{old:X})");
+            return writeln!(output, "--1-- _ZdlPv{suffix}(0x{old:X})");
         }
-        let size = event.told.wrong_size().unwrap_or(asked.size());
-        let align = event.told.wrong_align().or(asked.align()).unwrap_or(1);
+        let size = event.free_hint.wrong_size().unwrap_or(asked.size());
+        let align = event.free_hint.wrong_align().or(asked.align()).unwrap_or(1);
         let (thread, time) = (self.thread(event), event.time);
-        match (event.told.has_size(), event.told.has_align()) {
+        match (event.free_hint.has_size(), event.free_hint.has_align()) {
             (true, false) => writeln!(output, "s {size} {old:x} {thread} {time}"),
             (false, _) => writeln!(output, "l {align} {old:x} {thread} {time}"),
             (true, true) => writeln!(output, "d {align} {size} {old:x} {thread} {time}"),

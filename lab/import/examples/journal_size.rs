@@ -51,7 +51,7 @@ fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failu
     let reader = Reader::open(output)?;
     let rows = reader.rows() as f64;
     // Text journals say nothing of these.
-    let silent = ["begin", "module", "stack", "told", "told_size", "told_align"];
+    let silent = ["begin", "module", "stack", "free_hint", "hint_size", "hint_align"];
     let columns = reader.column_sizes().into_iter().filter(|column| !silent.contains(&column.name.as_str()));
     let cells: Vec<String> =
         columns.map(|column| format!("{:.3}", column.compressed as f64 / rows)).collect();

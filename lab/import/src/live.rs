@@ -8,7 +8,7 @@
 //! With as many live blocks as large programs have, most buckets lie outside of the caches; [`Live::warm`] asks for
 //! many at once.
 
-use keel_journal::Asked;
+use keel_journal::Requested;
 use rustc_hash::FxHashMap;
 
 /// Blocks of a bucket.
@@ -36,7 +36,7 @@ impl Packed {
     const ELSEWHERE: u64 = 0xffff;
 
     #[inline]
-    fn new(object: u64, asked: Asked) -> Packed {
+    fn new(object: u64, asked: Requested) -> Packed {
         let fits = (asked.size() < Packed::ELSEWHERE) & asked.align().is_none();
         let size = if fits { asked.size() } else { Packed::ELSEWHERE };
         Packed(size << Packed::SHIFT | object & Packed::OBJECT)
@@ -82,11 +82,11 @@ pub(crate) struct Live {
     /// For each bucket with strays, how many.
     strays: FxHashMap<usize, u64>,
     /// What those blocks were asked for with for which there is no room in their slots, by address.
-    unusual: FxHashMap<u64, Asked>,
+    unusual: FxHashMap<u64, Requested>,
 }
 
 /// What is known of a live block: its number, below 2^47, and what it was asked for with.
-pub(crate) type Block = (u64, Asked);
+pub(crate) type Block = (u64, Requested);
 
 const LEAST_BUCKETS: usize = 1 << 8;
 /// 2^64 by the golden ratio: neighbouring addresses come to lie far apart.
@@ -165,7 +165,7 @@ impl Live {
             self.forget_stray(home);
         }
         let unusual = if block.is_elsewhere() { self.unusual.remove(&address) } else { None };
-        Some((block.object(), unusual.unwrap_or_else(|| Asked::new(block.0 >> Packed::SHIFT, 0))))
+        Some((block.object(), unusual.unwrap_or_else(|| Requested::new(block.0 >> Packed::SHIFT, 0))))
     }
 
     /// Whether half of the room is taken.
@@ -261,7 +261,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::{LEAST_BUCKETS, Live, SLOTS};
-    use keel_journal::Asked;
+    use keel_journal::Requested;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -275,7 +275,7 @@ mod tests {
             let (mut live, mut model) = (Live::new(), HashMap::new());
             for (object, (number, comes, short)) in (1..).zip(steps) {
                 let address = address(number);
-                let block = (object, Asked::new(object * 50, [0, 0, 0, 64][object as usize % 4]));
+                let block = (object, Requested::new(object * 50, [0, 0, 0, 64][object as usize % 4]));
                 let known = model.get(&address).copied();
                 let gone = if short { live.exchange(address, comes, block) } else { None };
                 if let Some(gone) = gone {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn blocks_that_stray_are_found_and_counted() {
         let mut live = Live::new();
-        let block = |number: u64| (number, Asked::default());
+        let block = |number: u64| (number, Requested::default());
         let odd = |number| address(number * 80 + 1);
         for number in 0..20 {
             assert_eq!(live.home(odd(number)), live.home(odd(0)));

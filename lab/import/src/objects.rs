@@ -4,7 +4,7 @@ use crate::Sink;
 use crate::error::{Fault, Refusal};
 use crate::forms::{NOT_SAID, Naming, Parser, Record, Times};
 use crate::live::Live;
-use keel_journal::{Asked, Event, Op, Thread, Told};
+use keel_journal::{Event, FreeHint, Op, Requested, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -157,8 +157,9 @@ impl Objects {
     fn usual(&mut self, record: &Record) -> Option<Event> {
         let comes = record.op != Op::Free;
         // The first three operations are those of one block.
-        let simple =
-            ((record.op as u8) < Op::Realloc as u8) & (record.told == Told::NOTHING) & self.times_are_whole;
+        let simple = ((record.op as u8) < Op::Realloc as u8)
+            & (record.free_hint == FreeHint::NONE)
+            & self.times_are_whole;
         let in_order = (record.time >= self.time) & (record.begin == record.time);
         let address = if comes { record.new } else { record.old };
         if !(simple & in_order & (address != 0)) {
@@ -169,7 +170,7 @@ impl Objects {
             if same_thread { self.last_thread.1 } else { *self.thread_indices.get(&record.thread)? };
         let size = if comes { record.size } else { 0 };
         let created = self.created + u64::from(comes);
-        let released = self.live.exchange(address, comes, (created, Asked::new(size, 0)))?;
+        let released = self.live.exchange(address, comes, (created, Requested::new(size, 0)))?;
         (self.created, self.time) = (created, record.time);
         self.last_thread = (record.thread, thread);
         self.events += 1;
@@ -183,7 +184,7 @@ impl Objects {
             created: if comes { created } else { 0 },
             released,
             frame: self.frame_of(record.time),
-            told: Told::NOTHING,
+            free_hint: FreeHint::NONE,
         })
     }
 
@@ -209,7 +210,7 @@ impl Objects {
             created: 0,
             released: 0,
             frame: self.frame_of(begin),
-            told: Told::NOTHING,
+            free_hint: FreeHint::NONE,
         };
         if record.op == Op::Free {
             return self.free(record, event, sink);
@@ -230,8 +231,8 @@ impl Objects {
         (event.size, event.align) = (0, 0);
         if let Some((object, asked)) = self.live.remove(record.old) {
             event.released = object;
-            if record.told != Told::NOTHING {
-                event.told = telling(record, asked);
+            if record.free_hint != FreeHint::NONE {
+                event.free_hint = telling(record, asked);
             }
             self.events += 1;
             return Ok(sink.push(&event)?);
@@ -265,7 +266,7 @@ impl Objects {
         self.created += 1;
         event.created = self.created;
         self.events += 1;
-        let asked = Asked::new(event.size, event.align);
+        let asked = Requested::new(event.size, event.align);
         let Some((object, _)) = self.live.insert(record.new, (self.created, asked)) else {
             return Ok(sink.push(&event)?);
         };
@@ -388,18 +389,18 @@ pub(crate) struct Remains {
 
 /// What a free told. What the text does not say is taken for true.
 #[cold]
-fn telling(record: &Record, asked: Asked) -> Told {
-    let said = |told: bool, number: u64, known: Option<u64>| match number {
-        _ if !told => None,
+fn telling(record: &Record, asked: Requested) -> FreeHint {
+    let said = |free_hint: bool, number: u64, known: Option<u64>| match number {
+        _ if !free_hint => None,
         NOT_SAID => known,
         number => Some(number),
     };
-    let size = said(record.told.has_size(), record.size, Some(asked.size()));
-    let align = said(record.told.has_align(), record.align, asked.align());
-    if align.is_none() && record.told.has_align() {
+    let size = said(record.free_hint.has_size(), record.size, Some(asked.size()));
+    let align = said(record.free_hint.has_align(), record.align, asked.align());
+    if align.is_none() && record.free_hint.has_align() {
         // The text does not say which alignment, and the block has none.
-        return record.told;
+        return record.free_hint;
     }
     let align = align.map(|align| align.checked_next_power_of_two().unwrap_or(1 << 62));
-    asked.told(size.map(|size| size.min(i64::MAX as u64)), align)
+    asked.hint(size.map(|size| size.min(i64::MAX as u64)), align)
 }

@@ -3,7 +3,7 @@
 
 use keel_export::{TraceForm, trace};
 use keel_import::{Error, Form, Options, Summary, import};
-use keel_journal::{Event, Metadata, Op, Reader, Rules, Told, Writer};
+use keel_journal::{Event, FreeHint, Metadata, Op, Reader, Rules, Writer};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -277,12 +277,12 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
                 (event.op, event.size) = (Op::Free, 0);
                 let (object, size, align): (u64, u64, u64) = live.swap_remove(usize::from(pick) % live.len());
                 event.released = object;
-                event.told = match (kind, power) {
-                    (0, 0..3) => Told::NOTHING,
-                    (0, _) => Told::wrongly(Some(size + 1), None),
-                    (_, _) if align == 0 => Told::SIZE,
-                    (_, 0..2) => Told::ALIGN,
-                    (_, _) => Told::BOTH,
+                event.free_hint = match (kind, power) {
+                    (0, 0..3) => FreeHint::NONE,
+                    (0, _) => FreeHint::wrong(Some(size + 1), None),
+                    (_, _) if align == 0 => FreeHint::SIZE,
+                    (_, 0..2) => FreeHint::ALIGN,
+                    (_, _) => FreeHint::BOTH,
                 };
             } else {
                 created += 1;
@@ -326,8 +326,8 @@ proptest! {
             prop_assert_eq!(&once, &twice, "{:?}", form);
             if form == Form::Doom3 {
                 // This form says everything but which thread has which number.
-                let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64, Told)> {
-                    let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.time, e.told);
+                let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64, FreeHint)> {
+                    let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.time, e.free_hint);
                     events.iter().map(row).collect()
                 };
                 prop_assert_eq!(brief(&events), brief(&once));

@@ -1,73 +1,65 @@
-//! Writes the golden journals anew: `cargo run --release -p keel-journal --example golden journal/golden [new]`; with
-//! `new`, only the newest.
+//! Writes the golden journals: `cargo run --release -p keel-journal --example golden journal/golden`.
 //!
-//! That is needed once for each new version of the format, under new names: the files that are there must stay
-//! readable for ever. The rows as text come from the events given to the writer, not from reading the file.
+//! Run this only for a new version of the format. The rows as text are those of the events passed to the writer; they
+//! are not read from the file.
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use keel_journal::{Event, Metadata, Module, Op, Origin, Stacks, Told};
+use keel_journal::{Event, FreeHint, Metadata, Module, Op, Origin, Stacks};
 use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap());
-    if std::env::args().nth(2).is_none() {
-        first_files(&folder);
-        write_origins(&folder);
-        // Written after the encodings were chosen anew.
-        let (events, metadata) = common::sample(700);
-        write(&folder, "v1-whole-bytes", &events, &metadata, 500);
-    }
-    write_told(&folder);
+    let (events, metadata) = every_operation();
+    write(&folder, "v1-every-operation", &events, &metadata, 4);
+    let (events, metadata) = common::sample(300);
+    write(&folder, "v1-mixed", &events, &metadata, 120);
+    // Long enough for every encoding.
+    let (events, metadata) = common::sample(700);
+    write(&folder, "v1-whole-bytes", &events, &metadata, 500);
+    write(&folder, "v1-empty", &[], &common::metadata(vec![]), 120);
+    write_origins(&folder);
+    write_hints(&folder);
 }
 
-/// Frees that tell sizes and alignments, right ones and wrong ones.
-fn write_told(folder: &Path) {
-    let row = |time, op, size, align, created, released, told| Event {
+/// Frees with correct and with wrong hints.
+fn write_hints(folder: &Path) {
+    let row = |time, op, size, align, created, released, free_hint| Event {
         size,
         align,
         created,
         released,
-        told,
+        free_hint,
         ..Event::at(time, op)
     };
-    let birth = |number: u64, op, size, align| row(number, op, size, align, number, 0, Told::NOTHING);
-    let free = |time, released, told| row(time, Op::Free, 0, 0, 0, released, told);
-    let wrongly = |size, align| Told::wrongly(size, align);
+    let allocation = |number: u64, op, size, align| row(number, op, size, align, number, 0, FreeHint::NONE);
+    let free = |time, released, free_hint| row(time, Op::Free, 0, 0, 0, released, free_hint);
+    let wrong = FreeHint::wrong;
     let events = vec![
-        birth(1, Op::Malloc, 16, 0),
-        birth(2, Op::Calloc, 100, 0),
-        birth(3, Op::Aligned, 1000, 64),
-        birth(4, Op::Aligned, 72, 4096),
-        birth(5, Op::Realloc, 30, 0),
-        birth(6, Op::Malloc, 0, 0),
-        birth(7, Op::Aligned, 8, 8),
-        birth(8, Op::Malloc, 5, 0),
-        free(11, 1, Told::SIZE),
-        free(12, 2, wrongly(Some(96), None)),
-        free(13, 3, Told::BOTH),
-        free(14, 4, wrongly(Some(72), Some(64))),
-        free(15, 5, wrongly(Some((1 << 57) - 1), None)),
-        free(16, 6, Told::SIZE),
-        free(17, 7, Told::ALIGN),
-        free(18, 8, wrongly(None, Some(16))),
-        row(19, Op::ForeignFree, 0, 0, 0, 0, Told::NOTHING),
+        allocation(1, Op::Malloc, 16, 0),
+        allocation(2, Op::Calloc, 100, 0),
+        allocation(3, Op::Aligned, 1000, 64),
+        allocation(4, Op::Aligned, 72, 4096),
+        allocation(5, Op::Realloc, 30, 0),
+        allocation(6, Op::Malloc, 0, 0),
+        allocation(7, Op::Aligned, 8, 8),
+        allocation(8, Op::Malloc, 5, 0),
+        free(11, 1, FreeHint::SIZE),
+        free(12, 2, wrong(Some(96), None)),
+        free(13, 3, FreeHint::BOTH),
+        free(14, 4, wrong(Some(72), Some(64))),
+        free(15, 5, wrong(Some((1 << 57) - 1), None)),
+        free(16, 6, FreeHint::SIZE),
+        free(17, 7, FreeHint::ALIGN),
+        free(18, 8, wrong(None, Some(16))),
+        row(19, Op::ForeignFree, 0, 0, 0, 0, FreeHint::NONE),
     ];
-    write(folder, "v1-told", &events, &common::metadata(vec![]), 7);
+    write(folder, "v1-free-hints", &events, &common::metadata(vec![]), 7);
 }
 
-/// The files of the first days, before there were origins; kept as they are.
-fn first_files(folder: &Path) {
-    let (events, metadata) = every_operation();
-    write(folder, "v1-every-operation", &events, &metadata, 4);
-    let (events, metadata) = common::sample(300);
-    write(folder, "v1-mixed", &events, &metadata, 120);
-    write(folder, "v1-empty", &[], &common::metadata(vec![]), 120);
-}
-
-/// Every operation again, with modules and stacks, and two blocks from before the recording.
+/// Every operation, with modules and stacks, and two blocks that were live before the recording.
 fn write_origins(folder: &Path) {
     let (events, metadata) = every_operation();
     let module = |path: &str, build_id: &str| Module { path: path.to_owned(), build_id: build_id.to_owned() };
@@ -110,7 +102,7 @@ fn describe(folder: &Path, name: &str, events: &[Event], metadata: &Metadata) {
     std::fs::write(folder.join(format!("{name}.metadata.json")), json + "\n").unwrap();
 }
 
-/// Each operation, and what is special about some: sizes 0 and 2^63-1, a realloc of NULL, one that took its time.
+/// Each operation, with some special values: sizes 0 and 2^63-1, a realloc of NULL, a realloc that took 151 ns.
 fn every_operation() -> (Vec<Event>, Metadata) {
     let row = |time, thread, op, size, created, released, frame| Event {
         thread,

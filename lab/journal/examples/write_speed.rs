@@ -1,6 +1,6 @@
-//! Events a second that the writer takes, at the level of a recording: `... --example write_speed -- IN.parquet OUT`
+//! Measures events per second of the writer: `... --example write_speed -- IN.parquet OUT`
 //!
-//! Reads the journal into memory first, writes it ten times, and prints wall-clock time and the calling thread's share.
+//! Reads the journal into memory, then writes it five times at three zstd levels and prints the best of each.
 #![allow(clippy::print_stdout, reason = "printing is its job")]
 
 use keel_journal::{Error, Event, Options, Reader, Writer};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
         }
         let (count, size) = (events.len() as f64, bytes as f64);
         println!(
-            "zstd {zstd_level}: {:.1} M events/s, {:.3} bytes an event",
+            "zstd {zstd_level}: {:.1} M events/s, {:.3} bytes per event",
             count / 1e6 / least,
             size / count
         );

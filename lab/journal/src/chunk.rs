@@ -1,7 +1,7 @@
-//! A column of a row group to pages, compressed with zstd.
+//! Writes a column of a row group as pages, compressed with zstd.
 //!
-//! Parquet's own library can write columns too. This one knows what a journal holds: it takes a third of the time, and
-//! chooses encodings that become smaller (docs/reference/journal-size.md).
+//! The Parquet library can write columns too. This module is specialised for journals: it takes a third of the time,
+//! and chooses encodings that compress better (docs/reference/journal-size.md).
 
 use crate::encodings::{Delta, Number, bits, delta, hybrid, index_width, one_run, plain, split};
 use bytes::Bytes;
@@ -16,47 +16,47 @@ use parquet::schema::types::ColumnDescPtr;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How a column's values are encoded.
+/// The encoding of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// DELTA_BINARY_PACKED, in this way.
+    /// DELTA_BINARY_PACKED with this packing.
     Delta(Delta),
-    /// DELTA_BINARY_PACKED, each page in whichever way becomes smaller.
+    /// DELTA_BINARY_PACKED, for each page with the packing that compresses better.
     SmallerDelta,
     /// BYTE_STREAM_SPLIT.
     Split,
-    /// By dictionary, or BYTE_STREAM_SPLIT where nearly each value is another.
+    /// By dictionary, or BYTE_STREAM_SPLIT if the values are nearly all different.
     Dictionary,
 }
 
-/// Rows a page: large enough for zstd, small enough for a reader's memory.
+/// Rows per page: enough for zstd, few enough for a reader's memory.
 const PAGE_ROWS: usize = 1 << 17;
-/// Values of a page that are tried where there is a choice.
+/// Values of a page that are compressed to choose between packings.
 const SAMPLE_VALUES: usize = 1 << 14;
-/// More values are not kept in a dictionary.
+/// The largest dictionary.
 const DICTIONARY_VALUES: usize = 1 << 16;
 
-/// A column that is to be written.
+/// A column to be written.
 pub(crate) struct Column<'a, T> {
     pub values: &'a [T],
-    /// For each row whether it has a value, or nothing if none has one; `None` if all have.
+    /// For each row whether it has a value; empty if no row has one, `None` if all rows have one.
     pub present: Option<&'a [bool]>,
     pub rows: usize,
     pub way: Way,
 }
 
-/// The type's place in Parquet's statistics.
-pub(crate) trait Stated: Number {
+/// A type with Parquet statistics.
+pub(crate) trait WithStatistics: Number {
     fn statistics(least: Option<Self>, most: Option<Self>, nulls: u64) -> Statistics;
 }
 
-impl Stated for i32 {
+impl WithStatistics for i32 {
     fn statistics(least: Option<i32>, most: Option<i32>, nulls: u64) -> Statistics {
         Statistics::int32(least, most, None, Some(nulls), false)
     }
 }
 
-impl Stated for i64 {
+impl WithStatistics for i64 {
     fn statistics(least: Option<i64>, most: Option<i64>, nulls: u64) -> Statistics {
         Statistics::int64(least, most, None, Some(nulls), false)
     }
@@ -65,14 +65,14 @@ impl Stated for i64 {
 /// A column chunk for `SerializedRowGroupWriter::append_column`.
 pub(crate) type Chunk = (Vec<u8>, ColumnCloseResult);
 
-/// Makes column chunks; keeps its buffers from one to the next.
+/// Makes column chunks; reuses its buffers.
 pub(crate) struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     compression: Compression,
     raw: Vec<u8>,
 }
 
-/// What has been written of a chunk.
+/// The part of a chunk written so far.
 struct Progress {
     sink: TrackedWrite<Vec<u8>>,
     encodings: Vec<Encoding>,
@@ -83,7 +83,7 @@ struct Progress {
 
 impl Packer {
     /// # Errors
-    /// A level that zstd does not have.
+    /// A level that zstd does not support.
     pub fn new(level: i32) -> Result<Packer> {
         Ok(Packer {
             compressor: zstd::bulk::Compressor::new(level)?,
@@ -92,8 +92,12 @@ impl Packer {
         })
     }
 
-    /// A column of a row group, and what its footer tells of it.
-    pub fn chunk<T: Stated>(&mut self, descriptor: &ColumnDescPtr, column: &Column<'_, T>) -> Result<Chunk> {
+    /// A column of a row group and its footer entry.
+    pub fn chunk<T: WithStatistics>(
+        &mut self,
+        descriptor: &ColumnDescPtr,
+        column: &Column<'_, T>,
+    ) -> Result<Chunk> {
         let Column { values, present, rows, way } = *column;
         let mut progress = Progress {
             sink: TrackedWrite::new(Vec::new()),
@@ -125,7 +129,7 @@ impl Packer {
         self.finish(descriptor, rows, T::statistics(least, most, nulls), progress)
     }
 
-    /// Encodes some of the values behind what is in `raw`.
+    /// Appends some of the values, encoded, to `raw`.
     fn put_values<T: Number>(
         &mut self,
         values: &[T],
@@ -159,7 +163,7 @@ impl Packer {
         }
     }
 
-    /// Tries both on some of the values.
+    /// Compresses some of the values with both packings.
     fn smaller_delta<T: Number>(&mut self, values: &[T]) -> Result<Delta> {
         let sample = &values[..values.len().min(SAMPLE_VALUES)];
         let mut size = |way| {
@@ -238,7 +242,7 @@ impl Packer {
     }
 }
 
-/// Definition levels of one bit, behind their length; of rows without values if `present` is empty.
+/// Definition levels of one bit, preceded by their length; all 0 if `present` is empty.
 fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
     let start = output.len();
     output.extend_from_slice(&[0; 4]);
@@ -251,15 +255,15 @@ fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
     output[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// How many rows have a value.
+/// The number of rows that have a value.
 fn count_true(present: &[bool]) -> usize {
-    // So many that a byte counts them.
+    // A byte can count 128.
     let counts =
         present.chunks(128).map(|some| some.iter().fold(0_u8, |sum, one| sum.wrapping_add(u8::from(*one))));
     counts.map(usize::from).sum()
 }
 
-/// The least and the most.
+/// The least and the greatest value.
 fn extremes<T: Number>(values: &[T]) -> (Option<T>, Option<T>) {
     if values.is_sorted() {
         return (values.first().copied(), values.last().copied());
@@ -267,22 +271,21 @@ fn extremes<T: Number>(values: &[T]) -> (Option<T>, Option<T>) {
     (values.iter().copied().min(), values.iter().copied().max())
 }
 
-/// The different values in the order of their first appearance, and each value's place among them.
+/// The distinct values in the order of their first appearance, and the index of each value among them.
 struct Dictionary<T> {
     values: Vec<T>,
     indices: Vec<u32>,
 }
 
-/// Values that were met last are found in a table of so many places: a prime, by which small numbers and powers of two
-/// fall into different ones.
+/// Entries of the table of recent values: a prime, so that small numbers and powers of two have different entries.
 const RECENT: u64 = 251;
 
 impl<T: Number> Dictionary<T> {
-    /// `None` if there are too many different ones for a dictionary to be of use.
+    /// `None` if there are too many distinct values for a useful dictionary.
     fn of(values: &[T]) -> Option<Dictionary<T>> {
         let mut dictionary = Dictionary { values: Vec::new(), indices: vec![0; values.len()] };
         let mut known = HashMap::new();
-        // The first value stands in all places: no place has to tell whether it has one.
+        // All entries start with the first value, so no entry needs an "is empty" flag.
         let mut recent = [(*values.first()?, 0); RECENT as usize];
         let most = DICTIONARY_VALUES.min(values.len() / 2 + 1);
         for (value, its) in values.iter().zip(&mut dictionary.indices) {

@@ -1,7 +1,7 @@
-//! Whatever numbers a column holds, Parquet's own library reads them back, in every way there is to encode them.
+//! The Parquet library reads back every column of numbers, in every encoding.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use super::{Column, DICTIONARY_VALUES, PAGE_ROWS, Packer, SAMPLE_VALUES, Stated, Way};
+use super::{Column, DICTIONARY_VALUES, PAGE_ROWS, Packer, SAMPLE_VALUES, Way, WithStatistics};
 use crate::encodings::Delta;
 use bytes::Bytes;
 use parquet::basic::Encoding;
@@ -21,8 +21,8 @@ const WAYS: [Way; 6] = [
     Way::Dictionary,
 ];
 
-/// Writes one column and reads it; `None` for a null. Also the encodings that the file tells of.
-fn through<T: Stated>(rows: &[Option<T>], way: Way) -> (Vec<Option<i64>>, Vec<Encoding>) {
+/// Writes one column and reads it; `None` for a null. Also returns the encodings that the file lists.
+fn write_and_read<T: WithStatistics>(rows: &[Option<T>], way: Way) -> (Vec<Option<i64>>, Vec<Encoding>) {
     let kind = if T::BYTES == 4 { "INT32" } else { "INT64" };
     let nullable = rows.iter().any(Option::is_none);
     let repetition = if nullable { "OPTIONAL" } else { "REQUIRED" };
@@ -64,14 +64,14 @@ fn read(file: Bytes) -> (Vec<Option<i64>>, Vec<Encoding>) {
     (levels.iter().map(|level| if *level == 0 { None } else { values.next() }).collect(), encodings)
 }
 
-fn comes_back<T: Stated>(rows: &[Option<T>], way: Way) -> Vec<Encoding> {
+fn assert_round_trip<T: WithStatistics>(rows: &[Option<T>], way: Way) -> Vec<Encoding> {
     let expected: Vec<Option<i64>> = rows.iter().map(|row| row.map(T::wide)).collect();
-    let (found, encodings) = through(rows, way);
-    assert!(found == expected, "{way:?}: {} rows are not the same", rows.len());
+    let (found, encodings) = write_and_read(rows, way);
+    assert!(found == expected, "{way:?}: {} rows differ", rows.len());
     encodings
 }
 
-/// Numbers of every length, with such in a row as lie close together.
+/// Numbers of every length, with runs of close numbers.
 fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
     let number = prop_oneof![
         any::<i64>(),
@@ -90,13 +90,13 @@ fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
 
 proptest! {
     #[test]
-    fn any_numbers_come_back(rows in numbers()) {
+    fn any_numbers_are_read_back(rows in numbers()) {
         let narrow: Vec<Option<i32>> = rows.iter().map(|row| row.map(|number| number as i32)).collect();
         let whole: Vec<Option<i64>> = rows.iter().copied().filter(Option::is_some).collect();
         for way in WAYS {
-            comes_back(&rows, way);
-            comes_back(&narrow, way);
-            comes_back(&whole, way);
+            assert_round_trip(&rows, way);
+            assert_round_trip(&narrow, way);
+            assert_round_trip(&whole, way);
         }
     }
 }
@@ -105,28 +105,28 @@ proptest! {
 fn pages_follow_each_other() {
     let rows = |keep: i64| (0..PAGE_ROWS as i64 * 2 + 77).map(move |row| (row % 5 < keep).then_some(row * 3));
     for way in WAYS {
-        comes_back(&rows(5).collect::<Vec<_>>(), way);
-        comes_back(&rows(2).collect::<Vec<_>>(), way);
+        assert_round_trip(&rows(5).collect::<Vec<_>>(), way);
+        assert_round_trip(&rows(2).collect::<Vec<_>>(), way);
         // A page without any value between two that have some.
         let gap = PAGE_ROWS..2 * PAGE_ROWS;
         let rows = rows(5).enumerate().map(|(row, value)| value.filter(|_| !gap.contains(&row)));
-        comes_back(&rows.collect::<Vec<_>>(), way);
+        assert_round_trip(&rows.collect::<Vec<_>>(), way);
     }
 }
 
 #[test]
-fn a_dictionary_ends_where_it_is_of_no_use() {
+fn too_many_distinct_values_are_not_written_by_dictionary() {
     let few: Vec<Option<i64>> = (0..1000).map(|row| Some(row % 251 * 251)).collect();
-    assert!(comes_back(&few, Way::Dictionary).contains(&Encoding::RLE_DICTIONARY));
+    assert!(assert_round_trip(&few, Way::Dictionary).contains(&Encoding::RLE_DICTIONARY));
     let many: Vec<Option<i64>> = (0..3 * DICTIONARY_VALUES as i64).map(Some).collect();
-    let encodings = comes_back(&many, Way::Dictionary);
+    let encodings = assert_round_trip(&many, Way::Dictionary);
     assert!(encodings.contains(&Encoding::BYTE_STREAM_SPLIT), "{encodings:?}");
     assert!(!encodings.contains(&Encoding::RLE_DICTIONARY), "{encodings:?}");
 }
 
-/// Differences of which there are few become smaller in whole bytes, those that are random in as few bits as there are.
+/// Few distinct differences compress better in whole bytes, random ones in as few bits as possible.
 #[test]
-fn the_smaller_way_is_taken() {
+fn the_packing_that_compresses_better_is_chosen() {
     let mut state = 1_u64;
     let mut random = || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);

@@ -1,14 +1,14 @@
-//! The columns of a journal file and how each is encoded; `journal/FORMAT.md` says it for other programs.
+//! The columns of a journal file; `journal/FORMAT.md` describes them for other programs.
 //!
-//! Which encoding each column gets was measured on seventeen real journals (docs/reference/journal-size.md):
-//! - `time`, `created`, `released` grow together with the row: DELTA_BINARY_PACKED stores the small differences. Those
-//!   of `released` repeat, so they get the bytes that zstd finds again;
-//! - `size` repeats but has a long tail: BYTE_STREAM_SPLIT gathers its zero bytes, which zstd then removes, where a
-//!   dictionary would cost more and overflow;
-//! - `op`, `thread`, `align`, `told` have few values: dictionary.
+//! The encoding of each column was chosen by measurements of seventeen real journals (docs/reference/journal-size.md):
+//! - `time`, `created`, `released` grow with the row: DELTA_BINARY_PACKED stores the small differences. Those of
+//!   `released` repeat, so they are packed in whole bytes, in which zstd finds the repetition;
+//! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, which zstd then removes. A
+//!   dictionary would be larger and overflow;
+//! - `op`, `thread`, `align`, `free_hint` have few values: dictionary.
 
 use crate::chunk::{Column, Way};
-use crate::{Error, Event, Origin, Result, Told};
+use crate::{Error, Event, FreeHint, Origin, Result};
 use parquet::file::metadata::{RowGroupMetaData, SortingColumn};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::parser::parse_message_type;
@@ -20,15 +20,23 @@ pub(crate) const METADATA_KEY: &str = "keel.journal";
 /// Key of the footer entry with the checksums as JSON.
 pub(crate) const CHECKSUMS_KEY: &str = "keel.checksums";
 
-/// Names in the order of the file.
-pub(crate) const COLUMNS: [&str; 9] =
-    ["time", "begin", "thread", "op", "size", "align", "created", "released", "frame"];
-
-/// What frees told; older files lack them.
-pub(crate) const TOLD_COLUMNS: [&str; 3] = ["told", "told_size", "told_align"];
-
-/// Those that follow, and that older files lack.
-pub(crate) const ORIGIN_COLUMNS: [&str; 2] = ["module", "stack"];
+/// Names in the order of the file. The first nine are always decoded; then those of [`Origin`] and of [`FreeHint`].
+pub(crate) const COLUMNS: [&str; 14] = [
+    "time",
+    "begin",
+    "thread",
+    "op",
+    "size",
+    "align",
+    "created",
+    "released",
+    "frame", // Event
+    "module",
+    "stack", // Origin
+    "free_hint",
+    "hint_size",
+    "hint_align",
+];
 
 const SCHEMA: &str = "
 message journal {
@@ -43,18 +51,18 @@ message journal {
   REQUIRED INT32 frame;
   OPTIONAL INT32 module;
   OPTIONAL INT32 stack;
-  OPTIONAL INT32 told (INTEGER(8,true));
-  OPTIONAL INT64 told_size;
-  OPTIONAL INT64 told_align;
+  OPTIONAL INT32 free_hint (INTEGER(8,true));
+  OPTIONAL INT64 hint_size;
+  OPTIONAL INT64 hint_align;
 }";
 
-/// What proves that the bytes are those that were written; CRC-32 (IEEE) of stated ranges.
+/// Checksums of the file's bytes: CRC-32 (IEEE).
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Checksums {
     /// Of the UTF-8 text of the metadata entry.
     pub metadata: u32,
-    /// Of what the footer says about the place and size of everything, see [`layout_crc32`].
+    /// Of the places and sizes in the footer, see [`layout_crc32`].
     pub layout: u32,
     /// Of each row group, in order.
     pub row_groups: Vec<Checksum>,
@@ -97,21 +105,21 @@ pub(crate) fn properties() -> WriterProperties {
         .build()
 }
 
-/// A nullable column as Parquet wants it: for each row whether it has a value, and the values that there are.
+/// A nullable column in Parquet's form: a flag for each row, and the values of the rows that have one.
 #[derive(Default)]
 pub(crate) struct Nullable<T> {
     rows: usize,
-    /// For each row whether it has a value; nothing as long as none has one.
+    /// For each row whether it has a value; empty while no row has one.
     present: Vec<bool>,
     values: Vec<T>,
 }
 
 impl<T: Copy + Default + PartialEq> Nullable<T> {
-    /// Appends at most [`PENDING_ROWS`] rows, each with a value where it is not `none`. Which of them have one nobody
-    /// can foresee, so nothing branches on it: every row writes one, and that of a row without is overwritten.
+    /// Appends at most [`PENDING_ROWS`] rows; a row with `none` has no value. The branch would be unpredictable, so
+    /// there is none: every row writes its value, and the next row overwrites it if it was `none`.
     fn extend(&mut self, values: &[T], none: T) {
         if values.iter().fold(true, |all, value| all & (*value == none)) {
-            return self.extend_by_nothing(values.len());
+            return self.extend_with_nulls(values.len());
         }
         self.present.resize(self.rows, false);
         self.rows += values.len();
@@ -125,7 +133,7 @@ impl<T: Copy + Default + PartialEq> Nullable<T> {
     }
 
     /// Appends rows without a value.
-    fn extend_by_nothing(&mut self, rows: usize) {
+    fn extend_with_nulls(&mut self, rows: usize) {
         self.rows += rows;
         if !self.values.is_empty() {
             self.present.resize(self.rows, false);
@@ -143,18 +151,18 @@ impl<T: Copy + Default + PartialEq> Nullable<T> {
     }
 }
 
-/// Stands for no value where 0 is one.
+/// Represents a missing value in columns where 0 is a value.
 const NONE: i64 = -1;
 
-/// Rows that are kept together before they are appended to the columns: few enough for the first-level cache.
+/// Rows that are gathered before they are appended to the columns: few enough for the first-level cache.
 const PENDING_ROWS: usize = 256;
 
-/// The last rows, by column. Each number is stored once, where it will be copied from: to put a row together and copy
-/// it then costs several times as much, as does appending to nine columns for each row.
+/// The last rows, by column. Each number is stored once, in the place from which it is copied to its column. Assembling
+/// a row and copying it, or appending to nine columns for each row, takes several times as long.
 struct Pending {
     count: usize,
     time: [i64; PENDING_ROWS],
-    /// [`NONE`] where it is that of `time`.
+    /// [`NONE`] if equal to `time`.
     begin: [i64; PENDING_ROWS],
     thread: [i32; PENDING_ROWS],
     op: [i32; PENDING_ROWS],
@@ -183,15 +191,15 @@ impl Default for Pending {
     }
 }
 
-/// Rows on their way into a row group, by column; [`Batch::settle`] brings the last ones there.
+/// The rows of the next row group, by column. [`Batch::flush_pending`] must be called after the last row.
 #[derive(Default)]
 pub(crate) struct Batch {
     pending: Box<Pending>,
-    /// Of the pending rows; empty while nothing is known of any.
+    /// Of the pending rows; empty while all are unknown.
     pending_origins: Vec<Origin>,
-    /// What the pending rows told; empty while none told anything.
-    pending_told: Vec<Told>,
-    /// What is known beside the rows by now, for whoever must salvage the file.
+    /// Of the pending rows; empty while none has a hint.
+    pending_hints: Vec<FreeHint>,
+    /// The metadata known so far, for [`crate::salvage`].
     pub description: Option<Box<crate::Metadata>>,
     pub time: Vec<i64>,
     pub begin: Nullable<i64>,
@@ -204,9 +212,9 @@ pub(crate) struct Batch {
     pub frame: Vec<i32>,
     pub module: Nullable<i32>,
     pub stack: Nullable<i32>,
-    pub told: Nullable<i32>,
-    pub told_size: Nullable<i64>,
-    pub told_align: Nullable<i64>,
+    pub free_hint: Nullable<i32>,
+    pub hint_size: Nullable<i64>,
+    pub hint_align: Nullable<i64>,
 }
 
 impl Batch {
@@ -214,16 +222,16 @@ impl Batch {
         self.time.len() + self.pending.count
     }
 
-    /// Appends one row; the numbers were checked to fit by [`crate::Writer::push`].
+    /// Appends one row. [`crate::Writer::push`] has checked that its numbers fit.
     #[inline]
     pub fn push(&mut self, event: &Event, origin: Origin) {
         let pending = &mut *self.pending;
         let row = pending.count;
         if (origin != Origin::UNKNOWN) | !self.pending_origins.is_empty() {
-            note(&mut self.pending_origins, row, origin, Origin::UNKNOWN);
+            append_at(&mut self.pending_origins, row, origin, Origin::UNKNOWN);
         }
-        if (event.told != Told::NOTHING) | !self.pending_told.is_empty() {
-            note(&mut self.pending_told, row, event.told, Told::NOTHING);
+        if (event.free_hint != FreeHint::NONE) | !self.pending_hints.is_empty() {
+            append_at(&mut self.pending_hints, row, event.free_hint, FreeHint::NONE);
         }
         pending.time[row] = event.time as i64;
         pending.begin[row] = if event.begin == event.time { NONE } else { event.begin as i64 };
@@ -236,12 +244,12 @@ impl Batch {
         pending.frame[row] = event.frame as i32;
         pending.count = row + 1;
         if pending.count == PENDING_ROWS {
-            self.settle();
+            self.flush_pending();
         }
     }
 
     /// Appends the pending rows to the columns.
-    pub fn settle(&mut self) {
+    pub fn flush_pending(&mut self) {
         let pending = &mut *self.pending;
         let count = std::mem::take(&mut pending.count);
         let rows = ..count;
@@ -254,16 +262,16 @@ impl Batch {
         self.created.extend(&pending.created[rows], 0);
         self.released.extend(&pending.released[rows], 0);
         self.frame.extend_from_slice(&pending.frame[rows]);
-        self.settle_origins(count);
-        self.settle_told(count);
+        self.flush_origins(count);
+        self.flush_hints(count);
     }
 
-    fn settle_origins(&mut self, count: usize) {
+    fn flush_origins(&mut self, count: usize) {
         if self.pending_origins.is_empty() {
-            self.module.extend_by_nothing(count);
-            return self.stack.extend_by_nothing(count);
+            self.module.extend_with_nulls(count);
+            return self.stack.extend_with_nulls(count);
         }
-        // Unknown is u32::MAX, which is -1.
+        // u32::MAX is -1.
         let none = Origin::NONE as i32;
         let mut indices = [none; PENDING_ROWS];
         let origins = self.pending_origins.iter();
@@ -274,27 +282,28 @@ impl Batch {
         self.pending_origins.clear();
     }
 
-    fn settle_told(&mut self, count: usize) {
-        if self.pending_told.is_empty() {
-            self.told.extend_by_nothing(count);
-            self.told_size.extend_by_nothing(count);
-            return self.told_align.extend_by_nothing(count);
+    fn flush_hints(&mut self, count: usize) {
+        if self.pending_hints.is_empty() {
+            self.free_hint.extend_with_nulls(count);
+            self.hint_size.extend_with_nulls(count);
+            return self.hint_align.extend_with_nulls(count);
         }
-        let codes: Vec<i32> = self.pending_told.iter().map(|told| i32::from(told.code())).collect();
+        let hints = || self.pending_hints.iter();
+        let codes: Vec<i32> = hints().map(|hint| i32::from(hint.code())).collect();
         // Sizes and alignments are never negative.
-        let number = |told: Option<u64>| told.map_or(NONE, |number| number as i64);
-        let sizes: Vec<i64> = self.pending_told.iter().map(|told| number(told.wrong_size())).collect();
-        let aligns: Vec<i64> = self.pending_told.iter().map(|told| number(told.wrong_align())).collect();
-        self.told.extend(&codes, 0);
-        self.told_size.extend(&sizes, NONE);
-        self.told_align.extend(&aligns, NONE);
-        self.pending_told.clear();
+        let number = |value: Option<u64>| value.map_or(NONE, |number| number as i64);
+        let sizes: Vec<i64> = hints().map(|hint| number(hint.wrong_size())).collect();
+        let aligns: Vec<i64> = hints().map(|hint| number(hint.wrong_align())).collect();
+        self.free_hint.extend(&codes, 0);
+        self.hint_size.extend(&sizes, NONE);
+        self.hint_align.extend(&aligns, NONE);
+        self.pending_hints.clear();
     }
 
     pub fn clear(&mut self) {
         self.pending.count = 0;
         self.pending_origins.clear();
-        self.pending_told.clear();
+        self.pending_hints.clear();
         self.description = None;
         self.time.clear();
         self.begin.clear();
@@ -307,15 +316,15 @@ impl Batch {
         self.frame.clear();
         self.module.clear();
         self.stack.clear();
-        self.told.clear();
-        self.told_size.clear();
-        self.told_align.clear();
+        self.free_hint.clear();
+        self.hint_size.clear();
+        self.hint_align.clear();
     }
 }
 
-/// Puts what is known of a pending row behind that of the rows before it, of which nothing may have been known.
+/// Appends the value of a pending row; the rows before it that have none get `missing`.
 #[cold]
-fn note<T: Clone>(known: &mut Vec<T>, row: usize, news: T, nothing: T) {
-    known.resize(row, nothing);
-    known.push(news);
+fn append_at<T: Clone>(values: &mut Vec<T>, row: usize, value: T, missing: T) {
+    values.resize(row, missing);
+    values.push(value);
 }

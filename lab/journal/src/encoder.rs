@@ -1,10 +1,10 @@
-//! Row groups to bytes to the file: the half of the writer that runs on a thread of its own.
+//! Encodes row groups and writes them to the file: the half of the writer that runs on its own thread.
 //!
-//! A row group is encoded in memory and put into the file in one piece. So when the disk is full, the file can be cut
-//! back to the end of the last whole row group, and a footer for those makes it a valid journal: nothing that was
-//! written is lost for want of room for what came after.
+//! A row group is encoded in memory and written in one piece. When the disk is full, the file is cut back to the end of
+//! the last whole row group, and a footer for these groups makes it a valid journal: a failed write never costs a row
+//! group that was written before.
 //!
-//! After each row group comes a record of it (`journal/FORMAT.md`, Writing), by which `salvage.rs` makes a journal of a
+//! Each row group is followed by a record (`journal/FORMAT.md`, Writing), from which `salvage.rs` makes a journal of a
 //! file whose writer was killed.
 
 use crate::chunk::{Chunk, Column, Packer, Way};
@@ -12,7 +12,7 @@ use crate::columns::{
     Batch, CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY, layout_crc32, properties, schema,
 };
 use crate::encodings::Delta;
-use crate::{Error, Metadata, Options, Result};
+use crate::{Error, Metadata, Result};
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
@@ -26,9 +26,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-/// Where the bytes go: a file; in tests also a disk that is full.
+/// How a journal is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// zstd level, 1 to 22. Level 1 keeps up with a recording; above 9 little is gained.
+    pub zstd_level: i32,
+    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping for readers.
+    pub rows_per_group: usize,
+    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors to the program.
+    pub encoding_threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { zstd_level: 1, rows_per_group: 1 << 18, encoding_threads: 1 }
+    }
+}
+
+/// The destination of the bytes: a file; in tests also a full disk.
 pub(crate) trait Store: Write + Send {
-    /// Forgets everything from `length` on; the next write goes there.
+    /// Discards everything from `length` on; the next write goes there.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -39,7 +56,7 @@ impl Store for File {
     }
 }
 
-/// Gathers what Parquet writes until [`Staged::commit`] puts it into the store.
+/// Buffers Parquet's output until [`Staged::commit`] writes it to the store.
 struct Staged {
     store: Box<dyn Store>,
     pending: Vec<u8>,
@@ -66,11 +83,11 @@ impl Staged {
     }
 }
 
-/// How a finished file came out.
+/// The result of [`Encoder::close`].
 pub(crate) struct Closed {
     pub rows: u64,
     pub bytes: u64,
-    /// Set when not all rows that were given are in the file.
+    /// Set if rows are missing from the file.
     pub failure: Option<io::Error>,
 }
 
@@ -78,18 +95,18 @@ pub(crate) struct Closed {
 pub(crate) const RECORD_MAGIC: &[u8; 8] = b"KLGROUP1";
 /// A footer's length and magic.
 const FOOTER_TRAILER_BYTES: usize = 8;
-/// What follows the footer in a record: start of the row group, CRC-32 and length of the footer, magic.
+/// The end of a record: start of the row group, CRC-32 and length of the footer, magic.
 pub(crate) const RECORD_TAIL_BYTES: usize = 24;
 
 pub(crate) struct Encoder {
-    /// How much of the metadata's long lists earlier records tell.
-    told: Told,
+    /// The entries of the metadata's long lists that earlier records hold.
+    recorded: RecordedLists,
     committed: Arc<AtomicU64>,
     file: SerializedFileWriter<Staged>,
-    /// One for each thread that packs columns.
+    /// One for each thread that encodes columns.
     packers: Vec<Packer>,
     checksums: Vec<Checksum>,
-    /// The first error of the store; after it nothing more is encoded.
+    /// The first error of the store. After it, nothing more is encoded.
     failure: Option<io::Error>,
 }
 
@@ -100,10 +117,17 @@ impl Encoder {
         let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
         let packers = (0..options.encoding_threads.max(1)).map(|_| Packer::new(options.zstd_level));
         let packers = packers.collect::<std::result::Result<_, _>>().map_err(encode_error)?;
-        Ok(Encoder { told: Told::default(), committed, file, packers, checksums: Vec::new(), failure: None })
+        Ok(Encoder {
+            recorded: RecordedLists::default(),
+            committed,
+            file,
+            packers,
+            checksums: Vec::new(),
+            failure: None,
+        })
     }
 
-    /// The error that ended the writing, if one did.
+    /// The error that ended the writing, if there was one.
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
@@ -116,7 +140,7 @@ impl Encoder {
         self.encode_columns(batch).map_err(encode_error)?;
         self.file.flush().map_err(Error::from_flush)?;
         let staged = self.file.inner_mut();
-        // The first commit carries the four bytes of magic before the row group.
+        // The first commit also contains the four bytes of magic before the row group.
         let start = if staged.committed == 0 { MAGIC_BYTES } else { 0 };
         let group = &staged.pending[start..];
         let checksum = Checksum {
@@ -135,14 +159,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// What a salvager needs to know of the row group just encoded: a footer for it alone, and how to find it.
+    /// The record of the row group just encoded: a footer for it alone, and the place of the row group.
     fn record(&mut self, checksum: Checksum, description: Option<&Metadata>) -> Result<Vec<u8>> {
         let group = self.file.flushed_row_groups().last().cloned();
         let group = group.ok_or_else(|| Error::Encode("a row group is missing".to_owned()))?;
         let descriptor = Arc::new(self.file.schema_descr().clone());
-        let news = description.map_or_else(Metadata::default, |metadata| self.told.news(metadata));
-        let mut record = footer(&descriptor, vec![group], &[checksum], &news)?;
-        // A file cut off here must not end as a whole one does.
+        let new = description.map_or_else(Metadata::default, |metadata| self.recorded.new_entries(metadata));
+        let mut record = footer(&descriptor, vec![group], &[checksum], &new)?;
+        // A file cut off here must not end like a whole one.
         record.truncate(record.len() - FOOTER_TRAILER_BYTES);
         let (crc, length) = (crc32fast::hash(&record), record.len() as u32);
         record.extend_from_slice(&checksum.offset.to_le_bytes());
@@ -163,7 +187,7 @@ impl Encoder {
         group.close().map(drop)
     }
 
-    /// Writes the footer; after a failure, the footer of what is in the file.
+    /// Writes the footer; after a failure, a footer for the row groups that are in the file.
     pub fn close(mut self, metadata: &Metadata) -> Result<Closed> {
         if self.failure.is_none() {
             let entries = footer_entries(metadata, &self.checksums, self.file.flushed_row_groups())?;
@@ -183,7 +207,7 @@ impl Encoder {
         self.close_cut_short(metadata)
     }
 
-    /// Gives up row groups from the end until those that stay and their footer fit.
+    /// Drops row groups from the end until the rest and its footer fit.
     fn close_cut_short(mut self, metadata: &Metadata) -> Result<Closed> {
         let descriptor = Arc::new(self.file.schema_descr().clone());
         let mut groups = self.file.flushed_row_groups().to_vec();
@@ -212,27 +236,27 @@ impl Encoder {
     }
 }
 
-/// Lengths of the metadata's lists that only grow.
+/// Lengths of those lists of the metadata that only grow.
 #[derive(Default)]
-struct Told {
+struct RecordedLists {
     frames: usize,
     marks: usize,
     sites: usize,
     nodes: usize,
 }
 
-impl Told {
-    /// The metadata with only those entries of its long lists that are new.
-    fn news(&mut self, metadata: &Metadata) -> Metadata {
-        let mut news = metadata.clone();
+impl RecordedLists {
+    /// The metadata with only the new entries of its long lists.
+    fn new_entries(&mut self, metadata: &Metadata) -> Metadata {
+        let mut new = metadata.clone();
         let Metadata { frames, marks, stacks, .. } = metadata;
-        news.frames.drain(..self.frames.min(frames.len()));
-        news.marks.drain(..self.marks.min(marks.len()));
-        news.stacks.sites.drain(..self.sites.min(stacks.sites.len()));
-        news.stacks.nodes.drain(..self.nodes.min(stacks.nodes.len()));
+        new.frames.drain(..self.frames.min(frames.len()));
+        new.marks.drain(..self.marks.min(marks.len()));
+        new.stacks.sites.drain(..self.sites.min(stacks.sites.len()));
+        new.stacks.nodes.drain(..self.nodes.min(stacks.nodes.len()));
         let (sites, nodes) = (stacks.sites.len(), stacks.nodes.len());
-        *self = Told { frames: frames.len(), marks: marks.len(), sites, nodes };
-        news
+        *self = RecordedLists { frames: frames.len(), marks: marks.len(), sites, nodes };
+        new
     }
 }
 
@@ -302,9 +326,9 @@ fn columns_of(batch: &Batch) -> [Numbers<'_>; 14] {
         Narrow(every(&batch.frame, Way::Delta(Delta::Bits))),
         Narrow(batch.module.column(Way::Dictionary)),
         Narrow(batch.stack.column(Way::Dictionary)),
-        Narrow(batch.told.column(Way::Dictionary)),
-        Wide(batch.told_size.column(Way::Split)),
-        Wide(batch.told_align.column(Way::Dictionary)),
+        Narrow(batch.free_hint.column(Way::Dictionary)),
+        Wide(batch.hint_size.column(Way::Split)),
+        Wide(batch.hint_align.column(Way::Dictionary)),
     ]
 }
 
@@ -313,11 +337,11 @@ const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
     Column { values, present: None, rows: values.len(), way }
 }
 
-/// With fewer rows, to start a thread takes longer than to pack them.
+/// With fewer rows, starting a thread takes longer than encoding them.
 const ROWS_FOR_THREADS: usize = 1 << 12;
 
-/// The chunks of these columns, made by as many threads as there are packers, of which this is one: each takes the next
-/// column that none has taken. The first column takes about as long as all others.
+/// The chunks of these columns, made by one thread per packer, including this one. Each thread takes the next column
+/// that none has taken. The first column takes about as long as all others together.
 fn pack_all(
     packers: &mut [Packer],
     columns: &[Numbers<'_>],
@@ -338,14 +362,14 @@ fn pack_all(
             packed.push((index, chunk));
         }
     };
-    let failed = || ParquetError::General("a thread that packs columns failed".to_owned());
+    let failed = || ParquetError::General("a thread that encodes columns failed".to_owned());
     let (own, others) = packers.split_first_mut().ok_or_else(failed)?;
     let mut packed = thread::scope(|scope| {
         let start = |packer| {
             let pack = &pack;
             thread::Builder::new().name("journal packer".to_owned()).spawn_scoped(scope, move || pack(packer))
         };
-        // A thread that cannot be started is not needed.
+        // The other threads do the work of one that cannot be started.
         let threads: Vec<_> = others.iter_mut().filter_map(|packer| start(packer).ok()).collect();
         let mut packed = pack(own)?;
         for thread in threads {

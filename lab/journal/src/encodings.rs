@@ -1,19 +1,19 @@
-//! Numbers to bytes: those encodings of Parquet that journals use, shaped for zstd.
+//! The Parquet encodings that journals use, shaped for zstd.
 //!
-//! zstd finds repeated bytes, and gives bytes that are frequent fewer bits. It sees nothing of a number whose bits lie
-//! across bytes. So where numbers repeat, they are packed in whole bytes, or in 1, 2 or 4 bits, though fewer bits would
-//! hold them: that takes more room before zstd and less after it.
+//! zstd finds repeated bytes, and gives frequent bytes fewer bits. It does not find a repeated number whose bits are not
+//! aligned to bytes. So numbers that repeat are packed in whole bytes, or in 1, 2 or 4 bits, even if fewer bits would
+//! hold them: the result is larger before zstd and smaller after it.
 
-/// What a column holds: INT32 or INT64; and the places in a dictionary.
+/// A column's values (INT32 or INT64) or indices into a dictionary.
 pub(crate) trait Number: Copy + Ord + std::hash::Hash {
     const BYTES: usize;
     const ZERO: Self;
-    /// The difference, wrapping at the type's width as Parquet has it.
+    /// The difference, wrapping at the type's width as in Parquet.
     fn minus(self, other: Self) -> Self;
-    /// The bits of the type's width.
+    /// The value's bits, zero-extended.
     fn bits(self) -> u64;
     fn wide(self) -> i64;
-    /// Of a number that fits.
+    /// The inverse of `wide`; the number must fit.
     fn narrow(wide: i64) -> Self;
 }
 
@@ -92,19 +92,19 @@ impl Number for i64 {
     }
 }
 
-/// A choice within DELTA_BINARY_PACKED.
+/// The packing of the differences in DELTA_BINARY_PACKED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delta {
-    /// As few bits as hold each 32 differences: for those that hardly repeat.
+    /// The fewest bits for each 32 differences: for differences that hardly repeat.
     Bits,
-    /// As few bytes as hold each 32, for those that repeat a little.
+    /// The fewest bytes for each 32 differences: for those that repeat a little.
     Bytes,
-    /// As few bytes as hold each 128, and the same difference has the same bytes wherever it can.
+    /// The fewest bytes for each 128 differences; where possible, equal differences have equal bytes.
     Repeating,
 }
 
 impl Delta {
-    /// Values that share a width, and how many such make a block.
+    /// The number of values in a miniblock, and of miniblocks in a block.
     const fn shape(self) -> (usize, usize) {
         match self {
             Delta::Bits | Delta::Bytes => (32, 4),
@@ -112,14 +112,14 @@ impl Delta {
         }
     }
 
-    /// What is subtracted from the differences of a block, which are not all the same.
+    /// The value that is subtracted from the differences of a block, which are not all equal.
     fn base<T: Number>(self, differences: &[T]) -> T {
         if self == Delta::Repeating {
             let all = differences.iter().fold(0, |bits, value| bits | value.wide());
             if all >= 0 {
                 return T::ZERO;
             }
-            // Of the negative ones: how far below 0 they lie, less one.
+            // For a negative difference: its distance below 0, less one.
             let below = |value: &T| !value.wide() & value.wide() >> 63;
             let depth = differences.iter().fold(0, |bits, value| bits | below(value));
             let steps = [i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
@@ -127,7 +127,7 @@ impl Delta {
                 return T::narrow(base);
             }
         } else if used_bits(differences) >> 31 == 0 {
-            // Processors compare many such at once.
+            // Processors compare many 32-bit values at once.
             let least = differences.iter().fold(i32::MAX, |least, value| least.min(value.bits() as i32));
             return T::narrow(i64::from(least));
         }
@@ -173,13 +173,13 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
             output[widths + index] = width as u8;
             let end = output.len() + miniblock * width as usize / 8;
             pack(miniblock_values, width, output);
-            // The last miniblock is as long as the others.
+            // The last miniblock has the same length as the others.
             output.resize(end, 0);
         }
     }
 }
 
-/// Numbers of `width` bits, 0 to 64, the first in the lowest bits; the last byte is filled up with zeros.
+/// Packs numbers of `width` bits, 0 to 64, the first in the lowest bits. The last byte is padded with zeros.
 fn pack<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     match width {
         0 => return,
@@ -213,17 +213,17 @@ fn pack<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     output.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// So many more numbers of so many bytes, to be filled in.
+/// Appends space for `count` numbers of `BYTES` bytes.
 fn room<const BYTES: usize>(count: usize, output: &mut Vec<u8>) -> &mut [[u8; BYTES]] {
     let start = output.len();
     output.resize(start + count * BYTES, 0);
     output[start..].as_chunks_mut().0
 }
 
-/// Values that fill at most as many words.
+/// Values of 64 bits that are packed at a time.
 const PACKED_WORDS: usize = 32;
 
-/// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next ones, and so on.
+/// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on.
 pub(crate) fn split<T: Number>(values: &[T], output: &mut Vec<u8>) {
     let start = output.len();
     output.reserve(values.len() * T::BYTES);
@@ -236,7 +236,7 @@ pub(crate) fn split<T: Number>(values: &[T], output: &mut Vec<u8>) {
     }
 }
 
-/// The bits that any of the values has.
+/// The bits that are set in any of the values.
 #[inline]
 fn used_bits<T: Number>(values: &[T]) -> u64 {
     values.iter().fold(0, |bits, value| bits | value.bits())
@@ -249,7 +249,7 @@ pub(crate) fn plain<T: Number>(values: &[T], output: &mut Vec<u8>) {
     }
 }
 
-/// The RLE and bit-packing hybrid, as one run: of one value if all are the same, else packed.
+/// The RLE and bit-packing hybrid, as one run: an RLE run if all values are equal, else a packed run.
 pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     if values.iter().fold(true, |same, value| same & (value == first)) {
@@ -265,7 +265,7 @@ pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) 
     output.resize(end, 0);
 }
 
-/// As [`hybrid`] of one bit each.
+/// As [`hybrid`] with one bit per value.
 pub(crate) fn bits(values: &[bool], output: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     if values.iter().fold(true, |same, value| same & (value == first)) {
@@ -275,7 +275,7 @@ pub(crate) fn bits(values: &[bool], output: &mut Vec<u8>) {
     let (eights, rest) = values.as_chunks::<8>();
     output.extend(eights.iter().map(|eight| {
         let bytes = u64::from_le_bytes(eight.map(u8::from));
-        // The lowest bits of the bytes come to lie side by side, above all others.
+        // The product gathers the lowest bits of the bytes in its top byte.
         (bytes.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
     }));
     if !rest.is_empty() {
@@ -283,26 +283,26 @@ pub(crate) fn bits(values: &[bool], output: &mut Vec<u8>) {
     }
 }
 
-/// A run of the hybrid: so many times this value.
+/// An RLE run of the hybrid: `count` times `value`.
 pub(crate) fn one_run(count: u64, value: u64, width: u32, output: &mut Vec<u8>) {
     varint(count << 1, output);
     output.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
-/// Begins a packed run; returns where it must end, filled up with zeros.
+/// Begins a packed run; returns the length of `output` at which it must end, padded with zeros.
 fn packed_run(count: usize, width: u32, output: &mut Vec<u8>) -> usize {
     let groups = count.div_ceil(8);
     varint((groups as u64) << 1 | 1, output);
     output.len() + groups * width as usize
 }
 
-/// Numbers of so many bits as one byte.
+/// Packs numbers of `width` bits into one byte.
 #[inline]
 fn joined<T: Number>(values: &[T], width: u32) -> u8 {
     values.iter().rev().fold(0, |byte, value| byte << width | value.bits() as u8)
 }
 
-/// Bits for an index below `count` in a hybrid: whole bytes, or a whole part of one.
+/// Bits for an index below `count` in a hybrid: 1, 2, 4, 8, 16 or 32.
 pub(crate) const fn index_width(count: usize) -> u32 {
     let bits = usize::BITS - count.saturating_sub(1).leading_zeros();
     if bits <= 1 { 1 } else { bits.next_power_of_two() }

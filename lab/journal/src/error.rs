@@ -1,4 +1,4 @@
-//! What can go wrong with a journal file. Every message says what, where, and what to do next.
+//! Errors of journal files. Every message names the problem, its place, and what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ pub enum Error {
     NotParquet {
         /// The file.
         path: PathBuf,
-        /// What it seems to be.
+        /// What the file seems to be.
         found: String,
         /// What to do.
         advice: &'static str,
     },
-    /// A Parquet file that nobody wrote as a journal.
+    /// A Parquet file that was not written as a journal.
     #[error(
         "{path} is a Parquet file but not a journal: its footer has no `keel.journal` entry (columns: {columns}). \
-         A journal loses it when another tool writes it anew; use the file that `keel record` or `keel import` wrote"
+         A journal loses the entry when another tool rewrites it; use the file that `keel record` or `keel import` wrote"
     )]
     NotJournal {
         /// The file.
@@ -44,12 +44,12 @@ pub enum Error {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// How that shows.
+        /// What shows it.
         detail: String,
     },
-    /// The end is missing, and [`crate::salvage`] can make one.
+    /// The end is missing, and [`crate::salvage`] can restore it.
     #[error(
-        "{path} was never finished: its writer was killed. Make a journal of what it holds: \
+        "{path} was never finished: its writer was killed. Make a journal of its contents: \
          keel import {path} -o game.journal.parquet"
     )]
     Partial {
@@ -66,7 +66,7 @@ pub enum Error {
         /// The latest version known here.
         known: u32,
     },
-    /// Some bytes are not those that were written.
+    /// Some bytes differ from those that were written.
     #[error(
         "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import it again"
     )]
@@ -75,7 +75,7 @@ pub enum Error {
         path: PathBuf,
         /// Footer, row group and byte range, or row.
         place: String,
-        /// What is wrong there.
+        /// The problem.
         detail: String,
     },
     /// The file to be written cannot be created.
@@ -86,8 +86,8 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// Writing failed. [`crate::Writer::finish`] still saves what was written before.
-    #[error("cannot write {path}: {cause}; make room, or choose another place")]
+    /// Writing failed. [`crate::Writer::finish`] still saves the rows that were written before.
+    #[error("cannot write {path}: {cause}; free some disk space, or choose another place")]
     Write {
         /// The file.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum Error {
     /// Writing failed, and the file holds a valid journal of the first `rows` operations.
     #[error(
         "the journal was cut short: {cause}. {path} holds the first {rows} operations and is valid, {lost} are lost; \
-         make room and record or import it again"
+         free some disk space and record or import it again"
     )]
     CutShort {
         /// The file.
@@ -109,7 +109,7 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// An event that would break what every journal promises; the caller has a fault.
+    /// An event that breaks a rule of the format; this is a bug of the caller.
     #[error("operation {row} cannot be written: {what}")]
     Invalid {
         /// The row it would have had, from 0.
@@ -117,7 +117,7 @@ pub enum Error {
         /// The broken rule.
         what: String,
     },
-    /// The Parquet library refused; never seen.
+    /// The Parquet library failed; never seen.
     #[error("cannot encode the journal: {0}")]
     Encode(String),
 }

@@ -1,16 +1,16 @@
-//! One operation of a program on its heap.
+//! One heap operation of a program.
 
-use crate::Told;
+use crate::FreeHint;
 
-/// What the program asked of its allocator.
+/// The operation that the program called.
 ///
-/// The numeric values are those of the `op` column of a journal file (`journal/FORMAT.md`); they never change meaning.
+/// The numeric values are those of the `op` column of a journal file (`journal/FORMAT.md`). They never change meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Op {
-    /// `malloc(size)`, and C++ `operator new` where it was seen as such.
+    /// `malloc(size)`, and C++ `operator new` where it was recorded as such.
     Malloc = 0,
-    /// `free(object)`, and every release that tells more than that: see [`Event::told`].
+    /// `free(object)`, and every free with a hint: see [`Event::free_hint`].
     Free = 1,
     /// `calloc`; `size` is the product of its arguments.
     Calloc = 2,
@@ -18,37 +18,36 @@ pub enum Op {
     Realloc = 3,
     /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`, aligned `operator new`; `align` is set.
     Aligned = 4,
-    /// A free of a block whose birth the recorder did not see. It names no object and is not replayed.
+    /// A free of a block whose allocation was not recorded. It names no object and is not replayed.
     ForeignFree = 5,
-    /// A realloc of a block whose birth the recorder did not see; it creates an object, so it replays as a malloc.
+    /// A realloc of a block whose allocation was not recorded. It creates an object, so it is replayed as a malloc.
     ForeignRealloc = 6,
 }
 
 /// One row of a journal.
 ///
-/// An *object* is one life of one block: from the call that returned it to the call that released it. Objects are
-/// numbered 1, 2, 3 ... in the order of their creating rows, so an id is never reused, and addresses are not needed.
+/// An *object* is one lifetime of one block: from the call that returned it to the call that released it. Objects are
+/// numbered 1, 2, 3 ... in the order of their creating rows. A number is never reused, and addresses are not stored.
 ///
-/// Invariants, held by every journal that Keel writes and verified by `keel info --verify`:
+/// Invariants of every journal that Keel writes, verified by `keel info --verify`:
 /// - rows are sorted by `time`; `begin <= time`;
 /// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of earlier creations;
-/// - only a `Free` tells anything;
+/// - only a `Free` has a hint;
 /// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by an earlier row
 ///   and is released once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When the object was born (after the call returned), or for a free when it was given up (before the call), in
-    /// nanoseconds since the start of the recording.
+    /// ns since the start of the recording. For an allocation: after the call returned. For a free: before the call.
     pub time: u64,
-    /// When the call began, ns. Differs from `time` only for `Realloc`, whose old block is given up here.
+    /// ns at which the call began. Differs from `time` only for `Realloc`, which releases its old block at `begin`.
     pub begin: u64,
     /// Index into [`crate::Metadata::threads`], numbered by first appearance.
     pub thread: u32,
     /// The operation.
     pub op: Op,
-    /// Bytes asked for; 0 for frees.
+    /// Requested bytes; 0 for frees.
     pub size: u64,
-    /// Alignment asked for in bytes (a power of two); 0 where the operation names none.
+    /// Requested alignment in bytes (a power of two); 0 if the operation has none.
     pub align: u64,
     /// The object that this operation creates; 0 if none.
     pub created: u64,
@@ -56,12 +55,12 @@ pub struct Event {
     pub released: u64,
     /// Index of the frame in which the operation fell: the number of frame marks at or before `begin`.
     pub frame: u32,
-    /// What a free told of its block; nothing for other operations.
-    pub told: Told,
+    /// The hint of a free; [`FreeHint::NONE`] for other operations.
+    pub free_hint: FreeHint,
 }
 
 impl Event {
-    /// An operation of the first thread at this moment with nothing else in it, as in
+    /// An operation of the first thread at this time with all other fields 0, for
     /// `Event { size, ..Event::at(time, op) }`.
     #[inline]
     pub const fn at(time: u64, op: Op) -> Event {
@@ -75,25 +74,24 @@ impl Event {
             created: 0,
             released: 0,
             frame: 0,
-            told: Told::NOTHING,
+            free_hint: FreeHint::NONE,
         }
     }
 }
 
-/// Where in the program an operation was called. Most uses of a journal need none of it, so it is kept beside
-/// [`Event`].
+/// The place in the program that called an operation. Most readers do not need it, so it is not part of [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// Index into [`crate::Metadata::modules`]: the object file that made the call; [`Origin::NONE`] if unknown.
     pub module: u32,
-    /// Index into the nodes of [`crate::Metadata::stacks`]; [`Origin::NONE`] where no call site was recorded.
+    /// Index into the nodes of [`crate::Metadata::stacks`]; [`Origin::NONE`] if no call site was recorded.
     pub stack: u32,
 }
 
 impl Origin {
-    /// Stands for an index that there is not.
+    /// Represents a missing index.
     pub const NONE: u32 = u32::MAX;
-    /// Nothing is known.
+    /// Neither module nor stack is known.
     pub const UNKNOWN: Origin = Origin { module: Origin::NONE, stack: Origin::NONE };
 }
 

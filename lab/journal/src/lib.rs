@@ -1,6 +1,7 @@
 //! The allocation journal: types, streaming Parquet writer and reader.
 //!
-//! `journal/FORMAT.md` specifies the file. This crate knows nothing of how journals come to be or what they are for.
+//! `journal/FORMAT.md` specifies the file. This crate does not depend on how journals are made or used. The module
+//! [`analysis`] computes facts from a journal.
 //!
 //! ```no_run
 //! use keel_journal::{Metadata, Reader, Writer};
@@ -16,26 +17,30 @@
 //! # Ok(()) }
 //! ```
 
+pub mod analysis;
 mod chunk;
 mod columns;
 mod encoder;
 mod encodings;
 mod error;
 mod event;
+mod footer;
+mod free_hint;
 mod metadata;
 mod reader;
+mod row_group;
 mod rules;
 mod salvage;
 mod text_form;
-mod told;
 mod writer;
 
+pub use encoder::Options;
 pub use error::{Error, Result};
 pub use event::{Event, Op, Origin};
+pub use free_hint::{FreeHint, Requested};
 pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use salvage::{Salvaged, is_partial, salvage};
 pub use text_form::TextForm;
-pub use told::{Asked, Told};
-pub use writer::{Options, Writer, Written};
+pub use writer::{Writer, Written};

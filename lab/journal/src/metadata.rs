@@ -1,17 +1,17 @@
-//! What a journal knows beside its rows; stored as JSON under the key `keel.journal` of the Parquet footer.
+//! The metadata of a journal; stored as JSON under the key `keel.journal` of the Parquet footer.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the journal format that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later versions may add.
+/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later versions may add some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
     /// Format version, [`FORMAT_VERSION`].
     pub version: u32,
-    /// Who wrote the file: `keel record 0.1.0`, `keel import (doom3) 0.1.0`.
+    /// The program that wrote the file: `keel record 0.1.0`, `keel import (doom3) 0.1.0`.
     pub writer: String,
     /// The program's path; empty if unknown.
     pub program: String,
@@ -27,28 +27,28 @@ pub struct Metadata {
     pub kernel: String,
     /// See `host`.
     pub cpu: String,
-    /// The allocator that served the program, as far as known.
+    /// The program's allocator, as far as known.
     pub allocator: String,
-    /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` where a trace had no times.
+    /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` if a trace had no times.
     pub clock: String,
-    /// Its ticks per second; 1e9 for nanosecond clocks.
+    /// The clock's ticks per second; 1e9 for nanosecond clocks.
     pub clock_hz: f64,
     /// One entry for each thread, in order of `Event::thread`.
     pub threads: Vec<Thread>,
     /// Times of the frame marks, ns since the start, sorted.
     pub frames: Vec<u64>,
-    /// Named marks the program made.
+    /// Named marks of the program.
     pub marks: Vec<Mark>,
-    /// Operations lost. Always 0 in a journal that Keel recorded; an import may say otherwise.
+    /// Lost operations. Always 0 in a journal that Keel recorded; an import may have lost some.
     pub drops: u64,
-    /// How often a thread had to wait for room in its ring, and for how long in total.
+    /// How often a thread had to wait for space in its ring.
     pub stalls: u64,
-    /// See `stalls`, ns.
+    /// The total time of these waits, ns.
     pub stalled_ns: u64,
-    /// Frees and reallocs of blocks whose birth was not seen.
+    /// Frees and reallocs of blocks whose allocation was not recorded.
     pub foreign: u64,
-    /// The first so many rows are no operations of the recorded span: they stand for the blocks that lived when it
-    /// began.
+    /// Number of rows at the beginning that are not operations of the recorded span: they allocate the blocks that were
+    /// live when it began.
     #[serde(skip_serializing_if = "is_zero")]
     pub prologue: u64,
     /// The object files that operations were called from, in order of `Origin::module`.
@@ -59,7 +59,7 @@ pub struct Metadata {
     pub stacks: Stacks,
     /// How the program ended: `exit 0`, `signal 9`, `still running`; empty if unknown.
     pub ended: String,
-    /// What `--repair` or the recorder had to mend, by kind.
+    /// The repairs that `--repair` or the recorder made, by kind.
     pub repairs: std::collections::BTreeMap<String, u64>,
 }
 
@@ -72,18 +72,18 @@ fn is_zero(number: &u64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Module {
-    /// Its path, as the kernel told it.
+    /// Its path, as reported by the kernel.
     pub path: String,
-    /// Its build id in hexadecimal digits, by which debuggers find its symbols; empty if unknown.
+    /// Its build id in hexadecimal, by which debuggers find its symbols; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub build_id: String,
 }
 
-/// Call stacks as a tree: each node is one call, and its parent the call around it. Rows name their innermost call.
+/// Call stacks as a tree: each node is one call, and its parent is the call around it. Rows name their innermost call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stacks {
-    /// Return addresses: `[index into modules, offset in the module's file]`; module -1 for code of no file.
+    /// Return addresses: `[index into modules, offset in the module's file]`; module -1 for code outside of any file.
     pub sites: Vec<(i64, u64)>,
     /// The calls: `[index of the parent or -1, index into sites]`. A parent comes before its children.
     pub nodes: Vec<(i64, u32)>,
@@ -95,13 +95,13 @@ impl Stacks {
         self.nodes.is_empty()
     }
 
-    /// The sites of a stack, innermost first. Ends at a node that is damaged.
+    /// The sites of a stack, innermost first. Ends at a damaged node.
     pub fn walk(&self, stack: u32) -> impl Iterator<Item = (i64, u64)> + '_ {
         let mut next = i64::from(stack);
         std::iter::from_fn(move || {
             let index = usize::try_from(next).ok()?;
             let (parent, site) = *self.nodes.get(index)?;
-            // A parent comes first, so this ends even when the numbers are nonsense.
+            // A parent precedes its children, so this ends even when the numbers are damaged.
             next = if parent < next { parent } else { -1 };
             self.sites.get(site as usize).copied()
         })
@@ -118,7 +118,7 @@ pub struct Thread {
     pub name: String,
 }
 
-/// A named moment.
+/// A named point in time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mark {
@@ -126,6 +126,6 @@ pub struct Mark {
     pub time: u64,
     /// Index of the thread that made it.
     pub thread: u32,
-    /// What it said.
+    /// Its text.
     pub text: String,
 }

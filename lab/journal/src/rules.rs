@@ -1,8 +1,8 @@
-//! What every journal promises, checked in full.
+//! Checks the rules that every journal must keep.
 
-use crate::{Event, Metadata, Op, Origin, Told};
+use crate::{Event, FreeHint, Metadata, Op, Origin};
 
-/// The first row that breaks a promise.
+/// The first row that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("row {row}: {what}")]
 pub struct Violation {
@@ -12,7 +12,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]; one bit of memory an object.
+/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]. Needs one bit of memory per object.
 pub struct Rules<'a> {
     metadata: &'a Metadata,
     row: u64,
@@ -24,14 +24,14 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Starts with the metadata, whose own rules are checked at once.
+    /// Checks the rules of the metadata at once.
     ///
     /// # Errors
-    /// Frame marks or program marks out of order.
+    /// Frame marks out of order.
     pub fn new(metadata: &'a Metadata) -> Result<Rules<'a>, Violation> {
         let unsorted = metadata.frames.windows(2).position(|pair| pair[0] > pair[1]);
         if let Some(index) = unsorted {
-            let what = format!("metadata: frame mark {} lies before frame mark {index}", index + 1);
+            let what = format!("metadata: frame mark {} is before frame mark {index}", index + 1);
             return Err(Violation { row: 0, what });
         }
         Ok(Rules { metadata, row: 0, last_time: 0, objects: 0, frame: 0, live: Vec::new() })
@@ -57,7 +57,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Checks where the event last checked came from.
+    /// Checks the origin of the event that was checked last.
     ///
     /// # Errors
     /// A module or a stack that the metadata does not list.
@@ -67,7 +67,7 @@ impl<'a> Rules<'a> {
             [("module", origin.module, modules.len()), ("stack", origin.stack, stacks.nodes.len())]
         {
             if index != Origin::NONE && index as usize >= known {
-                let what = format!("{what} {index} of {known} that the metadata lists");
+                let what = format!("{what} {index}, but the metadata lists {known}");
                 return Err(Violation { row: self.row - 1, what });
             }
         }
@@ -76,10 +76,7 @@ impl<'a> Rules<'a> {
 
     fn broken(&mut self, event: &Event) -> Option<String> {
         if event.time < self.last_time {
-            return Some(format!(
-                "time {} ns lies before {} ns of the row above",
-                event.time, self.last_time
-            ));
+            return Some(format!("time {} ns is before {} ns of the row above", event.time, self.last_time));
         }
         if event.begin > event.time || (event.begin != event.time && event.op != Op::Realloc) {
             let (begin, time) = (event.begin, event.time);
@@ -87,10 +84,11 @@ impl<'a> Rules<'a> {
         }
         if event.thread as usize >= self.metadata.threads.len() {
             let known = self.metadata.threads.len();
-            return Some(format!("thread {} of {known} that the metadata lists", event.thread));
+            return Some(format!("thread {}, but the metadata lists {known}", event.thread));
         }
-        if event.told != Told::NOTHING && event.op != Op::Free {
-            return Some(format!("a {} cannot tell what a {} does", event.op.name(), event.told.name()));
+        if event.free_hint != FreeHint::NONE && event.op != Op::Free {
+            let (op, hint) = (event.op.name(), event.free_hint.name());
+            return Some(format!("a {op} cannot have the hint of a {hint}"));
         }
         if event.align != 0 && !event.align.is_power_of_two()
             || (event.op == Op::Aligned) != (event.align != 0)
@@ -107,16 +105,16 @@ impl<'a> Rules<'a> {
 
     fn broken_frame(&mut self, event: &Event) -> Option<String> {
         let frames = &self.metadata.frames;
-        // A realloc's begin may lie a little before an earlier row's.
+        // A realloc's begin may be a little before an earlier row's.
         while self.frame > 0 && frames[self.frame - 1] > event.begin {
             self.frame -= 1;
         }
         while self.frame < frames.len() && frames[self.frame] <= event.begin {
             self.frame += 1;
         }
-        let (told, marks) = (event.frame, self.frame);
-        (told as usize != marks)
-            .then(|| format!("frame {told}, and {marks} marks lie at or before {} ns", event.begin))
+        let (recorded, marks) = (event.frame, self.frame);
+        (recorded as usize != marks)
+            .then(|| format!("frame {recorded}, but {marks} marks are at or before {} ns", event.begin))
     }
 
     fn broken_release(&mut self, event: &Event) -> Option<String> {

@@ -1,12 +1,12 @@
 //! Makes a journal of the `.partial` file that a killed writer left.
 //!
-//! After each row group the file has a record of it: a footer for that group alone, and a tail of 24 bytes that says
-//! where the group starts (`journal/FORMAT.md`, Writing). A group starts where the record before it ends, so the last
-//! whole record leads to all others; what follows it was under way when the writer died.
+//! In the file, each row group is followed by a record: a footer for that group alone, and a tail of 24 bytes with the
+//! start of the group (`journal/FORMAT.md`, Writing). A group starts where the previous record ends, so the last whole
+//! record leads to all others. The bytes behind it were being written when the writer was killed.
 
 use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
 use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
-use crate::reader::{footer_entry, guarded};
+use crate::footer::{footer_entry, guarded};
 use crate::{Error, Metadata, Result};
 use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
 use parquet::schema::types::SchemaDescPtr;
@@ -18,26 +18,26 @@ use std::path::{Path, PathBuf};
 const PARQUET_MAGIC: &[u8; 4] = b"PAR1";
 const COPY_BYTES: usize = 1 << 20;
 
-/// What [`salvage`] found.
+/// The result of [`salvage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salvaged {
     /// Operations in the journal.
     pub rows: u64,
     /// Size of the journal.
     pub bytes: u64,
-    /// Bytes at the end of the partial file that were no whole row group.
+    /// Bytes at the end of the partial file that are not a whole row group.
     pub torn_bytes: u64,
 }
 
-/// Whether the file begins as a journal does and ends as one that was never finished.
+/// Whether the file is a journal that was never finished.
 pub fn is_partial(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| Partial::open(&file).is_ok_and(|partial| partial.is_some()))
 }
 
-/// Writes the journal of what a `.partial` file holds whole. The partial file stays as it is.
+/// Writes a journal of the whole row groups of a `.partial` file, which is not changed.
 ///
-/// The metadata is what was known when the last whole row group was written; `ended` says `recorder killed`. Costs one
-/// copy of the file; memory for the largest row group.
+/// The metadata is that of the last whole row group; `ended` is `recorder killed`. Copies the file once, with memory for
+/// the largest row group.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Truncated`] when not even one row group is whole, [`Error::Create`] and [`Error::Write`].
@@ -45,10 +45,8 @@ pub fn salvage(partial: &Path, output: &Path) -> Result<Salvaged> {
     let read_error = |cause| Error::Read { path: partial.to_path_buf(), cause };
     let file = File::open(partial).map_err(read_error)?;
     let found = Partial::open(&file).map_err(read_error)?;
-    let nothing = || Error::Truncated {
-        path: partial.to_path_buf(),
-        detail: "not one row group of it is whole".to_owned(),
-    };
+    let nothing =
+        || Error::Truncated { path: partial.to_path_buf(), detail: "it has no whole row group".to_owned() };
     let Partial { records, length } = found.ok_or_else(nothing)?;
     let (records, end) = sound(&file, records).map_err(read_error)?;
     let Some(last) = records.last() else { return Err(nothing()) };
@@ -67,7 +65,7 @@ struct Record {
     group: RowGroupMetaData,
     descriptor: SchemaDescPtr,
     checksum: Checksum,
-    /// Its lists are those entries that earlier records do not have.
+    /// Its lists hold only the entries that earlier records do not have.
     metadata: Metadata,
     /// Where the record ends.
     end: u64,
@@ -80,7 +78,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// `None`: the file is no partial journal, or has no whole record.
+    /// `None`: the file is not a partial journal, or has no whole record.
     fn open(file: &File) -> io::Result<Option<Partial>> {
         let length = file.metadata()?.len();
         let mut head = [0; PARQUET_MAGIC.len()];
@@ -105,7 +103,7 @@ impl Partial {
     }
 }
 
-/// Looks for the last record's magic from the end backwards.
+/// Searches for the last record's magic, from the end backwards.
 fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
     let mut until = length;
     let mut window = vec![0; COPY_BYTES];
@@ -116,7 +114,7 @@ fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
         let ends = bytes.windows(RECORD_MAGIC.len()).enumerate().rev();
         for (at, _) in ends.filter(|(_, eight)| *eight == RECORD_MAGIC) {
             let end = from + (at + RECORD_MAGIC.len()) as u64;
-            // Compressed data may hold these eight bytes by chance.
+            // Compressed data may contain these eight bytes by chance.
             if read_record(file, end)?.is_some() {
                 return Ok(Some(end));
             }
@@ -124,13 +122,13 @@ fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
         if from == 0 {
             break;
         }
-        // Windows overlap, so that none cuts a magic in two.
+        // Windows overlap, so that no magic is split.
         until = from + RECORD_MAGIC.len() as u64 - 1;
     }
     Ok(None)
 }
 
-/// The record that ends there, if there is a sound one.
+/// The record that ends there, if there is an undamaged one.
 fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
     let Some(tail_at) = end.checked_sub(RECORD_TAIL_BYTES as u64) else { return Ok(None) };
     let mut tail = [0; RECORD_TAIL_BYTES];
@@ -159,7 +157,7 @@ fn decode(footer: &[u8], end: u64) -> Option<Record> {
     Some(Record { group, descriptor, checksum: *checksums.row_groups.first()?, metadata, end })
 }
 
-/// The records up to the first whose row group is not as it was written, and where they end.
+/// The records before the first whose row group is damaged, and where they end.
 fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
     let (mut kept, mut end) = (Vec::new(), 0);
     for record in records {
@@ -174,7 +172,7 @@ fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
     Ok((kept, end))
 }
 
-/// The latest metadata, with the lists of all.
+/// The latest metadata, with the lists of all records joined.
 fn merged(records: &[Record]) -> Metadata {
     let mut merged = records.last().map(|record| record.metadata.clone()).unwrap_or_default();
     merged.frames.clear();

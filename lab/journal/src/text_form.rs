@@ -1,11 +1,11 @@
-//! The forms of text that other tools write traces in: what `keel import` reads and `keel export` writes.
+//! The text formats of other tools' traces, which `keel import` reads and `keel export` writes.
 
-/// A form of text that a journal can be read from and written in.
+/// A text format that a journal can be read from and written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TextForm {
     /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
     Doom3,
-    /// What programs with the Judy library print, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
+    /// The output of programs with the Judy library, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
     Judy,
     /// Android's malloc_debug and memory_replay.
     Android,
@@ -28,7 +28,7 @@ pub enum TextForm {
 }
 
 impl TextForm {
-    /// Every form.
+    /// Every format.
     pub const ALL: [TextForm; 11] = [
         TextForm::Doom3,
         TextForm::Judy,
@@ -60,7 +60,7 @@ impl TextForm {
         }
     }
 
-    /// What is written as this form, in a few words.
+    /// A short description of the format that `keel export` writes.
     pub fn written_as(self) -> &'static str {
         match self {
             TextForm::Doom3 => "the Doom 3 blog's text journal with calloc, realloc and aligned lines",
@@ -77,7 +77,7 @@ impl TextForm {
         }
     }
 
-    /// The form of that name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<TextForm> {
         TextForm::ALL.into_iter().find(|form| form.name() == name)
     }

@@ -1,8 +1,8 @@
 //! Streams events into a journal file with bounded memory.
 
 use crate::columns::Batch;
-use crate::encoder::{Encoder, Store};
-use crate::{Error, Event, FORMAT_VERSION, Metadata, Op, Origin, Result, Thread, Told};
+use crate::encoder::{Encoder, Options, Store};
+use crate::{Error, Event, FORMAT_VERSION, FreeHint, Metadata, Op, Origin, Result, Thread};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// How a journal is written.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// zstd level, 1 to 22. Level 1 keeps up with a recording; above 9 little is gained.
-    pub zstd_level: i32,
-    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping for readers.
-    pub rows_per_group: usize,
-    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors to the program.
-    pub encoding_threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { zstd_level: 1, rows_per_group: 1 << 18, encoding_threads: 1 }
-    }
-}
-
-/// What [`Writer::finish`] wrote.
+/// The result of [`Writer::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Operations.
@@ -39,12 +22,12 @@ pub struct Written {
 
 /// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
 ///
-/// The bytes go to `<path>.partial`, which takes the name `<path>` when it is finished; a writer that is dropped
-/// unfinished removes it, and one that is killed leaves it for [`crate::salvage`]. Encoding runs on a thread of the
-/// writer's own (on [`Options::encoding_threads`] of them), at most two row groups behind (about 25 MB each with
-/// default options). Events are checked against the rules of [`Event`] that need no memory of the live set.
+/// The bytes go to `<path>.partial`, which is renamed to `<path>` when it is finished. A writer that is dropped
+/// unfinished removes it, and one that is killed leaves it for [`crate::salvage`]. Encoding runs on
+/// [`Options::encoding_threads`] threads of the writer, at most two row groups behind (about 25 MB each with default
+/// options). Events are checked against those rules of [`Event`] that need no list of the live objects.
 ///
-/// After an error of the file system, call `finish` all the same: it makes a valid journal of what the file holds.
+/// After an error of the file system, still call `finish`: it makes a valid journal of the rows that were written.
 pub struct Writer {
     path: PathBuf,
     partial: PathBuf,
@@ -55,15 +38,15 @@ pub struct Writer {
     last_time: u64,
     threads: usize,
     encoding: Encoding,
-    /// What was known last.
+    /// The metadata described last.
     described: Metadata,
-    /// Bytes that the encoder has put into the file.
+    /// Bytes that the encoder has written to the file.
     committed: Arc<AtomicU64>,
-    /// The partial file exists and is ours to remove.
+    /// The partial file exists, and this writer must remove it.
     open: bool,
 }
 
-/// Where the encoder is: at work on its thread, or back here.
+/// The encoder runs on its thread, or has returned from it.
 enum Encoding {
     Running { full: SyncSender<Batch>, empty: Receiver<Batch>, thread: JoinHandle<Result<Encoder>> },
     Stopped(Box<Encoder>),
@@ -82,7 +65,7 @@ impl Writer {
     /// Starts a journal.
     ///
     /// # Errors
-    /// [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a zstd level that there is not.
+    /// [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a level that zstd does not support.
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
         let create_error = |cause| Error::Create { path: path.clone(), cause };
@@ -124,7 +107,7 @@ impl Writer {
         })
     }
 
-    /// Operations given so far.
+    /// Operations appended so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -138,16 +121,16 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Invalid`] when the event breaks a rule; it is then not written, and the writer stays usable.
-    /// [`Error::Write`] when the file system refuses; then only `finish` is left to call.
+    /// [`Error::Write`] when the file system fails; then only `finish` may be called.
     #[inline]
     pub fn push(&mut self, event: &Event) -> Result<()> {
         self.push_from(event, Origin::UNKNOWN)
     }
 
-    /// Appends an event with what is known of the place that it was called from.
+    /// Appends an event with its origin.
     ///
     /// # Errors
-    /// As [`Writer::push`]. That the metadata lists the module and the stack is the caller's to see to.
+    /// As [`Writer::push`]. The caller must ensure that the metadata lists the module and the stack.
     #[inline]
     pub fn push_from(&mut self, event: &Event, origin: Origin) -> Result<()> {
         if self.breaks_rule(event) {
@@ -164,29 +147,29 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the next event fills the row group, which is then written.
+    /// Whether the next event fills the row group and so writes it.
     pub fn fills_group_next(&self) -> bool {
         self.batch.rows() + 1 >= self.options.rows_per_group
     }
 
-    /// Rows that are not yet on their way to the file.
+    /// Rows of the row group that is not yet full.
     pub fn rows_in_memory(&self) -> usize {
         self.batch.rows()
     }
 
-    /// Bytes that have reached the file, without the footer.
+    /// Bytes written to the file, without the footer.
     pub fn bytes(&self) -> u64 {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Says what is known beside the rows by now. It goes into the file with the row group under way, so that
-    /// [`crate::salvage`] finds it should this process be killed.
+    /// Sets the metadata known so far. It is written with the current row group, so that [`crate::salvage`] finds it if
+    /// this process is killed.
     pub fn describe(&mut self, metadata: Metadata) {
         self.described = self.complete(metadata);
         self.batch.description = Some(Box::new(self.described.clone()));
     }
 
-    /// Ends the row group under way, however few rows it has: what is in the file can be salvaged.
+    /// Ends the current row group even if it has few rows: rows in the file can be salvaged.
     ///
     /// # Errors
     /// As [`Writer::push`].
@@ -197,7 +180,7 @@ impl Writer {
     /// Appends events in order.
     ///
     /// # Errors
-    /// As [`Writer::push`]; the events before the refused one are written.
+    /// As [`Writer::push`]; the events before the invalid one are written.
     pub fn push_batch(&mut self, events: &[Event]) -> Result<()> {
         events.iter().try_for_each(|event| self.push(event))
     }
@@ -210,12 +193,12 @@ impl Writer {
             _ => event.released == 0,
         };
         let in_order = (event.time >= self.last_time) & (event.begin <= event.time);
-        let told = (event.told == Told::NOTHING) | (event.op == Op::Free);
+        let hint = (event.free_hint == FreeHint::NONE) | (event.op == Op::Free);
         let known = (event.created == self.next_object(event)) & (event.released <= self.objects);
-        !(in_order & known & releases & !is_large(event) & told)
+        !(in_order & known & releases & !is_large(event) & hint)
     }
 
-    /// The object that the event has to create, 0 for none.
+    /// The object that the event must create, 0 for none.
     #[inline]
     fn next_object(&self, event: &Event) -> u64 {
         if event.op.creates() { self.objects.wrapping_add(1) } else { 0 }
@@ -227,22 +210,22 @@ impl Writer {
         if is_large(event) {
             format!("a number is too large for the format: {event:?}")
         } else if event.time < self.last_time {
-            format!("its time {} ns lies before that of the row above, {} ns", event.time, self.last_time)
+            format!("its time {} ns is before that of the row above, {} ns", event.time, self.last_time)
         } else if event.begin > event.time {
             format!("it begins at {} ns, after its time {} ns", event.begin, event.time)
         } else if event.created != created {
             format!("a {} must create object {created}, not {}", event.op.name(), event.created)
-        } else if event.told != Told::NOTHING && event.op != Op::Free {
-            format!("a {} cannot tell what a {} does", event.op.name(), event.told.name())
+        } else if event.free_hint != FreeHint::NONE && event.op != Op::Free {
+            format!("a {} cannot have the hint of a {}", event.op.name(), event.free_hint.name())
         } else if event.released > self.objects {
-            format!("it releases object {}, and only {} were created", event.released, self.objects)
+            format!("it releases object {}, but only {} were created", event.released, self.objects)
         } else {
             format!("a {} cannot release object {}", event.op.name(), event.released)
         }
     }
 
     fn send_batch(&mut self) -> Result<()> {
-        self.batch.settle();
+        self.batch.flush_pending();
         if self.batch.description.is_none() {
             let described = std::mem::take(&mut self.described);
             self.describe(described);
@@ -282,12 +265,12 @@ impl Writer {
         Error::Write { path: self.path.clone(), cause }
     }
 
-    /// Writes what is left and the footer, and gives the file its name. The format version is filled in, and threads
-    /// that the metadata does not list are added without names.
+    /// Writes the last rows and the footer, and renames the file. Sets the format version, and adds threads that the
+    /// metadata does not list, without names.
     ///
     /// # Errors
-    /// [`Error::CutShort`] when the file system refused at some point: the file is then a valid journal of the first
-    /// rows. [`Error::Write`] when not even that could be written; nothing is left behind then.
+    /// [`Error::CutShort`] when the file system failed at some point: the file is then a valid journal of the first
+    /// rows. [`Error::Write`] when not even that could be written; no file remains then.
     pub fn finish(mut self, metadata: Metadata) -> Result<Written> {
         if self.batch.rows() > 0 && matches!(self.encoding, Encoding::Running { .. }) {
             match self.send_batch() {
@@ -347,7 +330,7 @@ fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<B
             break;
         }
         batch.clear();
-        // A full or closed channel only means that the buffer is not needed again.
+        // If the channel is full or closed, the buffer is not needed again.
         drop(empty.try_send(batch));
     }
     Ok(encoder)
@@ -356,14 +339,14 @@ fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<B
 /// Whether a number is too large for the format.
 #[inline]
 fn is_large(event: &Event) -> bool {
-    (event.time | event.size | event.align | told_bits(event)) >> 63 != 0
+    (event.time | event.size | event.align | hint_bits(event)) >> 63 != 0
         || (event.thread | event.frame) >> 31 != 0
 }
 
-/// Of the numbers that a wrong free told.
+/// The bits of the values of a wrong hint.
 #[inline]
-fn told_bits(event: &Event) -> u64 {
-    event.told.wrong_size().unwrap_or(0) | event.told.wrong_align().unwrap_or(0)
+fn hint_bits(event: &Event) -> u64 {
+    event.free_hint.wrong_size().unwrap_or(0) | event.free_hint.wrong_align().unwrap_or(0)
 }
 
 fn partial_path(path: &Path) -> PathBuf {

@@ -1,20 +1,20 @@
-//! A disk that is full at every possible moment.
+//! A disk that becomes full at every possible byte.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
 use crate::Reader;
 use std::sync::{Arc, Mutex};
 
-/// Holds `room` bytes and then says that the disk is full.
+/// Stores `capacity` bytes and then reports that the disk is full.
 struct FullDisk {
     bytes: Arc<Mutex<Vec<u8>>>,
-    room: usize,
+    capacity: usize,
 }
 
 impl io::Write for FullDisk {
     fn write(&mut self, new: &[u8]) -> io::Result<usize> {
         let mut bytes = self.bytes.lock().unwrap();
-        let count = new.len().min(self.room - bytes.len());
+        let count = new.len().min(self.capacity - bytes.len());
         if count == 0 && !new.is_empty() {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "No space left on device"));
         }
@@ -43,10 +43,10 @@ fn events(count: u64) -> Vec<Event> {
     (0..count).map(event).collect()
 }
 
-/// Writes 1000 events into `room` bytes; returns what finish said and the bytes.
-fn write_into(room: usize) -> (Result<Written>, Vec<u8>) {
+/// Writes 1000 events into `capacity` bytes; returns the result of `finish` and the bytes.
+fn write_into(capacity: usize) -> (Result<Written>, Vec<u8>) {
     let bytes = Arc::new(Mutex::new(Vec::new()));
-    let store = Box::new(FullDisk { bytes: Arc::clone(&bytes), room });
+    let store = Box::new(FullDisk { bytes: Arc::clone(&bytes), capacity });
     let options = Options { rows_per_group: 100, ..Options::default() };
     let mut writer = Writer::start("full".into(), "full.partial".into(), store, options).unwrap();
     writer.open = false;
@@ -59,14 +59,14 @@ fn write_into(room: usize) -> (Result<Written>, Vec<u8>) {
 }
 
 #[test]
-fn a_full_disk_leaves_a_valid_journal_of_what_fitted() {
+fn a_full_disk_leaves_a_valid_journal_of_the_rows_that_fit() {
     let (whole, bytes) = write_into(1 << 20);
     assert_eq!(whole.unwrap().rows, 1000);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.parquet");
     let (mut cut, mut none) = (0, 0);
-    for room in (0..bytes.len()).step_by(97) {
-        let (result, bytes) = write_into(room);
+    for capacity in (0..bytes.len()).step_by(97) {
+        let (result, bytes) = write_into(capacity);
         match result {
             Err(Error::CutShort { rows, lost, .. }) => {
                 cut += 1;
@@ -74,13 +74,13 @@ fn a_full_disk_leaves_a_valid_journal_of_what_fitted() {
                 std::fs::write(&path, &bytes).unwrap();
                 let reader = Reader::open(&path).unwrap();
                 let read: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
-                assert!(read == events(1000)[..rows as usize], "room for {room} bytes");
+                assert!(read == events(1000)[..rows as usize], "{capacity} bytes");
             }
             Err(Error::Write { cause, .. }) => {
                 none += 1;
                 assert!(cause.to_string().contains("No space left"), "{cause}");
             }
-            other => panic!("room for {room} bytes: {other:?}"),
+            other => panic!("{capacity} bytes: {other:?}"),
         }
     }
     assert!(cut > 10 && none > 1, "{cut} journals cut short, {none} without a row");

@@ -1,4 +1,4 @@
-//! Files that are not journals, or no longer: always an error that tells what to do, never a panic or a wrong event.
+//! Damaged files and files that are not journals: always an error that names what to do, never a panic or a wrong event.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -17,7 +17,7 @@ fn read_all(path: &Path) -> Result<Vec<Event>, Error> {
     reader.events().collect()
 }
 
-/// A new file each time: to write over an old one makes some file systems wait for the disk.
+/// Makes a new file each time: some file systems wait for the disk when an old one is overwritten.
 fn rewrite(path: &Path, bytes: &[u8]) {
     drop(std::fs::remove_file(path));
     std::fs::write(path, bytes).unwrap();
@@ -40,7 +40,7 @@ fn every_truncation_is_an_error() {
         rewrite(&path, &bytes[..length]);
         let error = read_all(&path).unwrap_err();
         if length >= 4 {
-            // From the first whole row group on there is something to salvage.
+            // With a whole row group, the file can be salvaged.
             let known = matches!(error, Error::Truncated { .. } | Error::Partial { .. });
             assert!(known, "{length} bytes: {error}");
         }
@@ -48,7 +48,7 @@ fn every_truncation_is_an_error() {
 }
 
 #[test]
-fn every_flipped_byte_is_noticed_or_harmless() {
+fn every_flipped_byte_is_detected_or_harmless() {
     let (bytes, events) = small_journal();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flipped.parquet");
@@ -56,7 +56,7 @@ fn every_flipped_byte_is_noticed_or_harmless() {
         let mut copy = bytes.clone();
         copy[position] ^= 1 << (position % 8);
         rewrite(&path, &copy);
-        // In the footer a byte may belong to something that nobody reads, such as statistics.
+        // A byte of the footer may belong to data that is not read, such as statistics.
         if let Ok(read) = read_all(&path) {
             assert!(read == events, "byte {position} changed what was read");
         }
@@ -76,7 +76,7 @@ fn a_damaged_page_is_named_with_its_place() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_kinds_of_files_are_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("other");
     let cases: [(&[u8], &str); 4] = [

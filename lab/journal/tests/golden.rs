@@ -1,5 +1,5 @@
-//! The golden journals decode to the rows and the metadata that lie beside them: by this crate, and by the reference
-//! reader in Python, which shares nothing with it but journal/FORMAT.md.
+//! The golden journals decode to the rows and the metadata beside them: by this crate, and by the reference reader in
+//! Python, which shares no code with it.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -46,7 +46,7 @@ fn golden_journals_decode_to_their_rows() {
     }
 }
 
-/// Reads the journal once more, with the origins; the events must be the same.
+/// Reads the journal again, with the origins; the events must be the same.
 fn origins(reader: &Reader, events: &[Event]) -> Vec<Origin> {
     let mut rules = Rules::new(reader.metadata()).unwrap();
     let (mut batches, mut all) = (reader.batches(), Vec::new());
@@ -63,14 +63,14 @@ fn origins(reader: &Reader, events: &[Event]) -> Vec<Origin> {
 }
 
 #[test]
-fn a_stack_is_told_from_the_inside_out() {
+fn a_stack_lists_the_innermost_call_first() {
     let path = root().join("journal/golden/v1-origins.journal.parquet");
     let reader = Reader::open(path).unwrap();
     let stacks = &reader.metadata().stacks;
     assert_eq!(stacks.walk(2).collect::<Vec<_>>(), [(1, 1 << 40), (0, 0x2000), (0, 0x1234)]);
     assert_eq!((stacks.walk(4).count(), stacks.walk(Origin::NONE).count()), (0, 0));
     let broken = keel_journal::Stacks { sites: vec![(0, 1)], nodes: vec![(1, 0), (0, 0)] };
-    assert_eq!(broken.walk(1).count(), 2, "a circle has an end");
+    assert_eq!(broken.walk(1).count(), 2, "a cycle ends");
     let mut rules = Rules::new(reader.metadata()).unwrap();
     rules.check(&reader.events().next().unwrap().unwrap()).unwrap();
     for (module, stack) in [(2, Origin::NONE), (Origin::NONE, 4)] {
@@ -78,7 +78,7 @@ fn a_stack_is_told_from_the_inside_out() {
     }
 }
 
-/// A Python that has pyarrow: that of `make test`, or any on the path.
+/// A Python with pyarrow: that of `make test`, or the one on the path.
 fn python() -> Option<PathBuf> {
     let candidates = [root().join("build/venv/bin/python"), PathBuf::from("python3")];
     candidates.into_iter().find(|python| {
@@ -88,13 +88,13 @@ fn python() -> Option<PathBuf> {
 }
 
 #[test]
-fn the_reference_reader_sees_the_same() {
+fn the_reference_reader_reads_the_same() {
     let Some(python) = python() else {
         let how = "python3 -m venv build/venv && build/venv/bin/pip install pyarrow";
-        // Written past the test harness, which would hide it.
+        // Not by `eprintln!`, whose output the test harness hides.
         let message = format!("SKIPPED: the reference reader needs pyarrow: {how}\n");
         drop(std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()));
-        assert!(std::env::var_os("CI").is_none(), "in CI nothing may be skipped: {how}");
+        assert!(std::env::var_os("CI").is_none(), "no test may be skipped in CI: {how}");
         return;
     };
     let run = |arguments: &[&Path]| {
@@ -125,7 +125,7 @@ fn the_reference_reader_sees_the_same() {
         assert_eq!(json(&metadata), json(&expected), "{stem:?}");
     }
 
-    // And what this crate writes today, beyond the golden files, with one byte changed too.
+    // A journal that this crate writes now; then with one byte changed.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.journal.parquet");
     let (events, metadata) = common::sample(5000);

@@ -1,15 +1,15 @@
-//! What is written is what is read, whatever the journal and however it is cut into row groups.
+//! A journal is read back as it was written, for all journals and sizes of row groups.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
 
-use keel_journal::{Error, Event, Metadata, Op, Reader, Rules, Told, Writer};
+use keel_journal::{Error, Event, FreeHint, Metadata, Op, Reader, Rules, Writer};
 use proptest::prelude::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn random_journals_come_back_the_same(
+    fn random_journals_are_read_back_unchanged(
         steps in prop::collection::vec(common::step(), 0..600),
         frames in prop::collection::vec(0u64..60_000, 0..8),
         rows_per_group in 1usize..400,
@@ -58,7 +58,7 @@ fn an_empty_journal_is_a_journal() {
 }
 
 #[test]
-fn an_unfinished_writer_leaves_nothing() {
+fn an_unfinished_writer_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("j.parquet");
     let (events, _) = common::sample(2000);
@@ -80,7 +80,7 @@ fn an_existing_journal_stays_until_the_new_one_is_complete() {
 }
 
 #[test]
-fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
+fn the_writer_refuses_events_that_break_a_rule_and_stays_usable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("j.parquet");
     let good = Event { size: 1, created: 1, ..Event::at(10, Op::Malloc) };
@@ -94,7 +94,7 @@ fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
         (Event { created: 0, ..next }, "must create object 2"),
         (Event { size: u64::MAX, ..next }, "too large"),
         (Event { released: 1, ..next }, "cannot release"),
-        (Event { told: Told::SIZE, ..next }, "cannot tell"),
+        (Event { free_hint: FreeHint::SIZE, ..next }, "cannot have the hint"),
         (Event { op: Op::Free, created: 0, size: 0, released: 5, ..next }, "only 1 were created"),
         (Event { op: Op::Free, created: 0, size: 0, ..next }, "cannot release object 0"),
     ];
@@ -110,7 +110,7 @@ fn the_writer_refuses_what_breaks_a_rule_and_stays_usable() {
 }
 
 #[test]
-fn places_that_cannot_be_written_are_named() {
+fn errors_name_the_path_that_cannot_be_written() {
     let error = Writer::create("/nonexistent/folder/j.parquet").map(drop).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/folder/j.parquet") && error.contains("No such file"), "{error}");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A writer that is killed at any byte: what salvage makes of its file.
+//! Salvage of the file of a writer that was killed at any byte.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -30,7 +30,7 @@ fn partial(folder: &Path) -> (Vec<Event>, Metadata, Vec<u8>) {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_all_its_whole_row_groups() {
+fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
     let folder = tempfile::tempdir().unwrap();
     let (events, metadata, bytes) = partial(folder.path());
     let ends: Vec<usize> =
@@ -55,13 +55,13 @@ fn a_file_cut_anywhere_gives_all_its_whole_row_groups() {
         assert!(read == events[..rows], "{length} bytes");
         let mut rules = Rules::new(reader.metadata()).unwrap();
         read.iter().for_each(|event| rules.check(event).unwrap());
-        let told = reader.metadata();
-        assert_eq!((&told.program, told.ended.as_str()), (&metadata.program, "recorder killed"));
+        let salvaged = reader.metadata();
+        assert_eq!((&salvaged.program, salvaged.ended.as_str()), (&metadata.program, "recorder killed"));
     }
 }
 
 #[test]
-fn a_damaged_row_group_ends_what_is_salvaged() {
+fn salvage_stops_at_a_damaged_row_group() {
     let folder = tempfile::tempdir().unwrap();
     let (events, _, mut bytes) = partial(folder.path());
     let ends: Vec<usize> =

@@ -1,5 +1,4 @@
-//! The examples of docs/guide/other-tools.md run as they stand there, on a shipped journal, and give what this crate
-//! reads from it.
+//! The examples of docs/guide/other-tools.md run on a shipped journal and give the same results as this crate.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_journal::{Reader, Writer};
@@ -13,7 +12,7 @@ fn root() -> PathBuf {
 
 const PACKAGES: &str = "duckdb pandas polars pyarrow";
 
-/// A Python that has them all: that of `make test`, or any on the path.
+/// A Python with these packages: that of `make test`, or the one on the path.
 fn python() -> Option<PathBuf> {
     let candidates = [root().join("build/venv/bin/python"), PathBuf::from("python3")];
     candidates.into_iter().find(|python| {
@@ -23,7 +22,7 @@ fn python() -> Option<PathBuf> {
     })
 }
 
-/// The pieces of Python in the guide, in order, in one program.
+/// The Python examples of the guide, in order, as one program.
 fn examples() -> String {
     let guide = std::fs::read_to_string(root().join("docs/guide/other-tools.md")).unwrap();
     let pieces: Vec<&str> =
@@ -32,7 +31,7 @@ fn examples() -> String {
     pieces.join("\n")
 }
 
-/// What the examples must find: released blocks, by another thread, peak of live bytes, leaked blocks, operations.
+/// The expected results: released blocks, those released by another thread, peak of live bytes, leaked blocks, operations.
 fn facts(journal: &Path) -> [u64; 5] {
     let reader = Reader::open(journal).unwrap();
     let mut live: HashMap<u64, (u64, u32)> = HashMap::new();
@@ -56,10 +55,10 @@ fn facts(journal: &Path) -> [u64; 5] {
 fn the_guide_s_examples_give_the_right_numbers() {
     let Some(python) = python() else {
         let how = format!("python3 -m venv build/venv && build/venv/bin/pip install {PACKAGES}");
-        // Written past the test harness, which would hide it.
+        // Not by `eprintln!`, whose output the test harness hides.
         let message = format!("SKIPPED: the examples of the guide need {PACKAGES}: {how}\n");
         drop(std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()));
-        assert!(std::env::var_os("CI").is_none(), "in CI nothing may be skipped: {how}");
+        assert!(std::env::var_os("CI").is_none(), "no test may be skipped in CI: {how}");
         return;
     };
     let shipped = root().join("samples/minetest-slice.journal.parquet");
@@ -80,7 +79,7 @@ fn the_guide_s_examples_give_the_right_numbers() {
     }
 }
 
-/// The same journal as this writer writes it today: the shipped one is older.
+/// The same journal, written again by the current writer: the shipped one may be older.
 fn write_again(journal: &Path, output: &Path) {
     let reader = Reader::open(journal).unwrap();
     let mut writer = Writer::create(output).unwrap();

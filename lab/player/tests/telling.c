@@ -32,14 +32,14 @@ struct head {
     size_t size, align;
 };
 
-static void* place(size_t align, size_t size, size_t told_align) {
+static void* place(size_t align, size_t size, size_t hint_align) {
     size_t room = size + align + sizeof(struct head);
     void* base = room >> 32 == 0 ? __libc_malloc(room)
                                  : mmap(NULL, room, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == NULL || base == MAP_FAILED) return NULL;
     uintptr_t at = ((uintptr_t)base + sizeof(struct head) + align - 1) & ~(uintptr_t)(align - 1);
-    ((struct head*)at)[-1] = (struct head){base, size, told_align};
+    ((struct head*)at)[-1] = (struct head){base, size, hint_align};
     return (void*)at;
 }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use keel_allocators::{Allocator, Kind};
-use keel_journal::{Op, Told};
+use keel_journal::{FreeHint, Op};
 use keel_replay::{Options, Touch};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,31 +22,31 @@ const LIES: usize = 4;
 fn story() -> (Story, [u64; 5]) {
     let mut story = Story::default();
     let mut expected = [0; 5];
-    let mut free = |story: &mut Story, thread, object, told, kind: usize| {
+    let mut free = |story: &mut Story, thread, object, free_hint, kind: usize| {
         story.free(thread, object);
-        story.source.events.last_mut().unwrap().told = told;
+        story.source.events.last_mut().unwrap().free_hint = free_hint;
         expected[kind] += 1;
     };
     for round in 0..50u64 {
         let (one, other) = ((round % 2) as u32, (round / 2 % 2) as u32);
         let block = story.malloc(one, 100 + round);
-        free(&mut story, other, block, Told::NOTHING, FREE);
+        free(&mut story, other, block, FreeHint::NONE, FREE);
         let block = story.malloc(one, 200 + round);
-        free(&mut story, other, block, Told::SIZE, SIZED);
+        free(&mut story, other, block, FreeHint::SIZE, SIZED);
         let block = story.push(one, Op::Calloc, 300 + round, 0);
         let block = story.push(other, Op::Realloc, 400 + round, block);
-        free(&mut story, one, block, Told::SIZE, SIZED);
+        free(&mut story, one, block, FreeHint::SIZE, SIZED);
         let block = story.push(one, Op::Aligned, 500 + round, 0);
-        free(&mut story, other, block, Told::BOTH, BOTH);
+        free(&mut story, other, block, FreeHint::BOTH, BOTH);
         let block = story.push(one, Op::Aligned, 600 + round, 0);
-        free(&mut story, other, block, Told::ALIGN, ALIGNED);
+        free(&mut story, other, block, FreeHint::ALIGN, ALIGNED);
         // False, and so replayed as plain frees: by the journal's own word, or though it does not say so.
         let block = story.malloc(one, 700 + round);
-        free(&mut story, one, block, Told::wrongly(Some(7), None), FREE);
+        free(&mut story, one, block, FreeHint::wrong(Some(7), None), FREE);
         let block = story.push(one, Op::Aligned, 800 + round, 0);
-        free(&mut story, one, block, Told::SIZE, FREE);
+        free(&mut story, one, block, FreeHint::SIZE, FREE);
         let block = story.malloc(one, 900 + round);
-        free(&mut story, one, block, Told::BOTH, FREE);
+        free(&mut story, one, block, FreeHint::BOTH, FREE);
     }
     (story, expected)
 }
@@ -56,7 +56,7 @@ fn large_story() -> (Story, [u64; 5]) {
     let (mut story, mut expected) = story();
     let block = story.malloc(0, (5 << 32) + 6);
     story.free(1, block);
-    story.source.events.last_mut().unwrap().told = Told::SIZE;
+    story.source.events.last_mut().unwrap().free_hint = FreeHint::SIZE;
     expected[SIZED] += 1;
     (story, expected)
 }
@@ -105,15 +105,15 @@ fn each_free_reaches_the_function_that_is_told_as_much() {
         let (counts, by, notes) = counted(&bench, &story, own);
         assert_eq!(counts, expected, "free, sized, aligned, both, lies");
         assert_eq!(by, names("free_size", "free_aligned", "free_aligned_sized"));
-        let told = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();
+        let hinted = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();
         let note = notes.iter().find(|note| note.contains("own free_aligned and")).unwrap();
-        assert!(note.starts_with(&format!("{told} of the frees told")), "{note}");
+        assert!(note.starts_with(&format!("{hinted} of the frees told")), "{note}");
         assert!(notes.iter().any(|note| note.starts_with("50 frees told a size")), "{notes:?}");
     }
 }
 
 #[test]
-fn a_preloaded_library_is_told_by_its_operators() {
+fn a_preloaded_library_receives_hints_through_its_operators() {
     let (story, expected) = large_story();
     let bench = bench(Bench::new().options);
     let file: PathBuf = bench.folder.path().join("liboperators.so");

@@ -19,7 +19,7 @@ use crate::origins::{Mapping, Origins};
 use crate::prologue::Early;
 use crate::ring::{RawEvent, op};
 use crate::rows::{Facts, Filter, Names, RowSink, Taken};
-use keel_journal::{Asked, Event, Mark, Metadata, Op, Origin, Told};
+use keel_journal::{Event, FreeHint, Mark, Metadata, Op, Origin, Requested};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -399,7 +399,7 @@ impl Assembler {
         block
     }
 
-    fn live(&mut self, address: u64, object: u64, asked: Asked) {
+    fn live(&mut self, address: u64, object: u64, asked: Requested) {
         // A program may tell of blocks that are larger in sum than any number is; later it has freed them.
         self.facts.live_bytes = self.facts.live_bytes.wrapping_add(asked.size());
         self.live.insert(address, Live { object, asked });
@@ -417,10 +417,10 @@ impl Assembler {
         let (size, align) = if op == Op::Aligned { event.size_and_align() } else { (event.size_asked(), 0) };
         if self.origins.is_skipped(origin.module) {
             self.facts.skipped += 1;
-            return self.live(event.address, SKIPPED, Asked::new(size, align));
+            return self.live(event.address, SKIPPED, Requested::new(size, align));
         }
         self.objects += 1;
-        self.live(event.address, self.objects, Asked::new(size, align));
+        self.live(event.address, self.objects, Requested::new(size, align));
         let row = Event { op, size, align, created: self.objects, ..self.blank(time) };
         self.row(ring, row, origin, sink);
     }
@@ -439,10 +439,10 @@ impl Assembler {
         origin: Origin,
         sink: &mut dyn RowSink,
     ) {
-        let (size, align) = event.told();
+        let (size, align) = event.free_hint();
         // Of a block whose birth was not seen nothing can be compared.
-        let told = if block.object == 0 { Told::NOTHING } else { block.asked.told(size, align) };
-        let row = Event { told, ..self.blank(time) };
+        let free_hint = if block.object == 0 { FreeHint::NONE } else { block.asked.hint(size, align) };
+        let row = Event { free_hint, ..self.blank(time) };
         self.released(ring, block.object, row, origin, sink);
     }
 
@@ -475,7 +475,7 @@ impl Assembler {
             return;
         }
         let (released, size) = (realloc.old.object, event.size_asked());
-        let asked = Asked::new(size, 0);
+        let asked = Requested::new(size, 0);
         let skipped = released == 0 && self.origins.is_skipped(origin.module);
         if skipped || released == SKIPPED {
             self.facts.skipped += 1;

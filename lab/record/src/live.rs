@@ -1,6 +1,6 @@
 //! A block that lives, and one that is given up for another.
 
-use keel_journal::{Asked, Origin};
+use keel_journal::{Origin, Requested};
 
 /// Stands for an object of a module that is left out.
 pub const SKIPPED: u64 = u64::MAX;
@@ -11,7 +11,7 @@ pub struct Live {
     /// [`SKIPPED`] for one that the journal does not have, 0 for one whose birth was not seen.
     pub object: u64,
     /// What it was asked for with.
-    pub asked: Asked,
+    pub asked: Requested,
 }
 
 /// A realloc under way.

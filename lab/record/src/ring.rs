@@ -23,7 +23,7 @@ pub const SPOOL_RINGS: u64 = SPOOL_MAPS + MAPS_BYTES;
 pub const ORIGIN_STACK: u64 = 1 << 47;
 const ALIGN_SHIFT: u32 = 58;
 /// Set in what a free told where a size is in it.
-const TOLD_SIZE: u64 = 1 << 57;
+const HINT_SIZE: u64 = 1 << 57;
 pub const RING_HEADER_BYTES: u64 = 4096;
 
 const LARGE_RINGS: u32 = 4;
@@ -107,8 +107,8 @@ impl RawEvent {
     }
 
     /// The size and the alignment that a `FREE` told of its block.
-    pub fn told(&self) -> (Option<u64>, Option<u64>) {
-        let size = (self.size & TOLD_SIZE != 0).then_some(self.size & (TOLD_SIZE - 1));
+    pub fn free_hint(&self) -> (Option<u64>, Option<u64>) {
+        let size = (self.size & HINT_SIZE != 0).then_some(self.size & (HINT_SIZE - 1));
         (size, (self.size >> ALIGN_SHIFT != 0).then(|| self.align()))
     }
 
@@ -293,12 +293,12 @@ mod tests {
 
     #[test]
     fn a_free_tells_a_size_an_alignment_both_or_nothing() {
-        let told = |size| RawEvent { time: 0, address: 16, size, word: u64::from(op::FREE) }.told();
-        assert_eq!(told(0), (None, None));
-        assert_eq!(told(TOLD_SIZE), (Some(0), None));
-        assert_eq!(told(TOLD_SIZE | 77), (Some(77), None));
-        assert_eq!(told(6 << ALIGN_SHIFT), (None, Some(64)));
-        assert_eq!(told(u64::MAX), (Some(TOLD_SIZE - 1), Some(1 << 62)));
+        let free_hint = |size| RawEvent { time: 0, address: 16, size, word: u64::from(op::FREE) }.free_hint();
+        assert_eq!(free_hint(0), (None, None));
+        assert_eq!(free_hint(HINT_SIZE), (Some(0), None));
+        assert_eq!(free_hint(HINT_SIZE | 77), (Some(77), None));
+        assert_eq!(free_hint(6 << ALIGN_SHIFT), (None, Some(64)));
+        assert_eq!(free_hint(u64::MAX), (Some(HINT_SIZE - 1), Some(1 << 62)));
     }
 
     #[test]

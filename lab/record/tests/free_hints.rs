@@ -4,17 +4,17 @@
 mod common;
 
 use common::{Bench, Journal, whole};
-use keel_journal::{Event, Op, Told};
+use keel_journal::{Event, FreeHint, Op};
 use keel_record::Options;
 use std::collections::BTreeMap;
 
 /// What the frees of blocks of this size told, and how often.
-fn told(journal: &Journal, size: u64) -> BTreeMap<Told, usize> {
+fn free_hint(journal: &Journal, size: u64) -> BTreeMap<FreeHint, usize> {
     let sizes: Vec<u64> = journal.events.iter().filter(|e| e.created != 0).map(|e| e.size).collect();
     let of_size = |e: &&Event| e.op == Op::Free && sizes[e.released as usize - 1] == size;
     let mut counts = BTreeMap::new();
     for free in journal.events.iter().filter(of_size) {
-        *counts.entry(free.told).or_default() += 1;
+        *counts.entry(free.free_hint).or_default() += 1;
     }
     counts
 }
@@ -30,22 +30,22 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
         assert_eq!(recorded.status.code(), Some(0));
         let journal = whole(&recorded);
         assert_eq!(journal.metadata.foreign, 0);
-        let (size, both) = (Told::SIZE, Told::BOTH);
+        let (size, both) = (FreeHint::SIZE, FreeHint::BOTH);
         let right = [
             (1001, size),
             (1003, size),
             (1005, both),
             (1007, both),
-            (1009, Told::ALIGN),
-            (1011, Told::NOTHING),
+            (1009, FreeHint::ALIGN),
+            (1011, FreeHint::NONE),
             (1013, size),
             (1015, size),
             (1017, size),
             (1024, both),
-            (1280, Told::NOTHING),
+            (1280, FreeHint::NONE),
         ];
         for (asked, expected) in right {
-            assert_eq!(told(&journal, asked), BTreeMap::from([(expected, 10)]), "{asked}, own: {own}");
+            assert_eq!(free_hint(&journal, asked), BTreeMap::from([(expected, 10)]), "{asked}, own: {own}");
         }
         let largest = (1 << 57) - 1;
         let wrong = [
@@ -57,10 +57,10 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
             (1029, Some(1029), Some(16)),
         ];
         for (asked, size, align) in wrong {
-            let expected = BTreeMap::from([(Told::wrongly(size, align), 3)]);
-            assert_eq!(told(&journal, asked), expected, "{asked}, own: {own}");
+            let expected = BTreeMap::from([(FreeHint::wrong(size, align), 3)]);
+            assert_eq!(free_hint(&journal, asked), expected, "{asked}, own: {own}");
         }
-        let wrong = journal.events.iter().filter(|event| event.told.differs()).count();
+        let wrong = journal.events.iter().filter(|event| event.free_hint.is_wrong()).count();
         assert_eq!(
             wrong,
             6 * 3,
@@ -76,11 +76,11 @@ fn a_delete_that_ends_in_the_programs_own_pool_is_no_free() {
     let (recorded, journal) = bench.record(&program, &[]);
     assert_eq!(recorded.status.code(), Some(20));
     assert_eq!((journal.count(Op::Malloc, 10007), journal.count(Op::Malloc, 101)), (1, 0));
-    assert_eq!(told(&journal, 10007), BTreeMap::from([(Told::NOTHING, 1)]));
+    assert_eq!(free_hint(&journal, 10007), BTreeMap::from([(FreeHint::NONE, 1)]));
     assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Realloc, 200_003)), (20, 20));
     assert_eq!(
-        (journal.released(1001), told(&journal, 200_003)),
-        (20, BTreeMap::from([(Told::NOTHING, 20)]))
+        (journal.released(1001), free_hint(&journal, 200_003)),
+        (20, BTreeMap::from([(FreeHint::NONE, 20)]))
     );
     assert_eq!(journal.metadata.foreign, 0);
 }

@@ -7,7 +7,7 @@
 mod common;
 
 use common::{Bench, Journal, root, whole};
-use keel_journal::{Op, Told};
+use keel_journal::{FreeHint, Op};
 use keel_record::{Options, import_log};
 
 #[test]
@@ -79,12 +79,12 @@ fn a_static_program_tells_its_own_allocations() {
     assert_eq!(journal.count(Op::Aligned, 1005), 10);
     assert!(journal.events.iter().filter(|event| event.size == 1005).all(|event| event.align == 256));
     assert_eq!((journal.count(Op::Realloc, 1007), journal.released(1007)), (1, 1));
-    for (size, told, count) in [(1013, Told::SIZE, 10), (1015, Told::BOTH, 9)] {
+    for (size, free_hint, count) in [(1013, FreeHint::SIZE, 10), (1015, FreeHint::BOTH, 9)] {
         assert_eq!(journal.released(size), 10);
-        assert_eq!(journal.events.iter().filter(|event| event.told == told).count(), count);
+        assert_eq!(journal.events.iter().filter(|event| event.free_hint == free_hint).count(), count);
     }
-    let wrong: Vec<_> = journal.events.iter().filter(|event| event.told.differs()).collect();
-    assert_eq!((wrong.len(), wrong[0].told), (1, Told::wrongly(Some(1016), Some(128))));
+    let wrong: Vec<_> = journal.events.iter().filter(|event| event.free_hint.is_wrong()).collect();
+    assert_eq!((wrong.len(), wrong[0].free_hint), (1, FreeHint::wrong(Some(1016), Some(128))));
     assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1 + 4 * 10, "and nothing else");
     assert_eq!((journal.metadata.foreign, journal.metadata.threads.len()), (0, 2));
 }

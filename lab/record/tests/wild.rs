@@ -68,7 +68,7 @@ fn sizes_alignments_and_times_beyond_what_a_journal_can_say_are_told_as_the_larg
     let (_, journal) = import(folder.path(), &chunks);
     assert_eq!(journal.count(Op::Malloc, i64::MAX as u64), 4);
     assert_eq!(journal.events[4].align, 1 << 62);
-    assert_eq!(journal.events[5].told.wrong_align(), Some(1 << 62));
+    assert_eq!(journal.events[5].free_hint.wrong_align(), Some(1 << 62));
     assert_eq!((journal.metadata.frames.len(), journal.events.len()), (2, 7));
 }
 

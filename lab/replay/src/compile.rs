@@ -8,7 +8,7 @@ mod pacing;
 mod slots;
 
 use crate::{Error, Options, Source};
-use keel_journal::{Event, Op as Operation, Told};
+use keel_journal::{Event, FreeHint, Op as Operation};
 use keel_plan::{Kind, Op, PROLOGUE_ROW, Plan, PlanShape, PlanWriter, ThreadShape};
 use keel_results::JournalFacts;
 use pacing::Pacer;
@@ -257,12 +257,12 @@ impl Machine {
             None => self.facts.operations.entry(operation.name().to_owned()).or_default(),
         };
         *count += 1;
-        if event.told != Told::NOTHING {
+        if event.free_hint != FreeHint::NONE {
             let kind = replayed_free(event, old);
             if kind != Kind::Free {
                 *self.facts.frees.entry(kind.name().to_owned()).or_default() += 1;
             }
-            self.facts.wrong_frees += u64::from(event.told.differs());
+            self.facts.wrong_frees += u64::from(event.free_hint.is_wrong());
         }
         if let Some(old) = old {
             self.live_bytes = self.live_bytes.saturating_sub(old.size);
@@ -316,8 +316,9 @@ fn replayed_as(op: Operation) -> Operation {
 
 /// What a free is replayed as.
 fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
-    let told = old.map_or(Told::NOTHING, |old| true_telling(event.told, old.size, old.align_log2 != 0));
-    match (told.has_size(), told.has_align()) {
+    let free_hint =
+        old.map_or(FreeHint::NONE, |old| true_telling(event.free_hint, old.size, old.align_log2 != 0));
+    match (free_hint.has_size(), free_hint.has_align()) {
         (false, false) => Kind::Free,
         (true, false) => Kind::FreeSized,
         (false, true) => Kind::FreeAligned,
@@ -328,8 +329,12 @@ fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
 /// What a free may tell the allocator of its block in a replay: what it told, if that is true. The allocator is not
 /// lied to, whatever a journal says. A block of 0 bytes is freed plainly, because a realloc to 0 bytes is replayed as
 /// one to 1.
-pub(crate) fn true_telling(told: Told, size: u64, aligned: bool) -> Told {
-    if told.differs() || size == 0 || told.has_align() != aligned { Told::NOTHING } else { told }
+pub(crate) fn true_telling(free_hint: FreeHint, size: u64, aligned: bool) -> FreeHint {
+    if free_hint.is_wrong() || size == 0 || free_hint.has_align() != aligned {
+        FreeHint::NONE
+    } else {
+        free_hint
+    }
 }
 
 /// What an aligned call is made with: at least a pointer's size, as posix_memalign asks.

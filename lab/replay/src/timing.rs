@@ -3,7 +3,7 @@
 use crate::Player;
 use crate::compile::true_telling;
 use keel_allocators::Allocator;
-use keel_journal::{Event, Op, Reader, Told};
+use keel_journal::{Event, FreeHint, Op, Reader};
 use keel_plan::{Call, Reading, Script, SharedError, Step};
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -142,7 +142,7 @@ impl Building {
                 self.skipped += 1;
                 return;
             }
-            (Op::Free, Some((_, size, align))) => freed(true_telling(event.told, size, align != 0)),
+            (Op::Free, Some((_, size, align))) => freed(true_telling(event.free_hint, size, align != 0)),
             (Op::Calloc, _) => Call::Calloc,
             (Op::Realloc, Some(_)) => Call::Realloc,
             (Op::Aligned, _) => Call::Aligned,
@@ -173,8 +173,8 @@ impl Building {
     }
 }
 
-fn freed(told: Told) -> Call {
-    match (told.has_size(), told.has_align()) {
+fn freed(free_hint: FreeHint) -> Call {
+    match (free_hint.has_size(), free_hint.has_align()) {
         (false, false) => Call::Free,
         (true, false) => Call::FreeSized,
         (false, true) => Call::FreeAligned,
@@ -197,7 +197,7 @@ mod tests {
             size,
             created,
             released,
-            told: if op == Op::Free { Told::SIZE } else { Told::NOTHING },
+            free_hint: if op == Op::Free { FreeHint::SIZE } else { FreeHint::NONE },
             ..Event::at(time, op)
         };
         let events = [

@@ -5,7 +5,7 @@ mod top;
 use crate::{format, output, progress};
 use anyhow::Result;
 use clap::Args;
-use keel_analysis::{Distribution, Facts, WrongFree};
+use keel_journal::analysis::{Distribution, Facts, WrongFree};
 use keel_journal::{Metadata, Reader, Violation};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -41,10 +41,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let reader = Reader::open(&arguments.file)?;
     let bar = progress::bar(reader.rows(), "operations");
     bar.set_message("reading");
-    let facts = keel_analysis::analyse(&reader, &mut |rows| bar.set_position(rows))?;
+    let facts = keel_journal::analysis::analyse(&reader, &mut |rows| bar.set_position(rows))?;
     bar.set_message("verifying");
     let verdict = match arguments.verify {
-        true => Verdict::of(keel_analysis::verify(&reader, &mut |rows| bar.set_position(rows))?),
+        true => Verdict::of(keel_journal::analysis::verify(&reader, &mut |rows| bar.set_position(rows))?),
         false => Verdict::NotChecked,
     };
     bar.set_message("counting");
@@ -170,7 +170,7 @@ fn wrong_frees(count: u64, first: &WrongFree) -> String {
         (None, None) => "nothing".to_owned(),
     };
     let (count, noun) = (format::count(count), if count == 1 { "free" } else { "frees" });
-    let passed = words(first.told_size, first.told_align);
+    let passed = words(first.hint_size, first.hint_align);
     let requested = words(Some(first.size), first.align);
     format!(
         "{count} {noun} passed another size or alignment than the allocation requested; the first \

@@ -13,7 +13,7 @@
 use super::{Form, Guess, Line, NOT_SAID, Record};
 use crate::error::Fault;
 use crate::text::Cursor;
-use keel_journal::{Op, Told};
+use keel_journal::{FreeHint, Op};
 
 const PAGE_BYTES: u64 = 4096;
 const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and `free(PTR)`; mend or \
@@ -97,7 +97,7 @@ enum Function {
     /// `operator new`, perhaps with an alignment after the size.
     New,
     /// It tells so much of its block; a form may write the values, or not.
-    Free(Told),
+    Free(FreeHint),
     /// It changes nothing.
     Query,
 }
@@ -111,9 +111,9 @@ impl Function {
             b"realloc" => Function::Realloc,
             b"memalign" | b"posix_memalign" | b"aligned_alloc" => Function::Aligned,
             b"valloc" | b"pvalloc" => Function::Valloc,
-            b"free" | b"cfree" => Function::Free(Told::NOTHING),
-            b"free_sized" => Function::Free(Told::SIZE),
-            b"free_aligned_sized" => Function::Free(Told::BOTH),
+            b"free" | b"cfree" => Function::Free(FreeHint::NONE),
+            b"free_sized" => Function::Free(FreeHint::SIZE),
+            b"free_aligned_sized" => Function::Free(FreeHint::BOTH),
             b"malloc_usable_size"
             | b"malloc_good_size"
             | b"jemalloc_stats"
@@ -123,22 +123,22 @@ impl Function {
             | b"mallopt"
             | b"malloc_trim" => Function::Query,
             _ if name.starts_with(b"_Znw") || name.starts_with(b"_Zna") => Function::New,
-            _ if name.starts_with(b"_Zdl") || name.starts_with(b"_Zda") => Function::Free(told_by(name)),
+            _ if name.starts_with(b"_Zdl") || name.starts_with(b"_Zda") => Function::Free(hint_of(name)),
             _ => return None,
         })
     }
 }
 
 /// What a form of `operator delete` tells, by the types of its parameters: `Pv` is the block, `m` a size.
-fn told_by(name: &[u8]) -> Told {
+fn hint_of(name: &[u8]) -> FreeHint {
     let parameters = name.get(b"_ZdlPv".len()..).unwrap_or_default();
     let sized = parameters.starts_with(b"m");
     let aligned = parameters.windows(b"align_val_t".len()).any(|part| part == b"align_val_t");
     match (sized, aligned) {
-        (true, true) => Told::BOTH,
-        (true, false) => Told::SIZE,
-        (false, true) => Told::ALIGN,
-        (false, false) => Told::NOTHING,
+        (true, true) => FreeHint::BOTH,
+        (true, false) => FreeHint::SIZE,
+        (false, true) => FreeHint::ALIGN,
+        (false, false) => FreeHint::NONE,
     }
 }
 
@@ -250,11 +250,11 @@ fn arguments(cursor: &mut Cursor<'_>, function: Function) -> Result<Record, Faul
                 record.align = number(cursor, "al ", "an alignment")?;
             }
         }
-        Function::Free(told) => {
-            (record.op, record.told) = (Op::Free, told);
+        Function::Free(free_hint) => {
+            (record.op, record.free_hint) = (Op::Free, free_hint);
             record.old = pointer(cursor, "a pointer")?;
-            let not_said = |told| if told { NOT_SAID } else { 0 };
-            (record.size, record.align) = (not_said(told.has_size()), not_said(told.has_align()));
+            let not_said = |free_hint| if free_hint { NOT_SAID } else { 0 };
+            (record.size, record.align) = (not_said(free_hint.has_size()), not_said(free_hint.has_align()));
             while cursor.peek() == Some(b',') {
                 comma(cursor)?;
                 if cursor.takes(b"al ") {
@@ -361,19 +361,27 @@ mod tests {
 
     #[test]
     fn what_frees_tell_is_read_as_far_as_it_is_written() {
-        let told = |form, line: &str| match Calls::new(form, None).parse(line.as_bytes()) {
-            Ok(Line::Operation(Record { op: Op::Free, told, size, align, .. })) => (told, size, align),
+        let free_hint = |form, line: &str| match Calls::new(form, None).parse(line.as_bytes()) {
+            Ok(Line::Operation(Record { op: Op::Free, free_hint, size, align, .. })) => {
+                (free_hint, size, align)
+            }
             other => panic!("{line}: {other:?}"),
         };
         let form = Form::Valgrind;
-        assert_eq!(told(form, "--12-- _ZdlPv(0x40)"), (Told::NOTHING, 0, 0));
-        assert_eq!(told(form, "--12-- _ZdaPvRKSt9nothrow_t(0x40)"), (Told::NOTHING, 0, 0));
-        assert_eq!(told(form, "--12-- _ZdaPvm(0x40)"), (Told::SIZE, NOT_SAID, 0));
-        assert_eq!(told(form, "--12-- _ZdlPvm(0x40, size 24)"), (Told::SIZE, 24, 0));
-        assert_eq!(told(form, "--12-- _ZdlPvSt11align_val_t(0x40)"), (Told::ALIGN, 0, NOT_SAID));
-        assert_eq!(told(form, "--12-- _ZdlPvmSt11align_val_t(0x40)"), (Told::BOTH, NOT_SAID, NOT_SAID));
-        assert_eq!(told(Form::Cmt, "free_aligned_sized(0x40, al 64, size 24)"), (Told::BOTH, 24, 64));
-        assert_eq!(told(Form::Cmt, "free_sized(0x40, 24)"), (Told::SIZE, 24, 0));
+        assert_eq!(free_hint(form, "--12-- _ZdlPv(0x40)"), (FreeHint::NONE, 0, 0));
+        assert_eq!(free_hint(form, "--12-- _ZdaPvRKSt9nothrow_t(0x40)"), (FreeHint::NONE, 0, 0));
+        assert_eq!(free_hint(form, "--12-- _ZdaPvm(0x40)"), (FreeHint::SIZE, NOT_SAID, 0));
+        assert_eq!(free_hint(form, "--12-- _ZdlPvm(0x40, size 24)"), (FreeHint::SIZE, 24, 0));
+        assert_eq!(free_hint(form, "--12-- _ZdlPvSt11align_val_t(0x40)"), (FreeHint::ALIGN, 0, NOT_SAID));
+        assert_eq!(
+            free_hint(form, "--12-- _ZdlPvmSt11align_val_t(0x40)"),
+            (FreeHint::BOTH, NOT_SAID, NOT_SAID)
+        );
+        assert_eq!(
+            free_hint(Form::Cmt, "free_aligned_sized(0x40, al 64, size 24)"),
+            (FreeHint::BOTH, 24, 64)
+        );
+        assert_eq!(free_hint(Form::Cmt, "free_sized(0x40, 24)"), (FreeHint::SIZE, 24, 0));
     }
 
     #[test]

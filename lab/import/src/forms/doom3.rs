@@ -20,7 +20,7 @@ use super::{Form, Guess, Record, fields, is_hexadecimal};
 use crate::error::Fault;
 use crate::plain::Plain;
 use crate::text::Cursor;
-use keel_journal::{Op, Told};
+use keel_journal::{FreeHint, Op};
 
 const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
                      `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for frees that tell more \
@@ -73,10 +73,10 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
         }
         b's' | b'l' | b'd' => {
             record.op = Op::Free;
-            record.told = match letter {
-                b's' => Told::SIZE,
-                b'l' => Told::ALIGN,
-                _ => Told::BOTH,
+            record.free_hint = match letter {
+                b's' => FreeHint::SIZE,
+                b'l' => FreeHint::ALIGN,
+                _ => FreeHint::BOTH,
             };
             if letter != b's' {
                 record.align = cursor.decimal("an alignment")?;
@@ -171,11 +171,11 @@ mod tests {
         let realloc = record("r 900 0 0x10 3 7");
         assert_eq!((realloc.op, realloc.size, realloc.old, realloc.new), (Op::Realloc, 900, 0, 16));
         let free = record("d 64 100 0x10 2 8");
-        assert_eq!((free.told, free.align, free.size, free.old), (Told::BOTH, 64, 100, 16));
+        assert_eq!((free.free_hint, free.align, free.size, free.old), (FreeHint::BOTH, 64, 100, 16));
         let free = record("s 100 0x10 2 8");
-        assert_eq!((free.op, free.told, free.size, free.old), (Op::Free, Told::SIZE, 100, 16));
+        assert_eq!((free.op, free.free_hint, free.size, free.old), (Op::Free, FreeHint::SIZE, 100, 16));
         let free = record("l 64 0x10 2 8");
-        assert_eq!((free.op, free.told, free.align, free.old), (Op::Free, Told::ALIGN, 64, 16));
+        assert_eq!((free.op, free.free_hint, free.align, free.old), (Op::Free, FreeHint::ALIGN, 64, 16));
         let aligned = record("\tm  64 100\t0XfF 2 8 ");
         assert_eq!((aligned.op, aligned.align, aligned.size, aligned.new), (Op::Aligned, 64, 100, 255));
     }

@@ -10,7 +10,7 @@ pub(crate) mod rep;
 pub(crate) mod tags;
 
 use crate::error::Fault;
-use keel_journal::{Op, TextForm as Form, Told};
+use keel_journal::{FreeHint, Op, TextForm as Form};
 
 /// The form of a text that begins with these lines: that of the first line which only one form has.
 pub fn detect(text: &[u8]) -> Option<Form> {
@@ -67,7 +67,7 @@ pub(crate) struct Record {
     pub size: u64,
     pub align: u64,
     /// That a free told something.
-    pub told: Told,
+    pub free_hint: FreeHint,
     /// The block that is released; 0 if none.
     pub old: u64,
     /// The block that is created; 0 for a free.
@@ -85,7 +85,7 @@ impl Default for Record {
             op: Op::Malloc,
             size: 0,
             align: 0,
-            told: Told::NOTHING,
+            free_hint: FreeHint::NONE,
             old: 0,
             new: 0,
             thread: 0,

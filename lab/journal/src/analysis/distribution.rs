@@ -1,6 +1,6 @@
-//! Counts values: exactly while they are small, with three digits above.
+//! Counts values: small ones exactly, large ones with three significant digits.
 
-use crate::facts::Distribution;
+use super::facts::Distribution;
 use hdrhistogram::Histogram;
 
 /// Values below this are counted one by one.
@@ -34,7 +34,7 @@ impl Counter {
             }
             self.small[index] += 1;
         } else if let Some(large) = &mut self.large {
-            // It grows to the value; what it cannot hold (2^63 and above) is no size and no time.
+            // It grows as needed. Values that it cannot hold (2^63 and above) are not valid sizes or times.
             let _ = large.record(value);
         }
     }
@@ -55,7 +55,7 @@ impl Counter {
         }
     }
 
-    /// The least value that at least this share of all values do not exceed.
+    /// The least value that is not exceeded by at least this share of all values.
     fn percentile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;

@@ -1,35 +1,35 @@
-//! What is known about a journal once it has been read; plain data. The names are the keys of `keel info --json`.
+//! The facts of a journal: plain data. The names are the keys of `keel info --json`.
 
 use serde::Serialize;
 
-/// Everything that `keel info` tells about the rows.
+/// Everything that `keel info` reports about the rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Facts {
     /// Number of operations.
     pub operations: u64,
     /// From the first operation to the last, ns.
     pub duration_ns: u64,
-    /// Count of each kind; kinds that do not occur have 0. Frees are told apart by what they told beside the address.
+    /// Count of each kind; kinds that do not occur have 0. Frees with different hints are different kinds.
     pub operations_by_kind: Vec<OperationCount>,
-    /// Frees that told another size or alignment than their block was asked for with: faults of the program.
+    /// Frees with a wrong hint: bugs in the program.
     pub wrong_frees: WrongFrees,
     /// Objects created.
     pub objects: u64,
-    /// Bytes asked for in total.
+    /// Requested bytes in total.
     pub allocated_bytes: u64,
     /// Releases (frees, and reallocs of a block) by a thread other than the one that created the object.
     pub cross_thread_releases: u64,
     /// All releases of known objects.
     pub releases: u64,
-    /// The largest live set.
+    /// The most that was live at one time.
     pub live_peak: LivePeak,
-    /// Sizes asked for.
+    /// Requested sizes.
     pub sizes: Sizes,
     /// From creation to release.
     pub lifetimes: Lifetimes,
-    /// What was never released.
+    /// Objects that were never released.
     pub leaked: Leaked,
-    /// Operations a second.
+    /// Operations per second.
     pub rate: Rate,
     /// Frames, if there are marks.
     pub frames: Option<FrameFacts>,
@@ -40,13 +40,13 @@ pub struct Facts {
 /// How often one kind occurs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OperationCount {
-    /// `malloc`, `free`, ...; see [`keel_journal::Op::name`], and for frees [`keel_journal::Told::name`].
+    /// `malloc`, `free`, ...; see [`crate::Op::name`], and for frees [`crate::FreeHint::name`].
     pub kind: &'static str,
-    /// How often.
+    /// Its number.
     pub count: u64,
 }
 
-/// Frees that told their allocator something wrong.
+/// Frees with a wrong hint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WrongFrees {
     /// How many.
@@ -55,7 +55,7 @@ pub struct WrongFrees {
     pub first: Option<WrongFree>,
 }
 
-/// What a free told, and what its block was asked for with.
+/// A free with a wrong hint, and the request of its block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WrongFree {
     /// Its row, from 0.
@@ -64,30 +64,30 @@ pub struct WrongFree {
     pub thread: u32,
     /// `free_sized`, `free_aligned` or `free_aligned_sized`.
     pub kind: &'static str,
-    /// The size that it told, bytes, if it told one.
-    pub told_size: Option<u64>,
-    /// The alignment that it told, bytes, if it told one.
-    pub told_align: Option<u64>,
-    /// The size asked for, bytes.
+    /// The size that it passed, bytes, if it passed one.
+    pub hint_size: Option<u64>,
+    /// The alignment that it passed, bytes, if it passed one.
+    pub hint_align: Option<u64>,
+    /// The requested size, bytes.
     pub size: u64,
-    /// The alignment asked for, bytes, if there was one.
+    /// The requested alignment, bytes, if there was one.
     pub align: Option<u64>,
 }
 
-/// The largest live set, by bytes asked for and by objects; the two need not fall together.
+/// The most requested bytes and the most objects that were live; the two need not occur at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LivePeak {
     /// Bytes.
     pub bytes: u64,
-    /// When the bytes were reached first, ns since the start.
+    /// When that many bytes were reached first, ns since the start.
     pub bytes_at_ns: u64,
     /// Objects.
     pub objects: u64,
-    /// When the objects were reached first, ns since the start.
+    /// When that many objects were reached first, ns since the start.
     pub objects_at_ns: u64,
 }
 
-/// Percentiles; of `count` 0 all are 0. Values of 65536 and above are rounded up by at most 0.1 %, but for `max`.
+/// Percentiles; all are 0 if `count` is 0. Values of 65536 and above are rounded up by at most 0.1 %, except `max`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// How many values.
@@ -108,12 +108,12 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// Sizes asked for by all operations that create an object.
+/// Requested sizes of all operations that create an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizes {
     /// Percentiles in bytes.
     pub bytes: Distribution,
-    /// By powers of two, from the least to the greatest that occurs.
+    /// By powers of two, from the least that occurs to the greatest.
     pub histogram: Vec<SizeBucket>,
 }
 
@@ -130,12 +130,12 @@ pub struct SizeBucket {
     pub bytes: u64,
 }
 
-/// How long the objects lived that were released.
+/// Lifetimes of the objects that were released.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lifetimes {
     /// In time, ns.
     pub ns: Distribution,
-    /// In operations of the whole program; 1 when the very next operation released the object.
+    /// In operations of the whole program; 1 if the next operation released the object.
     pub operations: Distribution,
 }
 
@@ -148,18 +148,18 @@ pub struct Leaked {
     pub bytes: u64,
 }
 
-/// Operations a second.
+/// Operations per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Over the whole duration; 0 where all operations have one time.
+    /// Over the whole duration; 0 if all operations have the same time.
     pub mean: f64,
-    /// Of the second with the most.
+    /// Of the busiest second.
     pub peak: u64,
-    /// Which second that is, counted from 0 at the start of the recording.
+    /// The index of that second, counted from 0 at the start of the recording.
     pub peak_second: u64,
 }
 
-/// Frames between marks. What lies before the first mark and after the last is counted apart.
+/// Frames between marks. Operations before the first mark and after the last are counted separately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameFacts {
     /// Number of marks.
@@ -185,7 +185,7 @@ pub struct ThreadFacts {
     pub name: String,
     /// Operations.
     pub operations: u64,
-    /// Bytes it asked for.
+    /// Bytes that it requested.
     pub allocated_bytes: u64,
     /// Its releases of objects that another thread created.
     pub cross_thread_releases: u64,

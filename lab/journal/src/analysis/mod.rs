@@ -1,7 +1,7 @@
-//! Pure functions from a journal to facts: operations, live set, lifetimes, sizes, frames.
+//! Facts about a journal: operations, live set, lifetimes, sizes, frames.
 //!
-//! [`analyse`] reads a journal once, in memory bounded by its live set; [`verify`] checks every rule that journals
-//! keep.
+//! [`analyse`] reads a journal once, in memory bounded by the number of live objects; [`verify`] checks every rule that
+//! a journal must keep.
 
 mod distribution;
 mod facts;
@@ -12,14 +12,14 @@ pub use facts::{
     ThreadFacts, WrongFree, WrongFrees,
 };
 
-use keel_journal::{Error, Reader, Rules, Violation};
+use crate::{Reader, Result, Rules, Violation};
 use survey::Survey;
 
-/// All facts of a journal. `progress` is told the number of rows read now and then.
+/// All facts of a journal. Calls `progress` with the number of rows read after each batch.
 ///
 /// # Errors
 /// A damaged file.
-pub fn analyse(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Facts, Error> {
+pub fn analyse(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Facts> {
     let mut survey = Survey::new(reader.metadata());
     let mut batches = reader.batches();
     let mut events = Vec::new();
@@ -32,11 +32,11 @@ pub fn analyse(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Facts, 
     Ok(survey.finish())
 }
 
-/// Checks every rule of [`keel_journal::Event`]; returns the first violation, if there is one.
+/// Checks every rule of [`crate::Event`]; returns the first violation, if there is one.
 ///
 /// # Errors
 /// A damaged file.
-pub fn verify(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Option<Violation>, Error> {
+pub fn verify(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Option<Violation>> {
     let mut rules = match Rules::new(reader.metadata()) {
         Ok(rules) => rules,
         Err(violation) => return Ok(Some(violation)),

@@ -1,19 +1,19 @@
-//! One pass over the events. Memory: the live set, the threads, one number for each frame.
+//! One pass over the events. Memory: the live objects, the threads, one number for each frame.
 
-use crate::distribution::Counter;
-use crate::facts::{
+use super::distribution::Counter;
+use super::facts::{
     Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes, ThreadFacts,
     WrongFree, WrongFrees,
 };
-use keel_journal::{Event, Metadata, Op, Told};
+use crate::{Event, FreeHint, Metadata, Op};
 use rustc_hash::FxHashMap;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What frees tell, right or wrong: 1 for a size, 2 for an alignment.
-const TOLD: [Told; 4] = [Told::NOTHING, Told::SIZE, Told::ALIGN, Told::BOTH];
+/// The kinds of hints, correct or wrong, by index: 1 for a size, 2 for an alignment.
+const HINTS: [FreeHint; 4] = [FreeHint::NONE, FreeHint::SIZE, FreeHint::ALIGN, FreeHint::BOTH];
 
-/// What must be remembered of an object until it is released.
+/// The facts of a live object that are needed when it is released.
 struct Object {
     size: u64,
     time: u64,
@@ -29,8 +29,8 @@ pub(crate) struct Survey<'a> {
     first_time: u64,
     last_time: u64,
     kinds: [u64; Op::ALL.len()],
-    /// Frees by what they told.
-    frees: [u64; TOLD.len()],
+    /// Frees by kind of hint.
+    frees: [u64; HINTS.len()],
     wrong_frees: WrongFrees,
     objects: u64,
     allocated_bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     pub fn new(metadata: &'a Metadata) -> Survey<'a> {
-        let thread = |thread: &keel_journal::Thread| ThreadFacts {
+        let thread = |thread: &crate::Thread| ThreadFacts {
             id: thread.id,
             name: thread.name.clone(),
             ..ThreadFacts::default()
@@ -63,7 +63,7 @@ impl<'a> Survey<'a> {
             first_time: 0,
             last_time: 0,
             kinds: [0; Op::ALL.len()],
-            frees: [0; TOLD.len()],
+            frees: [0; HINTS.len()],
             wrong_frees: WrongFrees::default(),
             objects: 0,
             allocated_bytes: 0,
@@ -96,7 +96,8 @@ impl<'a> Survey<'a> {
         self.last_time = event.time;
         self.kinds[event.op as usize] += 1;
         if event.op == Op::Free {
-            self.frees[usize::from(event.told.has_size()) + 2 * usize::from(event.told.has_align())] += 1;
+            self.frees
+                [usize::from(event.free_hint.has_size()) + 2 * usize::from(event.free_hint.has_align())] += 1;
         }
         if let Some(count) = self.frame_operations.get_mut(event.frame as usize) {
             *count += 1;
@@ -138,9 +139,9 @@ impl<'a> Survey<'a> {
     }
 
     fn release(&mut self, event: &Event) {
-        // A journal that breaks the rules may name an object that is not live; `verify` tells.
+        // A journal that breaks the rules may name an object that is not live; `verify` reports it.
         let Some(object) = self.live.remove(&event.released) else { return };
-        if event.told.differs() {
+        if event.free_hint.is_wrong() {
             self.wrong_free(event, &object);
         }
         self.releases += 1;
@@ -160,9 +161,9 @@ impl<'a> Survey<'a> {
             self.wrong_frees.first = Some(WrongFree {
                 row: self.rows - 1,
                 thread: event.thread,
-                kind: event.told.name(),
-                told_size: event.told.wrong_size(),
-                told_align: event.told.wrong_align(),
+                kind: event.free_hint.name(),
+                hint_size: event.free_hint.wrong_size(),
+                hint_align: event.free_hint.wrong_align(),
                 size: object.size,
                 align: (object.align_log2 != 0).then_some(1 << object.align_log2),
             });
@@ -179,7 +180,7 @@ impl<'a> Survey<'a> {
         let align_log2 = if event.align == 0 { 0 } else { event.align.trailing_zeros() as u8 };
         let Event { size, time, thread, .. } = *event;
         let object = Object { size, time, row: self.rows, thread, align_log2 };
-        // Sizes near 2^63 are valid; their sum stays within the type by giving up exactness.
+        // Sizes near 2^63 are valid; their sum saturates.
         let replaced = self.live.insert(event.created, object).map_or(0, |old| old.size);
         self.live_bytes = (self.live_bytes - replaced).saturating_add(event.size);
         if self.live_bytes > self.peak.bytes {
@@ -198,7 +199,7 @@ impl<'a> Survey<'a> {
             self.rate.mean = self.rows as f64 * NS_PER_SECOND as f64 / duration_ns as f64;
         }
         let kinds = Op::ALL.into_iter().flat_map(|op| match op {
-            Op::Free => TOLD.into_iter().map(Told::name).zip(self.frees).collect(),
+            Op::Free => HINTS.into_iter().map(FreeHint::name).zip(self.frees).collect(),
             op => vec![(op.name(), self.kinds[op as usize])],
         });
         let operations_by_kind = kinds.map(|(kind, count)| OperationCount { kind, count }).collect();

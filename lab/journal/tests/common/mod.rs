@@ -1,11 +1,11 @@
-//! Random journals that keep every rule.
+//! Random journals that obey every rule.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part; tests may panic")]
 
-use keel_journal::{Event, Mark, Metadata, Op, Origin, Thread, Told, Writer};
+use keel_journal::{Event, FreeHint, Mark, Metadata, Op, Origin, Thread, Writer};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// One step of a random program; turned into an event that is valid where it falls.
+/// One step of a random program; `journal` makes a valid event of it.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub op: Op,
@@ -15,8 +15,8 @@ pub struct Step {
     pub size: u64,
     pub align_bits: u32,
     pub pick: prop::sample::Index,
-    /// What a free tells, as in the file.
-    pub told: u8,
+    /// The hint of a free, as in the file.
+    pub free_hint: u8,
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
@@ -26,9 +26,9 @@ pub fn step() -> impl Strategy<Value = Step> {
     ];
     let size = prop_oneof![8 => 0u64..5000, 1 => 0u64..=i64::MAX as u64];
     let pause = prop_oneof![8 => 0u64..400, 1 => 0u64..1 << 40];
-    let told = prop_oneof![3 => Just(0u8), 1 => 1u8..4, 1 => 5u8..8];
-    (op, pause, 0u64..300, 0u32..5, size, 0u32..13, any::<prop::sample::Index>(), told).prop_map(
-        |(op, pause, took, thread, size, align_bits, pick, told)| Step {
+    let free_hint = prop_oneof![3 => Just(0u8), 1 => 1u8..4, 1 => 5u8..8];
+    (op, pause, 0u64..300, 0u32..5, size, 0u32..13, any::<prop::sample::Index>(), free_hint).prop_map(
+        |(op, pause, took, thread, size, align_bits, pick, free_hint)| Step {
             op,
             pause,
             took,
@@ -36,12 +36,12 @@ pub fn step() -> impl Strategy<Value = Step> {
             size,
             align_bits,
             pick,
-            told,
+            free_hint,
         },
     )
 }
 
-/// The journal that these steps make.
+/// The journal of these steps.
 pub fn journal(steps: &[Step], frame_marks: &[u64]) -> (Vec<Event>, Metadata) {
     let mut frames = frame_marks.to_vec();
     frames.sort_unstable();
@@ -68,14 +68,14 @@ pub fn journal(steps: &[Step], frame_marks: &[u64]) -> (Vec<Event>, Metadata) {
             created = objects;
             live.push(created);
         }
-        let told = match (op, step.told) {
-            (Op::Free, 1) => Told::SIZE,
-            (Op::Free, 2) => Told::ALIGN,
-            (Op::Free, 3) => Told::BOTH,
-            (Op::Free, 5) => Told::wrongly(Some(step.size), None),
-            (Op::Free, 6) => Told::wrongly(None, Some(1 << step.align_bits)),
-            (Op::Free, 7) => Told::wrongly(Some(step.size), Some(1 << step.align_bits)),
-            _ => Told::NOTHING,
+        let free_hint = match (op, step.free_hint) {
+            (Op::Free, 1) => FreeHint::SIZE,
+            (Op::Free, 2) => FreeHint::ALIGN,
+            (Op::Free, 3) => FreeHint::BOTH,
+            (Op::Free, 5) => FreeHint::wrong(Some(step.size), None),
+            (Op::Free, 6) => FreeHint::wrong(None, Some(1 << step.align_bits)),
+            (Op::Free, 7) => FreeHint::wrong(Some(step.size), Some(1 << step.align_bits)),
+            _ => FreeHint::NONE,
         };
         events.push(Event {
             time,
@@ -87,7 +87,7 @@ pub fn journal(steps: &[Step], frame_marks: &[u64]) -> (Vec<Event>, Metadata) {
             created,
             released,
             frame: frames.partition_point(|mark| *mark <= begin) as u32,
-            told,
+            free_hint,
         });
     }
     (events, metadata(frames))
@@ -128,7 +128,7 @@ pub fn sample(count: u64) -> (Vec<Event>, Metadata) {
             size: random() % 700,
             align_bits: (random() % 12) as u32,
             pick: index_from(random()),
-            told: 0,
+            free_hint: 0,
         })
         .collect();
     journal(&steps, &[900, 5_000, 5_000, 70_000])
@@ -151,8 +151,8 @@ pub fn as_text(events: &[Event]) -> String {
     for e in events {
         let Event { time, begin, thread, size, frame, .. } = e;
         let (align, created, released) = (optional(e.align), optional(e.created), optional(e.released));
-        let op = if e.op == Op::Free { e.told.name() } else { e.op.name() };
-        let wrong = match (e.told.wrong_size(), e.told.wrong_align()) {
+        let op = if e.op == Op::Free { e.free_hint.name() } else { e.op.name() };
+        let wrong = match (e.free_hint.wrong_size(), e.free_hint.wrong_align()) {
             (None, None) => String::new(),
             (size, align) => {
                 let word = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());

@@ -22,8 +22,9 @@ impl Story {
         let created = if op.creates() { self.objects + 1 } else { 0 };
         self.objects += u64::from(op.creates());
         let align = if op == Op::Aligned { 256 } else { 0 };
-        let told = keel_journal::Told::NOTHING;
-        let event = Event { time, begin: time, thread, op, size, align, created, released, frame: 0, told };
+        let free_hint = keel_journal::FreeHint::NONE;
+        let event =
+            Event { time, begin: time, thread, op, size, align, created, released, frame: 0, free_hint };
         self.source.events.push(event);
         created
     }
