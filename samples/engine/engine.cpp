@@ -100,7 +100,7 @@ void run(unsigned frames, unsigned levels) {
         if (frame < frames) {
             Vector<float> visible; // temporary memory of a frame
             for (const Object* object : objects) visible.push_back(object->place[0]);
-            for (unsigned born = random.below(40); born > 0; born--) {
+            for (unsigned created = random.below(40); created > 0; created--) {
                 objects.push_back(object_make(random, frame));
             }
             for (std::size_t i = 0; i < objects.size();) {

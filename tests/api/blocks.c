@@ -13,13 +13,6 @@ static const size_t sizes[] = {0,     1,     8,     24,     100,      1000,     
                                40000, 65530, 70000, 600000, 5u * MIB, 20u * MIB};
 #define EACH_SIZE(i) (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 
-static bool all_zero(const char* p, size_t from, size_t to) {
-    for (size_t i = from; i < to; i++) {
-        if (p[i] != 0) return false;
-    }
-    return true;
-}
-
 // Writes to memory that later blocks will use, so they are not zero by chance.
 static void dirty(void) {
     void* blocks[200];
@@ -117,12 +110,13 @@ TEST(zeroing_resizes_zero_the_new_bytes) {
                 memset(p, 1, sizes[s]);
                 p = kl_rezalloc(p, sizes[t]);
                 CHECK(p != NULL);
-                CHECK_WITH(all_zero(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s], sizes[t]);
+                CHECK_WITH(is_zero_between(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s],
+                           sizes[t]);
                 memset(p, 2, sizes[t]);
                 size_t more = sizes[t] + sizes[t] / 9 + 1; // often fits in the same block
                 p = kl_rezalloc(p, more);
-                CHECK_WITH(all_zero(p, sizes[t], more), "%zu to %zu to %zu", sizes[s], sizes[t],
-                           more);
+                CHECK_WITH(is_zero_between(p, sizes[t], more), "%zu to %zu to %zu", sizes[s],
+                           sizes[t], more);
                 kl_free(p);
             }
         }
@@ -137,7 +131,7 @@ TEST(a_zeroing_resize_down_and_up_restores_no_old_bytes) {
             memset(p, 7, sizes[s]);
             p = kl_recalloc(p, 1, sizes[s] - 5);
             p = kl_recalloc(p, 1, sizes[s]);
-            CHECK_WITH(all_zero(p, sizes[s] - 5, sizes[s]) && p[0] == 7, "%zu", sizes[s]);
+            CHECK_WITH(is_zero_between(p, sizes[s] - 5, sizes[s]) && p[0] == 7, "%zu", sizes[s]);
             kl_free(p);
         }
 }
@@ -147,20 +141,20 @@ TEST(aligned_zeroing_resizes_align_and_zero) {
     for
         EACH_SIZE(s) {
             char* p = kl_aligned_calloc(256, 1, sizes[s]);
-            CHECK(is_aligned(p, 256) && all_zero(p, 0, sizes[s]));
+            CHECK(is_aligned(p, 256) && is_zero_between(p, 0, sizes[s]));
             memset(p, 1, sizes[s]);
             p = kl_aligned_recalloc(p, 256, 2, sizes[s] + 9);
-            CHECK(is_aligned(p, 256) && all_zero(p, sizes[s], 2 * sizes[s] + 18));
+            CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 18));
             p = kl_aligned_rezalloc(p, 256, 3 * sizes[s] + 30);
-            CHECK(is_aligned(p, 256) && all_zero(p, sizes[s], 3 * sizes[s] + 30));
+            CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 30));
             kl_free(p);
             p = kl_aligned_calloc_at(256, 8, 1, sizes[s]);
-            CHECK(is_aligned(p + 8, 256) && all_zero(p, 0, sizes[s]));
+            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, 0, sizes[s]));
             memset(p, 1, sizes[s]);
             p = kl_aligned_rezalloc_at(p, 256, 8, 2 * sizes[s] + 9);
-            CHECK(is_aligned(p + 8, 256) && all_zero(p, sizes[s], 2 * sizes[s] + 9));
+            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 9));
             p = kl_aligned_recalloc_at(p, 256, 8, 3, sizes[s] + 9);
-            CHECK(is_aligned(p + 8, 256) && all_zero(p, sizes[s], 3 * sizes[s] + 27));
+            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 27));
             kl_free(p);
         }
 }
@@ -177,7 +171,7 @@ TEST(usable_sizes_are_returned) {
             kl_ufree(p, &freed);
             CHECK_EQUAL(freed, usable);
             p = kl_ucalloc(3, sizes[s], &usable);
-            CHECK(usable >= 3 * sizes[s] && all_zero(p, 0, 3 * sizes[s]));
+            CHECK(usable >= 3 * sizes[s] && is_zero_between(p, 0, 3 * sizes[s]));
             kl_ufree(p, NULL);
         }
     size_t usable = 1;

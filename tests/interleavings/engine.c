@@ -1,4 +1,4 @@
-// One run after another.
+// Executes the runs.
 #include "engine.h"
 #include <errno.h>
 #include <signal.h>
@@ -20,11 +20,11 @@ static bool over[THREADS_MAX];
 static bool asleep[THREADS_MAX];
 static bool woken[THREADS_MAX];
 static struct clocks woken_by[THREADS_MAX];
-static bool starting; // the threads go to their first step, one after the other
+static bool starting; // the threads run to their first step, one after another
 static bool redundant;
 static bool prepared;
 static bool noting;       // the outcomes of runs
-static char failure[512]; // "": none
+static char failure[512]; // empty: no failure
 
 static struct {
     void* variable;
@@ -77,7 +77,7 @@ static unsigned enabled_threads(void) {
     return enabled;
 }
 
-// Lets whoever is next take its step. Returns when the caller is.
+// Lets the next thread take its step. Returns when the caller is the next.
 static void schedule(void) {
     if (starting) {
         go_to(SWITCH_MAIN);
@@ -124,7 +124,7 @@ void thread_wake(unsigned thread) {
 void explore_end_thread(void) {
     over[self] = true;
     schedule();
-    abort(); // nobody picks a thread that is over
+    abort(); // an ended thread is never chosen
 }
 
 static void thread_main(void) {
@@ -186,7 +186,7 @@ static bool run_once(void) {
         go_to(i);
     }
     starting = false;
-    if (failure[0] == '\0') schedule(); // comes back when nobody can take a step, or one failed
+    if (failure[0] == '\0') schedule(); // until no thread can take a step, or a failure
     if (failure[0] == '\0' && !redundant) {
         check_all_over();
         phase = CHECKING;
@@ -210,7 +210,7 @@ static uint64_t mixed(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-// What each thread's steps saw, whatever their order among threads.
+// The values that each thread's steps saw, independent of the order between threads.
 static uint64_t outcome_of_run(void) {
     uint64_t of[THREADS_MAX] = {0};
     for (unsigned i = 0; i < search_depth(); i++) {
@@ -239,7 +239,7 @@ struct counts {
     uint64_t steps;
 };
 
-// Runs all. False: a run failed, and is the one in search_events.
+// Executes all runs. Returns false if a run failed; search_events is then its schedule.
 static bool explore(const struct explore_scenario* which, struct counts* counts) {
     scenario = which;
     *counts = (struct counts){0, 0, 0};
@@ -263,7 +263,7 @@ static bool explore(const struct explore_scenario* which, struct counts* counts)
     return true;
 }
 
-static void tell(const struct counts* counts) {
+static void print_counts(const struct counts* counts) {
     printf("explored %s: %lu schedules", scenario->name, (unsigned long)counts->schedules);
     if (scenario->preemptions == EXPLORE_ALL)
         printf(" (all, up to equivalence; %lu cut short)", (unsigned long)counts->redundant);
@@ -276,7 +276,7 @@ static void tell(const struct counts* counts) {
 void explore_holds(const struct explore_scenario* which) {
     struct counts counts;
     bool held = explore(which, &counts);
-    tell(&counts);
+    print_counts(&counts);
     if (held) return;
     report_schedule(STDERR_FILENO, scenario);
     check_fail(scenario->name, 0, "%s", failure);
@@ -306,7 +306,7 @@ unsigned explore_outcomes(const struct explore_scenario* which) {
     every.preemptions = EXPLORE_ALL - 1;
     noting = true;
     if (!explore(which, &counts)) check_fail(which->name, 0, "%s", failure);
-    tell(&counts);
+    print_counts(&counts);
     reduced = outcomes.count;
     memset(&outcomes, 0, sizeof outcomes);
     if (!explore(&every, &counts)) check_fail(which->name, 0, "%s", failure);

@@ -1,5 +1,5 @@
-// What the parts of the explorer know of each other. One run at a time; all of it is reset at the
-// beginning of each.
+// The interface between the parts of the explorer. One run at a time; all state is reset when a run
+// begins.
 #ifndef KEEL_TESTS_ENGINE_H
 #define KEEL_TESTS_ENGINE_H
 
@@ -11,16 +11,16 @@
 #define LOCATIONS_MAX 224u
 #define NO_LOCATION 0xFFFFu
 
-// For each thread, how far its steps are known.
+// For each thread, the number of its steps that are known.
 struct clocks {
     uint16_t of[THREADS_MAX];
 };
 
-// What a step does to its location, as far as the order of two steps matters.
+// The effect of a step on its location, as far as it matters for the order of two steps.
 enum access {
-    ACCESS_NONE,  // nothing: wakes up
+    ACCESS_NONE,  // no access: wakes up
     ACCESS_READ,  //
-    ACCESS_ADD,   // to a count whose former value nobody uses: two of them commute
+    ACCESS_ADD,   // to a count whose old value is not used: two additions commute
     ACCESS_WRITE, //
 };
 
@@ -31,13 +31,13 @@ struct step {
     uint8_t access;
 };
 
-// A step taken, as the schedule is made of.
+// A step of the schedule.
 struct event {
     struct step step;
     uint8_t thread;
     uint8_t weak;         // 1: a stale value or a spurious failure
     uint16_t number;      // of the thread's steps, from 1
-    struct clocks before; // what happens before it, itself included: by order of dependent steps
+    struct clocks before; // what happens before it, and the step itself
     uint64_t seen;
     uint64_t left;
 };
@@ -51,20 +51,20 @@ extern unsigned self;
 void step_begin(const struct step* step);
 // The step's values, for the schedule; ends the step.
 void step_end(uint64_t seen, uint64_t left, bool weak);
-// Within a step: which of `count` possibilities; the search tries all. 0 comes first.
+// Within a step: chooses one of `count` possibilities; the search tries all, 0 first.
 unsigned step_choose(unsigned count);
-// As step_choose for weak behaviours: only 0 once the run has had all that it may have.
+// Like step_choose, for weak behaviours: always 0 once the run has reached its limit of them.
 unsigned step_choose_weak(unsigned count);
 // The calling thread sleeps from now on until thread_wake.
 void thread_sleep(void);
 void thread_wake(unsigned thread);
 const struct explore_scenario* scenario_now(void);
 
-// --- search.c: which decision comes next ---
+// --- search.c: the next decision ---
 enum { PICK_NOBODY = -1, PICK_REDUNDANT = -2 };
 void search_begin(const struct explore_scenario* scenario);
 void search_run_begin(void);
-// Who of `enabled` (a bit a thread) takes the next step.
+// The thread of `enabled` (one bit per thread) that takes the next step.
 int search_pick(unsigned enabled, const struct step* pending);
 void search_event(struct event* event, const struct clocks* woken_by);
 unsigned search_choose(unsigned count);
@@ -78,14 +78,15 @@ const struct event* search_events(void);
 void memory_run_begin(void);
 uint16_t memory_location(const void* p, unsigned bytes);
 uint64_t memory_newest(uint16_t location);
-const struct clocks* memory_clocks(unsigned thread); // what happens before, by declared orderings
+const struct clocks* memory_clocks(unsigned thread); // what happens before, as declared
 
 // --- plain.c: accesses that are not atomic ---
 void plain_run_begin(void);
 void plain_undo(void);
 void plain_log(void* p, unsigned bytes); // about to be written
 void plain_check_atomic(const void* p, unsigned bytes, bool write);
-// The clock of the newest plain write to this word, if there was one in this run since the last call.
+// The clock of the newest plain write to this word in this run since the last call, if there is
+// one.
 bool plain_written(const void* p, unsigned bytes);
 void plain_ignore(const void* start, size_t bytes);
 
@@ -96,7 +97,7 @@ void switch_prepare(unsigned slot, void (*run)(void));
 void switch_to(unsigned from, unsigned to);
 bool switch_is_stack(const void* p);
 
-// --- system.c: what the code under test asks of the system ---
+// --- system.c: the system calls of the code under test ---
 void system_run_begin(void);
 
 // --- report.c ---

@@ -1,5 +1,6 @@
-// heap/pool.c and heap/heap.c: a heap has one holder at a time, who finds it as the one before left
-// it, while others push into its queue; and the slices that it keeps are taken by one thread each.
+// heap/pool.c and heap/heap.c: a heap has one holder at a time, which finds it as the previous
+// holder left it while other threads push into its queue; and each slice that it keeps is taken by
+// one thread.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
@@ -12,9 +13,9 @@ enum { CLASS = 4, BLOCKS = 3 };
 
 static struct heap* heap;
 static struct page* page;    // of `heap`
-static void* blocks[BLOCKS]; // of `page`, with the program
+static void* blocks[BLOCKS]; // of `page`, in use by the program
 
-// --- hand-over: the heap lies parked; who holds it drains it ---
+// --- change of holder: the heap is parked; its holder drains it ---
 
 static void prepare_parked(void) {
     bool from_slices;
@@ -64,10 +65,10 @@ static void check_home(unsigned sent) {
     for (struct heap* each = heap_first(); each != NULL; each = each->next_all) heaps++;
     while (!remote_queue_is_empty(&heap->remote_queue)) (void)heap_drain(heap);
     EXPLORE_CHECK(heap_check(heap));
-    unsigned home = 0;
+    unsigned drained = 0;
     for (const struct block* block = page_use(page)->local_free; block != NULL; block = block->next)
-        home++;
-    EXPLORE_CHECK(home == sent);
+        drained++;
+    EXPLORE_CHECK(drained == sent);
     while (heap_take_parked() != NULL) parked++;
     EXPLORE_CHECK(parked == heaps && heaps <= 3);
 }
@@ -79,7 +80,7 @@ static void check_2_home(void) {
 }
 
 static const struct explore_scenario one_after_another = {
-    .name = "heaps, two threads live while one sends",
+    .name = "heaps, two threads run while one sends",
     .prepare = prepare_parked,
     .threads = 3,
     .called = {"first", "second", "sender"},
@@ -87,8 +88,8 @@ static const struct explore_scenario one_after_another = {
     .check = check_1_home,
     .preemptions = EXPLORE_ALL,
 };
-static const struct explore_scenario adopted_and_looked_after = {
-    .name = "heaps, one lives, the keeper looks, one sends twice",
+static const struct explore_scenario adopted_and_inspected = {
+    .name = "heaps, one runs, the keeper inspects, one sends twice",
     .prepare = prepare_parked,
     .threads = 3,
     .called = {"thread", "keeper", "sender"},
@@ -97,7 +98,7 @@ static const struct explore_scenario adopted_and_looked_after = {
     .preemptions = EXPLORE_ALL,
 };
 static const struct explore_scenario hand_over = {
-    .name = "heaps, hand-over from the keeper to a thread, in every order",
+    .name = "heaps, change of holder from the keeper to a thread, in every order",
     .prepare = prepare_parked,
     .threads = 3,
     .called = {"keeper", "second keeper", "sender"},
@@ -110,32 +111,32 @@ static const struct explore_scenario hand_over = {
 TEST(heaps_one_after_another) {
     explore_holds(&one_after_another);
 }
-TEST(heaps_adopted_and_looked_after) {
-    explore_holds(&adopted_and_looked_after);
+TEST(heaps_adopted_and_inspected) {
+    explore_holds(&adopted_and_inspected);
 }
-TEST(heaps_hand_over) {
+TEST(heaps_change_of_holder) {
     explore_holds(&hand_over);
 }
-// Seeded: two threads are at the pool, and take the same heap.
+// Seeded: two threads use the pool at once and take the same heap.
 TEST(heaps_find_a_split_lock) {
     explore_break("os_lock_try", "try_state", SPLIT);
     explore_finds(&hand_over, "race");
 }
-// Seeded: the next holder does not see what the one before wrote.
+// Seeded: the next holder does not see the writes of the previous one.
 TEST(heaps_find_a_weak_lock) {
     explore_break("os_lock_release", "swap", WEAKENED);
     explore_finds(&hand_over, "race");
 }
-// Seeded: a block that was sent while the heap changed hands is lost.
+// Seeded: a block that is sent while the holder changes is lost.
 TEST(heaps_find_a_split_take) {
     explore_break("remote_queue_take", "swap", SPLIT);
-    explore_finds(&adopted_and_looked_after, "home == sent");
+    explore_finds(&adopted_and_inspected, "drained == sent");
 }
 
 // --- the slices kept in `empty`: the owner puts and takes, others take ---
 
 static struct page* spare[2];
-static struct page* fresh[2]; // what the owner got
+static struct page* fresh[2]; // the pages that the owner received
 static unsigned pages_live;
 
 static struct page* full_page(void) {
@@ -205,7 +206,7 @@ static void check_slices(void) {
 }
 
 static const struct explore_scenario kept_slice = {
-    .name = "heaps, the owner uses the slice that another takes away",
+    .name = "heaps, the owner uses the slice that another thread takes",
     .prepare = prepare_spare,
     .threads = 2,
     .called = {"owner", "thief"},
@@ -215,7 +216,7 @@ static const struct explore_scenario kept_slice = {
     .weak = 3,
 };
 static const struct explore_scenario kept_slices = {
-    .name = "heaps, the owner uses two slices that two others take away",
+    .name = "heaps, the owner uses two slices that two other threads take",
     .prepare = prepare_spare,
     .threads = 3,
     .called = {"owner", "thief", "second thief"},
@@ -230,7 +231,7 @@ TEST(heaps_kept_slice) {
 TEST(heaps_kept_slices) {
     explore_holds(&kept_slices);
 }
-// Seeded: owner and thief both get the slice.
+// Seeded: the owner and another thread both get the slice.
 TEST(heaps_find_a_split_release_of_empty) {
     explore_break("heap_release_empty", "swap", SPLIT);
     explore_finds(&kept_slice, "");
@@ -240,11 +241,11 @@ TEST(heaps_find_a_split_take_of_empty) {
     explore_finds(&kept_slice, "");
 }
 
-// --- relief: the keeper takes the mail of a heap whose thread may come back at any moment ---
+// --- relief: the keeper sorts remote frees of a heap whose thread may continue at any moment ---
 
 static unsigned slices_before;
 
-// A full page of four blocks, two of them in the inbox already.
+// A full page of four blocks, two of which are already in the remote queue.
 static void prepare_loan(void) {
     bool from_slices;
     heap = heap_acquire();
@@ -275,7 +276,7 @@ static void send_last(void) {
     remote_batch_send_block(page, blocks[1]);
 }
 static void owner_frees_and_drains(void) {
-    // As free_local does for a full page.
+    // Like free_local for a full page.
     EXPLORE_CHECK(!page_push(page, blocks[0]) && page_is_full(page));
     heap_page_not_full(heap, page);
     (void)heap_drain(heap);
@@ -284,7 +285,7 @@ static void owner_drains(void) {
     (void)heap_drain(heap);
 }
 
-// Whoever was last: once all mail is taken home, the page has ended, once.
+// Whichever thread was last: once all remote frees are sorted, the page has ended exactly once.
 static void check_returned(void) {
     for (unsigned i = 0; i < 4 && !remote_queue_is_empty(&heap->remote_queue); i++)
         (void)heap_drain(heap);
@@ -294,7 +295,8 @@ static void check_returned(void) {
     EXPLORE_CHECK(heap_check(heap) && run_check());
 }
 
-// The owner sleeps on and nobody sends any more: what the keeper may let go of is gone, or will be looked at again.
+// The owner still sleeps and no thread sends any more: the memory that the keeper may release is
+// released, or the keeper will inspect the heap again.
 static void check_relieved(void) {
     EXPLORE_CHECK(atomic_get(&page->owner) == 0 || heap_can_be_relieved(heap));
     check_returned();
@@ -311,7 +313,7 @@ static const struct explore_scenario relief_and_sender = {
     .weak = 1,
 };
 static const struct explore_scenario relief_and_owner = {
-    .name = "heaps, the keeper relieves, the owner comes back, one sends",
+    .name = "heaps, the keeper relieves, the owner continues, one sends",
     .prepare = prepare_loan,
     .threads = 3,
     .called = {"keeper", "owner", "sender"},
@@ -320,7 +322,7 @@ static const struct explore_scenario relief_and_owner = {
     .preemptions = 2,
 };
 static const struct explore_scenario relief_and_drain = {
-    .name = "heaps, keeper and owner at the same mail",
+    .name = "heaps, keeper and owner drain the same queue",
     .prepare = prepare_loan,
     .threads = 3,
     .called = {"keeper", "owner", "sender"},
@@ -342,12 +344,12 @@ static void prepare_retirement(void) {
     explore_refuse_memory();
 }
 static void owner_retires(void) {
-    EXPLORE_CHECK(page_take_free(page) == NULL); // the owner's last access before it gives up
+    EXPLORE_CHECK(page_take_free(page) == NULL); // the owner's last access to the page
     heap_retire_current(heap, CLASS_COUNT - 1);
 }
 static void relieve_and_reuse(void) {
     (void)heap_relieve(heap);
-    if (atomic_get(&page->owner) == 0) page_use(page)->used = 0; // as page_begin does
+    if (atomic_get(&page->owner) == 0) page_use(page)->used = 0; // like page_begin
 }
 static const struct explore_scenario relief_and_retirement = {
     .name = "heaps, the keeper relieves while the owner marks the page full",
@@ -360,8 +362,8 @@ static const struct explore_scenario relief_and_retirement = {
     .weak = 1,
 };
 
-// As a visit of the thread's own heap begins (alloc/usage.c): the mail that was there is home then, and the keeper
-// has none of it in its hands.
+// Like the beginning of a visit of the thread's own heap (alloc/usage.c): all remote frees that
+// were queued are sorted, and the keeper holds none of them.
 static void visit(bool waits) {
     if (waits) relief_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
@@ -411,7 +413,7 @@ TEST(heaps_find_a_weak_retirement) {
 TEST(heaps_relief_and_visit) {
     explore_holds(&relief_and_visit);
 }
-// Seeded: a visit that does not wait misses what the keeper is just sorting.
+// Seeded: a visit that does not wait misses the frees that the keeper is sorting.
 TEST(heaps_find_a_visit_that_does_not_wait) {
     explore_finds(&relief_and_hasty_visit, "");
 }
@@ -424,13 +426,13 @@ TEST(heaps_relief_and_owner) {
 TEST(heaps_relief_and_drain) {
     explore_holds(&relief_and_drain);
 }
-// Seeded: keeper and owner both believe to be the consumer.
-TEST(heaps_find_a_split_entry_to_the_inbox) {
+// Seeded: keeper and owner both act as the consumer.
+TEST(heaps_find_a_split_entry_to_the_queue) {
     explore_break("remote_queue_enter", "try_state", SPLIT);
     explore_finds(&relief_and_drain, "");
 }
-// Seeded: the next consumer does not see what the one before wrote.
-TEST(heaps_find_a_weak_leave_of_the_inbox) {
+// Seeded: the next consumer does not see the writes of the previous one.
+TEST(heaps_find_a_weak_leave_of_the_queue) {
     explore_break("remote_queue_leave", "set_release", WEAKENED);
     explore_finds(&relief_and_drain, "race");
 }

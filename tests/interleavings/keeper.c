@@ -1,6 +1,6 @@
-// keeper/keeper.c: who asks for slices and finds the warm_slices below the reserve does not leave the keeper
-// asleep. The keeper is the real one; its warm_slices and its heaps are counts of this scenario, and its
-// sleeps have no time limit, so a lost wake-up shows as a sleep for ever.
+// keeper/keeper.c: a thread that takes slices while too few warm slices are left wakes the keeper.
+// The keeper is the real one; its warm slices and its heaps are counts of this scenario, and its
+// sleeps have no timeout, so a lost wake-up appears as an endless sleep.
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
@@ -14,12 +14,12 @@
 enum { RESERVE = 4, TICKS_MAX = 16 };
 
 static atomic_word warm_slices; // slices free and warm
-static atomic_word drawn;       // slices taken from it so far
+static atomic_word drawn;       // warm slices taken so far
 static unsigned ticks;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
 
-// --- what keeper.c asks of the layers below, as this scenario has it ---
+// --- the functions of lower layers that keeper.c calls, replaced for this scenario ---
 
 size_t run_dirty_slices(void) {
     return atomic_get(&warm_slices);
@@ -101,7 +101,7 @@ bool os_thread_start(void (*run)(void)) {
     return true;
 }
 
-// Short sleeps end by themselves at once; a long one only by being woken.
+// Short sleeps end at once; a long sleep ends only when the keeper is woken.
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     (void)microseconds;
     if (++ticks == TICKS_MAX) explore_end_thread();
@@ -134,7 +134,7 @@ static void draw_twice(void) {
     draw();
 }
 
-// Nobody draws any more. Asleep is right only with the reserve filled.
+// No thread draws any more. The keeper may be asleep only if the reserve is filled.
 static void check(void) {
     EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) >= RESERVE);
 }
@@ -166,14 +166,14 @@ TEST(keeper_one_draws) {
 TEST(keeper_two_draw) {
     explore_holds(&two_draw);
 }
-// Seeded: whoever ends the long sleep does not say so in the word that the keeper sleeps on, so the
-// keeper that was about to sleep does.
+// Seeded: the thread that ends the long sleep does not change the word on which the keeper sleeps,
+// so a keeper that is about to sleep does so.
 TEST(keeper_finds_a_wake_left_out) {
     explore_break("wake", "try_state", LEFT_OUT);
     explore_finds(&one_draws, "keeper_sleeps");
 }
-// Seeded: what was drawn is not told, so that the keeper's second look before it sleeps finds nothing.
-TEST(keeper_finds_no_second_look) {
+// Seeded: the draw is not published, so the keeper's second check before it sleeps finds nothing.
+TEST(keeper_finds_a_missing_second_check) {
     explore_break("draw", "add", LEFT_OUT);
     explore_finds(&one_draws, "keeper_sleeps");
 }

@@ -1,5 +1,5 @@
-// The explorer itself: known small programs have exactly the outcomes that its memory model gives them,
-// and the reduction loses none.
+// Tests of the explorer itself: known small programs have exactly the outcomes that its memory
+// model allows, and the reduction loses none.
 #include "base/atomic.h"
 #include "explore.h"
 #include "os/lock.h"
@@ -7,7 +7,7 @@
 static atomic_bits x;
 static atomic_bits y;
 
-// --- store buffering: may both loads miss the other's store? ---
+// --- store buffering: can both loads miss the other's store? ---
 static void store_x_load_y(void) {
     atomic_set(&x, 1);
     (void)atomic_get(&y);
@@ -25,7 +25,7 @@ static void ordered_y_x(void) {
     (void)atomic_get_ordered(&x);
 }
 
-// --- message passing: may the flag be seen and not what was written before it? ---
+// --- message passing: can the flag be seen without the writes before it? ---
 static void send_relaxed(void) {
     atomic_set(&x, 1);
     atomic_set(&y, 1);
@@ -43,7 +43,7 @@ static void receive_acquired(void) {
     (void)atomic_get(&x);
 }
 
-// --- two stores, and two who look at them in opposite order ---
+// --- two stores, and two threads that read them in opposite order ---
 static void store_x(void) {
     atomic_set_release(&x, 1);
 }
@@ -124,8 +124,8 @@ TEST(litmus_message_released_but_not_acquired) {
     CHECK_EQUAL(outcomes("message, not acquired", 4, 2, send_released, receive_relaxed, NULL, NULL),
                 4);
 }
-// With acquiring loads the two may see the stores in opposite orders; with ordered ones that one of 16
-// outcomes is not.
+// With acquire loads the two readers may see the stores in opposite orders; with ordered loads that
+// one of 16 outcomes is impossible.
 TEST(litmus_two_stores_two_views) {
     CHECK_EQUAL(outcomes("two stores", 4, 4, store_x, store_y, look_x_y, look_y_x), 16);
 }
@@ -138,8 +138,8 @@ TEST(litmus_two_stores_two_views_ordered) {
 TEST(litmus_one_location) {
     CHECK_EQUAL(outcomes("one location", 4, 2, store_x, look_twice, NULL, NULL), 3);
 }
-// What is *not* modelled: a store that is seen before a load that stands before it in its thread. C11 allows a
-// fourth outcome here.
+// Not modelled: a store that is seen before an earlier load of its thread. C11 allows a fourth
+// outcome here.
 TEST(litmus_load_buffering_is_not_modelled) {
     CHECK_EQUAL(outcomes("load buffering", 4, 2, load_x_store_y, load_y_store_x, NULL, NULL), 2);
 }

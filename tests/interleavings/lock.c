@@ -1,4 +1,4 @@
-// os/lock.[hc]: one holder at a time, what it wrote seen by the next, nobody left asleep.
+// os/lock.[hc]: one holder at a time, the next holder sees its writes, and no thread stays asleep.
 #include "os/lock.h"
 #include "explore.h"
 
@@ -11,7 +11,7 @@ static void prepare(void) {
 }
 
 static void enter(void) {
-    guarded++; // two at a time would be a race
+    guarded++; // two holders would race here
     entries[explore_self()]++;
 }
 
@@ -66,7 +66,7 @@ TEST(lock_two_threads_and_one_that_tries) {
     explore_holds(&with_try);
 }
 
-// Seeded: a sleeper's mark is lost between reading and writing, so its holder wakes nobody.
+// Seeded: a sleeper's mark is lost between reading and writing, so the holder wakes no thread.
 TEST(lock_finds_a_split_exchange_on_release) {
     explore_break("os_lock_release", "swap", SPLIT);
     explore_finds(&two_twice, "sleeps for ever");
@@ -76,7 +76,7 @@ TEST(lock_finds_a_split_try) {
     explore_break("os_lock_try", "try_state", SPLIT);
     explore_finds(&two_twice, "race");
 }
-// Seeded: nothing orders what the holder before wrote.
+// Seeded: nothing orders the writes of the previous holder.
 TEST(lock_finds_a_weak_try) {
     explore_break("os_lock_try", "try_state", WEAKENED);
     explore_finds(&two_twice, "race");

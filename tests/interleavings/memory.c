@@ -1,14 +1,14 @@
-// Atomic locations: for each the stores made to it in this run, oldest first, and for each thread
-// how old a store it may still see.
+// Atomic locations: for each location the stores of this run, oldest first, and for each thread the
+// oldest store that it may still see.
 //
-// A store carries what its thread knew (clocks and view) if it is a release; a load that acquires it
-// comes to know the same. A load may see any store that is not older than
+// A release store carries the knowledge of its thread (clocks and view); a load that acquires it
+// receives that knowledge. A load may see any store that is not older than
 //   - the newest that happens before it,
 //   - the newest that its thread, or anything that happens before it, has seen there,
 //   - if the load is ordered: the newest ordered store there.
-// A read-modify-write sees the newest. The order of stores to one location is the order in which they
-// were made, so neither stores nor loads overtake what stands before them in their own thread:
-// what is not modelled is in the decision's page.
+// A read-modify-write sees the newest. The order of stores to one location is the order in which
+// they were executed, so neither stores nor loads overtake earlier ones of their own thread; the
+// decision's page lists what is not modelled.
 #include "engine.h"
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct view {
 
 struct store {
     uint64_t value;
-    struct clocks sync; // with `released`: what who acquires it comes to know
+    struct clocks sync; // with `released`: the knowledge for threads that acquire it
     struct view view;
     uint16_t stamp; // the writer's own clock then
     uint8_t writer;
@@ -104,7 +104,7 @@ uint16_t memory_location(const void* p, unsigned bytes) {
     location->stores[0].stamp = 0; // before everything
     location->stores[0].released = false;
     for (unsigned i = 0; i < THREADS_MAX; i++) threads[i].view.oldest[location_count] = 0;
-    // Views carried by earlier stores know nothing of it either.
+    // Views of earlier stores do not include it either.
     for (unsigned i = 0; i < location_count; i++) {
         for (unsigned j = 0; j < locations[i].count; j++)
             locations[i].stores[j].view.oldest[location_count] = 0;
@@ -121,8 +121,9 @@ static struct store* append(struct location* location) {
     return &locations[location - locations].stores[location->count++];
 }
 
-// A block's word is an atomic link at one time and plain memory at another. A plain write in between
-// happens before this access (or is a race, and has been reported): nothing older may be seen.
+// A word of a block is an atomic link at one time and plain memory at another. A plain write in
+// between happens before this access (or is a race that has been reported), so nothing older may be
+// seen.
 static void take_in_plain_writes(struct location* location) {
     if (!plain_written(location->address, location->bytes)) return;
     struct store* store = append(location);
@@ -149,7 +150,7 @@ static void tick(void) {
     threads[self].clocks.of[self]++;
 }
 
-// Makes a store; `before` is the one that a read-modify-write continues, or NULL.
+// Adds a store; `before` is the store that a read-modify-write continues, or NULL.
 static void make_store(struct location* location, uint64_t value, enum verb_order order,
                        const struct store* before) {
     struct store* store = append(location);
@@ -163,7 +164,7 @@ static void make_store(struct location* location, uint64_t value, enum verb_orde
         store->sync = threads[self].clocks;
         if (scenario_now()->weak > 0) store->view = threads[self].view;
     }
-    if (before != NULL && before->released) { // the release sequence goes on
+    if (before != NULL && before->released) { // the release sequence continues
         if (store->released) {
             clocks_join(&store->sync, &before->sync);
             if (scenario_now()->weak > 0) view_join(&store->view, &before->view);
@@ -187,7 +188,7 @@ static unsigned oldest_visible(const struct location* location, enum verb_order 
     return oldest;
 }
 
-// Counts are added to and read as they are, and what an addition returns is not used: so additions
+// Counts are only added to and read, and the result of an addition is not used. So additions
 // commute, and the explorer need not try their orders.
 static bool is_count(const struct verb_site* site) {
     static const char* const counts[] = {"&counters.events[event]", "&narrow_taken", "&live_slices",
@@ -290,12 +291,12 @@ uint64_t verb_update(void* p, unsigned bytes, enum verb_update update, uint64_t 
     struct location* location = access_begin(step.location, true);
     struct store before = location->stores[location->count - 1];
     acquire(&location->stores[location->count - 1], order);
-    if (count && location->count == STORES_MAX) location->count--; // never read as it was before
+    if (count && location->count == STORES_MAX) location->count--; // its old value is never read
     uint64_t value = updated(before.value, update, operand, bytes);
     make_store(location, value, order, &before);
     tick();
     step_end(before.value, value, false);
-    return count ? UINT64_C(0xABAD1DEA) : before.value; // to be noticed by who does use it
+    return count ? UINT64_C(0xABAD1DEA) : before.value; // makes a use of the result visible
 }
 
 bool verb_try(void* p, unsigned bytes, uint64_t* expected, uint64_t desired, enum verb_order order,

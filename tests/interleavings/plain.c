@@ -1,8 +1,8 @@
-// Accesses that are not atomic. The code under test is compiled with -fsanitize=thread but linked
-// with this file in place of that sanitizer's runtime: the compiler calls us before each access to
-// memory. We do two things with it: remember what is overwritten, so that a run can be undone; and
-// report two accesses, at least one of them a write, that no declared ordering separates. That makes
-// steps of atomics the only places where threads need be interleaved.
+// Accesses that are not atomic. The code under test is compiled with -fsanitize=thread, and this
+// file replaces that sanitizer's runtime: the compiler calls it before each access to memory. It
+// saves overwritten values, so that a run can be undone, and reports two accesses, at least one of
+// them a write, that no declared ordering separates. Therefore only atomic operations need to be
+// interleaved.
 #include "engine.h"
 #include <string.h>
 
@@ -16,7 +16,7 @@ static struct cell {
     uintptr_t granule;
     uint32_t run;
     bool dirty[8];                      // plainly written since the last plain_written
-    uint8_t seen_by;                    // bit a thread
+    uint8_t seen_by;                    // one bit per thread
     uint16_t at[KINDS][THREADS_MAX][8]; // the thread's clock at its last access of that kind
 } cells[CELLS];
 static uint32_t run_number;
@@ -24,7 +24,7 @@ static unsigned cells_used;
 
 static struct {
     void* address;
-    uint64_t bytes; // the old ones
+    uint64_t bytes; // the old value
     unsigned count;
 } undo[UNDO_MAX];
 static unsigned undo_count;
@@ -154,7 +154,7 @@ static void plain_write(void* p, size_t bytes) {
         plain_log((char*)p + done, bytes - done < 8 ? (unsigned)(bytes - done) : 8);
 }
 
-// What the compiler calls.
+// The functions that the compiler calls.
 #define ACCESS_OF(bytes)                                                                           \
     void __tsan_read##bytes(void* p);                                                              \
     void __tsan_write##bytes(void* p);                                                             \

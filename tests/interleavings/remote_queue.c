@@ -1,4 +1,4 @@
-// page/inbox.[hc]: what was pushed is taken, whole, once; nobody waits for anybody.
+// heap/remote_queue.[hc]: every batch that is pushed is taken completely and once; no thread waits.
 #include "allocator/heap/remote_queue.h"
 #include "allocator/page/page.h"
 #include "allocator/slices/run.h"
@@ -38,7 +38,7 @@ static void prepare_smallest(void) {
 }
 
 static void push(unsigned i) {
-    sent[i].head->next = sent[i].count > 1 ? sent[i].tail : NULL; // as who frees them links them
+    sent[i].head->next = sent[i].count > 1 ? sent[i].tail : NULL; // linked as by the freeing thread
     remote_queue_push_batch(&queue, sent[i], page->block_bytes);
 }
 
@@ -70,7 +70,7 @@ static bool take_one(void) {
     EXPLORE_CHECK(batch.count == 1 || batch.head->next == batch.tail);
     EXPLORE_CHECK(taken[i]++ == 0);
     taken_count++;
-    batch.tail->next = NULL; // it is the owner's to write, now
+    batch.tail->next = NULL; // now only the owner writes to it
     return true;
 }
 
@@ -81,7 +81,7 @@ static void take_five_times(void) {
     for (unsigned i = 0; i < 5; i++) (void)take_one();
 }
 
-// Nothing is on its way any more: all of it can be taken, and then there is nothing.
+// No push is in progress: everything can be taken, and then the queue is empty.
 static void check_taken(unsigned batches) {
     while (take_one()) continue;
     EXPLORE_CHECK(remote_queue_is_empty(&queue));
@@ -139,40 +139,40 @@ static const struct explore_scenario smallest = {
     .weak = 2,
 };
 
-TEST(inbox_two_producers_one_each) {
+TEST(remote_queue_two_producers_one_each) {
     explore_holds(&one_each);
 }
-TEST(inbox_two_producers_two_each) {
+TEST(remote_queue_two_producers_two_each) {
     explore_holds(&two_each);
 }
-TEST(inbox_three_producers) {
+TEST(remote_queue_three_producers) {
     explore_holds(&three_producers);
 }
-TEST(inbox_smallest_blocks) {
+TEST(remote_queue_smallest_blocks) {
     explore_holds(&smallest);
 }
 
-// Seeded: two producers take the same message for the newest before theirs.
-TEST(inbox_finds_a_split_push) {
+// Seeded: two producers see the same message as the one before theirs.
+TEST(remote_queue_finds_a_split_push) {
     explore_break("remote_queue_push", "swap", SPLIT);
     explore_finds(&one_each, "taken");
 }
-// Seeded: what is pushed between the consumer's look and its emptying is lost.
-TEST(inbox_finds_a_split_take) {
+// Seeded: a message that is pushed between the consumer's read and its exchange is lost.
+TEST(remote_queue_finds_a_split_take) {
     explore_break("remote_queue_take", "swap", SPLIT);
     explore_finds(&one_each, "taken");
 }
-// Seeded: the link is not marked as pending, so whatever the block held there is followed.
-TEST(inbox_finds_a_link_not_marked) {
+// Seeded: the link is not marked as pending, so the old content of the block is followed.
+TEST(remote_queue_finds_a_link_not_marked) {
     explore_break("remote_queue_push", "set", LEFT_OUT);
     explore_finds(&two_each, "");
 }
-// Seeded: the consumer reads what nothing orders after the producer's writing.
-TEST(inbox_finds_a_weak_push) {
+// Seeded: nothing orders the consumer's reads after the producer's writes.
+TEST(remote_queue_finds_a_weak_push) {
     explore_break("remote_queue_push", "swap", WEAKENED);
     explore_finds(&one_each, "race");
 }
-TEST(inbox_finds_a_weak_take) {
+TEST(remote_queue_finds_a_weak_take) {
     explore_break("remote_queue_take", "swap", WEAKENED);
     explore_finds(&one_each, "race");
 }

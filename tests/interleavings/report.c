@@ -1,4 +1,4 @@
-// A schedule as a person reads it.
+// Prints a schedule in readable form.
 #include "engine.h"
 #include <stdio.h>
 #include <string.h>

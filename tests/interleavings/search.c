@@ -1,23 +1,23 @@
-// Depth-first search over the decisions of a run: who takes the next step, and which of several
-// values a step sees.
+// Depth-first search over the decisions of a run: which thread takes the next step, and which of
+// several values a step sees.
 #include "engine.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct node {
-    uint8_t thread;       // who is to take this step
-    uint8_t choice;       // which possibility of the step
+    uint8_t thread;       // the thread that takes this step
+    uint8_t choice;       // the chosen possibility
     uint8_t choices;      // 1..
     uint8_t backtrack;    // threads to be tried here
-    uint8_t sleep;        // threads not to be tried (any more): all that they lead to is known
-    uint16_t preemptions; // up to this step and with it
+    uint8_t sleep;        // threads not to be tried: everything that follows is known
+    uint16_t preemptions; // up to and including this step
     uint8_t weak;         // weak behaviours before this step
 };
 
 static struct node nodes[STEPS_MAX];
 static struct event events[STEPS_MAX];
 static unsigned depth;  // steps of this run so far
-static unsigned replay; // the first so many decisions of this run are given
+static unsigned replay; // the number of decisions that are repeated from the previous run
 static bool bounded;
 static unsigned preemptions_max;
 static unsigned weak_max;
@@ -60,7 +60,8 @@ static unsigned lowest(unsigned threads) {
     return (unsigned)__builtin_ctz(threads);
 }
 
-// The threads asleep after the last step: those asleep before whose next step does not depend on it.
+// The sleep set after the last step: threads of the sleep set before it whose next step does not
+// depend on it.
 static unsigned inherited_sleep(const struct step* pending) {
     const struct node* parent = &nodes[depth - 1];
     unsigned sleep = 0;
@@ -128,8 +129,8 @@ static void clocks_join(struct clocks* to, const struct clocks* from) {
     }
 }
 
-// The threads of which one must be tried at step `at` so that the step `now` can come before it: the
-// first of those steps after `at` that do not depend on it, `now` being the last.
+// The threads of which one must be tried at step `at` so that the step `now` can come before it:
+// the first of those steps after `at` that do not depend on it, `now` being the last.
 static unsigned initials(unsigned at, unsigned now) {
     unsigned racer = events[at].thread;
     unsigned result = 0;

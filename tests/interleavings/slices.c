@@ -1,5 +1,5 @@
-// slices/run.c, window.c, superblock_set.h: no slice is handed out twice, none is lost, and when all is
-// quiet the sets and the counts are exact.
+// slices/run.c, window.c, superblock_set.h: no slice is allocated twice, none is lost, and when no
+// thread is active the sets and the counts are exact.
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
@@ -7,7 +7,7 @@
 
 static struct window* window;
 static unsigned first_index;       // the superblock that the scenarios use
-static unsigned holders[64];       // of each of its slices
+static unsigned holders[64];       // of each slice of it
 static unsigned other_holders[64]; // of those of another superblock
 static char* base;
 
@@ -37,14 +37,14 @@ static void give(char* start, unsigned slices) {
     run_release(start, slices);
 }
 
-// Lets those who find nothing in a superblock take it out of the sets that it does not belong to.
+// Searches make a superblock leave the sets to which it no longer belongs.
 static void check_free(unsigned left) {
     for (unsigned slices = left + 1; slices <= 64; slices++)
         EXPLORE_CHECK(run_allocate(slices).start == NULL);
     if (left == 0) EXPLORE_CHECK(run_take_dirty(1).slices == 0);
 }
 
-// One superblock of which only `left` slices, the last ones, are free; all of them touched if `warm`.
+// One superblock of which only the last `left` slices are free, all of them touched if `warm`.
 static void prepare_left(unsigned left, bool warm) {
     base = run_allocate(64).start;
     window = window_find(base);
@@ -72,7 +72,7 @@ static void prepare_4(void) {
     prepare_left(4, true);
     check_free(4);
 }
-// A second superblock in the same word of the sets, of which nothing is free and which is in no set.
+// A second superblock in the same word of the sets, without free slices and in no set.
 static char* other;
 static void prepare_other(void) {
     other = run_allocate(64).start;
@@ -80,12 +80,12 @@ static void prepare_other(void) {
     hold(other, 64);
     check_free(0);
     run_release(base, 64);
-    EXPLORE_CHECK(run_allocate(64).start == base); // in all sets again, and stale there
+    EXPLORE_CHECK(run_allocate(64).start == base); // in all sets again, where it is stale
     EXPLORE_CHECK(first_index / 64 == (size_t)(other - window->base) / SUPERBLOCK_BYTES / 64);
 }
-// Two superblocks side by side: free are the last slice of the lower and the first two of the upper.
+// Two adjacent superblocks: the last slice of the lower and the first two of the upper are free.
 static void prepare_seam(void) {
-    (void)run_allocate(64); // the first lies apart, as its window's metadata is mapped behind it
+    (void)run_allocate(64); // the first is separate, since its window's metadata is mapped after it
     other = run_allocate(64).start;
     char* upper = run_allocate(64).start;
     EXPLORE_CHECK(upper == other + SUPERBLOCK_BYTES);
@@ -101,11 +101,11 @@ static void prepare_none(void) {
     prepare_left(0, true);
     check_free(0);
 }
-static void prepare_stale(void) { // nothing is free, but no set knows yet
+static void prepare_stale(void) { // nothing is free, but the sets are stale
     prepare_left(0, true);
 }
 
-// Who looks for a superblock of a set finds it only if the set's summary says so.
+// A search finds a superblock of a set only if the set's summary includes it.
 static bool summaries_hold(void) {
     for (unsigned i = 0; i < RUN_BUCKETS + 1; i++) {
         struct superblock_set* set = i < RUN_BUCKETS ? &window->by_run[i] : &window->dirty;
@@ -183,46 +183,46 @@ static void populate(void) {
 #define THREADS_2(a, b) .threads = 2, .called = {#a, #b}, .run = {a, b}, .check = check
 #define THREADS_3(a, b, c) .threads = 3, .called = {#a, #b, #c}, .run = {a, b, c}, .check = check
 
-static const struct explore_scenario takers = {.name = "slices, two take and give the last two",
+static const struct explore_scenario takers = {.name = "slices, two take and release the last two",
                                                .prepare = prepare_2,
                                                THREADS_2(take_1_give_1, take_1_give_1),
                                                .preemptions = EXPLORE_ALL,
                                                .weak = 1};
 static const struct explore_scenario giver_and_taker = {
-    .name = "slices, one gives while one takes the last",
+    .name = "slices, one releases while one takes the last",
     .prepare = prepare_1,
     THREADS_2(take_1, give_first),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
-static const struct explore_scenario givers = {.name = "slices, two give into a full superblock",
+static const struct explore_scenario givers = {.name = "slices, two release into a full superblock",
                                                .prepare = prepare_none,
                                                THREADS_2(give_first, give_second),
                                                .preemptions = EXPLORE_ALL,
                                                .weak = 3};
 static const struct explore_scenario unfiles = {.name =
-                                                    "slices, one gives while one corrects the sets",
+                                                    "slices, one releases while one corrects sets",
                                                 .prepare = prepare_stale,
                                                 THREADS_2(take_1, give_first),
                                                 .preemptions = EXPLORE_ALL,
                                                 .weak = 3};
 static const struct explore_scenario cleans = {
-    .name = "slices, one gives while discard corrects the set",
+    .name = "slices, one releases while discard corrects the set",
     .prepare = prepare_stale,
     THREADS_2(discard, give_first),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
 static const struct explore_scenario corrections = {
-    .name = "slices, two correct the sets while one gives",
+    .name = "slices, two correct the sets while one releases",
     .prepare = prepare_stale,
     THREADS_3(take_1, discard, give_first),
     .preemptions = 3};
 static const struct explore_scenario two_superblocks = {
-    .name = "slices, one gives beside a superblock that is taken out of the sets",
+    .name = "slices, one releases beside a superblock that is taken out of the sets",
     .prepare = prepare_other,
     THREADS_2(take_1, give_other),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
-static const struct explore_scenario discards = {.name = "slices, discard while one gives",
+static const struct explore_scenario discards = {.name = "slices, discard while one releases",
                                                  .prepare = prepare_1,
                                                  THREADS_2(discard, give_first),
                                                  .preemptions = EXPLORE_ALL,
@@ -261,30 +261,30 @@ static const struct explore_scenario extends_over_seam_beside_discard = {
     .preemptions = EXPLORE_ALL,
     .weak = 1};
 static const struct explore_scenario gives_empty = {
-    .name = "slices, one gives slices without memory beside a taker",
+    .name = "slices, one releases slices without memory beside a taker",
     .prepare = prepare_1,
     THREADS_2(take_1_give_1, give_empty),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
 static const struct explore_scenario gives_empty_beside_discard = {
-    .name = "slices, one gives slices without memory beside discard",
+    .name = "slices, one releases slices without memory beside discard",
     .prepare = prepare_1,
     THREADS_2(discard, give_empty),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
 static const struct explore_scenario taker_beside_discard = {
-    .name = "slices, discard beside one who takes and gives",
+    .name = "slices, discard beside one that takes and releases",
     .prepare = prepare_2,
     THREADS_2(discard, take_1_give_1),
     .preemptions = EXPLORE_ALL,
     .weak = 3};
-static const struct explore_scenario all_three = {.name = "slices, discard, a taker and a giver",
+static const struct explore_scenario all_three = {.name = "slices, discard, a taker and a releaser",
                                                   .prepare = prepare_2,
                                                   THREADS_3(discard, take_1, give_first),
                                                   .preemptions = EXPLORE_ALL,
                                                   .weak = 1};
 static const struct explore_scenario all_three_again = {
-    .name = "slices, discard, one who takes and gives, and a giver",
+    .name = "slices, discard, one that takes and releases, and a releaser",
     .prepare = prepare_2,
     THREADS_3(discard, take_1_give_1, give_first),
     .preemptions = 3};
@@ -362,21 +362,21 @@ TEST(slices_find_a_split_take) {
     explore_break("superblock_take", "try_bits", SPLIT);
     explore_finds(&takers, "");
 }
-// Seeded: what is given between reading and writing is lost.
+// Seeded: a slice that is released between reading and writing is lost.
 TEST(slices_find_a_split_give) {
     explore_break("slices_give", "or_ordered", SPLIT);
     explore_finds(&givers, "");
 }
-// Seeded: who takes a superblock out of a set does not look again.
-TEST(slices_find_no_second_look_at_the_superblock) {
+// Seeded: a thread that removes a superblock from a set does not check again.
+TEST(slices_find_a_missing_second_check_of_the_superblock) {
     explore_break("superblock_unfile", "get_ordered", LEFT_OUT);
     explore_finds(&unfiles, "run_check");
 }
-TEST(slices_find_no_second_look_at_the_dirty) {
+TEST(slices_find_a_missing_second_check_of_the_dirty) {
     explore_break("superblock_is_dirty", "get_ordered", LEFT_OUT);
     explore_finds(&cleans, "run_check");
 }
-TEST(slices_find_no_second_look_at_the_set) {
+TEST(slices_find_a_missing_second_check_of_the_set) {
     explore_break("superblock_set_remove", "get_ordered", LEFT_OUT);
     explore_finds(&two_superblocks, "summaries");
 }
@@ -389,13 +389,13 @@ TEST(slices_find_a_split_discard) {
     explore_break("superblock_take_free", "try_bits", SPLIT);
     explore_finds(&extends, "");
 }
-// Seeded: the same above a superblock's end.
+// Seeded: the same across the end of a superblock.
 TEST(slices_find_a_split_extension_over_the_seam) {
     seam_is_used = true;
     explore_break("part_take", "try_bits", SPLIT);
     explore_finds(&extends_over_seam, "");
 }
-// Seeded: the next holder's writes are not ordered behind the last one's.
+// Seeded: the next holder's writes are not ordered after the previous holder's.
 TEST(slices_find_a_weak_give) {
     explore_break("slices_give", "or_ordered", WEAKENED);
     explore_finds(&takers, "race");

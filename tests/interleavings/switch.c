@@ -1,9 +1,9 @@
-// Coroutines on stacks of their own. x86-64: six registers and the stack pointer.
+// Coroutines with their own stacks. x86-64: six registers and the stack pointer.
 #include "engine.h"
 
 #define STACK_BYTES ((size_t)64 * 1024)
 
-static _Alignas(64) char stacks[THREADS_MAX + 2][STACK_BYTES]; // the explorer's own goes unused
+static _Alignas(64) char stacks[THREADS_MAX + 2][STACK_BYTES]; // the explorer's own is unused
 static void* stack_pointers[THREADS_MAX + 2];
 
 void switch_stacks(void** save, void* load);
@@ -21,7 +21,7 @@ void switch_prepare(unsigned slot, void (*run)(void)) {
     // As if `run` had been called: the stack pointer is 8 below a multiple of 16 at its first
     // instruction.
     void** top = (void**)(stacks[slot] + STACK_BYTES - 16);
-    *--top = NULL; // nobody to return to: `run` never does
+    *--top = NULL; // the return address: `run` never returns
     *--top = *(void**)&run;
     for (unsigned i = 0; i < 6; i++) *--top = NULL;
     stack_pointers[slot] = top;

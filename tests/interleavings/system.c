@@ -1,5 +1,5 @@
-// What the code under test asks of the system: futexes that put coroutines to sleep, memory that is
-// undone with the run, and an end that fails the run.
+// Replaces system calls of the code under test: futexes that put coroutines to sleep, memory that
+// is undone with the run, and a panic that fails the run.
 #include "base/panic.h"
 #include "engine.h"
 #include "os/huge.h"
@@ -37,7 +37,7 @@ size_t os_page_bytes(void) {
     return 4096;
 }
 
-// At addresses that are the same in every process, so that every process explores the same.
+// At fixed addresses, so that every process explores the same schedules.
 static bool mapping_make(unsigned i, size_t bytes, size_t alignment) {
     static uintptr_t next = UINT64_C(0x200000000000) + ((uintptr_t)300 << 20);
     next = (next + alignment - 1) / alignment * alignment;
@@ -51,8 +51,8 @@ static bool mapping_make(unsigned i, size_t bytes, size_t alignment) {
     return true;
 }
 
-// Refuses more than a superblock and a window's metadata take, so that windows stay small. A mapping
-// that a run made is all zero again when the run has been undone: the next run gets the same.
+// Fails for more than a superblock and a window's metadata, so that windows stay small. A mapping
+// of a run is all zero again after the run has been undone, and the next run gets the same one.
 void* os_map(size_t bytes, size_t alignment) {
     if (refuses || bytes > (size_t)8 << 20) return NULL;
     for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
@@ -72,7 +72,7 @@ void os_unmap(void* start, size_t bytes) {
     for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
         if (mappings[i].taken && mappings[i].start == start && mappings[i].bytes == bytes) return;
     }
-    explore_fail("a mapping is given back that was not taken");
+    explore_fail("a mapping is released that was not created");
 }
 
 bool os_discard(void* start, size_t bytes) {
@@ -85,7 +85,7 @@ bool os_populate(void* start, size_t bytes) {
     (void)bytes;
     return true;
 }
-// No scenario has a block so large.
+// No scenario has such a large block.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start;
     return old_bytes == new_bytes;
@@ -154,7 +154,7 @@ static void futex_wake(const void* word) {
     thread_wake(sleepers[which]);
 }
 
-// `syscall`, as the code under test sees it.
+// The `syscall` of the code under test.
 long explore_syscall(long number, ...) {
     va_list arguments;
     va_start(arguments, number);

@@ -1,4 +1,4 @@
-// The door between the replaced base/atomic.h and the explorer.
+// The interface between the replaced base/atomic.h and the explorer.
 #ifndef KEEL_TESTS_VERBS_H
 #define KEEL_TESTS_VERBS_H
 
@@ -8,14 +8,14 @@
 enum verb_order { RELAXED = 0, ACQUIRE = 1, RELEASE = 2, ACQUIRE_RELEASE = 3, ORDERED = 7 };
 enum verb_update { UPDATE_SWAP, UPDATE_ADD, UPDATE_OR, UPDATE_AND };
 
-// One place in the code under test that names a verb.
+// One place in the code under test that uses an atomic operation.
 struct verb_site {
     const char* file;
     const char* function;
     const char* verb;
-    const char* what; // the expression of the address, as it is written
+    const char* what; // the expression of the address, as in the source
     int line;
-    unsigned char looked_up; // whether `broken` has been filled in
+    unsigned char looked_up; // whether `broken` has been set
     unsigned char broken;    // enum explore_break
 };
 

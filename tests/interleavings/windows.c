@@ -1,4 +1,5 @@
-// slices/window.c: two threads that need the same window, or the first superblock, get one that both see.
+// slices/window.c: two threads that need the same window, or the first superblock, get one that
+// both use.
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "explore.h"
@@ -26,7 +27,7 @@ static void check_taken(void) {
 }
 
 static const struct explore_scenario same_window = {
-    .name = "windows, two threads make the same one",
+    .name = "windows, two threads create the same one",
     .threads = 2,
     .called = {"first", "second"},
     .run = {find_one, find_one},
@@ -74,12 +75,12 @@ TEST(windows_same) {
 TEST(windows_first_superblock) {
     explore_holds(&first_superblock);
 }
-// Seeded: both threads believe to have been first.
+// Seeded: both threads act as the first.
 TEST(windows_find_a_split_entry) {
     explore_break("window_for", "try_word", SPLIT);
     explore_finds(&same_window, "");
 }
-// Seeded: the window is found before what it says of itself is there.
+// Seeded: the window is found before its description is complete.
 TEST(windows_find_a_weak_entry) {
     explore_break("window_for", "try_word", WEAKENED);
     explore_finds(&same_window, "race");

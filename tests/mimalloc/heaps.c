@@ -6,10 +6,6 @@
 
 #include <mimalloc.h>
 
-static bool all_zero(const void* block, size_t from, size_t to) {
-    return is_zero((const char*)block + from, to - from);
-}
-
 TEST(creating_and_ending_heaps) {
     mi_heap_t* backing = mi_heap_get_backing();
     const struct mi_heap_s* same = backing;
@@ -42,8 +38,8 @@ TEST(blocks_of_heaps) {
     blocks[count++] = mi_heap_malloc(heap, 100);
     blocks[count++] = mi_heap_malloc_small(heap, 100);
     blocks[count++] = mi_heap_mallocn(heap, 10, 10);
-    CHECK(all_zero(blocks[count++] = mi_heap_zalloc(heap, 100), 0, 100));
-    CHECK(all_zero(blocks[count++] = mi_heap_calloc(heap, 10, 10), 0, 100));
+    CHECK(is_zero_between(blocks[count++] = mi_heap_zalloc(heap, 100), 0, 100));
+    CHECK(is_zero_between(blocks[count++] = mi_heap_calloc(heap, 10, 10), 0, 100));
     CHECK(strcmp(blocks[count++] = mi_heap_strdup(heap, "text"), "text") == 0);
     CHECK(strcmp(blocks[count++] = mi_heap_strndup(heap, "text", 2), "te") == 0);
     CHECK(strcmp(blocks[count++] = mi_heap_realpath(heap, "/proc/self/..", NULL), "/proc") == 0);
@@ -76,7 +72,8 @@ TEST(aligned_blocks_of_heaps) {
                          mi_heap_calloc_aligned_at(heap, 10, 100, alignment, 8)};
         for (int i = 0; i < 3; i++) {
             CHECK(is_aligned(blocks[i], alignment) && is_aligned(inner[i] + 8, alignment));
-            CHECK(i == 0 || (all_zero(blocks[i], 0, 1000) && all_zero(inner[i], 0, 1000)));
+            CHECK(i == 0 ||
+                  (is_zero_between(blocks[i], 0, 1000) && is_zero_between(inner[i], 0, 1000)));
             pattern_fill(blocks[i], 1000, 5);
             pattern_fill(inner[i], 1000, 6);
             blocks[i] = mi_heap_realloc_aligned(heap, blocks[i], 7000, alignment);
@@ -109,8 +106,8 @@ TEST(zeroing_blocks_of_heaps) {
             aligned = mi_heap_recalloc_aligned(heap, aligned, 3, size, 256);
             inner = mi_heap_recalloc_aligned_at(heap, inner, 3, size, 256, 16);
         }
-        CHECK(all_zero(plain, size, 3 * size) && all_zero(aligned, size, 3 * size) &&
-              all_zero(inner, size, 3 * size));
+        CHECK(is_zero_between(plain, size, 3 * size) && is_zero_between(aligned, size, 3 * size) &&
+              is_zero_between(inner, size, 3 * size));
         CHECK(is_aligned(aligned, 256) && is_aligned(inner + 16, 256));
     }
     mi_heap_destroy(heap);
@@ -122,10 +119,11 @@ TEST(blocks_of_heaps_by_type) {
     double* zero = mi_heap_zalloc_tp(heap, double);
     double* ten = mi_heap_calloc_tp(heap, double, 10);
     double* more = mi_heap_mallocn_tp(heap, double, 10);
-    CHECK(*zero == 0 && all_zero(ten, 0, 10 * sizeof *ten) && mi_heap_contains_block(heap, one));
+    CHECK(*zero == 0 && is_zero_between(ten, 0, 10 * sizeof *ten) &&
+          mi_heap_contains_block(heap, one));
     more = mi_heap_reallocn_tp(heap, more, double, 1000);
     ten = mi_heap_recalloc_tp(heap, ten, double, 1000);
-    CHECK(mi_usable_size(more) >= 8000 && all_zero(ten, 0, 8000));
+    CHECK(mi_usable_size(more) >= 8000 && is_zero_between(ten, 0, 8000));
     mi_heap_destroy(heap);
 }
 

@@ -9,10 +9,6 @@
 
 #include <mimalloc.h>
 
-static bool all_zero(const void* block, size_t from, size_t to) {
-    return is_zero((const char*)block + from, to - from);
-}
-
 // ---- blocks ----
 
 TEST(standard_names) {
@@ -28,7 +24,7 @@ TEST(standard_names) {
     mi_free(block);
     mi_free(NULL);
     char* zeros = mi_calloc(10, 33);
-    CHECK(all_zero(zeros, 0, 330));
+    CHECK(is_zero_between(zeros, 0, 330));
     CHECK(mi_calloc(SIZE_MAX / 2, 3) == NULL);
     mi_free(zeros);
     char* text = mi_strdup("text");
@@ -46,8 +42,8 @@ TEST(extended_names) {
     void* small = mi_malloc_small(MI_SMALL_SIZE_MAX);
     char* zeroed = mi_zalloc_small(MI_SMALL_SIZE_MAX);
     char* large = mi_zalloc(100000);
-    CHECK(kl_contains(small) && all_zero(zeroed, 0, MI_SMALL_SIZE_MAX) &&
-          all_zero(large, 0, 100000));
+    CHECK(kl_contains(small) && is_zero_between(zeroed, 0, MI_SMALL_SIZE_MAX) &&
+          is_zero_between(large, 0, 100000));
     mi_free(small);
     mi_free(zeroed);
     mi_free(large);
@@ -70,7 +66,8 @@ TEST(aligned_names) {
         char* blocks[] = {mi_malloc_aligned(1000, alignment), mi_zalloc_aligned(1000, alignment),
                           mi_calloc_aligned(10, 100, alignment)};
         for (int i = 0; i < 3; i++) {
-            CHECK(is_aligned(blocks[i], alignment) && (i == 0 || all_zero(blocks[i], 0, 1000)));
+            CHECK(is_aligned(blocks[i], alignment) &&
+                  (i == 0 || is_zero_between(blocks[i], 0, 1000)));
             pattern_fill(blocks[i], 1000, 3);
             blocks[i] = mi_realloc_aligned(blocks[i], 5000, alignment);
             CHECK(is_aligned(blocks[i], alignment) && pattern_holds(blocks[i], 1000, 1000, 3));
@@ -80,7 +77,8 @@ TEST(aligned_names) {
                          mi_zalloc_aligned_at(1000, alignment, 24),
                          mi_calloc_aligned_at(10, 100, alignment, 24)};
         for (int i = 0; i < 3; i++) {
-            CHECK(is_aligned(inner[i] + 24, alignment) && (i == 0 || all_zero(inner[i], 0, 1000)));
+            CHECK(is_aligned(inner[i] + 24, alignment) &&
+                  (i == 0 || is_zero_between(inner[i], 0, 1000)));
             pattern_fill(inner[i], 1000, 4);
             inner[i] = mi_realloc_aligned_at(inner[i], 5000, alignment, 24);
             CHECK(is_aligned(inner[i] + 24, alignment) && pattern_holds(inner[i], 1000, 1000, 4));
@@ -95,7 +93,7 @@ TEST(zeroing_names) {
     for (size_t size = 100; size < 300000; size *= 3) {
         memset(block, 0x55, size);
         block = size % 2 == 0 ? mi_rezalloc(block, 3 * size) : mi_recalloc(block, 3, size);
-        CHECK(all_zero(block, size, 3 * size));
+        CHECK(is_zero_between(block, size, 3 * size));
     }
     CHECK(mi_recalloc(block, SIZE_MAX / 2, 3) == NULL);
     mi_free(block);
@@ -109,8 +107,8 @@ TEST(zeroing_names) {
                        : mi_recalloc_aligned(aligned, 3, size, 256);
         inner = even ? mi_rezalloc_aligned_at(inner, 3 * size, 256, 16)
                      : mi_recalloc_aligned_at(inner, 3, size, 256, 16);
-        CHECK(is_aligned(aligned, 256) && all_zero(aligned, size, 3 * size));
-        CHECK(is_aligned(inner + 16, 256) && all_zero(inner, size, 3 * size));
+        CHECK(is_aligned(aligned, 256) && is_zero_between(aligned, size, 3 * size));
+        CHECK(is_aligned(inner + 16, 256) && is_zero_between(inner, size, 3 * size));
     }
     mi_free(aligned);
     mi_free(inner);
@@ -125,11 +123,12 @@ TEST(typed_names) {
     struct object* zero = mi_zalloc_tp(struct object);
     struct object* ten = mi_calloc_tp(struct object, 10);
     struct object* more = mi_mallocn_tp(struct object, 10);
-    CHECK(all_zero(zero, 0, sizeof *zero) && all_zero(ten, 0, 10 * sizeof *ten));
+    CHECK(is_zero_between(zero, 0, sizeof *zero) && is_zero_between(ten, 0, 10 * sizeof *ten));
     CHECK(mi_usable_size(one) >= sizeof *one && mi_usable_size(more) >= 10 * sizeof *more);
     more = mi_reallocn_tp(more, struct object, 1000);
     ten = mi_recalloc_tp(ten, struct object, 1000);
-    CHECK(mi_usable_size(more) >= 1000 * sizeof *more && all_zero(ten, 0, 1000 * sizeof *ten));
+    CHECK(mi_usable_size(more) >= 1000 * sizeof *more &&
+          is_zero_between(ten, 0, 1000 * sizeof *ten));
     mi_free(one);
     mi_free(zero);
     mi_free(ten);
@@ -153,8 +152,9 @@ TEST(names_of_other_systems) {
     errno = 0;
     CHECK(mi__expand(blocks[count++], 1u << 20) == NULL && errno == ENOMEM);
     blocks[count++] = mi_reallocarray(NULL, 10, 10);
-    CHECK(all_zero(blocks[count++] = mi_aligned_recalloc(NULL, 10, 10, 64), 0, 100));
-    CHECK(all_zero(blocks[count++] = mi_aligned_offset_recalloc(NULL, 10, 10, 64, 8), 0, 100));
+    CHECK(is_zero_between(blocks[count++] = mi_aligned_recalloc(NULL, 10, 10, 64), 0, 100));
+    CHECK(
+        is_zero_between(blocks[count++] = mi_aligned_offset_recalloc(NULL, 10, 10, 64, 8), 0, 100));
     unsigned short wide[] = {'w', 'i', 'd', 'e', 0};
     CHECK(memcmp(blocks[count++] = mi_wcsdup(wide), wide, sizeof wide) == 0);
     CHECK(strcmp(blocks[count++] = mi_mbsdup((const unsigned char*)"bytes"), "bytes") == 0);

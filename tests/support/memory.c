@@ -91,6 +91,10 @@ bool is_zero(const void* block, size_t size) {
     return true;
 }
 
+bool is_zero_between(const void* block, size_t from, size_t to) {
+    return is_zero((const char*)block + from, to - from);
+}
+
 bool is_aligned(const void* block, size_t alignment) {
     return ((uintptr_t)block & (alignment - 1)) == 0;
 }

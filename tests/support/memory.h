@@ -31,6 +31,8 @@ void pattern_fill(void* block, size_t size, uint64_t seed);
 bool pattern_holds(const void* block, size_t size, size_t filled, uint64_t seed);
 
 bool is_zero(const void* block, size_t size);
+// True if the bytes from offset `from` up to but excluding `to` are zero.
+bool is_zero_between(const void* block, size_t from, size_t to);
 bool is_aligned(const void* block, size_t alignment);
 
 // The resident memory of this process in bytes: exact, since it is counted from the page tables.

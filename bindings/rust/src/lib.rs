@@ -30,7 +30,6 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::c_char;
 
 pub mod sys;
 
@@ -180,8 +179,7 @@ pub fn stats_json() -> String {
     loop {
         // SAFETY: it writes at most `capacity` bytes, including the terminating 0, and returns the
         // length of the whole text without the 0.
-        let length =
-            unsafe { sys::kl_stats_json(text.as_mut_ptr().cast::<c_char>(), text.capacity()) };
+        let length = unsafe { sys::kl_stats_json(text.as_mut_ptr().cast(), text.capacity()) };
         if length < text.capacity() {
             // SAFETY: `length` bytes have been written.
             unsafe { text.set_len(length) };

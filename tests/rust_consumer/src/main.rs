@@ -93,7 +93,8 @@ mod tests {
                 for size in sizes {
                     block = Keel.realloc(block, layout(before, alignment), size);
                     assert!(!block.is_null() && block.addr() % alignment == 0);
-                    assert!(holds(block, before.min(size), before), "{before} to {size} at {alignment}");
+                    let kept = before.min(size);
+                    assert!(holds(block, kept, before), "{before} to {size} at {alignment}");
                     fill(block, size, size);
                     before = size;
                 }
@@ -125,7 +126,8 @@ mod tests {
                 let sender = sender.clone();
                 scope.spawn(move || {
                     for round in 0..50 {
-                        let pairs = (0..100).map(|i| (format!("{seed} {round} {i}"), vec![i; i as usize]));
+                        let key = |i| format!("{seed} {round} {i}");
+                        let pairs = (0..100).map(|i| (key(i), vec![i; i as usize]));
                         sender.send(pairs.collect()).expect("somebody takes it");
                     }
                 });
@@ -137,7 +139,8 @@ mod tests {
 
     #[test]
     fn what_is_allocated_is_counted() {
-        let map: BTreeMap<u32, Box<[u8; 1000]>> = (0..500).map(|i| (i, Box::new([1; 1000]))).collect();
+        let entry = |i| (i, Box::new([1; 1000]));
+        let map: BTreeMap<u32, Box<[u8; 1000]>> = (0..500).map(entry).collect();
         let json = keel::stats_json();
         assert!(json.starts_with('{') && json.ends_with('}'), "{json}");
         let row = json.split("\"block_bytes\":1024,").nth(1).expect("a row for 1024 bytes");

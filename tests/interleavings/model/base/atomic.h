@@ -1,6 +1,6 @@
-// What in_process/base/atomic.h is to the library, for the explorer of interleavings: the same verbs
-// with the same orderings, but each of them is a step that the explorer schedules. The code under
-// test is compiled unchanged; it only finds this header first.
+// Replaces in_process/base/atomic.h for the explorer of interleavings: the same operations with the
+// same orderings, but each is a step that the explorer schedules. The code under test is compiled
+// without changes; the compiler finds this header first.
 #ifndef KEEL_BASE_ATOMIC_H
 #define KEEL_BASE_ATOMIC_H
 
@@ -53,7 +53,7 @@ typedef uint8_t atomic_small;
 #define atomic_try_word(p, e, d) VERB_TRY_(uintptr_t, p, e, d, ACQUIRE_RELEASE, false, "try_word")
 #define atomic_try_state(p, e, d) VERB_TRY_(uint32_t, p, e, d, ACQUIRE, false, "try_state")
 
-// One writer; nobody decides anything by what it reads here at the same time.
+// One writer; concurrent readers make no decision that depends on the value.
 #define atomic_bump(p, by) ((void)VERB_UPDATE_(p, by, UPDATE_ADD, RELAXED, "bump"))
 
 #endif
