@@ -57,6 +57,10 @@ class Reader {
     return into;
   }
 
+  skipVarints(count) {
+    for (let left = count; left > 0; left -= 1) while (this.bytes[this.at++] >= 128);
+  }
+
   raw(length) {
     const from = this.at;
     this.at += length;
@@ -124,9 +128,22 @@ const loadOutliers = (index) => {
     const slowestFirst = Uint32Array.from(latency.keys()).sort((a, b) => latency[b] - latency[a]);
     const cause = reader.raw(length);
     const probe = reader.varints(new Uint32Array(length));
-    const faults = reader.varints(new Uint32Array(length));
-    const calls = reader.varints(new Uint32Array(length));
-    return { length, time, kind, size, thread, latency, slowestFirst, cause, probe, faults, calls };
+    reader.skipVarints(2 * length); // page faults and system calls, which the cause's text contains
+    const causeText = reader.varints(new Uint32Array(length));
+    const verdict = reader.raw(length);
+    return {
+      length,
+      time,
+      kind,
+      size,
+      thread,
+      latency,
+      slowestFirst,
+      cause,
+      probe,
+      causeText,
+      verdict,
+    };
   });
 };
 
@@ -201,36 +218,8 @@ const loadLifetimes = () =>
     return readPlane(reader, reader.varint());
   });
 
-const pluralize = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+/** The causes that were observed during a slow call, in words. */
+const causeOf = (outliers, at) => facts.slow_calls.causes[outliers.causeText[at]];
 
-/**
- * The known causes of a slow call, with the number of page faults and the system calls. Format 1
- * of the results does not distinguish sleep from preemption.
- */
-const callCause = ({ cause, faults, calls }, at) => {
-  const has = (bit, text) => (cause[at] & bit ? [text] : []);
-  const made = facts.system_calls.filter((_, bit) => calls[at] & (1 << bit));
-  const names = made.filter((name) => name !== "other");
-  const system = names.length
-    ? `${made.length === 1 ? "system call" : "system calls"} ` +
-      list(names.length < made.length ? [...names, "others"] : names)
-    : "system call";
-  const pages =
-    faults[at] < 255
-      ? pluralize(faults[at], "page fault", "page faults")
-      : "255 or more page faults";
-  const words = [
-    ...has(
-      CAUSE.interrupted,
-      facts.format < 2 ? "interrupted (preempted, or asleep at a lock)" : "preempted",
-    ),
-    ...has(CAUSE.slept, "asleep at a lock or for a page"),
-    ...has(CAUSE.interrupt, "hardware interrupt"),
-    ...(faults[at] ? [pages] : has(CAUSE.fault, "page fault")),
-    ...(made.length ? [system] : has(CAUSE.syscall, "system call")),
-  ];
-  if (words.length) return words.join(", ");
-  return cause[at] & (CAUSE.unknown | CAUSE.syscallUnknown)
-    ? "not known"
-    : "the allocator's own work";
-};
+/** The verdict on a slow call: its attribution in short and as a sentence. */
+const verdictOf = (outliers, at) => facts.slow_calls.verdicts[outliers.verdict[at]];

@@ -37,6 +37,12 @@ const percent = (share) => {
     : `${value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}\u00a0%`;
 };
 
+/** `1 run`, `5 runs` */
+const pluralize = (number, one, many) => `${number} ${number === 1 ? one : many}`;
+
+/** Replaces each `{name}` in a phrase by its value. */
+const fillPhrase = (phrase, values) => phrase.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
 /** `a, b and c` */
 const list = (names) =>
   names.length < 2

@@ -272,7 +272,7 @@ const start = async () => {
   invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();
-  drawHitch();
+  drawHitches();
   invalidate(["budget", "shown"]);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {

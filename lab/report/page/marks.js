@@ -147,7 +147,7 @@ const markLines = (name, outliers, at, frame) => {
     `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`,
     `${size} · thread ${outliers.thread[at]}`,
     `at ${timestamp(outliers.time[at], 1e6)}${inFrame}`,
-    callCause(outliers, at),
+    causeOf(outliers, at),
   ];
   if (name) lines.splice(1, 0, name);
   return lines;
@@ -174,7 +174,7 @@ const pin = async (index, outliers, at) => {
   const box = byId("detail");
   const frame = frameOf(outliers.time[at]);
   const fact = (name, value) => [make("dt", { text: name }), make("dd", {}, value)];
-  const [rows, floorNs] = await Promise.all([sameCall(outliers, at), floorWorstNs()]);
+  const rows = await sameCall(outliers, at);
   if (pinned?.index !== index || pinned.at !== at) return;
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
@@ -230,8 +230,8 @@ const pin = async (index, outliers, at) => {
       ...fact("Thread", String(outliers.thread[at])),
       ...fact("Time", timestamp(outliers.time[at], 1e5)),
       ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
-      ...fact("Cause", callCause(outliers, at)),
-      ...fact("Whose doing", doingWords(doingOf(outliers, at, floorNs))),
+      ...fact("Cause", causeOf(outliers, at)),
+      ...fact("Attribution", verdictOf(outliers, at).sentence),
     ),
     rows.length
       ? make(

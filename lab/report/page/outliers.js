@@ -51,19 +51,12 @@ const drawCauses = async () => {
   const loaded = await Promise.all(
     indices.map(async (index) => [index, await loadOutliers(index)]),
   );
-  const floorNs = await floorWorstNs();
   const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
   byId("causes").replaceChildren(causeLegend(), ...bars);
-  byId("slowest").replaceChildren(slowestTable(loaded, floorNs));
+  byId("slowest").replaceChildren(slowestTable(loaded));
 };
 
-const DOING_SHORT = {
-  allocator: "the allocator's",
-  system: "the operating system's",
-  unknown: "cannot be told",
-};
-
-const slowestTable = (loaded, floorNs) => {
+const slowestTable = (loaded) => {
   const rows = loaded.flatMap(([index, outliers]) => {
     return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({
       index,
@@ -81,7 +74,7 @@ const slowestTable = (loaded, floorNs) => {
     "thread",
     "time",
     ...(frames ? ["frame"] : []),
-    "whose doing",
+    "attributed to",
     "cause",
   ];
   const body = rows
@@ -107,15 +100,15 @@ const slowestTable = (loaded, floorNs) => {
           }),
         ),
         frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
-        make("td", { class: "words", text: DOING_SHORT[doingOf(outliers, at, floorNs)[0]] }),
-        make("td", { class: "words", text: callCause(outliers, at) }),
+        make("td", { class: "words", text: verdictOf(outliers, at).short }),
+        make("td", { class: "words", text: causeOf(outliers, at) }),
       ),
     );
   const head = columns.map((name) =>
     make("th", {
       text: name,
       scope: "col",
-      class: ["cause", "whose doing"].includes(name) ? "words" : null,
+      class: ["cause", "attributed to"].includes(name) ? "words" : null,
     }),
   );
   return make(

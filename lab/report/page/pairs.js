@@ -8,10 +8,6 @@ const PAIR_RUNS = [
 ];
 const PAIR_LATENCIES = ["mean", "p50", "p90", "p99", "p999", "p9999", "p99999", "worst"];
 const PAIR_NAMES = { p999: "p99.9", p9999: "p99.99", p99999: "p99.999" };
-// A smaller lead is too slight to matter, even if it is significant. Fewer rounds support no
-// conclusion.
-const SLIGHT = 1.005;
-const FEW_ROUNDS = 4;
 
 /**
  * `one` over `other`: value, low, high, rounds, and -1 if `one` is lower, 1 if `other` is, else 0.
@@ -80,41 +76,37 @@ const pairRows = (pair) => {
 
 const PAIR_GROUPS = { all: "all operations", frame: "time in calls per frame", run: "whole run" };
 
-/** The conclusion that the rounds of a row support. */
+/** The conclusion of a row. The phrases come from lab/report. */
 const pairConclusion = ({ ratio }, names) => {
-  if (!ratio) return "one round tells nothing";
+  const phrases = facts.pair_phrases;
+  if (!ratio) return phrases.one_round;
   const [value, low, high, , lower] = ratio;
-  if (lower === 0) {
-    return high < 1
-      ? `perhaps ${names[0]} lower`
-      : low > 1
-        ? `perhaps ${names[1]} lower`
-        : "not told apart";
+  const phrase = (text, name) => fillPhrase(text, { name });
+  if (lower !== 0) {
+    const slight = Math.max(value, 1 / value) < phrases.slight;
+    return phrase(slight ? phrases.slightly_lower : phrases.lower, names[lower < 0 ? 0 : 1]);
   }
-  const slight = Math.max(value, 1 / value) < SLIGHT;
-  return `${names[lower < 0 ? 0 : 1]} lower${slight ? ", by less than half a percent" : ""}`;
+  if (high < 1) return phrase(phrases.possibly, names[0]);
+  return low > 1 ? phrase(phrases.possibly, names[1]) : phrases.same;
 };
 
 /** The conclusion of all rows. */
-const pairSummary = (rows, names) => {
+const pairSummary = (rows, [a, b]) => {
+  const phrases = facts.pair_phrases;
   const known = rows.filter((row) => row.ratio);
-  if (!known.length) {
-    return "They ran in fewer than two rounds together: which is lower, and by how much, is not known.";
-  }
-  const [first, second] = [-1, 1].map(
-    (side) => known.filter((row) => row.ratio[4] === side).length,
-  );
+  if (!known.length) return phrases.nothing;
+  const lowerOn = (side) => known.filter((row) => row.ratio[4] === side).length;
+  const [aLower, bLower] = [lowerOn(-1), lowerOn(1)];
   const rounds = Math.min(...known.map((row) => row.ratio[3]));
-  const few =
-    rounds < FEW_ROUNDS
-      ? ` ${rounds} rounds are few: compare with --runs 5 or more before deciding.`
-      : "";
-  return (
-    `Of ${known.length} figures ${names[0]} is lower in ${first}, ${names[1]} in ${second}; ` +
-    `${known.length - first - second} are not told apart. Each interval holds with 95 % for its figure alone; ` +
-    "“lower” is corrected for the number of allocators, “perhaps” is not, and neither for the number of figures." +
-    few
-  );
+  const summary = fillPhrase(phrases.conclusion, {
+    known: known.length,
+    a,
+    b,
+    a_lower: aLower,
+    b_lower: bLower,
+    same: known.length - aLower - bLower,
+  });
+  return rounds < phrases.few_rounds ? summary + fillPhrase(phrases.few, { rounds }) : summary;
 };
 
 /** Draws a ratio's interval around 1. It is cut at the ends of the scale. */
@@ -154,7 +146,7 @@ const drawPairs = () => {
       make("th", { scope: "col", text }),
     ),
     make("th", { scope: "col", class: "pair-ends", text: ends }),
-    make("th", { scope: "col", class: "words", text: "conclusion" }),
+    make("th", { scope: "col", class: "words", text: facts.pair_phrases.heading }),
   );
   const bodies = [...new Set(rows.map((row) => row.operation))].map((operation) => {
     const title = make(

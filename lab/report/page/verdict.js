@@ -148,11 +148,14 @@ const glanceCell = (criterion, index) => {
   const format = criterion.unit === "bytes" ? bytes : duration;
   const mark = () =>
     make("span", { class: "mark", role: "img", "aria-label": "among the lowest", text: "● " });
+  const noisy = () =>
+    make("span", { class: "noisy", role: "img", "aria-label": "too noisy to tell", text: "?" });
   return make(
     "td",
     { class: best ? "best" : isDecided(criterion) ? null : "none", title: format(median) },
     best ? mark() : null,
     `${times.toFixed(times < 9.95 ? 2 : 0)}×`,
+    criterion.noisy.includes(index) ? noisy() : null,
   );
 };
 
@@ -194,11 +197,11 @@ const glanceNote = (decided) => {
     ? "● marks the lowest and all without a significant difference from it. A column without ● " +
       "has no significant difference."
     : "No column has a significant difference.";
-  const few =
-    least < FEW_ROUNDS
-      ? ` ${pluralize(least, "run is", "runs are")} few: use --runs 5 or more before you decide.`
-      : "";
-  return `${unit} ${marks}${few}`;
+  const { few_rounds: enough, few } = facts.pair_phrases;
+  const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
+    ? " ? marks allocators whose runs vary too much for a conclusion."
+    : "";
+  return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };
 
 /** All criteria in one table, as multiples of the lowest median. */

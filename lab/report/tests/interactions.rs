@@ -108,20 +108,20 @@ fn call_details_and_difference_panel_follow_the_selection() {
     window.wait_until_drawn();
     let hitch = window.eval("document.getElementById('hitch').textContent");
     assert!(
-        hitch.as_str().unwrap().starts_with("The worst hitch that nothing interrupted: "),
+        hitch.as_str().unwrap().starts_with("The worst hitch attributed to an allocator: "),
         "{hitch}"
     );
     for part in [
-        "Why: ",
-        "The allocator's doing",
-        "The very same call took ",
+        "Cause: ",
+        "Attributed to the allocator: ",
+        "The same call took ",
         " the others up to ",
         "Longer, but ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }
     let note = window.eval("document.querySelector('#glance .floor-note').textContent");
-    assert!(note.as_str().unwrap().contains("2 runs are few"), "{note}");
+    assert!(note.as_str().unwrap().contains("2 rounds are few"), "{note}");
     press(&window, "#hitch", "Show call");
     let detail = window.eval("document.getElementById('detail').textContent");
     let same = window.number("document.querySelectorAll('#detail .same').length");
@@ -280,9 +280,9 @@ fn pair_table_matches_the_report_of_the_command_line() {
         let lower = match expected.lower {
             "a" => "system lower",
             "b" => "keel lower",
-            _ if ratio.low > 1.0 => "perhaps keel lower",
-            _ if ratio.high < 1.0 => "perhaps system lower",
-            _ => "not told apart",
+            _ if ratio.low > 1.0 => "possibly keel lower",
+            _ if ratio.high < 1.0 => "possibly system lower",
+            _ => "no significant difference",
         };
         assert!(row[7].starts_with(lower), "{row:?}: {expected:?}");
     }
