@@ -118,12 +118,17 @@ fn comment_text(line: &str) -> &str {
     marks.iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line).trim_end()
 }
 
-/// Where the indented text of one line goes on flush in the next.
+/// Where the indented text of one line goes on flush in the next. Fenced text of rustdoc may be flush.
 fn columns(name: &str, blocks: &[Block]) -> Findings {
     let mut findings = Findings::new();
     for block in blocks {
+        let mut fenced = false;
         for pair in block.windows(2) {
             let (first, second) = (comment_text(pair[0].1), comment_text(pair[1].1));
+            fenced ^= first.trim_start().starts_with("```");
+            if fenced {
+                continue;
+            }
             let indent = |text: &str| text.len() - text.trim_start().len();
             let has_gap = |text: &str| text.trim_start().contains("    ");
             let flush = !second.is_empty() && indent(second) <= 1;
@@ -174,6 +179,7 @@ mod tests {
         assert!(found(sound).is_empty());
         let wrapped =
             "/* Idea.\n *   malloc      claim an index, two\n * comparisons, then done\n */\n";
+        assert!(found("//! ```text\n//!        x    y\n//! size  a    b\n//! ```\n").is_empty());
         assert_eq!(
             found(wrapped),
             vec!["a.c:3: the drawing is broken: its line goes on without indentation"]

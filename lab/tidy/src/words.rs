@@ -1,4 +1,4 @@
-//! Retired words: the list in `retired-words.txt`, refused in sources and documents.
+//! Retired words: the list in `retired-words.txt`, refused in sources, documents and names of files.
 
 use crate::{Findings, tree};
 use anyhow::{Context as _, Result};
@@ -26,6 +26,9 @@ pub fn check(root: &Path, files: &[PathBuf]) -> Result<Findings> {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         tree::has_extension(file, &EXTENSIONS) || NAMES.contains(&name)
     };
+    for file in files.iter().filter(|file| !list.is_exempt(file)) {
+        findings.extend(list.findings_in_name(file));
+    }
     for file in files.iter().filter(is_text).filter(|file| !list.is_exempt(file)) {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
         if let Ok(text) = std::str::from_utf8(&bytes) {
@@ -101,6 +104,12 @@ impl List {
 
     fn is_exempt(&self, file: &Path) -> bool {
         file == Path::new(LIST) || self.exempt.iter().any(|path| file.starts_with(path))
+    }
+
+    fn findings_in_name(&self, file: &Path) -> Findings {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let findings = self.findings(file, &name).into_iter();
+        findings.map(|finding| finding.replacen(":1:", ": the file's name:", 1)).collect()
     }
 
     fn findings(&self, file: &Path, text: &str) -> Findings {
@@ -270,6 +279,13 @@ mod tests {
         assert!(found("c/d/x.c", "mail").is_empty() && found("e/x.c", "mail").is_empty());
         assert!(found("a.md", "<!-- tidy:quoted -->\n> he told me\n").is_empty());
         assert!(List::parse(SAMPLE).unwrap().is_exempt(Path::new("quoted/a.txt")));
+    }
+
+    #[test]
+    fn names_of_files_are_read_too() {
+        let list = List::parse(SAMPLE).unwrap();
+        let found = list.findings_in_name(Path::new("told/told.rs"));
+        assert_eq!(found, vec!["told/told.rs: the file's name: \"told\": write pass"]);
     }
 
     #[test]

@@ -283,7 +283,22 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
                 compare tails with the floor's",
         ),
     });
-    all.push(match machine.governor.as_str() {
+    all.push(governor(machine));
+    if !system.siblings.is_empty() {
+        all.push(finding(
+            "hyper-threads",
+            Level::Fair,
+            format!("processors share cores: {}", system.siblings.join(" ")),
+            "taskset -c with one processor of each core, or echo off > \
+                /sys/devices/system/cpu/smt/control",
+        ));
+    }
+    all.push(isolation(system));
+    all
+}
+
+fn governor(machine: &Machine) -> Finding {
+    match machine.governor.as_str() {
         "" => finding(
             "governor",
             Level::Good,
@@ -297,17 +312,11 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             other.to_owned(),
             "cpupower frequency-set -g performance",
         ),
-    });
-    if !system.siblings.is_empty() {
-        all.push(finding(
-            "hyper-threads",
-            Level::Fair,
-            format!("processors share cores: {}", system.siblings.join(" ")),
-            "taskset -c with one processor of each core, or echo off > \
-                /sys/devices/system/cpu/smt/control",
-        ));
     }
-    all.push(match system.isolated.as_str() {
+}
+
+fn isolation(system: &System) -> Finding {
+    match system.isolated.as_str() {
         "" => finding(
             "isolation",
             Level::Fair,
@@ -318,14 +327,10 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
         list => finding(
             "isolation",
             Level::Good,
-            format!(
-                "processors {list} are isolated \
-            (taskset -c {list})"
-            ),
+            format!("processors {list} are isolated (taskset -c {list})"),
             "",
         ),
-    });
-    all
+    }
 }
 
 fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
