@@ -4,7 +4,7 @@
 //!
 //! - A vertical bar or corner of a box that joins nothing in the lines above and below.
 //! - Text in columns (indented, with a wide gap inside) that goes on in a line without indentation.
-//! - A comment whose closing mark alone was pushed into a line of its own.
+//! - A comment whose closing mark alone was moved to the next line.
 
 use crate::{Findings, tree};
 use anyhow::{Context as _, Result};
@@ -148,7 +148,7 @@ fn columns(name: &str, blocks: &[Block]) -> Findings {
 fn closing_marks(name: &str, text: &str) -> Findings {
     let alone = text.lines().enumerate().filter(|(_, line)| line.trim() == "* */");
     alone
-        .map(|(index, _)| format!("{name}:{}: the comment's closing mark stands alone", index + 1))
+        .map(|(index, _)| format!("{name}:{}: the comment's closing mark is alone", index + 1))
         .collect()
 }
 

@@ -111,7 +111,7 @@ fn run() -> Result<usize> {
     Ok(total)
 }
 
-/// Whether the finding's place is the path or lies below it.
+/// Whether the finding's place is the path or is below it.
 fn lies_in(finding: &str, place: &Path) -> bool {
     finding.split([':', ' ']).next().is_some_and(|path| Path::new(path).starts_with(place))
 }

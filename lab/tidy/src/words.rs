@@ -57,7 +57,7 @@ struct Retired {
     initials: String,
 }
 
-/// Words in sequence, in lower case; a word that ends in `*` stands for every word that begins so.
+/// Words in sequence, in lower case; a word that ends in `*` matches every word that begins so.
 struct Phrase(Vec<String>);
 
 impl Phrase {
@@ -202,7 +202,7 @@ struct Word {
     text: String,
     /// From 0.
     line: usize,
-    /// Whether nothing but space, `_`, `-` and the marks of comments stands between the word before
+    /// Whether nothing but space, `_`, `-` and the marks of comments is between the word before
     /// and this one.
     follows: bool,
 }

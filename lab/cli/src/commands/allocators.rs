@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// List the allocators that the other commands know, with their versions
 ///
-/// Each allocator is loaded once, in a process of its own, and asked for its version. The last
+/// Each allocator is loaded once, in its own process, which reports its version. The last
 /// lines show how to name any other allocator.
 #[derive(Args)]
 pub struct Arguments {

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 /// Run synthetic workloads on several allocators
 ///
-/// Each run is a process of its own, and the allocators take turns. There are two suites:
+/// Each run has its own process, and the allocators take turns. There are two suites:
 /// `throughput` measures the cost of all calls together; `latency` measures the slowest single
 /// calls of each event, less the noise of the machine, which each run measures as well. Keel takes
 /// part with default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Replay a journal on several allocators and measure every call
 ///
-/// Each run is a process of its own. The allocators take turns in random order, so that a change of
+/// Each run has its own process. The allocators take turns in random order, so that a change of
 /// the machine's speed affects all of them. Without -a and --allocator all allocators that `keel
 /// allocators` lists take part.
 ///

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// becomes NAME.PID.journal.parquet for each process
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Record the processes that the program starts as well, each into a journal of its own
+    /// Record the processes that the program starts as well, each into its own journal
     #[arg(short, long)]
     follow_children: bool,
     /// Folder for the memory that program and recorder share [default: /dev/shm, else TMPDIR]
