@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// Keel records the memory allocations of a program, replays them on other allocators, and shows
 /// how long every call took and why.
 #[derive(Parser)]
-#[command(name = "keel", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "keel", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -89,5 +89,6 @@ mod tests {
                 text.lines().filter(|line| line.trim_start().starts_with(subcommand.get_name()));
             assert_eq!(line.count(), 1, "{}", subcommand.get_name());
         }
+        assert!(text.starts_with("Keel records the memory allocations"), "{text}");
     }
 }

@@ -12,8 +12,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the contents of a journal: operations, threads, live memory, sizes, lifetimes, rates,
-/// frames
+/// Show the contents of a journal: operations, threads, memory, sizes and lifetimes
 ///
 /// With --verify the exit code is 1 if the journal is not valid.
 #[derive(Args)]
