@@ -160,7 +160,7 @@ fn invalid_pairs_are_refused() {
         assert!(message.contains(expected), "{message}");
     };
     refused("one,two", 1, "no results of an allocator two: there are one and a|b");
-    refused("one,null", 1, "competes with nobody");
+    refused("one,null", 1, "does not compete");
     refused("one,one", 1, "name two");
     refused("one", 2, "give two names separated by a comma");
 }

@@ -5,7 +5,7 @@
 //! packets of track events name their tracks by `uuid`. The field numbers are those of
 //! `perfetto/trace/*.proto`, which are stable.
 
-use crate::rows::{Call, all_kept, each_call};
+use crate::rows::{Call, OPERATIONS, all_kept, each_call};
 use crate::{ExportError, Written};
 use keel_results::{
     CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
@@ -15,8 +15,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-const OPERATIONS: [&str; 7] =
-    ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", "foreign_realloc"];
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
 const COUNTER: u64 = 4;

@@ -5,6 +5,12 @@ use keel_results::raw::{AgeReader, OPERATIONS_FILE, OperationReader, RunReader};
 use keel_results::{AllocatorResult, Comparison, Run};
 use std::path::{Path, PathBuf};
 
+/// Names of the operations, by the codes of the files.
+pub(crate) const OPERATIONS: [&str; 7] = {
+    let [malloc, free, calloc, realloc, aligned] = keel_results::OPERATIONS;
+    [malloc, free, calloc, realloc, aligned, "foreign_free", "foreign_realloc"]
+};
+
 /// One timed call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {

@@ -1,6 +1,6 @@
 //! All kept rows of a comparison as one Parquet table: a row for each call, with its allocator.
 
-use crate::rows::{Call, all_kept, each_call};
+use crate::rows::{Call, OPERATIONS, all_kept, each_call};
 use crate::{ExportError, Written};
 use arrow_array::types::Int8Type;
 use arrow_array::{
@@ -17,8 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 const BATCH_ROWS: usize = 1 << 16;
-const OPERATIONS: [&str; 7] =
-    ["malloc", "free", "calloc", "realloc", "aligned", "foreign_free", "foreign_realloc"];
 
 /// Writes the calls of every kept run, or of the kept run of one allocator. Columns: `allocator`,
 /// `operation`, `size` (bytes), `thread`, `frame`, `start` (ns since the start of the run),

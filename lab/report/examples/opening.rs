@@ -1,6 +1,6 @@
-//! How long pages take to open in a real browser, from the start of the navigation to the last
-//! panel drawn: `cargo run --release -p keel-report --example opening -- TIMES PAGE...`. One line a
-//! page: its name and its milliseconds.
+//! Measures how long pages take to open in a real browser, from the start of the navigation to the
+//! last drawn panel: `cargo run --release -p keel-report --example opening -- TIMES PAGE...`.
+//! Prints one line per page: its name and its milliseconds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,8 +1,8 @@
-//! How fast a page follows a hand in a real browser: zooms in, then pans and zooms with the wheel
-//! for some seconds, one event a frame; then the same on the strips below the calls. One line each:
-//! frames, the median, the 95th percentile and the longest time between two of them, and how long
-//! the page's thread worked for each, in ms: `cargo run --release -p keel-report --example panning
-//! -- SECONDS PAGE...`.
+//! Measures how fast a page follows the wheel in a real browser: zooms in, then pans and zooms for
+//! some seconds, one event per frame; then the same on the strips below the calls. Prints one line
+//! each: the number of frames, the median, the 95th percentile and the maximum of the time between
+//! two frames, and the work of the page's thread per frame, in ms:
+//! `cargo run --release -p keel-report --example panning -- SECONDS PAGE...`.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -14,10 +14,10 @@
 mod window;
 
 const FIRST: &str = "#panels .panel canvas.density";
-/// What shares the time axis.
+/// Charts with the same time axis.
 const STRIPS: [&str; 4] = ["memory", "frames", "lateness", "lanes"];
 const CTRL: u32 = 2;
-/// Turns the wheel above `chart` once in each frame, to and fro; the moments of the frames.
+/// Turns the wheel above `chart` once per frame, back and forth; returns the times of the frames.
 const MOVE: &str = "(chart, keys, there, turns, seconds) => new Promise((done) => { \
     const element = document.querySelector(chart); \
     const box = element.getBoundingClientRect(); \

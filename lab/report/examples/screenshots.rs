@@ -1,4 +1,4 @@
-//! Pictures of a page, section by section, for documents and for looking at:
+//! Takes a screenshot of each section of a page:
 //! `cargo run --release -p keel-report --example screenshots -- PAGE FOLDER [WIDTH] [dark]
 //! [JAVASCRIPT]`.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a developer's tool")]
