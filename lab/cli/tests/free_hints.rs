@@ -92,7 +92,7 @@ fn sized_and_aligned_frees_are_recorded_shown_and_replayed_as_such() {
     );
     let words = String::from_utf8_lossy(&lossy.stderr).into_owned();
     assert!(
-        words.contains("128") && words.contains("told by frees: written as plain frees"),
+        words.contains("128") && words.contains("hints of frees: written as plain frees"),
         "{words}"
     );
 }

@@ -266,7 +266,7 @@ impl<'a> TraceWriter<'a> {
             _ => None,
         };
         if event.created == 0 && event.free_hint != FreeHint::NONE && self.form.has_hints() {
-            return self.telling_free(event, block, output);
+            return self.free_with_hint(event, block, output);
         }
         if event.created == 0 {
             return self.free(event, old.unwrap_or(0), output);
@@ -300,12 +300,10 @@ impl<'a> TraceWriter<'a> {
             self.lose("reallocs of NULL: written as plain allocations");
         }
         if event.free_hint != FreeHint::NONE && !self.form.has_hints() {
-            self.lose("sizes and alignments told by frees: written as plain frees");
+            self.lose("hints of frees: written as plain frees");
         }
         if event.free_hint.is_wrong() && self.form == TraceForm::Valgrind {
-            self.lose(
-                "wrong sizes and alignments told by frees: left out, so that they seem right",
-            );
+            self.lose("wrong hints of frees: left out, so that they seem right");
         }
         if self.form == TraceForm::Heaptrack && !event.time.is_multiple_of(NS_IN_MS) {
             self.lose("times between milliseconds: cut");
@@ -359,8 +357,8 @@ impl<'a> TraceWriter<'a> {
         }
     }
 
-    /// A free in a form that says what it told.
-    fn telling_free(
+    /// A free with its hint, in a form that has hints.
+    fn free_with_hint(
         &self,
         event: &Event,
         (old, asked): (Name, Requested),
