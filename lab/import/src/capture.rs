@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Writes a journal of the traces in a program's output. Nothing in the output is an error: a line that is no trace is
-/// a marker, and what contradicts itself is mended and counted.
+/// a marker, and contradictions are repaired and counted.
 pub struct Capture {
     writer: Writer,
     objects: Objects,
@@ -46,7 +46,7 @@ pub struct Captured {
     pub marks: u64,
     /// Allocations that overlapped a live block.
     pub overlaps: u64,
-    /// Mends by kind.
+    /// Repairs by kind.
     pub repairs: BTreeMap<String, u64>,
 }
 
@@ -69,7 +69,7 @@ impl Capture {
         })
     }
 
-    /// Takes the next line, without its line break. The first line that only one form has settles the form.
+    /// Takes the next line, without its line break. The first line that only one form has determines the form.
     ///
     /// # Errors
     /// Only of writing the journal.

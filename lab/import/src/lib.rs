@@ -34,13 +34,13 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// A file of frame marks, lines `F NS`, plain or compressed with zstd.
     pub frames: Option<PathBuf>,
-    /// Mend what is safely mended, and count it by kind, where it would be an error otherwise.
+    /// Repair what can be repaired safely and count it by kind, instead of failing.
     pub repair: bool,
     /// The recorded program, for the journal's metadata; empty if unknown.
     pub program: String,
     /// zstd level of the journal, 1 to 22.
     pub zstd_level: i32,
-    /// The form of the text; None to tell it by its content.
+    /// The form of the text; None to detect it from the content.
     pub form: Option<Form>,
     /// Of a text with several processes, the one to read.
     pub process: Option<u64>,
@@ -90,12 +90,12 @@ pub struct Summary {
     pub threads: u64,
     /// Markers: lines of text between the operations of a Judy trace.
     pub marks: u64,
-    /// Mends by kind.
+    /// Repairs by kind.
     pub repairs: std::collections::BTreeMap<String, u64>,
 }
 
 /// Imports text journals, which together are one in the order given, into the journal file `output`. `-` is standard
-/// input. `progress` is told now and then how many bytes of the inputs, as they lie on the disk, have been read.
+/// input. Calls `progress` now and then with the number of bytes read from the inputs on the disk.
 ///
 /// # Errors
 /// See [`Error`]; the output is then as it was before.
@@ -137,7 +137,7 @@ pub fn import(
     if options.prologue && metadata.clock == ORDER {
         return Err(Error::Unsupported {
             path: last,
-            found: "its operations have no times, so nothing tells which of them stand for blocks that lived before"
+            found: "its operations have no times, so the operations of the prologue cannot be distinguished"
                 .to_owned(),
             advice: "import it without --prologue",
         });

@@ -104,14 +104,15 @@ impl Live {
 
     /// The bucket that an address comes to.
     #[inline]
-    fn home(&self, address: u64) -> usize {
+    fn preferred_bucket(&self, address: u64) -> usize {
         (address.wrapping_mul(SPREAD) >> (64 - self.buckets.len().trailing_zeros())) as usize
     }
 
     /// Reads the buckets that these addresses come to, and forgets them. No branch depends on what is read, so the
     /// processor waits for all of them together.
     pub fn warm(&self, addresses: impl Iterator<Item = u64>) {
-        let read = addresses.fold(0, |read, address| read ^ self.buckets[self.home(address)].addresses[0]);
+        let read = addresses
+            .fold(0, |read, address| read ^ self.buckets[self.preferred_bucket(address)].addresses[0]);
         std::hint::black_box(read);
     }
 
@@ -120,9 +121,9 @@ impl Live {
     /// [`Live::insert`] and [`Live::remove`] tell.
     #[inline]
     pub fn exchange(&mut self, address: u64, comes: bool, block: Block) -> Option<u64> {
-        let home = self.home(address);
+        let preferred = self.preferred_bucket(address);
         let is_full = self.is_full();
-        let bucket = &mut self.buckets[home];
+        let bucket = &mut self.buckets[preferred];
         let (found, free) = (bucket.slot_of(address), bucket.slot_of(0));
         let slot = if comes { free } else { found };
         if (slot >= SLOTS) | (comes & ((found < SLOTS) | bucket.has_strays() | is_full)) {
@@ -160,9 +161,9 @@ impl Live {
         let block = self.buckets[index].blocks[slot];
         self.buckets[index].put(slot, 0, Packed::default());
         self.count -= 1;
-        let home = self.home(address);
-        if index != home {
-            self.forget_stray(home);
+        let preferred = self.preferred_bucket(address);
+        if index != preferred {
+            self.forget_stray(preferred);
         }
         let unusual = if block.is_elsewhere() { self.unusual.remove(&address) } else { None };
         Some((block.object(), unusual.unwrap_or_else(|| Requested::new(block.0 >> Packed::SHIFT, 0))))
@@ -177,31 +178,31 @@ impl Live {
     /// The bucket and the slot of an address.
     #[inline]
     fn find(&self, address: u64) -> Option<(usize, usize)> {
-        let home = self.home(address);
-        let bucket = &self.buckets[home];
+        let preferred = self.preferred_bucket(address);
+        let bucket = &self.buckets[preferred];
         let slot = bucket.slot_of(address);
         if address == 0 {
             None
         } else if slot < SLOTS {
-            Some((home, slot))
+            Some((preferred, slot))
         } else if bucket.has_strays() {
-            self.find_stray(home, address)
+            self.find_stray(preferred, address)
         } else {
             None
         }
     }
 
     #[cold]
-    fn find_stray(&self, home: usize, address: u64) -> Option<(usize, usize)> {
-        let mut index = home;
-        let mut unseen = self.strays.get(&home).copied().unwrap_or(0);
+    fn find_stray(&self, preferred: usize, address: u64) -> Option<(usize, usize)> {
+        let mut index = preferred;
+        let mut unseen = self.strays.get(&preferred).copied().unwrap_or(0);
         while unseen > 0 {
             index = self.after(index);
             for (slot, other) in self.buckets[index].addresses.iter().enumerate() {
                 if *other == address {
                     return Some((index, slot));
                 }
-                unseen -= u64::from(*other != 0 && self.home(*other) == home);
+                unseen -= u64::from(*other != 0 && self.preferred_bucket(*other) == preferred);
             }
         }
         None
@@ -213,8 +214,8 @@ impl Live {
 
     /// Puts a block at an address where none is; there is room.
     fn add(&mut self, address: u64, block: Packed) {
-        let home = self.home(address);
-        let mut index = home;
+        let preferred = self.preferred_bucket(address);
+        let mut index = preferred;
         let mut slot = self.buckets[index].slot_of(0);
         while slot == SLOTS {
             index = self.after(index);
@@ -222,24 +223,24 @@ impl Live {
         }
         self.buckets[index].put(slot, address, block);
         self.count += 1;
-        if index != home {
-            self.note_stray(home);
+        if index != preferred {
+            self.note_stray(preferred);
         }
     }
 
     #[cold]
-    fn note_stray(&mut self, home: usize) {
-        *self.strays.entry(home).or_default() += 1;
-        self.buckets[home].blocks[0].0 |= Packed::STRAYS;
+    fn note_stray(&mut self, preferred: usize) {
+        *self.strays.entry(preferred).or_default() += 1;
+        self.buckets[preferred].blocks[0].0 |= Packed::STRAYS;
     }
 
     #[cold]
-    fn forget_stray(&mut self, home: usize) {
-        let Some(strays) = self.strays.get_mut(&home) else { return };
+    fn forget_stray(&mut self, preferred: usize) {
+        let Some(strays) = self.strays.get_mut(&preferred) else { return };
         *strays -= 1;
         if *strays == 0 {
-            self.strays.remove(&home);
-            self.buckets[home].blocks[0].0 &= !Packed::STRAYS;
+            self.strays.remove(&preferred);
+            self.buckets[preferred].blocks[0].0 &= !Packed::STRAYS;
         }
     }
 
@@ -312,11 +313,11 @@ mod tests {
         let block = |number: u64| (number, Requested::default());
         let odd = |number| address(number * 80 + 1);
         for number in 0..20 {
-            assert_eq!(live.home(odd(number)), live.home(odd(0)));
+            assert_eq!(live.preferred_bucket(odd(number)), live.preferred_bucket(odd(0)));
             assert_eq!(live.exchange(odd(number), true, block(number + 1)).is_some(), number < SLOTS as u64);
             live.insert(odd(number), block(number + 1));
         }
-        assert!(live.buckets.len() == LEAST_BUCKETS && live.strays[&live.home(odd(0))] == 16);
+        assert!(live.buckets.len() == LEAST_BUCKETS && live.strays[&live.preferred_bucket(odd(0))] == 16);
         for number in (0..20).rev() {
             assert_eq!(live.remove(odd(number)), Some(block(number + 1)));
             assert_eq!(live.remove(odd(number)), None);

@@ -8,9 +8,9 @@ use keel_journal::{Event, FreeHint, Op, Requested, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// What `--repair` mends, each kind counted under its name.
+/// The repairs of `--repair`; each kind is counted under its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mend {
+enum Repair {
     Time,
     UnknownFree,
     UnknownRealloc,
@@ -22,23 +22,23 @@ enum Mend {
     ThreadAgain,
 }
 
-impl Mend {
+impl Repair {
     const fn name(self) -> &'static str {
         match self {
-            Mend::Time => "time before that of the line above: raised to it",
-            Mend::UnknownFree => "free of an unknown address: kept as a foreign free",
-            Mend::UnknownRealloc => "realloc of an unknown address: kept as a foreign realloc",
-            Mend::LiveAddress => "allocation of a live address: the old block freed first",
-            Mend::NullFree => "free of NULL: left out",
-            Mend::FailedAllocation => "allocation that returned NULL: left out",
-            Mend::Alignment => "alignment not a power of two: rounded up",
-            Mend::OtherProcess => "line of another process: left out",
-            Mend::ThreadAgain => "thread id used again after its thread ended: a thread of its own",
+            Repair::Time => "time before that of the line above: raised to it",
+            Repair::UnknownFree => "free of an unknown address: kept as a foreign free",
+            Repair::UnknownRealloc => "realloc of an unknown address: kept as a foreign realloc",
+            Repair::LiveAddress => "allocation of a live address: the old block freed first",
+            Repair::NullFree => "free of NULL: left out",
+            Repair::FailedAllocation => "allocation that returned NULL: left out",
+            Repair::Alignment => "alignment not a power of two: rounded up",
+            Repair::OtherProcess => "line of another process: left out",
+            Repair::ThreadAgain => "thread id used again after its thread ended: a thread of its own",
         }
     }
 }
 
-const REPAIR: &str = "Mend the line, or let --repair do it and count it";
+const REPAIR: &str = "Correct the line, or let --repair do it and count it";
 const PROCESSES: &str =
     "Choose one with --process ID, or let --repair take the first and count the others' lines";
 /// Where a text has no times, its operations are so far apart, ns.
@@ -63,7 +63,7 @@ pub(crate) struct Objects {
     zero: Option<u64>,
     /// Whether the text's times are those of the journal.
     times_are_whole: bool,
-    /// Whether the parser has told what the text is like.
+    /// Whether the parser has determined the properties of the text.
     adapted: bool,
     naming: Naming,
     /// Ids whose threads have ended.
@@ -130,7 +130,8 @@ impl Objects {
 
     /// A line of another process than the one that is read.
     pub fn other_process(&mut self) -> Result<(), Fault> {
-        let refused = self.mend(Mend::OtherProcess, "a line of the process of the lines above", "another's");
+        let refused =
+            self.repair(Repair::OtherProcess, "a line of the process of the lines above", "another's");
         refused.map_err(|fault| Fault { advice: PROCESSES, ..fault })
     }
 
@@ -141,7 +142,7 @@ impl Objects {
 
     /// What the next line does, into the sink: nothing where it is left out, two events where a lost free is put in.
     ///
-    /// Events go there one by one and are not handed back: to copy one that was just put together costs more than to
+    /// Events go there one by one and are not returned: to copy one that was just put together costs more than to
     /// put it together.
     #[inline]
     pub fn apply(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
@@ -192,11 +193,11 @@ impl Objects {
     fn apply_unusual(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
         // Lines that are left out leave no trace: their threads are counted when they do something.
         if record.op == Op::Free && record.old == 0 {
-            self.mend(Mend::NullFree, "the address of a live block", "0 (a free of NULL)")?;
+            self.repair(Repair::NullFree, "the address of a live block", "0 (a free of NULL)")?;
             return Ok(());
         }
         if record.op != Op::Free && record.new == 0 {
-            self.mend(Mend::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
+            self.repair(Repair::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
             return Ok(());
         }
         let (begin, time) = self.times_of(record)?;
@@ -216,7 +217,7 @@ impl Objects {
             return self.free(record, event, sink);
         }
         if record.op == Op::Aligned && !record.align.is_power_of_two() {
-            self.mend_numbers(Mend::Alignment, "an alignment that is a power of two", record.align)?;
+            self.repair_numbers(Repair::Alignment, "an alignment that is a power of two", record.align)?;
             event.align =
                 record.align.checked_next_power_of_two().filter(|align| align >> 63 == 0).unwrap_or(1 << 62);
         }
@@ -232,14 +233,14 @@ impl Objects {
         if let Some((object, asked)) = self.live.remove(record.old) {
             event.released = object;
             if record.free_hint != FreeHint::NONE {
-                event.free_hint = telling(record, asked);
+                event.free_hint = hint_of(record, asked);
             }
             self.events += 1;
             return Ok(sink.push(&event)?);
         }
         let found =
             format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
-        self.mend(Mend::UnknownFree, "the address of a live block", &found)?;
+        self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
         event.op = Op::ForeignFree;
         self.foreign += 1;
         self.events += 1;
@@ -254,7 +255,7 @@ impl Objects {
         }
         let found =
             format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
-        self.mend(Mend::UnknownRealloc, "the old address of a live block", &found)?;
+        self.repair(Repair::UnknownRealloc, "the old address of a live block", &found)?;
         event.op = Op::ForeignRealloc;
         event.begin = event.time;
         self.foreign += 1;
@@ -271,7 +272,7 @@ impl Objects {
             return Ok(sink.push(&event)?);
         };
         let found = format!("{}, which was allocated before and not freed since", self.name(record.new));
-        self.mend(Mend::LiveAddress, "an address that is not live", &found)?;
+        self.repair(Repair::LiveAddress, "an address that is not live", &found)?;
         let (op, begin) = (Op::Free, event.time);
         let frame = self.frame_of(begin);
         let lost = Event { op, begin, frame, size: 0, align: 0, created: 0, released: object, ..event };
@@ -313,7 +314,7 @@ impl Objects {
     fn time_of(&mut self, time: u64) -> Result<u64, Fault> {
         if time < self.time {
             let expected = format!("a time of at least {} ns, that of the line above", self.time);
-            self.mend_numbers(Mend::Time, &expected, time)?;
+            self.repair_numbers(Repair::Time, &expected, time)?;
         } else {
             self.time = time;
         }
@@ -328,7 +329,7 @@ impl Objects {
             if index == next {
                 self.threads.push(id);
                 if self.ended.remove(&id) {
-                    *self.repairs.entry(Mend::ThreadAgain.name()).or_default() += 1;
+                    *self.repairs.entry(Repair::ThreadAgain.name()).or_default() += 1;
                 }
             }
             self.last_thread = (id, index);
@@ -349,13 +350,13 @@ impl Objects {
     }
 
     #[cold]
-    fn mend_numbers(&mut self, mend: Mend, expected: &str, found: u64) -> Result<(), Fault> {
-        self.mend(mend, expected, &found.to_string())
+    fn repair_numbers(&mut self, repair: Repair, expected: &str, found: u64) -> Result<(), Fault> {
+        self.repair(repair, expected, &found.to_string())
     }
 
-    /// Counts a mend, or refuses where none is wanted.
+    /// Counts a repair; an error without `--repair`.
     #[cold]
-    fn mend(&mut self, mend: Mend, expected: &str, found: &str) -> Result<(), Fault> {
+    fn repair(&mut self, repair: Repair, expected: &str, found: &str) -> Result<(), Fault> {
         if !self.repair {
             return Err(Fault {
                 expected: expected.to_owned(),
@@ -364,7 +365,7 @@ impl Objects {
                 column: None,
             });
         }
-        *self.repairs.entry(mend.name()).or_default() += 1;
+        *self.repairs.entry(repair.name()).or_default() += 1;
         Ok(())
     }
 
@@ -387,9 +388,9 @@ pub(crate) struct Remains {
     pub repairs: BTreeMap<String, u64>,
 }
 
-/// What a free told. What the text does not say is taken for true.
+/// The hint of a free. Values that the text does not have count as correct.
 #[cold]
-fn telling(record: &Record, asked: Requested) -> FreeHint {
+fn hint_of(record: &Record, asked: Requested) -> FreeHint {
     let said = |free_hint: bool, number: u64, known: Option<u64>| match number {
         _ if !free_hint => None,
         NOT_SAID => known,

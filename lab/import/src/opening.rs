@@ -4,7 +4,7 @@
 use crate::{Result, Sink};
 use keel_journal::{Event, Writer};
 
-/// Hands events on, and counts those of the opening.
+/// Passes events on, and counts those of the opening.
 pub struct Opening {
     writer: Writer,
     first: Option<u64>,

@@ -52,7 +52,7 @@ impl Source {
                         Ok(true) => {}
                         Ok(false) => return,
                         Err(error) => {
-                            // When nobody listens any more, the import has failed already.
+                            // If the receiver is gone, the import has failed already.
                             drop(output.blocks.send(Err(error)));
                             return;
                         }
@@ -89,7 +89,7 @@ struct Output {
 }
 
 impl Output {
-    /// Sends one input's blocks; false when nobody wants them any more.
+    /// Sends one input's blocks; false if the receiver is gone.
     fn read_input(&self, input: usize, path: &Path) -> Result<bool> {
         let mut reader = open(path, Arc::clone(&self.consumed))?;
         let mut rest = Vec::new();
@@ -155,7 +155,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Opens an input; what it is, is told by its first bytes.
+/// Opens an input; its first bytes determine its kind.
 fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let raw: Box<dyn Read + Send> = if path == Path::new("-") {

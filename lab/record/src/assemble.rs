@@ -178,7 +178,7 @@ impl Assembler {
             // Resolved now, while the mappings are those of the event's time.
             let origin = match event.op() {
                 op::STACK => {
-                    self.origins.tell(ring, &event);
+                    self.origins.add_frames(ring, &event);
                     continue;
                 }
                 _ if event.has_origin() => self.origins.resolve(ring, event.extra()),
@@ -280,11 +280,11 @@ impl Assembler {
         if let Some(waiting) = after {
             self.inverted += 1;
             self.apply_waiting(&waiting, sink);
-            self.early_frees.robbed(event.address);
+            self.early_frees.displaced(event.address);
         }
     }
 
-    /// Those that have waited long enough by `now` are frees of blocks that nobody saw.
+    /// Frees that have waited long enough by `now` are of blocks whose allocation was not recorded.
     fn give_up_waiting(&mut self, now: u64, sink: &mut dyn RowSink) {
         if self.early_frees.nobody_waits() {
             return;
@@ -342,10 +342,10 @@ impl Assembler {
         let time = time.min(LATEST_NS).max(self.last_row);
         self.last_moment = self.last_moment.max(time);
         match event.op() {
-            op::MALLOC => self.born(ring, Op::Malloc, event, time, origin, sink),
-            op::CALLOC => self.born(ring, Op::Calloc, event, time, origin, sink),
-            op::ALIGNED => self.born(ring, Op::Aligned, event, time, origin, sink),
-            op::REALLOC_NULL => self.born(ring, Op::Realloc, event, time, origin, sink),
+            op::MALLOC => self.allocate(ring, Op::Malloc, event, time, origin, sink),
+            op::CALLOC => self.allocate(ring, Op::Calloc, event, time, origin, sink),
+            op::ALIGNED => self.allocate(ring, Op::Aligned, event, time, origin, sink),
+            op::REALLOC_NULL => self.allocate(ring, Op::Realloc, event, time, origin, sink),
             op::FREE => {
                 self.early_frees.ended(ring, event);
                 let block = self.die(event.address);
@@ -400,12 +400,12 @@ impl Assembler {
     }
 
     fn live(&mut self, address: u64, object: u64, asked: Requested) {
-        // A program may tell of blocks that are larger in sum than any number is; later it has freed them.
+        // The sizes that a program reports may exceed 2^64 in sum; wrapping is undone by the frees.
         self.facts.live_bytes = self.facts.live_bytes.wrapping_add(asked.size());
         self.live.insert(address, Live { object, asked });
     }
 
-    fn born(
+    fn allocate(
         &mut self,
         ring: usize,
         op: Op,
@@ -440,7 +440,7 @@ impl Assembler {
         sink: &mut dyn RowSink,
     ) {
         let (size, align) = event.free_hint();
-        // Of a block whose birth was not seen nothing can be compared.
+        // The request of a block whose allocation was not recorded is unknown.
         let free_hint = if block.object == 0 { FreeHint::NONE } else { block.asked.hint(size, align) };
         let row = Event { free_hint, ..self.blank(time) };
         self.released(ring, block.object, row, origin, sink);

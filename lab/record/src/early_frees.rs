@@ -1,20 +1,20 @@
-//! Frees whose time was read too early, so that they come before the birth of their block.
+//! Frees whose time was read too early, so that they precede the allocation of their block.
 //!
-//! The recorder reads the time of a free without waiting for earlier loads (`journal/ring.h`, ORDER). Births are exact,
-//! so as many frees of an address as it had births come before the next birth, and every free finds a life to end: a
-//! free that finds none waits for the birth. It may end the life before its own; then the free that would have ended
-//! that one was robbed of it, and waits for the next birth.
+//! The recorder reads the time of a free without waiting for earlier loads (`journal/ring.h`, ORDER). The times of
+//! allocations are exact, so before each allocation at an address there are as many frees as earlier allocations. A free
+//! that finds no live object waits for the allocation. It may release the object before its own; the free of that object
+//! is then displaced, and waits for the next allocation.
 
 use crate::ring::RawEvent;
 use keel_journal::Origin;
 use std::collections::VecDeque;
 
-/// So many releases are remembered, the last of each group of addresses: a power of two.
+/// Number of releases that are remembered, the last of each group of addresses: a power of two.
 const REMEMBERED: usize = 1024;
-/// Stands for a ring that there is not.
+/// Represents a missing ring.
 const NO_RING: usize = usize::MAX;
 
-/// The end of a life.
+/// A release.
 #[derive(Clone, Copy, Default)]
 struct Release {
     address: u64,
@@ -23,21 +23,21 @@ struct Release {
     ring: usize,
 }
 
-/// A free of an address where nothing lives yet.
+/// A free of an address at which no object is live yet.
 pub struct Waiting {
     pub ring: usize,
-    /// Of the thread.
+    /// Serial number of the thread.
     pub serial: u32,
     pub event: RawEvent,
     pub origin: Origin,
-    /// Another's free has ended a life here just before, perhaps this one's.
-    robbed: bool,
+    /// A free of another thread has just released an object here, perhaps the one of this free.
+    displaced: bool,
 }
 
-/// See the head of this file.
+/// See the top of this file.
 pub struct EarlyFrees {
     released: Vec<Release>,
-    /// In the order of their times, or nearly.
+    /// Nearly in the order of their times.
     waiting: VecDeque<Waiting>,
 }
 
@@ -50,36 +50,36 @@ impl EarlyFrees {
         *self = EarlyFrees::new();
     }
 
-    /// Something has ended the life at an address.
+    /// The object at an address was released.
     pub fn ended(&mut self, ring: usize, event: &RawEvent) {
         let RawEvent { address, time, .. } = *event;
         self.released[place(address)] = Release { address, time, ring };
     }
 
-    /// Nothing lives where this event frees. `skew`: how far times may be wrong, ticks.
+    /// No object is live at the address of this free. `skew`: the largest error of times, ticks.
     pub fn wait(&mut self, ring: usize, serial: u32, event: RawEvent, origin: Origin, skew: u64) {
         let last = self.released[place(event.address)];
         let near = event.time.saturating_sub(last.time) <= skew;
-        let robbed = last.address == event.address && last.ring != ring && near;
-        self.waiting.push_back(Waiting { ring, serial, event, origin, robbed });
+        let displaced = last.address == event.address && last.ring != ring && near;
+        self.waiting.push_back(Waiting { ring, serial, event, origin, displaced });
     }
 
-    /// Who has waited for a birth: the one to put before it, whose block nobody has seen, or the one to put after it.
+    /// The free that waited for an allocation: one that precedes it (of a block that was not recorded), or follows it.
     pub fn at_birth(&mut self, ring: usize, address: u64) -> (Option<Waiting>, Option<Waiting>) {
         let first = self.waiting.iter().position(|waiting| waiting.event.address == address);
         match first.and_then(|at| self.waiting.remove(at)) {
-            // In its own ring a free comes before its birth only if it was robbed of another.
-            Some(waiting) if waiting.ring == ring && !waiting.robbed => (Some(waiting), None),
+            // In its own ring, a free precedes its allocation only if it was displaced.
+            Some(waiting) if waiting.ring == ring && !waiting.displaced => (Some(waiting), None),
             waiting => (None, waiting),
         }
     }
 
-    /// One who had waited has ended the life at this address. Whoever comes next, from that ring too, may have been
-    /// robbed by it, and so may those who still wait.
-    pub fn robbed(&mut self, address: u64) {
+    /// A waiting free has released the object at this address. It may have displaced the next free, also of that ring,
+    /// and those that still wait.
+    pub fn displaced(&mut self, address: u64) {
         self.released[place(address)].ring = NO_RING;
         let same = |other: &&mut Waiting| other.event.address == address;
-        self.waiting.iter_mut().filter(same).for_each(|other| other.robbed = true);
+        self.waiting.iter_mut().filter(same).for_each(|other| other.displaced = true);
     }
 
     #[inline]
@@ -87,7 +87,7 @@ impl EarlyFrees {
         self.waiting.is_empty()
     }
 
-    /// One who has waited in vain by `now`, ticks.
+    /// A free whose allocation has not come by `now`, ticks.
     pub fn given_up(&mut self, now: u64, skew: u64) -> Option<Waiting> {
         let first = self.waiting.front()?;
         if first.event.time.saturating_add(skew) < now { self.waiting.pop_front() } else { None }

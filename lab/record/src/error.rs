@@ -1,4 +1,4 @@
-//! What can go wrong before the program is started. Every message says what, where, and what to do next.
+//! Errors before the program starts. Every message names the problem, its place, and what to do next.
 
 use std::io;
 use std::path::PathBuf;

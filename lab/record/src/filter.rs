@@ -1,21 +1,21 @@
-//! Leaves modules out of a journal that is there already.
+//! Removes the operations of modules from an existing journal.
 
 use crate::origins::is_named;
 use keel_journal::{Event, Op, Origin, Reader, Result, Writer};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// What came of [`skip_modules`].
+/// The result of [`skip_modules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Operations in the new journal.
     pub rows: u64,
-    /// Operations that are not.
+    /// Operations that were left out.
     pub left_out: u64,
 }
 
-/// Writes the journal `from` anew to `to` without the operations that these modules called, and without what became of
-/// their blocks. A block of another module that a skipped one frees is freed all the same.
+/// Writes the journal `from` to `to` without the operations that these modules called, and without later operations on
+/// their blocks. A block of another module that a skipped module frees is still freed.
 ///
 /// # Errors
 /// Those of reading and writing journals.
@@ -44,7 +44,7 @@ pub fn skip_modules(from: &Path, to: &Path, names: &[String]) -> Result<Kept> {
 
 struct Filter {
     skipped: Vec<bool>,
-    /// New numbers of the objects that live and are kept.
+    /// New numbers of the live objects that are kept.
     numbers: FxHashMap<u64, u64>,
     created: u64,
 }

@@ -45,42 +45,42 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// The journal. With `follow_children`, `<name>.journal.parquet` stands for `<name>.<pid>.journal.parquet`.
     pub output: PathBuf,
-    /// Give each process of the program's tree a journal, and wait for all of them. Otherwise only the program's own
-    /// process is recorded, over all programs that it executes.
+    /// Write a journal for each process of the program's tree, and wait for all of them. Otherwise only the program's own
+    /// process is recorded, including all programs that it executes.
     pub follow_children: bool,
     /// `libkeel_recorder.so`.
     pub recorder_library: PathBuf,
-    /// Where the shared memory lies; a memory file system is best.
+    /// The folder of the shared memory; a memory file system is best.
     pub spool_folder: PathBuf,
     /// The environment's `PATH`.
     pub search_path: Option<OsString>,
     /// The environment's `LD_PRELOAD`, which is kept, after the recorder.
     pub preload: Option<OsString>,
-    /// Record what the program tells of its own allocator (`keel/recorder.h`), and not its malloc.
+    /// Record the calls that the program reports (`keel/recorder.h`) instead of its malloc.
     pub embedded: bool,
     /// Return addresses to record of each operation, innermost first; 0: only the calling module.
     pub stacks: u32,
     /// Leave out operations that these modules call: the beginning of the file's name, or its path. What becomes of
     /// their blocks is left out too.
     pub skip_modules: Vec<String>,
-    /// Begin so long after the program did, with the blocks that live then.
+    /// Begin this long after the program's start, with the blocks that are live then.
     pub after: Option<Duration>,
-    /// End so long after the beginning; the program goes on.
+    /// End this long after the beginning; the program continues.
     pub length: Option<Duration>,
-    /// End when a journal has so many operations.
+    /// End when a journal has this many operations.
     pub max_operations: Option<u64>,
-    /// End when a journal has about so many bytes.
+    /// End when a journal has about this many bytes.
     pub max_bytes: Option<u64>,
 }
 
-/// How a recording gets on.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Since its start.
     pub seconds: f64,
     /// Recorded, in all processes.
     pub operations: u64,
-    /// In the blocks that live, of all processes.
+    /// In live blocks, of all processes.
     pub live_bytes: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// One for each recorded process, in the order of their ends; the program's own is the last with children.
     pub journals: Vec<Journal>,
-    /// What went wrong meanwhile, in words.
+    /// Problems during the recording, as text.
     pub problems: Vec<String>,
 }
 

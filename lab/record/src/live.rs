@@ -1,29 +1,29 @@
-//! A block that lives, and one that is given up for another.
+//! A live block, and one that a realloc releases.
 
 use keel_journal::{Origin, Requested};
 
-/// Stands for an object of a module that is left out.
+/// Represents an object of a module that is left out.
 pub const SKIPPED: u64 = u64::MAX;
 
-/// A block that lives.
+/// A live block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
-    /// [`SKIPPED`] for one that the journal does not have, 0 for one whose birth was not seen.
+    /// [`SKIPPED`] if the journal does not have it, 0 if its allocation was not recorded.
     pub object: u64,
-    /// What it was asked for with.
+    /// Its requested size and alignment.
     pub asked: Requested,
 }
 
-/// A realloc under way.
+/// A realloc that has begun.
 pub struct Realloc {
-    /// Of the block given up.
+    /// Address of the released block.
     pub address: u64,
-    /// That block.
+    /// The released block.
     pub old: Live,
-    /// When, ns.
+    /// The time, ns.
     pub begin: u64,
-    /// In which frame.
+    /// The frame.
     pub frame: u32,
-    /// By whom.
+    /// The caller.
     pub origin: Origin,
 }

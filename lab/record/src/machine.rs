@@ -1,4 +1,4 @@
-//! What the metadata says of the machine and the time.
+//! The metadata's facts about the machine and the time.
 
 use keel_journal::Metadata;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -58,8 +58,8 @@ pub struct Origins {
     nodes: FxHashMap<(i64, u32), u32>,
     /// Stacks that the program has named, by name.
     named: FxHashMap<u64, Origin>,
-    /// Addresses told so far of stacks that no operation has named yet, by ring and name.
-    told: FxHashMap<(usize, u64), Vec<u64>>,
+    /// Addresses recorded so far of stacks that no operation has named yet, by ring and name.
+    pending: FxHashMap<(usize, u64), Vec<u64>>,
 }
 
 const PAGE_SHIFT: u32 = 12;
@@ -94,16 +94,16 @@ impl Origins {
         self.mappings.clear();
         self.pages.clear();
         self.named.clear();
-        self.told.clear();
+        self.pending.clear();
     }
 
     /// Takes a `STACK` event.
-    pub fn tell(&mut self, ring: usize, event: &RawEvent) {
+    pub fn add_frames(&mut self, ring: usize, event: &RawEvent) {
         let name = event.extra();
         if self.named.contains_key(&name) {
             return;
         }
-        let frames = self.told.entry((ring, name)).or_default();
+        let frames = self.pending.entry((ring, name)).or_default();
         frames.push(event.address);
         if event.size != 0 {
             frames.push(event.size);
@@ -119,7 +119,7 @@ impl Origins {
         if let Some(origin) = self.named.get(&name) {
             return *origin;
         }
-        let Some(frames) = self.told.remove(&(ring, name)) else { return Origin::UNKNOWN };
+        let Some(frames) = self.pending.remove(&(ring, name)) else { return Origin::UNKNOWN };
         let mut parent = -1;
         for address in frames.iter().rev() {
             parent = i64::from(self.node(parent, *address));
@@ -251,10 +251,10 @@ nonsense
         let mut origins = Origins::new(&[]);
         origins.map(&parse_maps(MAPS));
         for (name, inner) in [(5, 0x7f1_0000), (6, 0x7f2_0000)] {
-            origins.tell(3, &stack(name, inner, 0x55e_8000));
-            origins.tell(3, &stack(name, 0x705_0000, 0));
+            origins.add_frames(3, &stack(name, inner, 0x55e_8000));
+            origins.add_frames(3, &stack(name, 0x705_0000, 0));
         }
-        origins.tell(4, &stack(5, 1, 2));
+        origins.add_frames(4, &stack(5, 1, 2));
         let first = origins.resolve(3, 5 | ring::ORIGIN_STACK);
         let second = origins.resolve(3, 6 | ring::ORIGIN_STACK);
         assert_eq!(origins.resolve(4, 5 | ring::ORIGIN_STACK), first, "a name means the same in all rings");

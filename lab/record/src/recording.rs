@@ -5,7 +5,7 @@ use crate::encode::{Begin, Encoder, Finished, Rows, Work};
 use crate::launch::{self, Running, Signals, Start};
 use crate::process::Process;
 use crate::rows::Filter;
-use crate::session::{self, Session, Spool, Wishes};
+use crate::session::{self, Session, Settings, Spool};
 use crate::{Error, Journal, Options, Progress, Recorded, machine, origins, program, ring};
 use keel_journal::Writer;
 use std::ffi::OsString;
@@ -35,24 +35,24 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
     record_with(options, &mut |_| {})
 }
 
-/// The same, and tells twice a second how it gets on.
+/// The same; reports the progress twice a second.
 ///
 /// # Errors
 /// As [`record`].
-pub fn record_with(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
+pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
     let path = program::find(&options.program, options.search_path.as_deref())?;
     if !options.embedded {
         program::check_recordable(&path)?;
     }
     let writer = prepare_output(options)?;
     let kind = Clock::best_kind();
-    let wishes = Wishes {
+    let settings = Settings {
         clock_kind: kind,
         follow: options.follow_children,
         stacks: options.stacks,
         embedded: options.embedded,
     };
-    let session = Session::create(&options.spool_folder, wishes)?;
+    let session = Session::create(&options.spool_folder, settings)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
     let (bell, their_bell) = (session.bell(), session.bell());
@@ -63,7 +63,7 @@ pub fn record_with(options: &Options, tell: &mut dyn FnMut(Progress)) -> Result<
     let running =
         launch::start(&start, collector.session.control(), move || bell.ring()).map_err(start_error)?;
     signals.pass_to(running.pid);
-    let status = collector.run(&running, tell).map_err(start_error)?;
+    let status = collector.run(&running, report).map_err(start_error)?;
     Ok(collector.finish(&path, running.pid, status))
 }
 
@@ -122,7 +122,7 @@ struct Collector<'a> {
     announced: u32,
     /// When rows are wanted no more, in ticks.
     until: Option<u64>,
-    told: Instant,
+    reported: Instant,
     problems: Vec<String>,
 }
 
@@ -147,13 +147,13 @@ impl<'a> Collector<'a> {
             known: Vec::new(),
             announced: 0,
             until: None,
-            told: began,
+            reported: began,
             problems: Vec::new(),
         }
     }
 
     /// Empties the rings until everything recorded has ended.
-    fn run(&mut self, running: &Running, tell: &mut dyn FnMut(Progress)) -> std::io::Result<ExitStatus> {
+    fn run(&mut self, running: &Running, report: &mut dyn FnMut(Progress)) -> std::io::Result<ExitStatus> {
         let mut status = None;
         let mut wait = BUSY_WAIT;
         loop {
@@ -179,7 +179,7 @@ impl<'a> Collector<'a> {
             if self.encoder.is_over() || self.until.is_some_and(|until| now > until) {
                 self.session.stop();
             }
-            self.tell(tell);
+            self.report(report);
             wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
             if let Some(status) = status {
                 // A process admitted just now was not asked yet whether it has ended.
@@ -191,13 +191,13 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn tell(&mut self, tell: &mut dyn FnMut(Progress)) {
-        if self.told.elapsed() < PROGRESS_EVERY {
+    fn report(&mut self, report: &mut dyn FnMut(Progress)) {
+        if self.reported.elapsed() < PROGRESS_EVERY {
             return;
         }
-        self.told = Instant::now();
+        self.reported = Instant::now();
         let (operations, live_bytes) = self.encoder.progress();
-        tell(Progress { seconds: self.began.elapsed().as_secs_f64(), operations, live_bytes });
+        report(Progress { seconds: self.began.elapsed().as_secs_f64(), operations, live_bytes });
     }
 
     fn calibrate(&mut self) {

@@ -22,7 +22,7 @@ pub const SPOOL_RINGS: u64 = SPOOL_MAPS + MAPS_BYTES;
 /// Set in an origin that names a stack.
 pub const ORIGIN_STACK: u64 = 1 << 47;
 const ALIGN_SHIFT: u32 = 58;
-/// Set in what a free told where a size is in it.
+/// Set in a hint that contains a size.
 const HINT_SIZE: u64 = 1 << 57;
 pub const RING_HEADER_BYTES: u64 = 4096;
 
@@ -50,7 +50,7 @@ pub mod op {
     pub const THREAD_NAME: u8 = 14;
 }
 
-/// A slot as it lies in shared memory, `struct kl_ring_event`.
+/// A slot in shared memory, `struct kl_ring_slot`.
 #[repr(C)]
 pub struct Slot {
     pub time: AtomicU64,
@@ -92,7 +92,7 @@ impl RawEvent {
         self.word >> 16
     }
 
-    /// Bytes asked for. No block is larger than a journal can say, whatever a program tells.
+    /// Requested bytes, limited to the largest size that a journal can hold.
     pub fn size_asked(&self) -> u64 {
         self.size.min(i64::MAX as u64)
     }
@@ -106,7 +106,7 @@ impl RawEvent {
         1 << (self.size >> ALIGN_SHIFT).min(62)
     }
 
-    /// The size and the alignment that a `FREE` told of its block.
+    /// The size and the alignment of a `FREE`'s hint.
     pub fn free_hint(&self) -> (Option<u64>, Option<u64>) {
         let size = (self.size & HINT_SIZE != 0).then_some(self.size & (HINT_SIZE - 1));
         (size, (self.size >> ALIGN_SHIFT != 0).then(|| self.align()))

@@ -1,23 +1,23 @@
-//! What the assembler makes: rows for a sink, and what is known beside them.
+//! The assembler's output: rows for a sink, and metadata.
 
 use keel_journal::{Event, Mark, Metadata, Module, Origin, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What a sink says to a row.
+/// A sink's answer to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It takes more.
+    /// It accepts more.
     More,
-    /// It took this one, and needs no more.
+    /// It accepted this row, and needs no more.
     Enough,
-    /// It could not take it.
+    /// It failed.
     Failed,
 }
 
 /// Receives the rows.
 pub trait RowSink {
-    /// Takes one row. `known` puts into metadata what is known beside the rows by now.
+    /// Accepts one row. `known` fills in the metadata known so far.
     fn push(&mut self, event: &Event, origin: Origin, known: &dyn Fn(&mut Metadata)) -> Taken;
 }
 
@@ -27,37 +27,37 @@ impl<F: FnMut(&Event) -> Taken> RowSink for F {
     }
 }
 
-/// What is written, and what is left out.
+/// The rows that are written, and those that are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Rows begin so many nanoseconds after the recording did, with those for the blocks that live then.
+    /// Nanoseconds after the start of the recording at which the rows begin, with the blocks that are live then.
     pub after_ns: u64,
-    /// Operations of these modules and what becomes of their blocks are left out.
+    /// Operations of these modules, and operations on their blocks, are left out.
     pub skip_modules: Vec<String>,
-    /// Rows end when so many operations are there, those of the prologue not counted; 0: no limit.
+    /// Number of operations after which the rows end, without the prologue; 0: no limit.
     pub max_operations: u64,
 }
 
-/// What the rows do not say.
+/// Facts that are not in the rows.
 #[derive(Default, Debug)]
 pub struct Facts {
     /// The metadata's threads, in order of appearance: kernel id and name.
     pub threads: Vec<(u64, String)>,
     /// Times of the frame marks, ns.
     pub frames: Vec<u64>,
-    /// Frees and reallocs of blocks whose birth was not seen.
+    /// Frees and reallocs of blocks whose allocation was not recorded.
     pub foreign: u64,
-    /// What was mended, by kind.
+    /// Repairs by kind.
     pub repairs: BTreeMap<String, u64>,
-    /// Rows given to the sink.
+    /// Rows passed to the sink.
     pub rows: u64,
-    /// Of these, the first ones that stand for blocks from before.
+    /// Of these, the first ones, which allocate earlier blocks.
     pub prologue: u64,
     /// Operations left out because of their module.
     pub skipped: u64,
-    /// Bytes in blocks that live now.
+    /// Bytes in live blocks.
     pub live_bytes: u64,
-    /// Named moments.
+    /// Named marks.
     pub marks: Vec<Mark>,
     /// Filled in at the end.
     pub modules: Vec<Module>,
@@ -65,7 +65,7 @@ pub struct Facts {
     pub stacks: Stacks,
 }
 
-/// Names of threads that did not tell theirs by ending.
+/// Names of threads whose end was not recorded.
 #[derive(Default)]
 pub struct Names {
     /// Those found in /proc, by kernel id.

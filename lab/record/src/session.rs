@@ -20,7 +20,7 @@ const FOLDER_PREFIX: &str = "keel-record-";
 
 /// What the recorded processes are asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wishes {
+pub struct Settings {
     /// `ring::CLOCK_...`.
     pub clock_kind: u32,
     /// Every process of the tree.
@@ -41,7 +41,7 @@ pub struct Session {
 
 impl Session {
     /// Makes a session in the folder `parent`, and removes those that killed readers left there.
-    pub fn create(parent: &Path, wishes: Wishes) -> Result<Session, Error> {
+    pub fn create(parent: &Path, settings: Settings) -> Result<Session, Error> {
         let parent = parent.canonicalize().map_err(|source| session_error(parent, source))?;
         remove_abandoned(&parent);
         let folder = (0..1000).find_map(|attempt| {
@@ -60,10 +60,10 @@ impl Session {
         let session = Session { folder, control: Arc::new(control), _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
-        control.clock.store(wishes.clock_kind, Relaxed);
-        control.follow.store(u32::from(wishes.follow), Relaxed);
-        control.stacks.store(wishes.stacks, Relaxed);
-        control.embedded.store(u32::from(wishes.embedded), Relaxed);
+        control.clock.store(settings.clock_kind, Relaxed);
+        control.follow.store(u32::from(settings.follow), Relaxed);
+        control.stacks.store(settings.stacks, Relaxed);
+        control.embedded.store(u32::from(settings.embedded), Relaxed);
         control.reader_pid.store(std::process::id(), Relaxed);
         control.magic.store(ring::CONTROL_MAGIC, Release);
         Ok(session)

@@ -18,11 +18,11 @@ use keel_journal::Op;
 
 const ADVICE: &str = "Lines have the forms `TID: malloc PTR SIZE`, `TID: calloc PTR COUNT SIZE`, `TID: realloc NEW OLD \
                       SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and `TID: thread_done 0x0`, each perhaps \
-                      with START_NS END_NS; mend or remove this line";
+                      with START_NS END_NS; repair or remove this line";
 
 #[derive(Default)]
 pub(crate) struct Android {
-    /// Whether lines have times, which the first one tells.
+    /// Whether lines have times; the first line decides.
     timed: Option<bool>,
 }
 

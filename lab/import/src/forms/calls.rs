@@ -7,7 +7,7 @@
 //! 1 free(#2)                                logalloc, munged: blocks are numbered
 //! --12345-- _Znwm(41) = 0x4D6FC80           valgrind: process
 //! --12345-- memalign(al 64, size 200) = 0x4A436C0
-//! --12345-- _ZdlPvm(0x4D6FC80)              a delete that tells the size, which valgrind keeps to itself
+//! --12345-- _ZdlPvm(0x4D6FC80)              a delete with a size, which valgrind does not print
 //! ```
 
 use super::{Form, Guess, Line, NOT_SAID, Record};
@@ -16,11 +16,11 @@ use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
 const PAGE_BYTES: u64 = 4096;
-const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and `free(PTR)`; mend or \
+const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and `free(PTR)`; repair or \
                    remove this line";
 const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, realloc, memalign and the \
-                        like, or `PID TID free(PTR)`; mend or remove this line";
-const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions likewise; mend or \
+                        like, or `PID TID free(PTR)`; repair or remove this line";
+const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions likewise; repair or \
                         remove this line";
 
 pub(crate) struct Calls {
@@ -96,7 +96,7 @@ enum Function {
     Valloc,
     /// `operator new`, perhaps with an alignment after the size.
     New,
-    /// It tells so much of its block; a form may write the values, or not.
+    /// A free with this hint; a form may or may not write the values.
     Free(FreeHint),
     /// It changes nothing.
     Query,
@@ -129,7 +129,7 @@ impl Function {
     }
 }
 
-/// What a form of `operator delete` tells, by the types of its parameters: `Pv` is the block, `m` a size.
+/// The hint of a form of `operator delete`, by the types of its parameters: `Pv` is the block, `m` a size.
 fn hint_of(name: &[u8]) -> FreeHint {
     let parameters = name.get(b"_ZdlPv".len()..).unwrap_or_default();
     let sized = parameters.starts_with(b"m");
@@ -177,7 +177,7 @@ impl Calls {
         let start = cursor.position();
         let name = cursor.word();
         let Some(function) = Function::named(name) else {
-            // The rest of a realloc that freed, `--PID--  = 0`, and messages about other things.
+            // The rest of a realloc that freed, `--PID--  = 0`, and other messages.
             return match self.form {
                 Form::Valgrind => Ok(Line::Silent),
                 _ => Err(cursor.fault_at(start, "a function (malloc, calloc, realloc, free and the like)")),

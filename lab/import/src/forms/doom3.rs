@@ -10,9 +10,9 @@
 //! c TOTAL PTR THREAD NS             calloc
 //! r SIZE OLDPTR NEWPTR THREAD NS    realloc, OLDPTR 0 for NULL
 //! m ALIGN SIZE PTR THREAD NS        aligned
-//! s SIZE PTR THREAD NS              free that tells the size
-//! l ALIGN PTR THREAD NS             free that tells the alignment
-//! d ALIGN SIZE PTR THREAD NS        free that tells both
+//! s SIZE PTR THREAD NS              free with the size
+//! l ALIGN PTR THREAD NS             free with the alignment
+//! d ALIGN SIZE PTR THREAD NS        free with both
 //! F NS                              a frame, in the frames file
 //! ```
 
@@ -23,10 +23,10 @@ use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
 const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
-                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for frees that tell more \
-                     `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD NS`; mend or \
+                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for frees with hints \
+                     `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD NS`; repair or \
                      remove this line";
-const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; mend or remove this line";
+const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; repair or remove this line";
 
 /// Judy's `f` lines have as many fields as ours, its `a` lines one less.
 pub(crate) fn recognises(line: &[u8]) -> Guess {

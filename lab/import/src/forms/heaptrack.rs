@@ -9,7 +9,7 @@
 //! c MS                time
 //! ```
 //!
-//! Interpreted, as heaptrack keeps it else: blocks are not told apart, only kinds of them (a size and a call site).
+//! Interpreted, as heaptrack keeps it else: single blocks are not distinguished, only kinds of them (a size and a call site).
 //! Which of a kind a free frees is not known; the youngest is taken, which gives the right sizes at every moment.
 //!
 //! ```text
@@ -26,7 +26,7 @@ use crate::text::Cursor;
 use keel_journal::Op;
 
 const ADVICE: &str = "Lines have the forms `+ SIZE TRACE PTR` and `- PTR` in a raw file of heaptrack, `a SIZE TRACE`, \
-                      `+ KIND` and `- KIND` in an interpreted one; mend or remove this line";
+                      `+ KIND` and `- KIND` in an interpreted one; repair or remove this line";
 const NS_IN_MS: u64 = 1_000_000;
 
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Heaptrack {
             let Some(kind) = self.kinds.get_mut(number as usize) else {
                 return Err(cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above"));
             };
-            // No block has this key, so that whoever looks for it says that it is not live.
+            // No block has this key, so a lookup reports that it is not live.
             old = kind.live.pop().unwrap_or(u64::MAX);
         }
         Ok(self.operation(Record { op: Op::Free, old, ..Record::default() }))

@@ -10,7 +10,7 @@
 //! 0xADDR   JudyFree(N)
 //! ```
 //!
-//! TRACEMI and TRACEJM tell of the same blocks on two levels; when both are switched on, the level that comes first is
+//! TRACEMI and TRACEJM report the same blocks on two levels; when both are switched on, the level that comes first is
 //! read.
 
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};

@@ -1,4 +1,4 @@
-//! The forms of text that are read, one file each, and how they are told apart.
+//! The text forms that are read, one file each, and how they are detected.
 
 pub(crate) mod android;
 pub(crate) mod calls;
@@ -25,7 +25,7 @@ pub fn detect(text: &[u8]) -> Option<Form> {
     likely
 }
 
-/// What one line tells about the form.
+/// The evidence of one line for a form.
 pub(crate) fn of_line(line: &[u8]) -> Guess {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     let forms = [
@@ -45,7 +45,7 @@ pub(crate) fn of_line(line: &[u8]) -> Guess {
     })
 }
 
-/// What a line tells about the form of its text.
+/// The evidence of a line for the form of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guess {
     /// Only this form has such lines.
@@ -63,10 +63,10 @@ pub(crate) const NOT_SAID: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub op: Op,
-    /// What a free told of its block, [`NOT_SAID`] where the text does not say; likewise `align`.
+    /// For a free, the hinted size; [`NOT_SAID`] if the text does not have it. Likewise `align`.
     pub size: u64,
     pub align: u64,
-    /// That a free told something.
+    /// The kind of hint of a free.
     pub free_hint: FreeHint,
     /// The block that is released; 0 if none.
     pub old: u64,
@@ -175,7 +175,7 @@ impl Parser {
         }
     }
 
-    /// What the text tells of when its operations were.
+    /// The times that the text has.
     pub const fn times(&self) -> Times {
         match self {
             Parser::Doom3 | Parser::Heaptrack(_) => Times::SinceStart,
@@ -195,7 +195,7 @@ impl Parser {
     }
 }
 
-/// What a text tells of times.
+/// The kind of times that a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
     /// Nothing: the order of its operations is their time.

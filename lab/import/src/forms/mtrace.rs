@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for `+`; mend or remove this \
+const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for `+`; repair or remove this \
                       line";
 
 #[derive(Default)]

@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f ID`; mend or remove \
+const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f ID`; repair or remove \
                       this line";
 const HEADER_LINES: usize = 4;
 

@@ -14,8 +14,8 @@ use crate::text::Cursor;
 use keel_journal::Op;
 use rustc_hash::FxHashMap;
 
-const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; mend or remove this line";
-const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an `Alloc` from 0; mend \
+const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; repair or remove this line";
+const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an `Alloc` from 0; repair \
                         or remove this line";
 
 pub(crate) struct Tags {
