@@ -272,7 +272,7 @@ impl Machine {
             self.facts.total_bytes = self.facts.total_bytes.saturating_add(event.size);
             self.bear(event, slot, self.row);
         } else {
-            self.slots.give_back(event.thread, slot, self.row);
+            self.slots.release(event.thread, slot, self.row);
         }
     }
 

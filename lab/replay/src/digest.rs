@@ -1,7 +1,7 @@
-//! From the records of a run to its place in the results.
+//! Converts the records of a run to a [`Run`] of the results.
 //!
-//! Records lie thread by thread. [`Rows`] walks them in journal order without sorting: within a thread rows rise, and
-//! all threads' rows together are 0, 1, 2 ... without a gap, so the next row is nearly always the same thread's.
+//! Records are stored thread by thread. [`Rows`] visits them in journal order without sorting: rows rise within a thread,
+//! and the rows of all threads together are 0, 1, 2 ... without a gap. The next row is nearly always the same thread's.
 
 mod frames;
 mod memory;
@@ -19,10 +19,10 @@ use memory::Memory;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Rows handed to the writer at once.
+/// Rows passed to the writer at once.
 const BATCH: usize = 1 << 16;
 
-// The player knows the bits from the plan, readers from the results.
+// The player uses the bits of the plan, readers those of the results.
 const _: () = assert!(
     keel_plan::CAUSE_INTERRUPTED == CAUSE_INTERRUPTED as u32
         && keel_plan::CAUSE_FAULT == CAUSE_FAULT as u32
@@ -52,9 +52,9 @@ struct Walk<'a> {
 pub struct Row<'a> {
     /// The call.
     pub step: Op,
-    /// Its size, both halves; 0 for a free.
+    /// Its full size; 0 for a free.
     pub size: u64,
-    /// What was measured.
+    /// Its record.
     pub record: &'a Record,
     /// Index of its thread in the plan.
     pub thread: usize,
@@ -89,7 +89,7 @@ impl Walk<'_> {
         });
     }
 
-    fn stands_at(&self, row: u32) -> bool {
+    fn is_at(&self, row: u32) -> bool {
         self.head.is_some_and(|step| step.row == row)
     }
 }
@@ -98,8 +98,8 @@ impl<'a> Iterator for Rows<'a> {
     type Item = Row<'a>;
 
     fn next(&mut self) -> Option<Row<'a>> {
-        if !self.threads.get(self.current)?.stands_at(self.next_row) {
-            self.current = self.threads.iter().position(|walk| walk.stands_at(self.next_row))?;
+        if !self.threads.get(self.current)?.is_at(self.next_row) {
+            self.current = self.threads.iter().position(|walk| walk.is_at(self.next_row))?;
         }
         let walk = &mut self.threads[self.current];
         let (step, record) = (walk.head?, walk.records.next()?);
@@ -110,19 +110,19 @@ impl<'a> Iterator for Rows<'a> {
     }
 }
 
-/// What a digest is made from.
+/// The input of a digest.
 pub struct Measured<'a> {
     pub plan: &'a Plan,
     pub results: &'a Results,
     pub sampler: &'a Sampler,
     pub frequency: Frequency,
-    /// Each frame that has operations, with its first row.
+    /// The frames that have operations, each with its first row.
     pub frame_starts: &'a [(u32, u32)],
     /// Peak of the journal's live bytes.
     pub peak_live_bytes: u64,
 }
 
-/// Makes the run, and writes its rows to `raw` if there is one.
+/// Computes the run, and writes its rows to `raw` if given.
 pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Result<Run, RawError> {
     let mut run = totals(measured, position);
     let Measured { plan, results, .. } = measured;
@@ -153,7 +153,7 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     Ok(run)
 }
 
-/// What is learnt of a run without a clock around each call.
+/// The measurement of a run without a clock around each call.
 pub fn throughput(measured: &Measured<'_>, round: u32) -> Throughput {
     let run = totals(measured, 0);
     let operations = measured.plan.header().rows;
@@ -167,18 +167,18 @@ pub fn growing() -> Histogram {
     histogram
 }
 
-/// Counts `value` so many times.
+/// Counts `value` `times` times.
 pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
     // Can only fail where a histogram may not grow.
     let recorded = histogram.0.record_n(value, times);
     debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
 }
 
-/// An empty pair of fewer ticks tells nothing of the processor's pace: the counters of many arm64 machines move in
-/// steps as long as the pair.
+/// An empty pair of fewer ticks does not show the processor's speed: the counters of many arm64 machines move in steps as
+/// long as the pair.
 const COARSE: u64 = 8;
 
-/// What the threads counted themselves.
+/// The sums of the threads' counters.
 fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let states = measured.results.states();
     let ticks_per_ns = measured.frequency.ticks_per_ns();
@@ -195,7 +195,7 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let sum = |field: fn(&keel_plan::ThreadState) -> u64| busy.iter().map(|state| field(state)).sum::<u64>();
     let first = busy.iter().map(|state| state.first_ticks.load(Relaxed)).min().unwrap_or(0);
     let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
-    let (pair_ticks, looks) =
+    let (pair_ticks, pairs) =
         (sum(|state| state.pair_ticks.load(Relaxed)), sum(|state| state.pair_count.load(Relaxed)));
     Run {
         position,
@@ -208,8 +208,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         major_faults: sum(|state| state.major_faults.load(Relaxed)),
         voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),
         involuntary_switches: sum(|state| state.involuntary_switches.load(Relaxed)),
-        empty_pair_ns: if pair_ticks >= COARSE * looks {
-            ns_of(pair_ticks) / looks.max(1) as f64
+        empty_pair_ns: if pair_ticks >= COARSE * pairs {
+            ns_of(pair_ticks) / pairs.max(1) as f64
         } else {
             0.0
         },
@@ -217,8 +217,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     }
 }
 
-/// Latencies by operation. Ticks come in steps (26 on some machines), so the count of each small value is kept in
-/// a table and handed to the histogram at the end: many times faster than recording call by call.
+/// Latencies by operation. Small values are counted in a table and added to the histogram at the end, which is many times
+/// faster than recording each call.
 struct Tallies {
     small: [Vec<u64>; Kind::TIMED.len()],
     large: [Histogram; Kind::TIMED.len()],
@@ -270,7 +270,7 @@ impl Tallies {
     }
 }
 
-/// How late calls began, where there was a schedule.
+/// The lateness of calls, if there was a schedule.
 fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
     let Measured { plan, results, .. } = measured;
     if plan.header().paced == 0 {
@@ -287,7 +287,7 @@ fn lateness(measured: &Measured<'_>, ticks_per_ns: f64) -> Option<Histogram> {
     Some(histogram)
 }
 
-/// Rows on their way into a file.
+/// Rows that are not yet written.
 struct RowBatch {
     writer: RunWriter,
     start: Vec<u64>,
@@ -320,5 +320,18 @@ impl RowBatch {
     fn finish(mut self) -> Result<(), RawError> {
         self.flush()?;
         self.writer.finish().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journal_plan_and_results_name_operations_alike() {
+        let plan = Kind::TIMED.map(Kind::name);
+        assert_eq!(plan, keel_results::OPERATIONS);
+        let journal = keel_journal::Op::ALL.map(keel_journal::Op::name);
+        assert_eq!(journal[..plan.len()], plan);
     }
 }

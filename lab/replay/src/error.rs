@@ -1,36 +1,36 @@
-//! What can stop a comparison as a whole. What stops one allocator only is told in its result.
+//! Errors of a comparison as a whole. The failure of one allocator is part of its result.
 
 use std::path::PathBuf;
 
 /// Rows are numbered in 32 bits, and one number means none.
 const MOST_ROWS: u32 = u32::MAX - 1;
 
-/// Why there is no comparison; the text says what to do.
+/// Why there is no comparison, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] keel_journal::Error),
     /// The journal is readable but breaks a rule.
-    #[error("row {row} of the journal: {what}; `keel info --verify` shows all that is wrong with it")]
+    #[error("row {row} of the journal: {what}; `keel info --verify` lists all errors")]
     Invalid {
         /// Row, from 0.
         row: u64,
-        /// What is wrong.
+        /// The broken rule.
         what: String,
     },
-    /// There is nothing to compare: of those asked for, none can be loaded.
-    #[error("none of the allocators can be used: {0}; `keel allocators` tells what there is")]
+    /// None of the requested allocators can be loaded.
+    #[error("none of the allocators can be used: {0}; `keel allocators` lists the available ones")]
     NoneUsable(String),
-    /// Nothing to replay.
+    /// The journal has no operation to replay.
     #[error("the journal holds no operation that can be replayed")]
     Empty,
     /// More rows than a plan can number.
     #[error(
-        "the journal has more than {MOST_ROWS} operations: record a shorter stretch (`keel record --max-events`)"
+        "the journal has more than {MOST_ROWS} operations: record a shorter period (`keel record --max-events`)"
     )]
     TooLong,
-    /// Shared memory was refused, mostly for want of memory.
+    /// Shared memory was refused, mostly because there is too little memory.
     #[error(transparent)]
     Shared(#[from] keel_plan::SharedError),
     /// The result folder cannot be written.
@@ -44,10 +44,10 @@ pub enum Error {
     Io {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Stopped from outside before any run was finished; nothing is left behind.
+    /// The user stopped the comparison before any run was finished; no folder remains.
     #[error("stopped before the first run was finished; nothing was written")]
     Stopped,
 }

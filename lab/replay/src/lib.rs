@@ -1,7 +1,7 @@
-//! Journal to plan; schedules players; pairs and interleaves runs; makes a result folder of what they measured.
+//! Compiles a journal to a plan, schedules interleaved runs of players, and writes a result folder.
 //!
 //! ```text
-//! compare      compile the journal (twice over it: to count, to write)  -> plan in shared memory, operations.parquet
+//! compare      compile the journal (in two passes: count, write)        -> plan in shared memory, operations.parquet
 //!              for each run in a shuffled order: a fresh player         -> results in shared memory, samples of memory
 //!              digest                                                   -> Run, run-<allocator>-<number>.parquet
 //!              choose the run of each allocator whose rows are kept     -> results.json

@@ -1,4 +1,4 @@
-//! How a journal is to be replayed.
+//! The options of a replay.
 
 use keel_plan::ClockChoice;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum Pace {
     Compressed,
 }
 
-/// What is written into a fresh block.
+/// The bytes that are written into a fresh block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Touch {
@@ -31,19 +31,19 @@ pub enum Touch {
     All = 3,
 }
 
-/// Of which runs every call is kept; summaries of all runs always are.
+/// The runs whose calls are all kept; summaries are kept of every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Of none.
+    /// No run.
     None,
-    /// Of the middle run of each allocator.
+    /// The median run of each allocator.
     #[default]
     Median,
-    /// Of all.
+    /// All runs.
     All,
 }
 
-/// Everything that may be chosen.
+/// All options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// See [`Pace`].
@@ -54,26 +54,26 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
-    /// Runs of an allocator whose medians have not settled ([`keel_results::PRECISION`]), at most; none beyond `runs` if
-    /// less.
+    /// The most runs of an allocator whose medians are not yet precise ([`keel_results::PRECISION`]); values below `runs`
+    /// mean `runs`.
     pub max_runs: u32,
-    /// At pace max, make runs again that the machine disturbed, and set the disturbed ones aside.
+    /// At pace max, repeat runs with interference of the machine, and discard the affected ones.
     pub repeat: bool,
     /// Seed of the order of runs.
     pub seed: u64,
     /// All operations on one thread, in journal order.
     pub serial: bool,
-    /// Fill every block with a pattern and check it when it is released (then nothing is touched inside the calls).
+    /// Fill every block with a pattern and check it when it is freed (blocks are then not touched inside the calls).
     pub verify: bool,
     /// See [`Keep`].
     pub keep: Keep,
-    /// With which clock calls are timed.
+    /// The clock that times calls.
     pub clock: ClockChoice,
-    /// At pace max, a second run of each allocator in each round without a clock around each call.
+    /// At pace max, a second run of each allocator in each round, without a clock around each call.
     pub throughput: bool,
-    /// After all rounds, a run of each allocator that asks every block its usable size.
+    /// After all rounds, a run of each allocator that sums up the usable sizes of its blocks.
     pub usable_sizes: bool,
-    /// A player that completes no operation for so long, beyond what the pace asks for, is given up.
+    /// A player that completes no operation for this long, in addition to the pauses of the pace, is stopped.
     pub timeout: Duration,
 }
 
@@ -102,7 +102,7 @@ impl FromStr for Pace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Pace, String> {
-        let wrong = || format!("`{text}` is no pace: give max, 1x, 4x, 0.5x ... or compressed");
+        let wrong = || format!("`{text}` is not a pace: give max, 1x, 4x, 0.5x ... or compressed");
         match text {
             "max" => Ok(Pace::Max),
             "compressed" => Ok(Pace::Compressed),
@@ -126,7 +126,7 @@ impl std::fmt::Display for Pace {
 }
 
 impl Touch {
-    /// Every policy.
+    /// All policies.
     pub const ALL_POLICIES: [Touch; 4] = [Touch::None, Touch::FirstByte, Touch::Page, Touch::All];
 
     /// Its name on the command line.
@@ -145,7 +145,7 @@ impl FromStr for Touch {
 
     fn from_str(text: &str) -> Result<Touch, String> {
         let found = Touch::ALL_POLICIES.into_iter().find(|touch| touch.name() == text);
-        found.ok_or_else(|| format!("`{text}` is no way to touch: give none, first-byte, page or all"))
+        found.ok_or_else(|| format!("`{text}` is not a way to touch: give none, first-byte, page or all"))
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paces_are_read_and_shown() {
+    fn paces_are_parsed_and_printed() {
         for text in ["max", "1x", "4x", "0.5x", "compressed"] {
             assert_eq!(Pace::from_str(text).map(|pace| pace.to_string()), Ok(text.to_owned()));
         }

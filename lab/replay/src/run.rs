@@ -1,4 +1,4 @@
-//! One run: a fresh player, watched until it ends.
+//! One run: starts a player and watches it until it ends.
 
 use crate::sampler::Sampler;
 use keel_allocators::{Allocator, Kind};
@@ -11,34 +11,34 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The player's executable and how it is to be handled.
+/// The player's executable and its timeout.
 #[derive(Clone, Debug)]
 pub struct Player {
     /// The executable.
     pub executable: PathBuf,
-    /// How long it may go without completing an operation.
+    /// The longest time without a completed operation.
     pub timeout: Duration,
 }
 
-/// Why a run gave no result.
+/// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFailure {
-    /// The allocator, or its player, failed; a sentence for people.
+    /// The allocator, or its player, failed; a sentence.
     Failed(String),
-    /// Stopped from outside.
+    /// The user stopped it.
     Stopped,
 }
 
-/// A run in which more than one call in so many returned no memory is none. Fewer are noted: some allocators
-/// refuse what few programs ask for, as rpmalloc does alignments of its span size.
-const MOST_REFUSED: u64 = 1000;
+/// A run fails if more than one call in this many returned no memory. Fewer become a note: some allocators refuse rare
+/// requests, as rpmalloc refuses alignments of its span size.
+const MAX_REFUSED_SHARE: u64 = 1000;
 
-/// How often whoever watches is told.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// The interval between reports of progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Player {
-    /// Plays the plan on the allocator, into the results. Afterwards those are complete and consistent, or an
-    /// error says why not. `progress` is told how many rows are done.
+    /// Executes the plan on the allocator. On success the results are complete and consistent. `progress` receives the
+    /// number of rows done.
     ///
     /// # Errors
     /// See [`RunFailure`].
@@ -55,17 +55,17 @@ impl Player {
         let mut child = self.start(allocator, plan, results).map_err(RunFailure::Failed)?;
         let watched = self.watch(&mut child, plan, results, stop, progress);
         if watched.is_err() {
-            // It may be gone already; then there is nothing to end.
+            // This fails if the player has ended already.
             let _ = child.kill();
         }
         let status = child.wait();
-        let said = said(&mut child);
+        let message = last_line(&mut child);
         let (sampler, ()) = (watched?, ());
         if stop.load(Relaxed) {
             return Err(RunFailure::Stopped);
         }
         let status = status.map_err(|error| RunFailure::Failed(format!("its player was lost: {error}")))?;
-        match judge(status, results, &said, plan.header().rows, allocator.kind) {
+        match judge(status, results, &message, plan.header().rows, allocator.kind) {
             None => Ok(sampler),
             Some(failure) => Err(RunFailure::Failed(failure)),
         }
@@ -79,13 +79,13 @@ impl Player {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // A Ctrl-C is for keel, which then ends the player.
+            // Only keel receives Ctrl-C; it then ends the player.
             .process_group(0);
         // SAFETY: between fork and exec only system calls are made.
         unsafe {
             command.pre_exec(move || {
-                hand_over(pair)?;
-                // If keel is killed, nobody would end the player.
+                pass_descriptors(pair)?;
+                // Ends the player if keel is killed.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 Ok(())
             })
@@ -95,7 +95,7 @@ impl Player {
             .map_err(|error| format!("the player {} cannot be started: {error}", self.executable.display()))
     }
 
-    /// Waits for the player to end, reading its memory and looking whether it gets on.
+    /// Waits for the end of the player, samples its memory and checks its progress.
     fn watch(
         &self,
         child: &mut Child,
@@ -105,7 +105,7 @@ impl Player {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Sampler, RunFailure> {
         let mut sampler = Sampler::new(child.id());
-        let (mut seen, mut since, mut told) = (u64::MAX, Instant::now(), Instant::now());
+        let (mut seen, mut since, mut reported) = (u64::MAX, Instant::now(), Instant::now());
         loop {
             match child.try_wait() {
                 Ok(None) => {}
@@ -118,9 +118,9 @@ impl Player {
             if results.control().state() == State::Running {
                 sampler.read();
             }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
-                let (done, mark) = standing(results, plan.header().rows);
+            if reported.elapsed() >= REPORT_INTERVAL {
+                reported = Instant::now();
+                let (done, mark) = progress_of(results, plan.header().rows);
                 progress(done);
                 if mark != seen {
                     (seen, since) = (mark, Instant::now());
@@ -140,10 +140,10 @@ impl Player {
     }
 }
 
-/// Puts plan and results at descriptors 3 and 4. Called after fork.
-fn hand_over((plan, results): (i32, i32)) -> std::io::Result<()> {
+/// Moves plan and results to descriptors 3 and 4. Called after fork.
+fn pass_descriptors((plan, results): (i32, i32)) -> std::io::Result<()> {
     let check = |code: i32| if code < 0 { Err(std::io::Error::last_os_error()) } else { Ok(code) };
-    // SAFETY: descriptors of our own. First out of the way of 3 and 4, then to their places, where exec keeps them.
+    // SAFETY: our own descriptors. The first copies avoid 3 and 4, the second ones survive exec.
     unsafe {
         let plan = check(libc::fcntl(plan, libc::F_DUPFD_CLOEXEC, 10))?;
         let results = check(libc::fcntl(results, libc::F_DUPFD_CLOEXEC, 10))?;
@@ -153,8 +153,8 @@ fn hand_over((plan, results): (i32, i32)) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Rows done (by the slowest thread), and a number that changes whenever any thread gets on.
-fn standing(results: &Results, rows: u64) -> (u64, u64) {
+/// The rows done by the slowest thread, and a number that changes with the progress of any thread.
+fn progress_of(results: &Results, rows: u64) -> (u64, u64) {
     let next = || results.states().iter().map(|state| state.next_row.load(Relaxed));
     let slowest = next().filter(|&row| row != u32::MAX).min();
     let running = results.control().state() == State::Running;
@@ -163,37 +163,37 @@ fn standing(results: &Results, rows: u64) -> (u64, u64) {
     (done.min(rows), mark)
 }
 
-/// What the player said on stderr: at most its last line, cut.
-fn said(child: &mut Child) -> String {
+/// The last line of the player's stderr, truncated.
+fn last_line(child: &mut Child) -> String {
     let mut bytes = Vec::new();
     if let Some(stderr) = child.stderr.take() {
-        // What cannot be read is not told.
+        // The line is left out if it cannot be read.
         let _ = stderr.take(1 << 20).read_to_end(&mut bytes);
     }
     let text = String::from_utf8_lossy(&bytes);
     text.trim().lines().last().unwrap_or_default().chars().take(300).collect()
 }
 
-/// Why the run does not count; None if it does.
-fn judge(status: ExitStatus, results: &Results, said: &str, rows: u64, kind: Kind) -> Option<String> {
+/// Why the run failed; None if it succeeded.
+fn judge(status: ExitStatus, results: &Results, message: &str, rows: u64, kind: Kind) -> Option<String> {
     let control = results.control();
     if control.state() == State::Failed {
         return Some(control.message());
     }
     if let Some(signal) = status.signal() {
-        let told = if said.is_empty() { String::new() } else { format!(": {said}") };
-        let done = standing(results, rows).0;
+        let detail = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let done = progress_of(results, rows).0;
         return Some(format!(
-            "it crashed with {} after about {done} of {rows} operations{told}",
+            "it crashed with {} after about {done} of {rows} operations{detail}",
             name(signal)
         ));
     }
     if !status.success() || control.state() != State::Done {
-        let told = if said.is_empty() { "nothing more is known" } else { said };
-        return Some(format!("its player ended with {status}: {told}"));
+        let detail = if message.is_empty() { "it printed no message" } else { message };
+        return Some(format!("its player ended with {status}: {detail}"));
     }
     let (refused, corrupt) = (control.refused.load(Relaxed), control.corrupt.load(Relaxed));
-    if refused > rows / MOST_REFUSED && kind != Kind::Floor {
+    if refused > rows / MAX_REFUSED_SHARE && kind != Kind::Floor {
         let row = control.first_refused.load(Relaxed);
         let place = place(row);
         return Some(format!("it returned NULL from {refused} of {rows} calls, first {place}"));
@@ -206,10 +206,10 @@ fn judge(status: ExitStatus, results: &Results, said: &str, rows: u64, kind: Kin
     None
 }
 
-/// Where a row of the plan stands.
+/// The position of a row, in words.
 pub fn place(row: u64) -> String {
     if row == u64::from(keel_plan::PROLOGUE_ROW) {
-        return "among the blocks that lived when the recording began".to_owned();
+        return "among the blocks that were live when the recording began".to_owned();
     }
     format!("at row {row}")
 }
@@ -222,7 +222,7 @@ fn name(signal: i32) -> String {
         libc::SIGILL => "SIGILL",
         libc::SIGFPE => "SIGFPE",
         libc::SIGTRAP => "SIGTRAP",
-        libc::SIGKILL => "SIGKILL (perhaps for want of memory)",
+        libc::SIGKILL => "SIGKILL (possibly out of memory)",
         _ => return format!("signal {signal}"),
     };
     known.to_owned()

@@ -1,9 +1,9 @@
-//! Resident memory over time, read from outside so that the run itself is not disturbed by it.
+//! Resident memory over time, read by another process so that the run is not affected.
 
 use std::time::Duration;
 
-/// Readings kept; beyond it, every second one is dropped and readings come half as often.
-const MOST: usize = 4096;
+/// The most readings kept. Beyond it, readings are merged in pairs and taken half as often.
+const MAX_READINGS: usize = 4096;
 const FIRST_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Readings of (CLOCK_MONOTONIC ns, anonymous resident bytes).
@@ -20,12 +20,12 @@ impl Sampler {
         Sampler { status: format!("/proc/{process}/status"), interval: FIRST_INTERVAL, readings: Vec::new() }
     }
 
-    /// How long to wait before the next reading.
+    /// The time until the next reading.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Takes a reading; nothing if the process is gone.
+    /// Takes a reading, unless the process has ended.
     pub fn read(&mut self) {
         let Ok(text) = std::fs::read_to_string(&self.status) else { return };
         let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -37,8 +37,8 @@ impl Sampler {
 
     /// Adds a reading.
     pub fn add(&mut self, ns: u64, bytes: u64) {
-        if self.readings.len() == MOST {
-            // The larger of each pair, so that no peak is lost.
+        if self.readings.len() == MAX_READINGS {
+            // Keeps the larger of each pair, so that no peak is lost.
             let merged =
                 self.readings.chunks(2).filter_map(|pair| pair.iter().copied().max_by_key(|one| one.1));
             self.readings = merged.collect();
@@ -70,7 +70,7 @@ mod tests {
         for at in 0..20_000u64 {
             sampler.add(at, if at == 4_321 { 999_999 } else { at });
         }
-        assert!(sampler.readings().len() <= MOST);
+        assert!(sampler.readings().len() <= MAX_READINGS);
         assert!(sampler.readings().iter().any(|&(_, bytes)| bytes == 999_999));
         assert!(sampler.readings().is_sorted_by_key(|&(at, _)| at));
         assert!(sampler.interval() > FIRST_INTERVAL);

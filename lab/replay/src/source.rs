@@ -1,13 +1,13 @@
-//! Where operations come from: a journal file, or in tests a list.
+//! The source of operations: a journal file, or a list in tests.
 
 use crate::Error;
 use keel_journal::{Event, Metadata, Reader};
 
-/// Something that can be read from its beginning any number of times.
+/// Operations that can be read repeatedly from the beginning.
 pub trait Source {
     /// Calls `each` with every event in order; stops at the first error.
     fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error>;
-    /// What is known beside the events.
+    /// The metadata of the journal.
     fn metadata(&self) -> &Metadata;
     /// Number of events.
     fn rows(&self) -> u64;

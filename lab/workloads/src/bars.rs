@@ -1,8 +1,8 @@
-//! What Keel wants to reach, and whether it does.
+//! The targets of Keel ("bars"), and whether the samples reach them.
 //!
-//! The bars are data (`bars.json`): a workload, an event where it has several, a metric, a limit, and where the bar
-//! comes from. A bar with `relative_to` is a ratio to the best of those contestants in the same run (of all that are
-//! not Keel, where the list is empty).
+//! The bars are data (`bars.json`): a workload, an event if it has several, a metric, a limit, and the source of the bar. A
+//! bar with `relative_to` is a ratio to the best of those contestants in the same run (an empty list means all that are
+//! not Keel).
 
 use crate::Sample;
 use crate::summary::{self, Metric};
@@ -14,46 +14,46 @@ use serde::{Deserialize, Serialize};
 pub struct Bar {
     /// Workload.
     pub workload: String,
-    /// Event, where the metric is of one.
+    /// Event, if the metric belongs to one.
     #[serde(default)]
     pub event: Option<String>,
-    /// A name that [`Metric::by_name`] knows.
+    /// A name of [`Metric::by_name`].
     pub metric: String,
     /// In the metric's unit, or a ratio.
     pub at_most: f64,
-    /// See above.
+    /// See the module documentation.
     #[serde(default)]
     pub relative_to: Option<Vec<String>>,
-    /// Where it comes from.
+    /// The source of the limit.
     pub source: String,
 }
 
-/// How a contestant stands to a bar.
+/// A contestant's result for a bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     /// The bar.
     pub bar: Bar,
-    /// What was measured, in the metric's unit; median over the rounds.
+    /// The median over the rounds, in the metric's unit.
     pub value: f64,
-    /// What the bar allows, in the same unit.
+    /// The limit, in the same unit.
     pub allowed: f64,
-    /// For relative bars: whom it is measured by.
+    /// For relative bars: the contestant it is compared with.
     pub rival: Option<String>,
-    /// The machine's own noise in µs, where that was above the bar and so was the slowest call: then nothing can be
-    /// said of the allocator, however little is left when the noise is taken off.
+    /// The machine's noise in µs, if both the noise and the slowest call exceed the bar: then there is no verdict on the
+    /// allocator, even if the difference is small.
     pub masked_by_us: Option<f64>,
 }
 
 impl Standing {
-    /// Whether it is known to be reached.
+    /// Whether the bar is reached.
     pub fn reached(&self) -> bool {
         self.value <= self.allowed && self.masked_by_us.is_none()
     }
 
-    /// In words: `reached`, `missed by 12.3 µs (3.5 x)` or `cannot be told: ..`.
+    /// In words: `reached`, `missed by 12.3 µs (3.5 x)` or `too noisy to decide: ..`.
     pub fn verdict(&self) -> String {
         if let Some(noise) = self.masked_by_us {
-            return format!("cannot be told: the machine's own noise was {} µs", three_digits(noise));
+            return format!("too noisy to decide: the machine's own noise was {} µs", three_digits(noise));
         }
         if self.reached() {
             return "reached".to_owned();
@@ -65,7 +65,7 @@ impl Standing {
     }
 }
 
-/// With about three digits.
+/// A number with about three digits.
 pub fn three_digits(value: f64) -> String {
     match value.abs() {
         above if above >= 99.95 => format!("{value:.0}"),
@@ -89,7 +89,7 @@ pub fn all() -> Result<Vec<Bar>, String> {
     Ok(file.bars)
 }
 
-/// How `contestant` stands to the bars for which the samples have the numbers.
+/// The results of `contestant` for the bars that the samples cover.
 pub fn standings(bars: &[Bar], samples: &[Sample], allocators: &[String], contestant: &str) -> Vec<Standing> {
     bars.iter().filter_map(|bar| standing(bar, samples, allocators, contestant)).collect()
 }
@@ -118,7 +118,7 @@ fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &s
     Some(Standing { bar: bar.clone(), value, allowed, rival, masked_by_us })
 }
 
-/// `mimalloc3.so` and `mimalloc3-2` are libraries called `mimalloc3`.
+/// `mimalloc3.so` and `mimalloc3-2` are versions of `mimalloc3`.
 fn is_version_of(contestant: &str, name: &str) -> bool {
     let rest = contestant.strip_prefix(name);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bar_asks_for_a_metric_that_there_is() {
+    fn every_bar_has_a_known_metric() {
         let bars = all().unwrap();
         assert!(bars.len() > 20);
         for bar in &bars {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_reached_or_missed_by_so_much() {
+    fn bars_are_reached_or_missed_by_a_difference() {
         let samples =
             [sample("keel", 6.0, 3000.0), sample("mimalloc3.so", 5.0, 0.0), sample("jemalloc", 4.0, 0.0)];
         let names: Vec<String> = samples.iter().map(|one| one.allocator.clone()).collect();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_noise_hides_is_neither_reached_nor_missed() {
+    fn noise_above_the_bar_leaves_no_verdict() {
         let with_noise = |worst_ns, noise_ns| {
             let mut sample = sample("keel", 6.0, worst_ns);
             if let Outcome::Measured(measured) = &mut sample.outcome {
@@ -200,14 +200,14 @@ mod tests {
             let bars = [bar("worst-excess-us", 5.0, None)];
             standings(&bars, &[with_noise(worst_ns, noise_ns)], &["keel".to_owned()], "keel")[0].verdict()
         };
-        assert_eq!(verdict(15_000.0, 42_000.0), "cannot be told: the machine's own noise was 42.0 µs");
+        assert_eq!(verdict(15_000.0, 42_000.0), "too noisy to decide: the machine's own noise was 42.0 µs");
         assert_eq!(verdict(4_000.0, 42_000.0), "reached");
         assert_eq!(verdict(6_000.0, 2_000.0), "reached");
         assert_eq!(verdict(60_000.0, 42_000.0), "missed by 13.0 µs (3.60 x)");
     }
 
     #[test]
-    fn mimalloc2_is_no_version_of_mimalloc() {
+    fn mimalloc2_is_not_a_version_of_mimalloc() {
         assert!(is_version_of("mimalloc", "mimalloc") && is_version_of("mimalloc3.so", "mimalloc3"));
         assert!(!is_version_of("mimalloc2", "mimalloc"));
     }

@@ -1,10 +1,10 @@
-//! A whole program's calls: 5.5 M mallocs with the figures of Doom 3's journal (median 64 B, mean 471 B, 332 MB live at
+//! The calls of a whole program: 5.5 M mallocs with the statistics of Doom 3's journal (median 64 B, mean 471 B, 332 MB live at
 //! the peak), one byte in every 4096 written inside the clock, and the frees between.
 //!
 //! ```text
-//! load     every second block stays until its level ends, the others die within some hundred calls
-//! play     blocks die within some hundred calls; one in 32 replaces a block of the level
-//! unload   the level's first 60 % go, and the next load fills up again
+//! load     every second block stays until its level ends; the others are freed within some hundred calls
+//! play     blocks are freed within some hundred calls; one in 32 replaces a block of the level
+//! unload   the level's first 60 % are freed, and the next load fills the level again
 //! ```
 
 use crate::heap::Heap;
@@ -17,11 +17,11 @@ use std::ptr::null_mut;
 const MALLOCS: u64 = 5_500_000;
 const LIVE_BYTES: u64 = 332_000_000;
 const LEVELS: u64 = 3;
-/// Of every level, in percent.
+/// The part of a level that is unloaded, in percent.
 const UNLOADED: usize = 60;
 const SHORT_LIVED: u64 = 1024;
-/// Mallocs between two settlements of empty windows.
-const SETTLE_EVERY: u64 = 100_000;
+/// Mallocs between two batches of empty windows.
+const WINDOWS_EVERY: u64 = 100_000;
 
 /// The loop as a whole, without the empty windows.
 pub struct Whole {
@@ -58,10 +58,10 @@ struct Program {
     short_lived: Vec<*mut u8>,
 }
 
-/// Runs it; the mallocs and frees are watched, and so is the whole.
+/// Runs the program and measures its mallocs and frees, and the run as a whole.
 pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
-    let mut mallocs = heap.watch("malloc").settled_later();
-    let mut frees = heap.watch("free").settled_later();
+    let mut mallocs = heap.watch("malloc").with_windows_later();
+    let mut frees = heap.watch("free").with_windows_later();
     let mut program = Program {
         random: Random::new(8),
         level: Vec::with_capacity(800_000),
@@ -85,10 +85,10 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
             }
             loading = true;
         }
-        if step.is_multiple_of(SETTLE_EVERY) && heap.mode() == Mode::Timed {
+        if step.is_multiple_of(WINDOWS_EVERY) && heap.mode() == Mode::Timed {
             let (wall, cpu) = (system::monotonic_ns(), system::thread_cpu_ns());
-            mallocs.settle();
-            frees.settle();
+            mallocs.time_windows();
+            frees.time_windows();
             apart_ns += system::monotonic_ns() - wall;
             apart_cpu_ns += system::thread_cpu_ns() - cpu;
         }
@@ -107,7 +107,7 @@ pub fn game_mix(heap: &Heap, findings: &mut Findings) -> Whole {
 }
 
 impl Program {
-    /// Finds a place for a new block; the block that it replaces.
+    /// Stores a new block and returns the block that it replaces.
     fn keep(&mut self, block: *mut u8, size: usize, loading: bool) -> Option<*mut u8> {
         let lasting = if loading { self.random.below(2) == 0 } else { self.random.below(32) == 0 };
         let old = if !lasting {
@@ -126,15 +126,15 @@ impl Program {
         (!old.is_null()).then_some(old)
     }
 
-    /// Blocks of the level that ends.
+    /// Removes blocks of the ending level and returns them.
     fn unload(&mut self) -> Vec<*mut u8> {
-        let gone = self.level.len() * UNLOADED / 100;
-        let gone: Vec<_> = self.level.drain(..gone).collect();
-        self.live_bytes -= gone.iter().map(|&(_, size)| size as u64).sum::<u64>();
-        gone.into_iter().map(|(block, _)| block).collect()
+        let count = self.level.len() * UNLOADED / 100;
+        let removed: Vec<_> = self.level.drain(..count).collect();
+        self.live_bytes -= removed.iter().map(|&(_, size)| size as u64).sum::<u64>();
+        removed.into_iter().map(|(block, _)| block).collect()
     }
 
-    /// Everything that is left.
+    /// Removes all remaining blocks and returns them.
     fn rest(&mut self) -> Vec<*mut u8> {
         let level = self.level.drain(..).map(|(block, _)| block);
         level.chain(self.short_lived.drain(..).filter(|block| !block.is_null())).collect()

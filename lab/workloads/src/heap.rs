@@ -1,21 +1,21 @@
-//! The allocator under test, with the touches that every user of memory makes.
+//! The allocator under test, with the writes of a program that uses the memory.
 
 use crate::watch::{Mode, Watch};
 use keel_allocators::table::Table;
 use std::time::Duration;
 
-/// An allocator's table of functions, through whose pointers calls go straight, and how much is asked of it.
+/// An allocator's table of functions, and the scale of the workload.
 pub struct Heap {
     table: &'static Table,
-    /// 1 for what the workloads name; less to warm up, and much less in tests.
+    /// 1 for the full workload, less for the warm-up, and much less in tests.
     scale: f64,
     mode: Mode,
 }
 
-/// A block on its way to another thread.
+/// A block that is passed to another thread.
 pub struct Block(pub *mut u8);
 
-// SAFETY: a block of memory has no thread of its own; whoever holds the Block owns it.
+// SAFETY: memory belongs to no thread; the owner of the Block owns it.
 unsafe impl Send for Block {}
 
 impl Heap {
@@ -24,12 +24,12 @@ impl Heap {
         Heap { table, scale, mode }
     }
 
-    /// How much is asked of it.
+    /// The scale of the workload.
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// What watches are to do.
+    /// The mode of watches.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -39,23 +39,23 @@ impl Heap {
         Heap { table: self.table, scale, mode: self.mode }
     }
 
-    /// So many, or fewer when less is asked for; at least one.
+    /// `count` times the scale, at least 1.
     pub fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale) as u64).max(1)
     }
 
-    /// So long, or shorter when less is asked for.
+    /// `time` times the scale.
     pub fn delay(&self, time: Duration) -> Duration {
         time.mul_f64(self.scale)
     }
 
-    /// A watch over calls of this kind by the calling thread.
+    /// A watch for calls of this kind by the calling thread.
     pub fn watch(&self, event: &'static str) -> Watch {
         Watch::new(event, self.mode)
     }
 
-    /// A block whose first byte has been written. Aborts the process when the allocator has no memory: a benchmark that
-    /// went on would measure something else.
+    /// A block whose first byte has been written. Aborts the process if the allocator has no memory: the
+    /// measurement would be meaningless.
     #[inline]
     pub fn malloc(&self, size: usize) -> *mut u8 {
         let block = self.malloc_untouched(size);
@@ -63,10 +63,10 @@ impl Heap {
         block
     }
 
-    /// A block as the allocator returns it, or NULL. What is done with it aborts as `malloc` does.
+    /// A block as the allocator returns it, or NULL. Touching NULL aborts, as in `malloc`.
     #[inline]
     pub fn malloc_untouched(&self, size: usize) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size is allowed.
         unsafe { (self.table.malloc)(size) }.cast::<u8>()
     }
 
@@ -99,25 +99,25 @@ impl Heap {
     /// A zeroed block as the allocator returns it, or NULL.
     #[inline]
     pub fn calloc_untouched(&self, size: usize) -> *mut u8 {
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size is allowed.
         unsafe { (self.table.calloc)(1, size) }.cast::<u8>()
     }
 
     /// The block resized; it may move.
     #[inline]
     pub fn realloc(&self, block: *mut u8, size: usize) -> *mut u8 {
-        // SAFETY: callers pass what this heap returned and go on with the result.
+        // SAFETY: callers pass a block of this heap and continue with the result.
         unsafe { (self.table.realloc)(block.cast(), size) }.cast::<u8>()
     }
 
-    /// Gives a block back; NULL is allowed.
+    /// Frees a block; NULL is allowed.
     #[inline]
     pub fn free(&self, block: *mut u8) {
-        // SAFETY: callers pass what this heap returned, once.
+        // SAFETY: callers pass a block of this heap, once.
         unsafe { (self.table.free)(block.cast()) }
     }
 
-    /// Runs `body` between the allocator's own preparation for a thread and its end.
+    /// Runs `body` between the allocator's functions for the start and the end of a thread.
     pub fn thread<T>(&self, body: impl FnOnce() -> T) -> T {
         if let Some(enter) = self.table.thread_init {
             // SAFETY: called once, first, on this thread.
@@ -137,6 +137,6 @@ fn touch(block: *mut u8) {
     if block.is_null() {
         std::process::abort();
     }
-    // SAFETY: every workload asks for at least one byte.
+    // SAFETY: every workload requests at least one byte.
     unsafe { block.write_volatile(1) };
 }

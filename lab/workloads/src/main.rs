@@ -1,11 +1,11 @@
-//! `keel-workload`: started by `keel bench`, one fresh process for each run; not for people.
+//! `keel-workload`: `keel bench` starts it in a fresh process for each run. It is not a command for users.
 //!
-//! `keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny]` prints one line of JSON; `--list` tells of the
-//! workloads. `--tiny` makes everything a thousandth, to see that it works.
+//! `keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny]` prints one line of JSON; `--list` lists the workloads.
+//! `--tiny` reduces everything to a thousandth, for tests.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a program of its own, whose output is its result"
+    reason = "a separate program, whose output is its result"
 )]
 
 mod game;
@@ -25,20 +25,20 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use watch::{Findings, Mode};
 
-/// What the workloads need for themselves comes from mappings of its own: the allocator under test sees their calls and
-/// nothing else, also where it is everybody's malloc.
+/// The workloads' own memory comes from separate mappings: the allocator under test receives only their calls, even if it
+/// replaces the process's malloc.
 #[global_allocator]
 static OWN: Bump = Bump::new();
 
-/// What a workload is.
+/// The kind of a workload.
 enum Kind {
-    /// Returns the pairs that it performed; the time of the whole is divided by it. One thread, on one processor.
+    /// Returns the number of pairs, by which the time of the run is divided. One thread, on one processor.
     Single(fn(&Heap) -> u64),
-    /// The same with threads of its own.
+    /// The same with several threads.
     Threaded(fn(&Heap) -> u64),
-    /// Watches single calls.
+    /// Measures single calls.
     Latency(fn(&Heap, &mut Findings)),
-    /// Both: returns pairs, processor seconds, and what single calls took.
+    /// Both: returns pairs and processor seconds, and measures single calls.
     Program(fn(&Heap, &mut Findings) -> game::Whole),
 }
 
@@ -58,17 +58,17 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
         "one thread allocates, another frees, in batches of 256",
         Kind::Threaded(threaded::producer_consumer),
     ),
-    ("larson", "blocks outlive the threads that made them", Kind::Threaded(threaded::larson)),
-    ("shared-slots", "four threads free what the others made", Kind::Threaded(threaded::shared_slots)),
+    ("larson", "blocks outlive the threads that allocated them", Kind::Threaded(threaded::larson)),
+    ("shared-slots", "four threads free each other's blocks", Kind::Threaded(threaded::shared_slots)),
     (
         "game-mix",
-        "5.5 M mallocs as Doom 3 makes them, 332 MB live, pages touched inside the clock",
+        "5.5 M mallocs as in Doom 3, 332 MB live, pages touched inside the clock",
         Kind::Program(game::game_mix),
     ),
     ("first-touch", "malloc in a heap that grows to 64 MiB", Kind::Latency(latency::contract::first_touch)),
     (
         "after-burst",
-        "2.5 s after 256 MiB were freed: malloc, and what is still resident",
+        "2.5 s after 256 MiB were freed: malloc, and the resident memory",
         Kind::Latency(latency::contract::after_burst),
     ),
     (
@@ -79,7 +79,7 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
     ("free-large", "free of blocks of 64 KiB to 4 MiB", Kind::Latency(latency::contract::free_large)),
     (
         "threads",
-        "threads that come, allocate 20,000 blocks and go; others free them",
+        "threads that start, allocate 20,000 blocks and end; others free them",
         Kind::Latency(latency::threads::come_and_go),
     ),
     (
@@ -99,10 +99,10 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
     ),
 ];
 
-/// A workload that takes longer hangs.
+/// A workload that takes longer is considered hung.
 const LIMIT_SECONDS: libc::c_uint = 240;
 const TINY: f64 = 0.001;
-/// Part of a workload that is run untimed before it.
+/// The scale of the untimed warm-up run.
 const WARM_UP: f64 = 0.1;
 
 fn main() -> ExitCode {
@@ -147,7 +147,7 @@ fn list() -> Vec<Workload> {
         .collect()
 }
 
-/// See the head of this file.
+/// See the module documentation.
 struct Options {
     mode: Mode,
     scale: f64,
@@ -199,8 +199,8 @@ fn run(target: &OsStr, workload: &str, options: &[OsString]) -> Result<Measured,
 fn measure(heap: &Heap, kind: &Kind) -> Measured {
     match kind {
         Kind::Single(workload) => {
-            // Allocators with a thread of their own start it at the first call: before the processor is chosen, which
-            // threads inherit.
+            // Allocators with a background thread start it at the first call. This must be before the processor is chosen,
+            // because threads inherit the choice.
             heap.free(heap.malloc(1));
             process::stay_on_one_processor();
             throughput(heap, *workload)
@@ -209,14 +209,14 @@ fn measure(heap: &Heap, kind: &Kind) -> Measured {
         Kind::Latency(workload) => {
             let mut findings = Findings::default();
             workload(heap, &mut findings);
-            told(findings)
+            reported(findings)
         }
         Kind::Program(workload) => {
             heap.free(heap.malloc(1));
             let mut findings = Findings::default();
             let whole = workload(heap, &mut findings);
             let ns_a_pair = whole.seconds * 1e9 / whole.pairs as f64;
-            Measured { pairs: whole.pairs, ns_a_pair, cpu_seconds: whole.cpu_seconds, ..told(findings) }
+            Measured { pairs: whole.pairs, ns_a_pair, cpu_seconds: whole.cpu_seconds, ..reported(findings) }
         }
     }
 }
@@ -230,7 +230,7 @@ fn throughput(heap: &Heap, workload: fn(&Heap) -> u64) -> Measured {
     Measured { pairs, ns_a_pair, cpu_seconds, ..Measured::default() }
 }
 
-fn told(findings: Findings) -> Measured {
+fn reported(findings: Findings) -> Measured {
     Measured {
         events: findings.events,
         counted: findings.counted,

@@ -1,17 +1,17 @@
-//! What the workloads ask of the kernel and of the dynamic linker for the process as a whole.
+//! The workloads' system calls that concern the whole process.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// What the process has used so far.
+/// Resources used by the process so far.
 pub struct Usage {
-    /// Of all threads, in the program and in the kernel.
+    /// Processor time of all threads, user and system.
     pub cpu_seconds: f64,
-    /// At most so far, bytes.
+    /// Peak resident bytes.
     pub peak_rss: u64,
 }
 
-/// Reads it.
+/// Reads the present values.
 pub fn usage() -> Usage {
     // SAFETY: an all-zero rusage is valid, and getrusage fills it.
     let usage = unsafe {
@@ -26,14 +26,14 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Has the kernel end this process (SIGALRM) after so many seconds.
+/// Makes the kernel end this process (SIGALRM) after `seconds`.
 pub fn end_after(seconds: libc::c_uint) {
     // SAFETY: sets a timer.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Keeps the calling thread on the last of its processors: the first has most of the machine's interrupts. Where that
-/// is not allowed, nothing changes.
+/// Pins the calling thread to the last of its processors, because the first serves most interrupts. Does nothing if this is
+/// not allowed.
 pub fn stay_on_one_processor() {
     // SAFETY: sets of processors are plain bits, and both calls get the size of ours.
     unsafe {
@@ -53,11 +53,11 @@ pub fn stay_on_one_processor() {
 /// Calls `kl_warm(bytes)` of the libkeel that `target` names.
 ///
 /// # Errors
-/// A sentence, if it is no libkeel or one without that function.
+/// A sentence, if it is not a libkeel or has no such function.
 pub fn warm(target: &OsStr, bytes: usize) -> Result<(), String> {
     let file = target.as_bytes().strip_prefix(b"keel:").ok_or("only a libkeel can be warmed")?;
     let file = CString::new(file).map_err(|_| "a file name with a NUL")?;
-    // SAFETY: the library is loaded already, so this only finds it; the function has this type (keel.h).
+    // SAFETY: the library is loaded already; the function has this type (keel.h).
     unsafe {
         let library = libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         let function = if library.is_null() { library } else { libc::dlsym(library, c"kl_warm".as_ptr()) };

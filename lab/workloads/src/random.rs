@@ -1,10 +1,10 @@
-//! A small fast generator, so that drawing sizes costs little beside the calls that are measured.
+//! A small fast generator, whose cost is low compared with the measured calls.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one addition, two multiplications; the same sequence for the same seed.
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// Each seed has a different sequence.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }

@@ -1,4 +1,4 @@
-//! What is run how often, in which order.
+//! The schedule of a bench: the runs and their order.
 
 use crate::{Outcome, Pass, Sample, Suite, Workload};
 use keel_allocators::Allocator;
@@ -23,19 +23,19 @@ impl Contestant {
     }
 }
 
-/// What to run.
+/// A bench.
 pub struct Bench {
     /// The `keel-workload` executable.
     pub program: PathBuf,
-    /// On which allocators.
+    /// The allocators.
     pub contestants: Vec<Contestant>,
-    /// Which workloads.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// How often each.
+    /// The number of runs of each.
     pub runs: u32,
 }
 
-/// A run that is to be made: indices of workload and contestant.
+/// A planned run: its pass and the indices of workload and contestant.
 pub type Turn = (Pass, usize, usize);
 
 /// All workloads, as the program lists them.
@@ -51,14 +51,14 @@ pub fn list(program: &Path) -> Result<Vec<Workload>, String> {
 }
 
 impl Bench {
-    /// Runs in all rounds together.
+    /// The number of runs in all rounds.
     pub fn turns(&self) -> usize {
         (0..self.runs).map(|round| self.round(round).len()).sum()
     }
 
-    /// Runs everything, round by round; within a round in an order that `shuffle` decides anew. `progress` is told of
-    /// each sample when it is there. A run that fails is a sample too. Ends early when `stop` is set; the run that it
-    /// meets is no sample, since it may have been stopped as well.
+    /// Runs everything, round by round; `shuffle` chooses the order of each round. `progress` receives each sample. A failed
+    /// run is a sample too. Ends early if `stop` is set; the run in progress is then dropped, because it may have been
+    /// stopped as well.
     pub fn run(
         &self,
         mut shuffle: impl FnMut(&mut Vec<Turn>),
@@ -81,7 +81,7 @@ impl Bench {
         samples
     }
 
-    /// Counts hardly change from run to run: the first round has them too, and it is enough.
+    /// Counts hardly vary between runs, so that only the first round has counted passes.
     fn round(&self, round: u32) -> Vec<Turn> {
         let mut order = Vec::new();
         for (workload, about) in self.workloads.iter().enumerate() {
@@ -108,8 +108,8 @@ impl Bench {
         let outcome = match command.args(arguments).stdin(Stdio::null()).output() {
             Err(error) => Outcome::Failed(format!("{}: {error}", self.program.display())),
             Ok(output) if !output.status.success() => {
-                let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                Outcome::Failed(if told.is_empty() { output.status.to_string() } else { told })
+                let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Outcome::Failed(if message.is_empty() { output.status.to_string() } else { message })
             }
             Ok(output) => match serde_json::from_slice(&output.stdout) {
                 Ok(measured) => Outcome::Measured(measured),

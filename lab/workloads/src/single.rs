@@ -1,13 +1,13 @@
-//! Throughput on one thread: the five columns by which small-block allocators are usually compared.
+//! Throughput on one thread: five workloads that are commonly used to compare allocators.
 //!
-//! Each function performs a number of malloc/free pairs, which the heap's scale decides, and returns that number. Every
-//! block is written to once, as any program would, so that an allocator gains nothing by handing out memory that is not
-//! there.
+//! Each function makes a number of malloc/free pairs, which depends on the heap's scale, and returns that number. It writes
+//! to every block once, as a program would, so that an allocator gains nothing by returning memory that is not yet
+//! resident.
 
 use crate::heap::Heap;
 use crate::random::Random;
 
-/// Free what was just allocated: 64 B, the depth of a call stack at most 1.
+/// Frees each block directly after its allocation: 64 B, at most one live.
 pub fn lifo_64(heap: &Heap) -> u64 {
     let pairs = heap.scaled(20_000_000);
     for _ in 0..pairs {
@@ -16,7 +16,7 @@ pub fn lifo_64(heap: &Heap) -> u64 {
     pairs
 }
 
-/// Allocate 1,000 blocks of 64 B, free them in the order of their birth, again and again.
+/// Allocates 1,000 blocks of 64 B and frees them in the order of allocation, repeatedly.
 pub fn batch_64(heap: &Heap) -> u64 {
     let rounds = heap.scaled(12_000);
     let mut blocks = [std::ptr::null_mut(); 1000];
@@ -31,7 +31,7 @@ pub fn batch_64(heap: &Heap) -> u64 {
     rounds * blocks.len() as u64
 }
 
-/// Sizes of 4 to 516 B, drawn so that small ones are common; 2,000 live, each step replaces a random one.
+/// Sizes of 4 to 516 B, mostly small; 2,000 are live, and each step replaces a random one.
 pub fn mixed_516(heap: &Heap) -> u64 {
     let pairs = heap.scaled(10_000_000);
     let mut random = Random::new(7);
@@ -47,7 +47,7 @@ pub fn mixed_516(heap: &Heap) -> u64 {
     pairs
 }
 
-/// 64Ki blocks of 64 B live; all freed in random order, all allocated again.
+/// 65,536 live blocks of 64 B; all are freed in random order and allocated again.
 pub fn random_free_64k(heap: &Heap) -> u64 {
     const BLOCKS: usize = 1 << 16;
     let rounds = heap.scaled(60);
@@ -64,7 +64,7 @@ pub fn random_free_64k(heap: &Heap) -> u64 {
     rounds * BLOCKS as u64
 }
 
-/// calloc of 16 B to 2 KiB, 256 live.
+/// calloc of 16 B to 2 KiB, 256 live blocks.
 pub fn calloc_2k(heap: &Heap) -> u64 {
     let pairs = heap.scaled(4_000_000);
     let mut random = Random::new(13);

@@ -6,16 +6,16 @@ use keel_results::PERCENTILES;
 /// A number over the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Over {
-    /// Of the middle round (the mean of the two middle ones where their number is even).
+    /// The median round (the mean of the two in the middle if their number is even).
     pub median: f64,
-    /// Of the best.
+    /// The best round.
     pub least: f64,
-    /// Of the worst.
+    /// The worst round.
     pub most: f64,
 }
 
 impl Over {
-    /// None of no values.
+    /// None without values.
     pub fn of(mut values: Vec<f64>) -> Option<Over> {
         values.sort_by(f64::total_cmp);
         let (&least, &most) = (values.first()?, values.last()?);
@@ -29,14 +29,14 @@ impl Over {
     }
 }
 
-/// What can be asked of the samples.
+/// The metrics of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// The slowest call less the machine's own noise, us.
+    /// The slowest call less the machine's own noise, µs.
     WorstExcess,
-    /// The slowest call, us.
+    /// The slowest call, µs.
     Worst,
-    /// What the worst empty window took too long, us.
+    /// The excess of the longest empty window, µs.
     Noise,
     /// Mean call less the floor, ns.
     Mean,
@@ -89,11 +89,11 @@ impl Metric {
         }
     }
 
-    /// In one run; None where that has no such number.
+    /// The value in one run; None if the run does not have it.
     pub fn of(self, measured: &Measured, event: Option<&str>) -> Option<f64> {
         let found = || measured.events.iter().find(|one| Some(one.event.as_str()) == event);
         let counted = || measured.counted.iter().find(|one| Some(one.event.as_str()) == event);
-        // No call is shorter than the instrument's floor but by chance.
+        // A call is shorter than the instrument's floor only by chance.
         let above = |event: &Event, ns: f64| (ns - event.floor_ns).max(0.0);
         match self {
             Metric::WorstExcess => found().map(|event| event.worst_excess_ns() / 1e3),
@@ -152,7 +152,7 @@ fn measured<'a>(
     })
 }
 
-/// Events of a workload, in the order in which its runs tell of them.
+/// The events of a workload, in the order in which its runs report them.
 pub fn events_of(samples: &[Sample], workload: &str) -> Vec<String> {
     let mut events: Vec<String> = Vec::new();
     for sample in samples.iter().filter(|sample| sample.workload == workload) {
@@ -166,14 +166,14 @@ pub fn events_of(samples: &[Sample], workload: &str) -> Vec<String> {
     events
 }
 
-/// Calls of all rounds: (whole, left out as interrupted).
+/// The calls of all rounds: (complete, interrupted).
 pub fn calls(samples: &[Sample], workload: &str, event: &str, allocator: &str) -> (u64, u64) {
     let runs = measured(samples, workload, allocator, Pass::Timed);
     let events = runs.flat_map(|measured| measured.events.iter().filter(|one| one.event == event));
     events.fold((0, 0), |(calls, out), event| (calls + event.calls, out + event.interrupted))
 }
 
-/// What the counted run saw.
+/// The result of the counted run.
 pub fn counted<'a>(
     samples: &'a [Sample],
     workload: &'a str,
@@ -184,7 +184,7 @@ pub fn counted<'a>(
     runs.find_map(|measured| measured.counted.iter().find(|one| one.event == event))
 }
 
-/// Why there is no number, if a run failed.
+/// The reason of a failed run.
 pub fn failure<'a>(samples: &'a [Sample], workload: &'a str, allocator: &'a str) -> Option<&'a str> {
     samples_of(samples, workload, allocator).find_map(|sample| match &sample.outcome {
         Outcome::Failed(reason) => Some(reason.as_str()),
@@ -217,14 +217,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_of_an_even_number_lies_between() {
+    fn the_median_of_an_even_number_is_a_mean() {
         assert_eq!(Over::of(vec![4.0, 1.0, 2.0, 9.0]), Some(Over { median: 3.0, least: 1.0, most: 9.0 }));
         assert_eq!(Over::of(vec![3.0, 1.0, 2.0]).unwrap().median, 2.0);
         assert_eq!(Over::of(Vec::new()), None);
     }
 
     #[test]
-    fn noise_and_floor_are_taken_off_but_never_more_than_there_is() {
+    fn noise_and_floor_are_subtracted_down_to_zero() {
         let event = |worst_ns| Event {
             event: "malloc".to_owned(),
             percentiles_ns: [30.0, 35.0, 40.0, 50.0, 60.0, 70.0],

@@ -1,11 +1,11 @@
-//! Throughput with threads: blocks that die on another thread than they were born on.
+//! Throughput with threads: blocks that another thread frees.
 
 use crate::heap::{Block, Heap};
 use crate::random::Random;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::mpsc::sync_channel;
 
-/// One thread allocates 16 to 512 B, another frees, in batches of 256 as a queue of messages would pass them.
+/// One thread allocates 16 to 512 B, another frees, in batches of 256 as in a message queue.
 pub fn producer_consumer(heap: &Heap) -> u64 {
     let batches = heap.scaled(16_000);
     const BATCH: usize = 256;
@@ -16,7 +16,7 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
             heap.thread(|| {
                 for mut batch in receiver {
                     batch.drain(..).for_each(|block| heap.free(block.0));
-                    // The producer may be gone by now; then nobody needs the vector any more.
+                    // The producer may have ended; then the vector is not needed any more.
                     let _ = back.try_send(batch);
                 }
             });
@@ -37,8 +37,8 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
     batches * BATCH as u64
 }
 
-/// Larson and Krishnan's server: each thread replaces random blocks of a shared table of 16 to 1,024 B, and threads
-/// come and go, so that most blocks outlive the thread that made them.
+/// Larson and Krishnan's server: each thread replaces random blocks of a shared table of 16 to 1,024 B, and threads start
+/// and end, so that most blocks outlive the thread that allocated them.
 pub fn larson(heap: &Heap) -> u64 {
     const THREADS: u64 = 2;
     let generations = heap.scaled(40);
@@ -50,7 +50,7 @@ pub fn larson(heap: &Heap) -> u64 {
             scope.spawn(move || {
                 for generation in 0..generations {
                     let seed = generation * THREADS + id as u64;
-                    // A new thread inherits the table of the one before it; nothing else hands it over.
+                    // Each new thread takes over the table of the one before it.
                     std::thread::scope(|inner| {
                         inner.spawn(|| heap.thread(|| replace_blocks(heap, table, seed, STEPS)));
                     });
@@ -62,7 +62,7 @@ pub fn larson(heap: &Heap) -> u64 {
     THREADS * generations * STEPS
 }
 
-/// Every thread frees what the others made: four threads swap random slots of one shared table.
+/// Threads free each other's blocks: four threads swap random slots of one shared table.
 pub fn shared_slots(heap: &Heap) -> u64 {
     const THREADS: u64 = 4;
     let steps = heap.scaled(1_000_000);

@@ -1,14 +1,14 @@
-//! Did a call make a system call? Told by the kernel, call by call.
+//! Detects whether a call makes a system call, with the kernel's help.
 //!
-//! Linux 5.11 and later can be asked to look at a byte of the thread before each system call (syscall user dispatch,
-//! `PR_SET_SYSCALL_USER_DISPATCH`). While the byte says "block", the system call does not happen and the thread gets
-//! SIGSYS instead. The handler notes it, clears the byte and steps back, so that the system call happens after all.
-//! So of each call only the first system call is seen, which is what the contract is about: whether there was any.
+//! Linux 5.11 and later can check a byte of the thread before each system call (syscall user dispatch,
+//! `PR_SET_SYSCALL_USER_DISPATCH`). If the byte means "block", the kernel does not execute the system call and sends
+//! SIGSYS instead. The handler records this, clears the byte and repeats the instruction, so that the system call is
+//! executed. Therefore only the first system call of each call is detected, which is enough for the contract.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// The byte that the kernel looks at: 1 while a call is watched.
+    /// The byte that the kernel checks: 1 while a call is watched.
     static SELECTOR: Cell<u8> = const { Cell::new(0) };
     static CAUGHT: Cell<u64> = const { Cell::new(0) };
 }
@@ -19,7 +19,7 @@ pub struct Trap {
 }
 
 impl Trap {
-    /// Sets it up for the calling thread; one that tells nothing where the kernel cannot.
+    /// Sets it up for the calling thread. Without support in the kernel it detects nothing.
     pub fn of_this_thread() -> Trap {
         let mut trap = Trap { usable: arch::install() };
         if trap.usable {
@@ -30,7 +30,7 @@ impl Trap {
         trap
     }
 
-    /// Runs `call`; whether it made a system call, if that can be told.
+    /// Runs `call`. Returns whether it made a system call, if this can be detected.
     #[inline]
     pub fn watch<T>(&self, call: impl FnOnce() -> T) -> (Option<bool>, T) {
         if !self.usable {
@@ -67,7 +67,7 @@ mod arch {
     extern "C" fn caught(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         SELECTOR.set(0);
         CAUGHT.set(CAUGHT.get() + 1);
-        // SAFETY: the kernel passes the interrupted thread's context. It stands behind the instruction, and the number
+        // SAFETY: the kernel passes the interrupted thread's context. It points behind the instruction, and the number
         // of the system call is still in its register.
         unsafe {
             let context = &mut *context.cast::<libc::ucontext_t>();
@@ -76,7 +76,7 @@ mod arch {
     }
 
     pub fn install() -> bool {
-        // SAFETY: a handler that touches only its thread's own variables; the selector lives as long as the thread, and
+        // SAFETY: a handler that accesses only its thread's own variables; the selector exists as long as the thread, and
         // `remove` is called before it ends.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -90,12 +90,12 @@ mod arch {
     }
 
     pub fn remove() {
-        // SAFETY: only turns the thread's own dispatch off; that it was never on is no harm.
+        // SAFETY: turns off the thread's own dispatch; harmless if it was never on.
         unsafe { libc::prctl(SET_DISPATCH, OFF, 0_u64, 0_u64, 0_u64) };
     }
 
     pub fn harmless_system_call() -> libc::c_int {
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         unsafe { libc::getppid() }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         if !trap.usable {
             return; // The kernel cannot; then results say so.
         }
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         let parent = unsafe { libc::getppid() };
         for _ in 0..3 {
             let (seen, told) = trap.watch(arch::harmless_system_call);

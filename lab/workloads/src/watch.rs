@@ -1,14 +1,14 @@
 //! The instrument around single calls.
 //!
 //! ```text
-//! timed    arm flag · clock · CALL · clock · look     then empty windows, together as long as the calls before them
+//! timed    arm flag · clock · CALL · clock · read     then empty windows, in total as long as the calls before them
 //! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes far longer than the call
 //! ```
 //!
-//! A call during which the thread was switched away is left out and counted: that is the kernel's doing. A hypervisor
-//! that takes the processor away is not visible to the thread. So empty windows of 1 us are timed on the same thread at
-//! the same time, as many as the calls' time adds up to; what the worst of them took too long is the machine's own
-//! noise, and an allocator is judged by the excess over it.
+//! A call during which the thread was preempted is excluded and counted separately. The thread cannot detect that a
+//! hypervisor stopped the processor. Therefore empty windows of 1 µs are timed on the same thread, for as long in total as
+//! the calls took. The excess of the longest window is the machine's own noise, and an allocator is judged by the excess
+//! of its slowest call over this noise.
 
 use crate::trap::Trap;
 use hdrhistogram::Histogram;
@@ -18,7 +18,7 @@ use keel_player::system;
 use keel_workloads::{Counted, Event};
 use std::sync::OnceLock;
 
-/// What watches do with calls.
+/// The mode of watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Time them.
@@ -27,7 +27,7 @@ pub enum Mode {
     Counted,
 }
 
-/// Facts of this machine that all watches share.
+/// Facts about this machine that all watches share.
 struct Machine {
     counter: bool,
     flag: bool,
@@ -48,7 +48,7 @@ pub fn now() -> u64 {
     if machine().counter { Counter::begin() } else { Monotonic::begin() }
 }
 
-/// How it is found out that the thread was switched away.
+/// The way to detect that the thread was preempted.
 enum Guard {
     Flag(Flag),
     /// The kernel's counts of switches, read before and after: slower, but outside of the window.
@@ -64,7 +64,7 @@ pub struct Watch {
     debt: u64,
     /// Ticks of an empty window.
     window: u64,
-    /// Whether empty windows follow the calls at once, or are left to `settle`.
+    /// Whether empty windows follow the calls directly, or only in [`Watch::time_windows`].
     at_once: bool,
     trap: Option<Trap>,
 }
@@ -87,8 +87,8 @@ impl Watch {
         watch
     }
 
-    /// Leaves the empty windows to calls of [`Watch::settle`], so that their time can be told apart.
-    pub fn settled_later(mut self) -> Watch {
+    /// Times empty windows only in [`Watch::time_windows`], so that the caller can measure their time.
+    pub fn with_windows_later(mut self) -> Watch {
         self.at_once = false;
         self
     }
@@ -103,14 +103,14 @@ impl Watch {
         self.tally.floor = pairs[pairs.len() / 2];
     }
 
-    /// Makes a call and notes what there is to note.
+    /// Makes a call and records it.
     #[inline(always)]
     pub fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         if self.trap.is_some() {
             return self.count(call);
         }
         let (result, ticks, whole) = self.window(call);
-        self.note(ticks, whole);
+        self.record(ticks, whole);
         result
     }
 
@@ -122,7 +122,7 @@ impl Watch {
                 let (result, ticks) = self.clocked(call);
                 let seen = flag.look();
                 if seen == Seen::Unknown {
-                    // The allocator uses rseq for itself.
+                    // The allocator uses rseq itself.
                     self.guard = Guard::Usage;
                 }
                 (result, ticks, seen != Seen::Interrupted)
@@ -149,7 +149,7 @@ impl Watch {
     }
 
     #[inline]
-    fn note(&mut self, ticks: u64, whole: bool) {
+    fn record(&mut self, ticks: u64, whole: bool) {
         if !whole {
             self.tally.interrupted += 1;
             return;
@@ -157,13 +157,13 @@ impl Watch {
         self.tally.enter(ticks);
         self.debt += ticks;
         if self.at_once && self.debt >= self.window {
-            self.settle();
+            self.time_windows();
         }
     }
 
     /// Times the empty windows that are due.
     #[inline(never)]
-    pub fn settle(&mut self) {
+    pub fn time_windows(&mut self) {
         let length = self.window;
         while self.debt >= length {
             self.debt -= length;
@@ -193,7 +193,7 @@ impl Watch {
         result
     }
 
-    /// Ends the watch, on its thread, and leaves that as it was.
+    /// Ends the watch and restores its thread.
     pub fn leave(mut self) -> Tally {
         match self.guard {
             Guard::Flag(flag) => flag.disarm(),
@@ -202,13 +202,13 @@ impl Watch {
         self.tally
     }
 
-    /// The same, with nothing to merge.
+    /// The same, without other tallies.
     pub fn finish(self, findings: &mut Findings) {
         self.leave().finish(findings);
     }
 }
 
-/// What was seen of one kind of call, by one thread or several.
+/// The measurements of one kind of call, by one or several threads.
 pub struct Tally {
     event: &'static str,
     mode: Mode,
@@ -223,7 +223,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet. For times that are taken elsewhere; else see [`Watch`].
+    /// An empty tally, for times that are measured elsewhere; otherwise see [`Watch`].
     pub fn new(event: &'static str, mode: Mode) -> Tally {
         Tally {
             event,
@@ -239,12 +239,12 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::new`], for times within which a switch cannot be told or is a part of the matter.
-    pub fn untold(event: &'static str, mode: Mode) -> Tally {
+    /// As [`Tally::new`], for times in which preemption cannot be detected or is part of the measurement.
+    pub fn undetected(event: &'static str, mode: Mode) -> Tally {
         Tally { detected_by: "nothing", ..Tally::new(event, mode) }
     }
 
-    /// Notes a call, in ticks.
+    /// Adds a call, in ticks.
     #[inline]
     pub fn enter(&mut self, ticks: u64) {
         self.calls.saturating_record(ticks);
@@ -252,12 +252,12 @@ impl Tally {
         self.worst = self.worst.max(ticks);
     }
 
-    /// Notes what the machine alone took, in ticks.
+    /// Adds a sample of the machine's noise, in ticks.
     pub fn enter_noise(&mut self, ticks: u64) {
         self.noise = self.noise.max(ticks);
     }
 
-    /// Adds what another thread saw of the same kind of call.
+    /// Adds another thread's tally of the same kind of call.
     pub fn merge(&mut self, other: &Tally) {
         // Both have the same bounds.
         let _ = self.calls.add(&other.calls);
@@ -270,7 +270,7 @@ impl Tally {
         self.counted.add(&other.counted);
     }
 
-    /// Adds it to the results. Nothing if nothing was counted: some times have no calls of their own.
+    /// Adds the tally to the results, unless it is empty.
     pub fn finish(self, findings: &mut Findings) {
         if self.mode == Mode::Counted {
             if self.counted.calls > 0 {
@@ -297,14 +297,14 @@ impl Tally {
     }
 }
 
-/// What the watches of a workload found.
+/// The results of a workload's watches.
 #[derive(Default)]
 pub struct Findings {
     /// Of timed runs.
     pub events: Vec<Event>,
     /// Of counted runs.
     pub counted: Vec<Counted>,
-    /// Bytes, where the workload is about memory.
+    /// Resident bytes, if the workload measures memory.
     pub resident: Option<u64>,
 }
 
@@ -341,7 +341,7 @@ mod tests {
             watch.time(|| std::hint::black_box(0));
         }
         for _ in 0..7 {
-            // SAFETY: asks for a number.
+            // SAFETY: returns a number.
             watch.time(|| unsafe { libc::getppid() });
         }
         let counted = &events(watch).counted[0];

@@ -1,4 +1,4 @@
-//! Every workload runs to its end with tiny counts and tells what a bench needs to know.
+//! Every workload runs to its end with tiny counts and reports the data of a bench.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use keel_workloads::{Measured, Suite, Workload, bars, list};
@@ -19,7 +19,7 @@ fn tiny(target: &str, workload: &str, more: &[&str]) -> Measured {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn look_at(workload: &Workload, target: &str) {
+fn check_workload(workload: &Workload, target: &str) {
     let name = &workload.name;
     let measured = tiny(target, name, &[]);
     assert!(measured.peak_rss > 0, "{name}");
@@ -47,7 +47,7 @@ fn look_at(workload: &Workload, target: &str) {
 fn every_workload_runs_on_the_c_library() {
     let workloads = list(program()).unwrap();
     assert!(workloads.len() >= 18);
-    workloads.iter().for_each(|workload| look_at(workload, "system"));
+    workloads.iter().for_each(|workload| check_workload(workload, "system"));
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn every_workload_runs_on_keel() {
     let Some(prefix) = std::env::var_os("KEEL_PREFIX") else { return };
     let target = format!("keel:{}/lib/libkeel.so", prefix.to_string_lossy());
     let workloads = list(program()).unwrap();
-    workloads.iter().for_each(|workload| look_at(workload, &target));
+    workloads.iter().for_each(|workload| check_workload(workload, &target));
     tiny(&target, "first-touch", &["--warm=1048576"]);
 }
 
 #[test]
-fn every_bar_is_about_a_workload_and_an_event_that_there_are() {
+fn every_bar_names_an_existing_workload_and_event() {
     let known = list(program()).unwrap();
     let mut events: Vec<(String, Vec<String>)> = Vec::new();
     for bar in bars::all().unwrap() {
@@ -75,7 +75,7 @@ fn every_bar_is_about_a_workload_and_an_event_that_there_are() {
 }
 
 #[test]
-fn the_c_library_gives_large_blocks_back_in_free_and_small_blocks_cost_no_system_call() {
+fn the_c_library_unmaps_large_blocks_in_free_and_small_blocks_cost_no_system_call() {
     let told = |workload, event: &str| {
         let counted = tiny("system", workload, &["--count"]).counted;
         counted.into_iter().find(|one| one.event == event).unwrap()
@@ -86,12 +86,12 @@ fn the_c_library_gives_large_blocks_back_in_free_and_small_blocks_cost_no_system
         assert!(of_large >= 1, "{large:?}");
         assert!(of_small * 10 < small.calls, "{small:?}");
     }
-    // New memory is there when it is first touched, not before: the allocator's own headers touch it.
+    // New memory becomes resident when it is first touched: the allocator's own headers touch it.
     assert!(small.faulting_calls >= 1 && small.faulting_calls < small.calls, "{small:?}");
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn errors_are_reported() {
     for (arguments, answer) in [
         (&["system", "nothing"][..], "there is no workload `nothing`"),
         (&["system", "lifo-64", "--fast"][..], "there is no option `--fast`"),

@@ -1,4 +1,4 @@
-//! When each operation is due, in ns since the run's start.
+//! The due time of each operation, in ns since the run's start.
 
 use crate::Pace;
 use keel_journal::Event;
@@ -22,7 +22,7 @@ impl Pacer {
         self.pace != Pace::Max
     }
 
-    /// When the call is to begin. Times of the journal never decrease, but `begin` of a realloc lies before its `time`.
+    /// The due time of a call. Times of the journal never decrease, but `begin` of a realloc is before its `time`.
     pub fn due(&mut self, event: &Event) -> u64 {
         match self.pace {
             Pace::Max => 0,

@@ -1,14 +1,15 @@
-//! Which slot an object gets. See the note on slots in `keel_plan`.
+//! Assigns slots to objects. See the section on slots in `keel_plan`.
 
 use std::collections::VecDeque;
 
-/// Slots that a thread keeps for itself; one that frees more than it allocates hands the rest on.
+/// The most freed slots that a thread keeps for itself; further ones are shared.
 pub const OWN: usize = 256;
 
 pub struct Slots {
-    /// Freed by the thread itself, so free for it at once. The last freed is the first used: its line is warm.
+    /// Freed by the thread itself and reusable by it at once. The slot freed last is reused first, because its cache line is
+    /// warm.
     own: Vec<Vec<u32>>,
-    /// (slot, row of its free), in order of rows: free for everyone `skew` rows later.
+    /// (slot, row of its free), in order of rows: reusable by every thread `skew` rows later.
     shared: VecDeque<(u32, u32)>,
     keep: usize,
     skew: u32,
@@ -16,12 +17,12 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `keep` is how many a thread keeps for itself.
+    /// `keep` is the most slots that a thread keeps for itself.
     pub fn new(skew: u32, keep: usize) -> Slots {
         Slots { own: Vec::new(), shared: VecDeque::new(), keep, skew, used: 0 }
     }
 
-    /// A slot for an object that `thread` creates at `row`.
+    /// A slot for an object that `thread` allocates at `row`.
     pub fn take(&mut self, thread: u32, row: u32) -> u32 {
         if let Some(slot) = self.own.get_mut(thread as usize).and_then(Vec::pop) {
             return slot;
@@ -36,8 +37,8 @@ impl Slots {
         self.used - 1
     }
 
-    /// The slot of an object that `thread` freed at `row`.
-    pub fn give_back(&mut self, thread: u32, slot: u32, row: u32) {
+    /// Returns the slot of an object that `thread` freed at `row`.
+    pub fn release(&mut self, thread: u32, slot: u32, row: u32) {
         let thread = thread as usize;
         if self.own.len() <= thread {
             self.own.resize(thread + 1, Vec::new());
@@ -49,7 +50,7 @@ impl Slots {
         }
     }
 
-    /// How many there are.
+    /// The number of slots.
     pub fn used(&self) -> u32 {
         self.used
     }

@@ -1,16 +1,16 @@
-//! Time inside calls, frame by frame of the recorded program.
+//! Time inside calls for each frame of the recorded program.
 
 use super::growing;
 use keel_results::{Frame, FrameSums};
 
-/// Frames kept by number.
-const MOST_FRAMES: usize = 100;
+/// The most frames that are listed.
+const MAX_FRAMES: usize = 100;
 
-/// Adds calls up while they come in journal order, in which frames rise; so only the current one is at work.
+/// Sums up calls in journal order. Frames rise in this order, so only the current one is open.
 pub struct Frames<'a> {
     /// Each frame that has operations, with its first row.
     starts: &'a [(u32, u32)],
-    /// The frame at work: its index among `starts`.
+    /// The index of the open frame in `starts`.
     at: usize,
     calls: u32,
     ticks: Vec<u64>,
@@ -19,13 +19,13 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// For the frames of a plan with so many threads.
+    /// For the frames of a plan with `threads` threads.
     pub fn new(starts: &'a [(u32, u32)], threads: usize, ticks_per_ns: f64) -> Frames<'a> {
         let sums = FrameSums { all_threads: growing(), busiest_thread: growing(), worst: Vec::new() };
         Frames { starts, at: 0, calls: 0, ticks: vec![0; threads], sums, ticks_per_ns }
     }
 
-    /// A call of a thread.
+    /// Adds a call of a thread.
     pub fn add(&mut self, row: u32, thread: usize, ticks: u32) {
         while self.starts.get(self.at + 1).is_some_and(|&(_, first)| first <= row) {
             self.close();
@@ -45,7 +45,7 @@ impl<'a> Frames<'a> {
         };
         super::count(&mut self.sums.all_threads, frame.ns as u64, 1);
         super::count(&mut self.sums.busiest_thread, frame.busiest_ns as u64, 1);
-        // Frames without a single call cost nothing, but they are frames.
+        // Frames without a call count with a time of 0.
         let next = self.starts.get(self.at + 1).map_or(frame.frame + 1, |&(next, _)| next);
         let empty = u64::from(next.saturating_sub(frame.frame + 1));
         if empty > 0 {
@@ -53,7 +53,7 @@ impl<'a> Frames<'a> {
             super::count(&mut self.sums.busiest_thread, 0, empty);
         }
         self.sums.worst.push(frame);
-        if self.sums.worst.len() >= 8 * MOST_FRAMES {
+        if self.sums.worst.len() >= 8 * MAX_FRAMES {
             self.prune();
         }
         self.calls = 0;
@@ -62,7 +62,7 @@ impl<'a> Frames<'a> {
 
     fn prune(&mut self) {
         self.sums.worst.sort_by(|one, other| other.ns.total_cmp(&one.ns));
-        self.sums.worst.truncate(MOST_FRAMES);
+        self.sums.worst.truncate(MAX_FRAMES);
     }
 
     /// The sums; None if the journal has one frame or none.
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_add_up_by_frame_and_empty_frames_count() {
+    fn calls_are_summed_by_frame_and_empty_frames_count() {
         let starts = [(0, 0), (1, 2), (5, 3)];
         let mut frames = Frames::new(&starts, 2, 2.0);
         for (row, thread, ticks) in [(0, 0, 20), (1, 1, 40), (2, 0, 100), (3, 1, 8), (4, 1, 8)] {

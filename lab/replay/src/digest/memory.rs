@@ -1,4 +1,4 @@
-//! Resident against live memory over the time of a run.
+//! Resident and live memory over the time of a run.
 
 use super::{Measured, Row};
 use keel_plan::{Kind, Op};
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Live bytes at the times at which resident memory was read.
 pub struct Memory {
     samples: Vec<MemorySample>,
-    /// Change of live bytes up to each sample since the one before.
+    /// Change of live bytes between each sample and the one before.
     changes: Vec<i64>,
     sizes: Vec<u64>,
     near: usize,
@@ -34,7 +34,7 @@ impl Memory {
         memory
     }
 
-    /// Blocks that are there from the start.
+    /// Adds the blocks that exist from the start.
     fn begin(&mut self, prologue: &[Op]) {
         for (step, size) in keel_plan::calls(prologue) {
             self.sizes[step.slot as usize] = size;
@@ -51,7 +51,7 @@ impl Memory {
             _ => row.size as i64,
         };
         *held = row.size;
-        // The first sample at or after the call; calls come nearly in order of time, so it is near the last one's.
+        // Finds the first sample at or after the call. Calls are nearly in order of time, so it is near the last one.
         while self.samples.get(self.near).is_some_and(|sample| sample.time < start) {
             self.near += 1;
         }
@@ -61,7 +61,7 @@ impl Memory {
         self.change(self.near, change);
     }
 
-    /// Sizes are what the journal says, and may be more in sum than any number is.
+    /// Saturates, because the journal's sizes can have any sum.
     fn change(&mut self, sample: usize, by: i64) {
         self.changes[sample] = self.changes[sample].saturating_add(by);
     }
@@ -76,7 +76,7 @@ impl Memory {
     }
 }
 
-/// The stated senses of fragmentation; None where nothing was read or nothing was live.
+/// The ratios of fragmentation; None without readings or live memory.
 pub fn fragmentation(samples: &[MemorySample], peak_live: u64) -> Option<Fragmentation> {
     let peak = samples.iter().max_by_key(|sample| sample.resident)?;
     let last = samples.last()?;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_sense_of_fragmentation_is_what_it_says() {
+    fn each_ratio_of_fragmentation_is_computed_as_documented() {
         let sample = |(time, resident, live)| MemorySample { time, resident, live };
         let samples = [(0, 0, 0), (10, 300, 100), (30, 200, 200), (40, 200, 50)].map(sample);
         let expected = Fragmentation {

@@ -4,10 +4,10 @@ use keel_plan::{Kind, Plan, Results};
 use keel_results::{CauseCount, Outlier, Run, cause_word};
 use std::collections::BTreeMap;
 
-/// Outliers kept of a run.
-const MOST_OUTLIERS: usize = 20_000;
+/// The most outliers kept of a run.
+const MAX_OUTLIERS: usize = 20_000;
 
-/// The worst of them, worst first; and all of them by cause.
+/// Returns the worst slow calls, worst first, and the sums of all slow calls by cause.
 pub fn slow_calls(
     plan: &Plan,
     results: &Results,
@@ -41,6 +41,6 @@ pub fn slow_calls(
         }
     }
     found.sort_by_key(|outlier| (std::cmp::Reverse(outlier.ticks), outlier.row));
-    found.truncate(MOST_OUTLIERS);
+    found.truncate(MAX_OUTLIERS);
     (found, causes.into_iter().map(|(word, count)| (word.to_owned(), count)).collect())
 }

@@ -1,4 +1,4 @@
-//! The events of the latency contract. What the program itself touches lies outside of the windows.
+//! The events of the latency contract. The program's own writes are outside of the timed windows.
 
 use super::program_size;
 use crate::heap::Heap;
@@ -8,7 +8,7 @@ use keel_player::system::anonymous_resident;
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// Blocks with their sizes, until so many bytes are live.
+/// Sizes of blocks with a sum of `bytes`.
 fn sizes_of(bytes: u64, seed: u64) -> Vec<usize> {
     let mut random = Random::new(seed);
     let mut sizes = Vec::new();
@@ -21,7 +21,7 @@ fn sizes_of(bytes: u64, seed: u64) -> Vec<usize> {
     sizes
 }
 
-/// malloc in a heap that grows to 64 MiB: who touches new memory first?
+/// malloc in a heap that grows to 64 MiB.
 pub fn first_touch(heap: &Heap, findings: &mut Findings) {
     let sizes = sizes_of(heap.scaled(64 << 20), 1);
     let mut blocks = Vec::with_capacity(sizes.len());
@@ -35,8 +35,8 @@ pub fn first_touch(heap: &Heap, findings: &mut Findings) {
     blocks.into_iter().for_each(|block| heap.free(block));
 }
 
-/// 256 MiB are allocated, touched and freed; 2.5 s later every purge delay has passed. What is still resident then,
-/// beyond what was before? And what does malloc cost when the program comes back?
+/// 256 MiB are allocated, touched and freed; 2.5 s later every purge delay has passed. Measures the memory that is still
+/// resident, beyond that before, and the cost of malloc afterwards.
 pub fn after_burst(heap: &Heap, findings: &mut Findings) {
     let sizes = sizes_of(heap.scaled(256 << 20), 2);
     let mut blocks = vec![null_mut(); sizes.len()];
@@ -83,7 +83,7 @@ pub fn after_remote_frees(heap: &Heap, findings: &mut Findings) {
     again.into_iter().for_each(|block| heap.free(block));
 }
 
-/// free of blocks of 64 KiB to 4 MiB whose pages were touched, and the mallocs between.
+/// free of blocks of 64 KiB to 4 MiB whose pages were touched, and the mallocs between them.
 pub fn free_large(heap: &Heap, findings: &mut Findings) {
     let mut random = Random::new(5);
     let mut frees = heap.watch("free");

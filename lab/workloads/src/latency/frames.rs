@@ -1,4 +1,4 @@
-//! A game as its allocator sees it: a level is loaded, frames come every 16.6 ms, the level is unloaded for the next.
+//! The allocations of a game: a level is loaded, a frame follows every 16.6 ms, the level is unloaded for the next one.
 
 use super::program_size;
 use crate::heap::Heap;
@@ -64,7 +64,7 @@ fn frame(heap: &Heap, watches: &mut Watches, random: &mut Random, live: &mut [(*
         let place = &mut live[random.below(LIVE as u64) as usize];
         if step % 8 == 0 && !place.0.is_null() {
             let grown = place.1 + place.1 / 4 + 16;
-            // Nothing grows for ever.
+            // Limits the growth.
             let size = if grown > 256 << 10 { 64 } else { grown };
             *place = (watches.realloc.time(|| heap.realloc(place.0, size)), size);
         } else {

@@ -1,11 +1,11 @@
-//! Arrays that grow. Copying is linear by nature; what an allocator can do is not to copy.
+//! Growing arrays. Copying takes linear time; an allocator can avoid the copy.
 
 use crate::heap::Heap;
 use crate::watch::Findings;
 use std::ptr::null_mut;
 
-/// As vectors grow (by half, 64 B to 8 MiB, 24 of them in turn), as buffers grow (by 4 KiB, to 1 MiB, 4 in turn), and
-/// one large array alone, by doubling and by 1 MiB.
+/// Vectors that grow by half (64 B to 8 MiB, 24 in turn), buffers that grow by 4 KiB (to 1 MiB, 4 in turn), and one large
+/// array, which grows by doubling and by 1 MiB.
 pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
     vectors_by_half(heap, findings);
     buffers_by_page(heap, findings);
@@ -48,7 +48,7 @@ fn buffers_by_page(heap: &Heap, findings: &mut Findings) {
     buffers.finish(findings);
 }
 
-/// Grown through all the sizes, each new page written, and freed; again and again.
+/// Grows an array through all sizes, writes each new page and frees the array, repeatedly.
 fn large_array(heap: &Heap, findings: &mut Findings, name: &'static str, sizes: &[usize]) {
     let mut steps = heap.watch(name);
     for _ in 0..heap.scaled(20) {

@@ -1,4 +1,4 @@
-//! The events that make calls slow, each provoked alone, and a loop of frames with all of them together.
+//! Events that make calls slow, each alone, and a loop of frames with all of them.
 
 pub mod contract;
 pub mod frames;
@@ -7,7 +7,7 @@ pub mod threads;
 
 use crate::random::Random;
 
-/// Sizes as a program has them: mostly small, now and then a page, rarely a buffer.
+/// Typical sizes of a program: mostly small, sometimes a page, rarely a buffer.
 fn program_size(random: &mut Random) -> usize {
     match random.below(1000) {
         0..900 => 16 + random.below(240) as usize,

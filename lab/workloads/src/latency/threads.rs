@@ -1,19 +1,19 @@
-//! Threads that come and go, and blocks that change threads.
+//! Threads that start and end, and blocks that other threads free.
 
 use crate::heap::{Block, Heap};
 use crate::random::Random;
 use crate::watch::{self, Findings, Tally};
 use std::sync::mpsc::sync_channel;
 
-/// Calls of a new thread that are watched: by then it has what it needs.
+/// The number of calls of a new thread that are watched.
 const FIRST_CALLS: usize = 256;
 
-/// Threads come one after another, allocate 20,000 blocks, and go without freeing them; the main thread frees them,
-/// and the next one may find what they left. The exit is timed from a thread's last act until another thread has
-/// joined it; its noise is the same of a thread that allocated nothing.
+/// Threads start one after another, allocate 20,000 blocks and end without freeing them. The main thread frees the blocks,
+/// and the next thread may reuse them. The exit is timed from the end of a thread's function until another thread has
+/// joined it; its noise is the same time of a thread that allocated nothing.
 pub fn come_and_go(heap: &Heap, findings: &mut Findings) {
     let mut first = Tally::new("first mallocs of a thread", heap.mode());
-    let mut exits = Tally::untold("thread exit", heap.mode());
+    let mut exits = Tally::undetected("thread exit", heap.mode());
     let mut frees = heap.watch("free after the exit");
     for generation in 0..heap.scaled(40) {
         let (ticks, ()) = exit_ticks(heap, || ());
@@ -46,7 +46,7 @@ fn fill(heap: &Heap, generation: u64) -> (Vec<Block>, Tally) {
     (blocks, tally)
 }
 
-/// Runs `body` on a new thread; ticks from the end of `body` until the thread is no more.
+/// Runs `body` on a new thread. Returns the ticks from the end of `body` until the thread is joined.
 fn exit_ticks<T: Send>(heap: &Heap, body: impl FnOnce() -> T + Send) -> (u64, T) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
@@ -101,7 +101,7 @@ pub fn handover(heap: &Heap, findings: &mut Findings) {
         (producer.join(), consumer.join())
     });
     for tally in [mallocs, frees] {
-        // A panic there has been printed; a result without it would be none.
+        // The panic has been printed; there is no result without this thread.
         tally.unwrap_or_else(|_| std::process::abort()).finish(findings);
     }
 }
