@@ -45,22 +45,22 @@ fn runs_beside_other_programs_are_told_and_made_again() {
 
     let mut bench = Bench::new();
     bench.options = Options { throughput: false, runs: 2, repeat: true, ..bench.options };
-    let mended = bench.compare(&events, vec![system()]).unwrap().comparison;
+    let comparison = bench.compare(&events, vec![system()]).unwrap().comparison;
     drop(others);
-    let result = &mended.allocators[0];
+    let result = &comparison.allocators[0];
     assert_eq!((failure(result), result.runs.len()), ("no failure", 2));
-    // As many as there were runs, at most: they are disturbed too.
+    // As many as there were runs, at most: they have interference too.
     let aside = &result.discarded;
     assert!((1..=2).contains(&aside.len()), "{aside:?}");
     assert!(aside.iter().all(|run| run.elapsed_ns > 0 && !run.interference.is_empty()), "{aside:?}");
     let mut positions: Vec<u32> = result.runs.iter().map(|run| run.position).collect();
     positions.extend(aside.iter().map(|run| run.position));
     positions.sort_unstable();
-    assert_eq!(positions, (0..positions.len() as u32).collect::<Vec<_>>(), "every run that was made is told");
-    assert!(mended.notes.iter().any(|note| note.contains("were set aside")), "{:?}", mended.notes);
+    assert_eq!(positions, (0..positions.len() as u32).collect::<Vec<_>>(), "every run has a position");
+    assert!(comparison.notes.iter().any(|note| note.contains("were discarded")), "{:?}", comparison.notes);
     assert!(
-        mended.notes.iter().any(|note| note.contains("other programs more than 10 %")),
+        comparison.notes.iter().any(|note| note.contains("other programs more than 10 %")),
         "{:?}",
-        mended.notes
+        comparison.notes
     );
 }

@@ -100,15 +100,15 @@ fn each_free_reaches_the_function_that_is_told_as_much() {
         Options { usable_sizes: true, ..options },
     ] {
         let bench = bench(options);
-        let file = library(bench.folder.path(), "telling");
+        let file = library(bench.folder.path(), "free_hints");
         let own = Allocator { symbols: "own_".to_owned(), ..allocator("own", Kind::Prefixed, Some(file)) };
         let (counts, by, notes) = counted(&bench, &story, own);
         assert_eq!(counts, expected, "free, sized, aligned, both, lies");
         assert_eq!(by, names("free_size", "free_aligned", "free_aligned_sized"));
         let hinted = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();
         let note = notes.iter().find(|note| note.contains("own free_aligned and")).unwrap();
-        assert!(note.starts_with(&format!("{hinted} of the frees told")), "{note}");
-        assert!(notes.iter().any(|note| note.starts_with("50 frees told a size")), "{notes:?}");
+        assert!(note.starts_with(&format!("{hinted} frees passed")), "{note}");
+        assert!(notes.iter().any(|note| note.starts_with("50 frees passed another size")), "{notes:?}");
     }
 }
 
@@ -117,7 +117,7 @@ fn a_preloaded_library_receives_hints_through_its_operators() {
     let (story, expected) = large_story();
     let bench = bench(Bench::new().options);
     let file: PathBuf = bench.folder.path().join("liboperators.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/telling.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/free_hints.c");
     let flags = ["-O1", "-fPIC", "-shared", "-fno-builtin", "-DOPERATORS", "-o"];
     let compiled = Command::new("cc").args(flags).arg(&file).arg(source).status().unwrap();
     assert!(compiled.success());
