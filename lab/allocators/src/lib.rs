@@ -1,4 +1,5 @@
-//! The allocators that the player can drive: their names, their files, and the arguments that select them.
+//! The allocators that the player can drive: their names, their files, and the arguments that
+//! select them.
 
 mod spec;
 pub mod table;
@@ -25,7 +26,8 @@ pub const NAMES: [&str; 11] = [
     "null",
 ];
 
-/// The name of the floor: an allocator that only returns addresses and shows the cost of the instrument itself.
+/// The name of the floor: an allocator that only returns addresses and shows the cost of the
+/// instrument itself.
 pub const FLOOR: &str = "null";
 
 /// What a reader must know about an allocator when comparing it with others; empty for most.
@@ -119,7 +121,8 @@ fn near(nearest: &[String]) -> String {
 }
 
 impl Places {
-    /// Every known allocator, in the order of [`NAMES`], then others found in the folder of the peers.
+    /// Every known allocator, in the order of [`NAMES`], then others found in the folder of the
+    /// peers.
     pub fn all(&self) -> Vec<Allocator> {
         let mut all: Vec<Allocator> = NAMES.iter().map(|name| self.known(name)).collect();
         let mut others: Vec<String> = std::fs::read_dir(&self.peers)
@@ -134,8 +137,8 @@ impl Places {
         all
     }
 
-    /// The allocators of a list of [specifications](Spec), in that order. `all` means every available one. A name with a
-    /// slash or with the ending `.so` is the path of a library.
+    /// The allocators of a list of [specifications](Spec), in that order. `all` means every
+    /// available one. A name with a slash or with the ending `.so` is the path of a library.
     ///
     /// # Errors
     /// The first name that no allocator has.
@@ -259,12 +262,12 @@ impl Allocator {
         if self.remark.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.remark) }
     }
 
-    /// The command that runs `player` on this allocator, without the other arguments. The caller sets the standard
-    /// streams.
+    /// The command that runs `player` on this allocator, without the other arguments. The caller
+    /// sets the standard streams.
     pub fn command(&self, player: &Path) -> Command {
         let mut command = Command::new(player);
-        // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library late needs room in the
-        // static TLS block, and glibc's default is too small for some.
+        // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library
+        // late needs room in the static TLS block, and glibc's default is too small for some.
         let mut tunables =
             std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
         if !tunables.is_empty() {

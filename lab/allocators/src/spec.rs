@@ -1,9 +1,11 @@
 //! The syntax of `--allocator`, the same for all commands.
 
-/// `[LABEL=]ALLOCATOR[:symbols=PREFIX][:VARIABLE=VALUE]...`: a name or path, the label to show, and settings.
+/// `[LABEL=]ALLOCATOR[:symbols=PREFIX][:VARIABLE=VALUE]...`: a name or path, the label to show, and
+/// settings.
 ///
-/// A label has no colon and no slash. A colon begins a setting only if a variable's name and `=` follow, so values may
-/// contain colons and commas: `thp=jemalloc:MALLOC_CONF=dirty_decay_ms:0,background_thread:true`.
+/// A label has no colon and no slash. A colon begins a setting only if a variable's name and `=`
+/// follow, so values may contain colons and commas:
+/// `thp=jemalloc:MALLOC_CONF=dirty_decay_ms:0,background_thread:true`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     /// The name to show, if it is not the default.

@@ -1,8 +1,8 @@
-//! The compiled replay plan and the results of its execution: two pieces of shared memory. Replay writes the plan and
-//! reads the results; the player reads the plan and writes the results.
+//! The compiled replay plan and the results of its execution: two pieces of shared memory. Replay
+//! writes the plan and reads the results; the player reads the plan and writes the results.
 //!
-//! Both are memory files (`memfd`), not files on a disk: write-back cannot make a page of the result arrays fault again
-//! while the clock runs, and no file remains after a crash.
+//! Both are memory files (`memfd`), not files on a disk: write-back cannot make a page of the
+//! result arrays fault again while the clock runs, and no file remains after a crash.
 //!
 //! ```text
 //! plan      Header | Thread per thread | Op ... thread by thread, its prologue first |
@@ -11,16 +11,17 @@
 //! ```
 //!
 //! **Slots.** A live object is identified by the index of its [`Slot`]. A slot is reused after its object has been freed,
-//! so that the number of slots is bounded by the live objects and not by the length of the journal. The plan determines
-//! the thread that may reuse it, and the player needs no check: the thread that freed the object may do so at any later
-//! row, and any other thread from `skew` rows on, because no thread runs further ahead of the slowest than that.
+//! so that the number of slots is bounded by the live objects and not by the length of the journal.
+//! The plan determines the thread that may reuse it, and the player needs no check: the thread that
+//! freed the object may do so at any later row, and any other thread from `skew` rows on, because
+//! no thread runs further ahead of the slowest than that.
 //!
 //! **Prologue.** A recording that begins late starts with the blocks that were live then. Each thread allocates its own
 //! before the run, without a clock and without a row. The run begins after all prologues.
 //!
 //! **Skew.** At pace `max` each thread runs as fast as it can, but never more than [`Header::skew`] rows ahead of the
-//! slowest running thread. Therefore the set of live objects, and with it the memory, stays close to that of the recorded
-//! program.
+//! slowest running thread. Therefore the set of live objects, and with it the memory, stays close
+//! to that of the recorded program.
 
 mod op;
 mod plan;
@@ -46,13 +47,15 @@ pub const PROLOGUE_ROW: u32 = u32::MAX - 1;
 /// How far a thread may run ahead of the slowest, in rows of the journal.
 pub const SKEW_ROWS: u32 = 1 << 14;
 
-/// The player's storage of a live object. Private to the player; its size is part of the plan's arithmetic.
+/// The player's storage of a live object. Private to the player; its size is part of the plan's
+/// arithmetic.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
     /// The block, or null if the allocator returned none.
     pub block: AtomicPtr<u8>,
-    /// 1 + the row that allocated the object; [`Kind::Await`] waits for it. Stored last, with release order.
+    /// 1 + the row that allocated the object; [`Kind::Await`] waits for it. Stored last, with
+    /// release order.
     pub tag: AtomicU32,
     /// Requested bytes, capped at `u32::MAX`.
     pub size: AtomicU32,

@@ -22,9 +22,11 @@ pub enum Kind {
     FreeAligned = 6,
     /// Free with both.
     FreeAlignedSized = 7,
-    /// Not timed: wait until the tag of `slot` is `argument`. Precedes a step that uses an object of another thread.
+    /// Not timed: wait until the tag of `slot` is `argument`. Precedes a step that uses an object
+    /// of another thread.
     Await = 8,
-    /// Not timed: `argument` is the upper half of the next step's size. Precedes sizes of 4 GiB and more.
+    /// Not timed: `argument` is the upper half of the next step's size. Precedes sizes of 4 GiB and
+    /// more.
     High = 9,
 }
 
@@ -32,7 +34,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Op {
-    /// Row of `operations.parquet`; for `Await` and `High` the row of the step they precede. Rises within a thread.
+    /// Row of `operations.parquet`; for `Await` and `High` the row of the step they precede. Rises
+    /// within a thread.
     pub row: u32,
     /// Index of the object's slot.
     pub slot: u32,

@@ -22,7 +22,8 @@ pub struct Header {
     pub slots: u32,
     /// See [`crate::SKEW_ROWS`].
     pub skew: u32,
-    /// The most threads that were alive at once, by their first and last operations: this many must be able to run.
+    /// The most threads that were alive at once, by their first and last operations: this many must
+    /// be able to run.
     pub alive: u32,
     /// 1 if there is a schedule.
     pub paced: u32,
@@ -34,7 +35,8 @@ pub struct Header {
 pub struct Thread {
     /// Index of its first step, prologue included.
     pub first_step: u64,
-    /// Number of steps of the prologue, which allocate the blocks that were live when the recording began.
+    /// Number of steps of the prologue, which allocate the blocks that were live when the recording
+    /// began.
     pub prologue: u64,
     /// Number of steps after the prologue.
     pub steps: u64,
@@ -186,7 +188,8 @@ impl PlanWriter {
         Ok(PlanWriter { plan, written: vec![ThreadShape::default(); shape.threads.len()] })
     }
 
-    /// Appends a step to a thread; `time` is its due time (ns), ignored without a schedule and for untimed steps.
+    /// Appends a step to a thread; `time` is its due time (ns), ignored without a schedule and for
+    /// untimed steps.
     ///
     /// # Panics
     /// If the thread gets more steps than the shape has.
@@ -243,7 +246,8 @@ impl Plan {
         let place = self.memory.part::<T>(offset, 1);
         debug_assert!(place.is_some(), "inside the plan by construction");
         if let Some(place) = place {
-            // SAFETY: in bounds and aligned; only the writer of the plan, which owns it, calls this.
+            // SAFETY: in bounds and aligned; only the writer of the plan, which owns it, calls
+            // this.
             unsafe { place.write(value) }
         }
     }

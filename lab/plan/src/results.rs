@@ -34,7 +34,8 @@ pub struct Orders {
     pub clock: ClockChoice,
     /// No clock around each call, no records, no schedule: only the time of the whole run.
     pub unclocked: bool,
-    /// In an unclocked run, sum up the usable sizes of all blocks. The time of such a run means nothing.
+    /// In an unclocked run, sum up the usable sizes of all blocks. The time of such a run means
+    /// nothing.
     pub usable_sizes: bool,
 }
 
@@ -51,7 +52,8 @@ pub enum State {
     Failed,
 }
 
-/// The first page of the results. The fields are atomic, because both processes read and write them.
+/// The first page of the results. The fields are atomic, because both processes read and write
+/// them.
 #[repr(C)]
 pub struct Control {
     magic: AtomicU64,
@@ -78,7 +80,8 @@ pub struct Control {
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
     pub start_ns: AtomicU64,
-    /// The same two at the start of the preparation, and at the end of the run: for the clock's frequency.
+    /// The same two at the start of the preparation, and at the end of the run: for the clock's
+    /// frequency.
     pub prepare_ticks: AtomicU64,
     /// See `prepare_ticks`.
     pub prepare_ns: AtomicU64,
@@ -86,7 +89,8 @@ pub struct Control {
     pub end_ticks: AtomicU64,
     /// See `prepare_ticks`.
     pub end_ns: AtomicU64,
-    /// Anonymous resident bytes of the player after the preparation, before the allocator was loaded.
+    /// Anonymous resident bytes of the player after the preparation, before the allocator was
+    /// loaded.
     pub baseline_bytes: AtomicU64,
     /// The same directly after the last thread ended.
     pub end_bytes: AtomicU64,
@@ -98,7 +102,8 @@ pub struct Control {
     pub corrupt: AtomicU64,
     /// See `corrupt`.
     pub first_corrupt: AtomicU64,
-    /// Under `usable_sizes`: requested and usable bytes of the live blocks, and both at the peak of requested bytes.
+    /// Under `usable_sizes`: requested and usable bytes of the live blocks, and both at the peak of
+    /// requested bytes.
     pub live: [AtomicU64; 2],
     /// See `live`.
     pub live_at_peak: [AtomicU64; 2],
@@ -118,7 +123,8 @@ const FREE_FUNCTIONS_BYTES: usize = 256;
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct ThreadState {
-    /// The row of its next step, `u32::MAX` at its end. It has its own cache line, because other threads read it.
+    /// The row of its next step, `u32::MAX` at its end. It has its own cache line, because other
+    /// threads read it.
     pub next_row: AtomicU32,
     reserved: [AtomicU32; 31],
     /// Ticks since the run's start: start of its first call, end of its last.
@@ -156,8 +162,8 @@ pub struct Record {
     pub start: u64,
     /// Ticks inside, capped at `u32::MAX`.
     pub ticks: u32,
-    /// The lowest byte holds the `CAUSE_*` bits of the result format, the next the number of page faults (255 for more), and
-    /// the upper half the kinds of system calls, one bit each.
+    /// The lowest byte holds the `CAUSE_*` bits of the result format, the next the number of page
+    /// faults (255 for more), and the upper half the kinds of system calls, one bit each.
     pub cause: u32,
 }
 
@@ -388,8 +394,8 @@ impl Control {
         put_text(&self.free_functions, names);
     }
 
-    /// The functions that the [`crate::Kind::HINTED`] frees call, in that order; `free` if the allocator has no such
-    /// function. Empty before the allocator is loaded.
+    /// The functions that the [`crate::Kind::HINTED`] frees call, in that order; `free` if the
+    /// allocator has no such function. Empty before the allocator is loaded.
     pub fn free_functions(&self) -> Vec<String> {
         text(&self.free_functions).split_whitespace().map(str::to_owned).collect()
     }

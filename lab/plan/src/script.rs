@@ -1,4 +1,5 @@
-//! The operations of a journal for one thread, in the form that `keel time` replays with the least work between calls.
+//! The operations of a journal for one thread, in the form that `keel time` replays with the least
+//! work between calls.
 //!
 //! ```text
 //! header   magic, slots, steps, segments, touch
@@ -181,7 +182,8 @@ impl Script {
     /// Writes words, unless they are out of range.
     fn put(&self, from: usize, words: &[u64]) {
         if let Some(place) = self.memory.part::<u64>(from * WORD, words.len()) {
-            // SAFETY: `part` checked the bounds; the writer and the player use the script one after the other.
+            // SAFETY: `part` checked the bounds; the writer and the player use the script one after
+            // the other.
             unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), place, words.len()) };
         }
     }

@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 /// Types that may be read from memory which another process wrote.
 ///
 /// # Safety
-/// Any bytes must form a valid value, and there must be no padding. Types with interior mutability must be atomics.
+/// Any bytes must form a valid value, and there must be no padding. Types with interior mutability
+/// must be atomics.
 pub unsafe trait Plain {}
 
 // SAFETY: integers.
@@ -37,7 +38,8 @@ pub enum SharedError {
     },
 }
 
-/// A mapped memory file. Dropping the value unmaps it; the memory exists until the last process closes its descriptor.
+/// A mapped memory file. Dropping the value unmaps it; the memory exists until the last process
+/// closes its descriptor.
 #[derive(Debug)]
 pub struct SharedMemory {
     base: NonNull<u8>,
@@ -66,7 +68,8 @@ impl SharedMemory {
         Self::map(what, OwnedFd::from(file), bytes, 0)
     }
 
-    /// Maps a memory file that was passed as a descriptor, with all of its pages present for writing.
+    /// Maps a memory file that was passed as a descriptor, with all of its pages present for
+    /// writing.
     pub fn open(what: &'static str, descriptor: OwnedFd) -> Result<SharedMemory, SharedError> {
         let file = File::from(descriptor);
         let length = file.metadata().map_err(|source| SharedError::Refused { what, bytes: 0, source })?.len();

@@ -1,4 +1,5 @@
-//! The player's own allocator: a pointer that only moves forward, on mappings that the allocator under test never sees.
+//! The player's own allocator: a pointer that only moves forward, on mappings that the allocator
+//! under test never sees.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;

@@ -7,7 +7,8 @@
 //! | [`InterruptProbe`] (GS) | hardware interrupts | every call, a nanosecond |
 //! | RUSAGE_THREAD | page faults; sleep or preemption | slow calls, after the clock |
 //!
-//! All are armed directly before the call, so that events between two calls are attributed to neither.
+//! All are armed directly before the call, so that events between two calls are attributed to
+//! neither.
 
 use crate::interrupt_probe::InterruptProbe;
 use crate::interruption::{Flag, Seen};
@@ -123,13 +124,14 @@ impl CauseDetector {
         if faults > 0 {
             cause |= CAUSE_FAULT | Record::with_faults(faults);
         }
-        // A fault can sleep as well, on the lock of the address space. A call that slept without a fault made a system
-        // call.
+        // A fault can sleep as well, on the lock of the address space. A call that slept without a
+        // fault made a system call.
         if slept && observation.flag != Seen::Nothing {
             cause |= if faults > 0 { CAUSE_SLEPT } else { CAUSE_SLEPT | CAUSE_SYSCALL };
         }
         match observation.flag {
-            // Neither kind of switch: a signal, or work of the kernel on the return from a timer tick.
+            // Neither kind of switch: a signal, or work of the kernel on the return from a timer
+            // tick.
             Seen::Interrupted if preempted || !slept => cause | CAUSE_INTERRUPTED,
             Seen::Unknown if preempted => cause | CAUSE_INTERRUPTED,
             // Faults clear the probe as well, so that it means nothing for calls with faults.

@@ -1,8 +1,9 @@
 //! The clock around each call.
 //!
-//! `lfence; rdtsc` before and `rdtscp; lfence` after: the first keeps earlier work out of the window, the second waits for
-//! the end of the call and keeps later work out. CPUID is not used: it traps in a virtual machine (over 3 µs measured).
-//! The pair itself costs some tens of ticks. Its distribution is part of the results and is never subtracted.
+//! `lfence; rdtsc` before and `rdtscp; lfence` after: the first keeps earlier work out of the
+//! window, the second waits for the end of the call and keeps later work out. CPUID is not used: it
+//! traps in a virtual machine (over 3 µs measured). The pair itself costs some tens of ticks. Its
+//! distribution is part of the results and is never subtracted.
 
 /// A clock read around a call. Ticks; see [`ticks_per_ns`].
 pub trait Clock {
@@ -72,7 +73,8 @@ impl Clock for Counter {
     #[inline(always)]
     fn now() -> u64 {
         let ticks: u64;
-        // SAFETY: the virtual counter is readable from user space on Linux; ISB keeps the order around it.
+        // SAFETY: the virtual counter is readable from user space on Linux; ISB keeps the order
+        // around it.
         unsafe { std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack)) };
         ticks
     }
@@ -114,8 +116,8 @@ impl Clock for Monotonic {
     }
 }
 
-/// Why [`Counter`] cannot be used here, as a clause; None if it can: it runs at one frequency, also in sleep states, can
-/// be read in order, and the kernel has not found it unstable.
+/// Why [`Counter`] cannot be used here, as a clause; None if it can: it runs at one frequency, also
+/// in sleep states, can be read in order, and the kernel has not found it unstable.
 pub fn fault() -> Option<String> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Some("this processor's counter is not known to Keel".to_owned());
@@ -150,8 +152,8 @@ pub fn trustworthy() -> bool {
     fault().is_none()
 }
 
-/// Ticks of `C` per nanosecond, measured against CLOCK_MONOTONIC for 10 ms. The precision of about 1e-5 is enough for the
-/// player's thresholds and waits. Replay measures longer to convert results.
+/// Ticks of `C` per nanosecond, measured against CLOCK_MONOTONIC for 10 ms. The precision of about
+/// 1e-5 is enough for the player's thresholds and waits. Replay measures longer to convert results.
 pub fn ticks_per_ns<C: Clock>() -> f64 {
     let first = pair::<C>();
     while crate::system::monotonic_ns() < first.1 + 10_000_000 {
@@ -161,8 +163,8 @@ pub fn ticks_per_ns<C: Clock>() -> f64 {
     last.0.wrapping_sub(first.0) as f64 / (last.1 - first.1) as f64
 }
 
-/// Simultaneous readings of `C` (ticks) and CLOCK_MONOTONIC (ns). The thread may be preempted between the two, so the
-/// closest of several pairs is returned.
+/// Simultaneous readings of `C` (ticks) and CLOCK_MONOTONIC (ns). The thread may be preempted
+/// between the two, so the closest of several pairs is returned.
 pub fn pair<C: Clock>() -> (u64, u64) {
     let tries = (0..50).map(|_| {
         let before = C::begin();

@@ -9,7 +9,8 @@ use crate::wait::{add, announce};
 use keel_plan::{Kind, Record, Slot, ThreadState};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Calls of at least this length are examined: shorter than any page fault, longer than nearly every other call.
+/// Calls of at least this length are examined: shorter than any page fault, longer than nearly
+/// every other call.
 pub const SLOW_NS: f64 = 250.0;
 
 /// Calls between two measurements of the processor's speed: about 0.2 µs in 50 µs.
@@ -142,8 +143,8 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     at_start.report(state);
 }
 
-/// Touches a block after the clock has stopped. The old size of a realloc is not known here, so all of the block is
-/// touched.
+/// Touches a block after the clock has stopped. The old size of a realloc is not known here, so all
+/// of the block is touched.
 #[inline(always)]
 unsafe fn touch_outside<const TOUCH: u8>(slot: &Slot, size: usize) {
     let block = slot.block.load(Relaxed);
@@ -153,9 +154,10 @@ unsafe fn touch_outside<const TOUCH: u8>(slot: &Slot, size: usize) {
     }
 }
 
-/// Measures the present duration of an empty pair. The processor of a virtual machine slows down by a sixth, for tenths
-/// of a second, when another guest uses the same core. No other counter shows this: no time is stolen and no frequency
-/// changes. The minimum of several pairs excludes interrupted ones.
+/// Measures the present duration of an empty pair. The processor of a virtual machine slows down by
+/// a sixth, for tenths of a second, when another guest uses the same core. No other counter shows
+/// this: no time is stolen and no frequency changes. The minimum of several pairs excludes
+/// interrupted ones.
 #[cold]
 fn measure_speed<C: Clock>(state: &ThreadState, detector: &mut CauseDetector) {
     let least = (0..SPEED_PAIRS).map(|_| empty_pair::<C>(detector)).min().unwrap_or(0);

@@ -22,14 +22,15 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Windows in which the processor's speed is measured, and their length.
 const WINDOWS: usize = 200;
 const WINDOW_NS: f64 = 5e6;
-/// An empty pair that is longer than in the fastest window by this factor means a slower processor, as in a comparison.
+/// An empty pair that is longer than in the fastest window by this factor means a slower processor,
+/// as in a comparison.
 const SLOWED: f64 = 1.015;
 
 /// Empty pairs of fewer ticks do not show the speed.
 const COARSE: f64 = 8.0;
 
-/// The share of a second in which the processor was slower, and the ratio of the slowest window's empty pair to the
-/// fastest's. None if the clock is too coarse.
+/// The share of a second in which the processor was slower, and the ratio of the slowest window's
+/// empty pair to the fastest's. None if the clock is too coarse.
 fn pace<C: Clock>(detector: &mut CauseDetector, ticks_per_ns: f64) -> Option<(f64, f64)> {
     let window = |_| {
         let until = C::now() + (WINDOW_NS * ticks_per_ns) as u64;

@@ -7,7 +7,8 @@
 //! both      free_aligned_sized(p, a, n)  free_size_aligned(p, n, a)   sdallocx(p, n, log2 a)    _ZdlPvm(p, n, a)
 //! ```
 //!
-//! C++'s operators count only if they are in the same object as malloc: those of a C++ library ignore the size.
+//! C++'s operators count only if they are in the same object as malloc: those of a C++ library
+//! ignore the size.
 
 use keel_allocators::table::{Table, put_text};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -87,7 +88,8 @@ fn size_first(find: &dyn Fn(&str) -> Option<*mut c_void>) -> Found<Three> {
 }
 
 unsafe extern "C" fn swapped(block: *mut c_void, alignment: usize, size: usize) {
-    // SAFETY: only set to a function of this type, and before any call of this one; the caller guarantees the block.
+    // SAFETY: only set to a function of this type, and before any call of this one; the caller
+    // guarantees the block.
     unsafe { std::mem::transmute::<*mut c_void, Three>(SIZE_FIRST.load(Relaxed))(block, size, alignment) }
 }
 

@@ -1,13 +1,16 @@
-//! Searches an allocator for system call instructions of its own. These bypass the C library's functions, so that
-//! [`crate::kernel_calls`] does not detect them; a note informs the reader of the causes.
+//! Searches an allocator for system call instructions of its own. These bypass the C library's
+//! functions, so that [`crate::kernel_calls`] does not detect them; a note informs the reader of
+//! the causes.
 //!
-//! The code of the library that contains the allocator's `malloc` is searched for the instruction. On x86-64 its two
-//! bytes also occur inside other instructions, by chance once in 64 KiB. They are counted only if the call's number is
-//! loaded shortly before, or if the result is compared with the lowest error shortly after.
+//! The code of the library that contains the allocator's `malloc` is searched for the instruction.
+//! On x86-64 its two bytes also occur inside other instructions, by chance once in 64 KiB. They are
+//! counted only if the call's number is loaded shortly before, or if the result is compared with
+//! the lowest error shortly after.
 
 use std::ffi::{c_int, c_void};
 
-/// The number of system call instructions in the library that contains `function`; 0 for the C library.
+/// The number of system call instructions in the library that contains `function`; 0 for the C
+/// library.
 pub fn count(function: *const c_void) -> u64 {
     // SAFETY: a function of the C library, used as an address.
     let within_c_library =
@@ -53,7 +56,8 @@ fn library_of(function: *const c_void) -> Option<Library> {
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker's own description of a loaded object, and what `library_of` passed.
+    // SAFETY: the dynamic linker's own description of a loaded object, and what `library_of`
+    // passed.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
     // SAFETY: as many headers as it says.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };

@@ -1,12 +1,13 @@
 //! Detects hardware interrupts and exceptions during a call, by one read of a register.
 //!
-//! On x86-64 an `iret` to user code clears a segment register that holds one of the null selectors 1, 2 and 3. 64-bit
-//! programs do not use GS, and system calls do not change it, but every interrupt and every exception (the timer's tick,
-//! a page fault) returns with `iret`. Therefore the probe writes 1 into GS; as long as GS reads 1, there was neither.
+//! On x86-64 an `iret` to user code clears a segment register that holds one of the null selectors
+//! 1, 2 and 3. 64-bit programs do not use GS, and system calls do not change it, but every
+//! interrupt and every exception (the timer's tick, a page fault) returns with `iret`. Therefore
+//! the probe writes 1 into GS; as long as GS reads 1, there was neither.
 //!
-//! An unprivileged program has no other way to detect that a hardware interrupt made a call slow. The probe does not
-//! detect a hypervisor that stops the whole virtual processor. Processors that return in another way (FRED) do not
-//! clear GS; [`InterruptProbe::works`] checks this.
+//! An unprivileged program has no other way to detect that a hardware interrupt made a call slow.
+//! The probe does not detect a hypervisor that stops the whole virtual processor. Processors that
+//! return in another way (FRED) do not clear GS; [`InterruptProbe::works`] checks this.
 
 /// The probe of the calling thread.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +23,8 @@ impl InterruptProbe {
         probe
     }
 
-    /// Arms the probe. This takes about ten nanoseconds, so it is done only after the probe was cleared.
+    /// Arms the probe. This takes about ten nanoseconds, so it is done only after the probe was
+    /// cleared.
     #[inline(always)]
     pub fn arm(self) {
         if self.usable {
@@ -54,7 +56,8 @@ impl InterruptProbe {
                 probe.is_cleared()
             });
             let seen = seen.count();
-            // SAFETY: our own mapping. A fault may serve neighbouring pages too, so not every write faults.
+            // SAFETY: our own mapping. A fault may serve neighbouring pages too, so not every write
+            // faults.
             unsafe { libc::munmap(pages.as_ptr().cast(), FAULTS * 4096) };
             quiet > 950 && seen > 0
         }

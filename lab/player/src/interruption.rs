@@ -1,11 +1,12 @@
 //! Detects interruptions of this thread during a call, by a flag that costs less than a nanosecond.
 //!
-//! The kernel keeps a `struct rseq` for each thread. Before the call, the player points its `rseq_cs` at the descriptor of
-//! a critical section that the thread is not in. When the kernel preempts or migrates the thread, puts it to sleep or
-//! delivers a signal, it checks the pointer on the return, finds that the thread is outside the section, and clears it.
-//! After the call, an unchanged pointer means no interruption and null means an interruption. Any other value means that
-//! the allocator uses rseq itself, and then the answer is unknown. System calls and page faults that do not sleep do not
-//! change the pointer.
+//! The kernel keeps a `struct rseq` for each thread. Before the call, the player points its
+//! `rseq_cs` at the descriptor of a critical section that the thread is not in. When the kernel
+//! preempts or migrates the thread, puts it to sleep or delivers a signal, it checks the pointer on
+//! the return, finds that the thread is outside the section, and clears it. After the call, an
+//! unchanged pointer means no interruption and null means an interruption. Any other value means
+//! that the allocator uses rseq itself, and then the answer is unknown. System calls and page
+//! faults that do not sleep do not change the pointer.
 
 use std::ptr::null_mut;
 
@@ -29,7 +30,8 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// The flag of the calling thread. It is always [`Seen::Unknown`] if `usable` is false or the thread has none.
+    /// The flag of the calling thread. It is always [`Seen::Unknown`] if `usable` is false or the
+    /// thread has none.
     pub fn of_this_thread(usable: bool) -> Flag {
         let place = if usable { arch::place().unwrap_or(null_mut()) } else { null_mut() };
         Flag { place, armed: arch::descriptor() }
@@ -67,8 +69,8 @@ impl Flag {
     }
 }
 
-/// Tests the flag on this kernel: empty windows must not be interrupted (except a few real interruptions), and every sleep
-/// must be detected.
+/// Tests the flag on this kernel: empty windows must not be interrupted (except a few real
+/// interruptions), and every sleep must be detected.
 pub fn self_test() -> bool {
     let flag = Flag::of_this_thread(true);
     let mut false_alarms = 0;
@@ -83,7 +85,8 @@ pub fn self_test() -> bool {
         flag.arm();
         crate::system::sleep_ns(50_000);
         let seen = flag.look();
-        // If a virtual processor is stopped, the timer may be due before the thread has slept. Then there was no sleep.
+        // If a virtual processor is stopped, the timer may be due before the thread has slept. Then
+        // there was no sleep.
         let slept = crate::system::thread_usage().voluntary_switches != before;
         missed += u32::from(slept && seen != Seen::Interrupted);
     }
@@ -93,8 +96,9 @@ pub fn self_test() -> bool {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod arch {
-    // The section is two instructions that are never executed. The kernel checks the signature in front of the abort
-    // handler: it is the one that glibc registers (0x53053053, in the encoding of an undefined instruction).
+    // The section is two instructions that are never executed. The kernel checks the signature in
+    // front of the abort handler: it is the one that glibc registers (0x53053053, in the encoding
+    // of an undefined instruction).
     std::arch::global_asm!(
         ".pushsection .text",
         ".hidden keel_rseq_start, keel_rseq_end, keel_rseq_abort, keel_rseq_descriptor",
@@ -126,7 +130,8 @@ mod arch {
         (&raw const keel_rseq_descriptor).addr() as u64
     }
 
-    /// The address of the thread's area, if glibc registered one (2.35 and later; a tunable can forbid it).
+    /// The address of the thread's area, if glibc registered one (2.35 and later; a tunable can
+    /// forbid it).
     pub fn place() -> Option<*mut u64> {
         let size = symbol(c"__rseq_size")?.cast::<u32>();
         let offset = symbol(c"__rseq_offset")?.cast::<isize>();

@@ -1,19 +1,21 @@
 //! Detects the system calls of the allocator where they are made, at a nanosecond or two each.
 //!
-//! Allocators reach the kernel through the C library's small functions: `mmap`, `munmap`, `madvise` ... At its start the
-//! player overwrites the first bytes of each of these, in its own copy of the library, with a jump to a function here. It
-//! records the kind in a word of the calling thread and makes the same system call. The C library's own malloc calls the
-//! same code, and so do libraries that are loaded or preloaded; symbol resolution does not matter. No privilege is
-//! needed, no signal is sent, and calls without system calls cost nothing.
+//! Allocators reach the kernel through the C library's small functions: `mmap`, `munmap`, `madvise`
+//! ... At its start the player overwrites the first bytes of each of these, in its own copy of the
+//! library, with a jump to a function here. It records the kind in a word of the calling thread and
+//! makes the same system call. The C library's own malloc calls the same code, and so do libraries
+//! that are loaded or preloaded; symbol resolution does not matter. No privilege is needed, no
+//! signal is sent, and calls without system calls cost nothing.
 //!
 //! ```text
 //!   any malloc ──▶ C library's mmap:  jmp ──▶ mmap here:  record · syscall · errno ──▶ back to malloc
 //! ```
 //!
-//! Not detected: a `syscall` instruction inside the allocator itself ([`crate::inline_syscalls`] searches for these), and
-//! the slow paths of `pthread_mutex_lock` and of condition variables (context switches reveal a thread that sleeps there).
-//! If the jumps cannot be written (another machine or C library, a system that forbids it), [`install`] returns false and
-//! system calls are reported as unknown.
+//! Not detected: a `syscall` instruction inside the allocator itself ([`crate::inline_syscalls`]
+//! searches for these), and the slow paths of `pthread_mutex_lock` and of condition variables
+//! (context switches reveal a thread that sleeps there). If the jumps cannot be written (another
+//! machine or C library, a system that forbids it), [`install`] returns false and system calls are
+//! reported as unknown.
 
 use std::cell::Cell;
 
@@ -59,7 +61,8 @@ pub fn forget() {
     SEEN.set(0);
 }
 
-/// Writes the jumps. To be called once, while there is one thread. Returns whether system calls are recorded from now on.
+/// Writes the jumps. To be called once, while there is one thread. Returns whether system calls are
+/// recorded from now on.
 pub fn install() -> bool {
     patch::install()
 }
@@ -92,7 +95,8 @@ mod patch {
     /// Makes the system call and returns the kernel's result.
     unsafe fn raw(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
         let result: isize;
-        // SAFETY: the caller guarantees number and arguments; the kernel keeps all registers but these.
+        // SAFETY: the caller guarantees number and arguments; the kernel keeps all registers but
+        // these.
         unsafe {
             std::arch::asm!(
                 "syscall",
@@ -187,7 +191,8 @@ mod patch {
     const FUTEX_WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     const FUTEX_WAKE: usize = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
 
-    /// The C library's internal lock (its malloc's arenas have one each): 0 free, 1 held, 2 held and waited for.
+    /// The C library's internal lock (its malloc's arenas have one each): 0 free, 1 held, 2 held
+    /// and waited for.
     unsafe extern "C" fn lock_wait(word: *const AtomicI32) {
         // SAFETY: the caller's lock.
         let lock = unsafe { &*word };
@@ -241,12 +246,14 @@ mod patch {
             return false;
         }
         for (place, (_, replacement)) in places.into_iter().flatten().zip(wanted) {
-            // SAFETY: a function of the C library with room for the jump, and one here of the same kind.
+            // SAFETY: a function of the C library with room for the jump, and one here of the same
+            // kind.
             if !unsafe { redirect(place, replacement) } {
                 return false;
             }
         }
-        // These two are private to the C library and may disappear. Without them only context switches reveal its waits.
+        // These two are private to the C library and may disappear. Without them only context
+        // switches reveal its waits.
         for (name, replacement) in [
             (c"__lll_lock_wait_private", lock_wait as *const c_void),
             (c"__lll_lock_wake_private", lock_wake as *const c_void),
@@ -264,7 +271,8 @@ mod patch {
     /// `RTLD_DL_SYMENT`: return the symbol's entry.
     const SYMBOL_ENTRY: c_int = 1;
 
-    /// The address for the jump in a function (after its ENDBR64, if it has one); None if there is no room for it.
+    /// The address for the jump in a function (after its ENDBR64, if it has one); None if there is
+    /// no room for it.
     fn room(function: *mut c_void) -> Option<*mut u8> {
         if function.is_null() {
             return None;
@@ -279,7 +287,8 @@ mod patch {
             return None;
         }
         let start = function.cast::<u8>();
-        // SAFETY: the symbol table's entry, and code of the function, both mapped as long as the library is.
+        // SAFETY: the symbol table's entry, and code of the function, both mapped as long as the
+        // library is.
         let (bytes, marked) =
             unsafe { ((*entry).st_size as usize, start.cast::<[u8; 4]>().read() == ENDBR64) };
         let skipped = if marked { ENDBR64.len() } else { 0 };
@@ -291,8 +300,8 @@ mod patch {
         let first = place.addr() & !(PAGE - 1);
         let bytes = (place.addr() + JUMP).next_multiple_of(PAGE) - first;
         let protect = |protection: c_int| {
-            // SAFETY: pages of the C library's code; the kernel makes copies of those that are written. Not by
-            // mprotect, which may just have been redirected.
+            // SAFETY: pages of the C library's code; the kernel makes copies of those that are
+            // written. Not by mprotect, which may just have been redirected.
             unsafe { raw(libc::SYS_mprotect, first, bytes, protection as usize, 0, 0, 0) == 0 }
         };
         if !protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {

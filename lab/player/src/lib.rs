@@ -11,13 +11,15 @@
 //!     cause       read the detectors; for slow calls also page faults and switches
 //! ```
 //!
-//! The modules, from the bottom: [`system`], [`clock`] and [`wait`]; the detectors [`interruption`], [`interrupt_probe`]
-//! and [`kernel_calls`], together [`causes`]; [`part`] and `step`, which all kinds of runs share; the kinds `clocked`,
-//! `unclocked` and `usable_sizes`; [`perform`], which chooses one; [`threads`].
+//! The modules, from the bottom: [`system`], [`clock`] and [`wait`]; the detectors
+//! [`interruption`], [`interrupt_probe`] and [`kernel_calls`], together [`causes`]; [`part`] and
+//! `step`, which all kinds of runs share; the kinds `clocked`, `unclocked` and `usable_sizes`;
+//! [`perform`], which chooses one; [`threads`].
 //!
-//! While the clock runs, the player allocates nothing: its global allocator is a bump pointer on its own mapping
-//! ([`bump`]), all pages of the plan and the results are present, and the threads are parked before the allocator is
-//! loaded. The allocator under test receives the journal's calls and no others.
+//! While the clock runs, the player allocates nothing: its global allocator is a bump pointer on
+//! its own mapping ([`bump`]), all pages of the plan and the results are present, and the threads
+//! are parked before the allocator is loaded. The allocator under test receives the journal's calls
+//! and no others.
 
 pub mod bump;
 pub mod causes;
@@ -45,7 +47,8 @@ mod usable_sizes;
 mod verify;
 pub mod wait;
 
-/// How threads wait on this machine: they spin if each of `alive` threads can have a processor of its own.
+/// How threads wait on this machine: they spin if each of `alive` threads can have a processor of
+/// its own.
 pub fn wait_settings(ticks_per_ns: f64, alive: usize) -> wait::Waiter {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     wait::Waiter { ticks_per_ns, spins: if alive <= processors { 4000 } else { 200 } }

@@ -1,4 +1,5 @@
-//! `keel-player`: `keel compare` starts it in a fresh process for each run. It is not a command for users.
+//! `keel-player`: `keel compare` starts it in a fresh process for each run. It is not a command for
+//! users.
 //!
 //! ```text
 //! keel-player TARGET                  plan at descriptor 3, results at 4
@@ -80,7 +81,8 @@ fn describe(name: &OsStr) -> Result<(), String> {
 
 /// Executes a script, for `keel time`.
 fn time(name: &OsStr) -> Result<(), String> {
-    // SAFETY: the parent opened the script there, and nothing else in this process uses the descriptor.
+    // SAFETY: the parent opened the script there, and nothing else in this process uses the
+    // descriptor.
     let script = unsafe { OwnedFd::from_raw_fd(3) };
     let script = Script::open(script).map_err(|error| error.to_string())?;
     script.memory().lock();
@@ -103,7 +105,8 @@ fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, S
 }
 
 fn play(name: &OsStr) -> Result<(), String> {
-    // SAFETY: the parent opened the plan and the results there, and nothing else in this process uses the descriptors.
+    // SAFETY: the parent opened the plan and the results there, and nothing else in this process
+    // uses the descriptors.
     let (plan, results) = unsafe { (OwnedFd::from_raw_fd(3), OwnedFd::from_raw_fd(4)) };
     let plan: &'static Plan = Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
     let results = Results::open(results, plan.header()).map_err(|error| error.to_string())?;
@@ -186,7 +189,8 @@ fn part_of(
     thread: &Thread,
 ) -> Result<Part<'static>, String> {
     let (prologue, steps) = (plan.prologue(thread), plan.steps(thread));
-    // A thread that has not begun counts as being at its first step, and no thread may run too far ahead of it.
+    // A thread that has not begun counts as being at its first step, and no thread may run too far
+    // ahead of it.
     results.states()[index].next_row.store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
     let records = results
         .records_mut(thread.first_record, thread.records)
@@ -203,7 +207,8 @@ fn perform_all<C: Clock + 'static>(
 ) -> Result<(), String> {
     let control = results.control();
     let limit = alive.max(threads::AT_ONCE);
-    // In order of their first steps: threads that are not yet created are then later than all running ones.
+    // In order of their first steps: threads that are not yet created are then later than all
+    // running ones.
     let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| first_row(part).is_some()).collect();
     order.sort_by_key(|part| first_row(part));
     let beforehand = order.len().min(limit);

@@ -1,12 +1,14 @@
-//! The null allocator: the floor of the instrument. It costs a few instructions, returns writable memory, and keeps no
-//! record of it.
+//! The null allocator: the floor of the instrument. It costs a few instructions, returns writable
+//! memory, and keeps no record of it.
 //!
-//! Each thread has a window of 16 MiB of addresses, which maps the same 1 MiB of memory repeatedly. A block is the next
-//! piece of the window's first 256 KiB; after their end the next block is again at the start. Its memory is therefore as
-//! warm as that of an allocator that reuses the block freed last. Larger blocks begin at the window's start. Long-lived
-//! blocks share memory with later ones, which is harmless because no step reads them. All pages are present from the
-//! start: touching a block never faults, and no two threads write to the same cache line. Blocks too large for a window
-//! come from one window of 1 GiB that all threads share, and larger ones from mmap (these fault and are never freed).
+//! Each thread has a window of 16 MiB of addresses, which maps the same 1 MiB of memory repeatedly.
+//! A block is the next piece of the window's first 256 KiB; after their end the next block is again
+//! at the start. Its memory is therefore as warm as that of an allocator that reuses the block
+//! freed last. Larger blocks begin at the window's start. Long-lived blocks share memory with later
+//! ones, which is harmless because no step reads them. All pages are present from the start:
+//! touching a block never faults, and no two threads write to the same cache line. Blocks too large
+//! for a window come from one window of 1 GiB that all threads share, and larger ones from mmap
+//! (these fault and are never freed).
 //!
 //! `calloc` does not clear, `realloc` does not copy, and the contents of blocks are undefined.
 
@@ -31,7 +33,8 @@ thread_local! {
     static END: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Maps `MEMORY` bytes repeatedly over a fresh range of `bytes`. Returns its base, aligned to `bytes`, or 0.
+/// Maps `MEMORY` bytes repeatedly over a fresh range of `bytes`. Returns its base, aligned to
+/// `bytes`, or 0.
 fn window(bytes: usize) -> usize {
     // SAFETY: a constant name; the result is checked.
     let memory = unsafe { libc::memfd_create(c"keel-null".as_ptr(), libc::MFD_CLOEXEC) };

@@ -47,7 +47,8 @@ impl Part<'_> {
         if self.states.len() == 1 { u32::MAX } else { 0 }
     }
 
-    /// Announces `row` as the next one and, from `limit` on, waits for the other threads. Returns whether it slept.
+    /// Announces `row` as the next one and, from `limit` on, waits for the other threads. Returns
+    /// whether it slept.
     #[inline(always)]
     pub(crate) fn keep_pace<C: Clock>(&self, row: u32, limit: &mut u32) -> bool {
         announce(&self.states[self.index], row);
@@ -59,7 +60,8 @@ impl Part<'_> {
         slept
     }
 
-    /// Waits until `row` is at most `skew` rows ahead of every other thread. Returns the new limit, and whether it slept.
+    /// Waits until `row` is at most `skew` rows ahead of every other thread. Returns the new limit,
+    /// and whether it slept.
     pub(crate) fn hold<C: Clock>(&self, row: u32) -> (u32, bool) {
         let from = C::now();
         let (limit, slept) = self.waiter.others(self.states, self.index, row, self.skew);

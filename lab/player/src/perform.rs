@@ -7,8 +7,8 @@ use crate::{clocked, unclocked, usable_sizes};
 /// Executes the part, from its first call to its last.
 ///
 /// # Safety
-/// The plan must be one that replay compiled: slots are in range, and every object is freed once, by a thread that may
-/// know it. `records` must have room for a record for each timed step.
+/// The plan must be one that replay compiled: slots are in range, and every object is freed once,
+/// by a thread that may know it. `records` must have room for a record for each timed step.
 pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     // SAFETY: passed on.
     unsafe {

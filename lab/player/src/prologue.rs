@@ -1,5 +1,6 @@
-//! The part of a thread before the run: it allocates the blocks that were live when the recording began. They are touched
-//! and, under `verify`, filled like all others, but no clock runs, and no figure contains these calls.
+//! The part of a thread before the run: it allocates the blocks that were live when the recording
+//! began. They are touched and, under `verify`, filled like all others, but no clock runs, and no
+//! figure contains these calls.
 
 use crate::part::{Errors, Part};
 use crate::step::{Unmetered, step_call};
@@ -15,7 +16,8 @@ pub unsafe fn perform(part: &Part<'_>) {
     let errors = Errors(part.control);
     for (step, bytes) in calls(part.prologue) {
         let (slot, size) = (&part.slots[step.slot as usize], bytes as usize);
-        // SAFETY: the caller guarantees the plan; the block is live after the call and has this size.
+        // SAFETY: the caller guarantees the plan; the block is live after the call and has this
+        // size.
         unsafe {
             step_call::<_, { touch::NONE }, true>(part, step, slot, size, &mut Unmetered, &errors);
             touch_as_ordered(part.orders.touch, slot, size);

@@ -1,4 +1,5 @@
-//! The self-test before every run: actions with known effects, and whether the detectors report them.
+//! The self-test before every run: actions with known effects, and whether the detectors report
+//! them.
 //!
 //! The counts are part of every result and show how reliable the causes are on that machine.
 
@@ -17,8 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 const QUIET: u32 = 1000;
 const TRIES: u32 = 20;
 
-/// Tests every detector, stores the counts, and returns the detectors that work. To be called once, while the process has
-/// one thread.
+/// Tests every detector, stores the counts, and returns the detectors that work. To be called once,
+/// while the process has one thread.
 pub fn run<C: Clock>(control: &Control, ticks_per_ns: f64) -> Detectors {
     let available = Detectors {
         flag: crate::interruption::self_test(),
@@ -54,8 +55,8 @@ struct Trial<C> {
 }
 
 impl<C: Clock> Trial<C> {
-    /// Executes an action `times` times. Returns how often, and how often one of the causes `wanted` was detected; if that
-    /// is 0, how often there was a false alarm.
+    /// Executes an action `times` times. Returns how often, and how often one of the causes
+    /// `wanted` was detected; if that is 0, how often there was a false alarm.
     fn count(&mut self, times: u32, wanted: u32, mut act: impl FnMut()) -> (u32, u32) {
         let detected = (0..times).filter(|_| {
             let (_, call) = timed::<C>(&mut self.detector, || {
@@ -64,7 +65,8 @@ impl<C: Clock> Trial<C> {
             });
             let cause = self.detector.cause(call.end.saturating_sub(call.begin), call.observation);
             match wanted {
-                // The system may interrupt an empty window at any time, but the window itself never faults, calls or sleeps.
+                // The system may interrupt an empty window at any time, but the window itself never
+                // faults, calls or sleeps.
                 0 => cause & (CAUSE_FAULT | CAUSE_SYSCALL | CAUSE_SLEPT) != 0,
                 wanted => cause & wanted != 0,
             }
@@ -72,8 +74,8 @@ impl<C: Clock> Trial<C> {
         (times, detected.count() as u32)
     }
 
-    /// Sleeps. A sleep that the kernel did not count does not count here: if a virtual processor is stopped, the timer may
-    /// be due before the thread has slept.
+    /// Sleeps. A sleep that the kernel did not count does not count here: if a virtual processor is
+    /// stopped, the timer may be due before the thread has slept.
     fn sleeps(&mut self) -> (u32, u32) {
         let (mut tried, mut detected) = (0, 0);
         for _ in 0..5 * TRIES {
@@ -98,7 +100,8 @@ impl<C: Clock> Trial<C> {
         };
         action.sa_sigaction = ignore as *const () as usize;
         let mut before = action;
-        // SAFETY: installs a handler that does nothing for the time of the test, then restores the former one.
+        // SAFETY: installs a handler that does nothing for the time of the test, then restores the
+        // former one.
         unsafe {
             libc::sigaction(libc::SIGUSR2, &raw const action, &raw mut before);
             let thread = libc::pthread_self();
@@ -131,7 +134,8 @@ fn map_and_unmap() {
     }
 }
 
-/// Whether a hardware interrupt is detected: spins until there is one, at most 50 ms. For `keel doctor`.
+/// Whether a hardware interrupt is detected: spins until there is one, at most 50 ms. For `keel
+/// doctor`.
 pub fn detects_an_interrupt<C: Clock>(detectors: Detectors, ticks_per_ns: f64) -> bool {
     let mut detector = CauseDetector::of_this_thread(detectors, 0);
     let end = C::now() + (5e7 * ticks_per_ns) as u64;

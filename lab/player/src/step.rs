@@ -47,7 +47,8 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
         // SAFETY: the block is live and has at least this size.
         unsafe { verify::check(old, held, slot.tag.load(Relaxed), step.row, errors) };
     }
-    // SAFETY: in all calls below, the plan guarantees that blocks are live and ours; fresh blocks have the requested size.
+    // SAFETY: in all calls below, the plan guarantees that blocks are live and ours; fresh blocks
+    // have the requested size.
     let (block, seen) = unsafe {
         match kind {
             Kind::Free => meter.around(|| {
@@ -129,7 +130,8 @@ unsafe fn verify_fresh(step: Op, slot: &Slot, block: *mut u8, size: usize, error
         return;
     }
     let checked = size.min(u32::MAX as usize);
-    // SAFETY: a fresh block of this size; after a realloc it begins with the contents of the old block.
+    // SAFETY: a fresh block of this size; after a realloc it begins with the contents of the old
+    // block.
     unsafe {
         match step.kind() {
             Kind::Calloc => verify::check_zero(block, checked, step.row, errors),

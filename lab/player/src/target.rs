@@ -46,7 +46,8 @@ pub fn version(table: &Table) -> String {
     }
 }
 
-/// The C library's functions, or those of a preloaded library, with the functions of the same object that take free hints.
+/// The C library's functions, or those of a preloaded library, with the functions of the same
+/// object that take free hints.
 fn system() -> &'static Table {
     let mut table = SYSTEM;
     let object = object_of(table.malloc as *const c_void).map(|info| info.dli_fbase);
@@ -149,8 +150,8 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
     let library = open(file)?;
     let table = symbol(library, SYMBOL)
         .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
-    // SAFETY: the symbol is by definition a Table, whose first field is its version; it is static data of a library
-    // that is never closed.
+    // SAFETY: the symbol is by definition a Table, whose first field is its version; it is static
+    // data of a library that is never closed.
     let (abi, has_hints) = unsafe {
         let table = table.cast::<Table>();
         ((*table).abi, (*table).has_hints)
@@ -213,8 +214,8 @@ fn named(library: *mut c_void, file: &Path, prefix: &str, names: &[&str]) -> Res
     })
 }
 
-/// Functions that take the alignment first. `aligned_alloc` is last: some implementations refuse sizes that are not a
-/// multiple of the alignment.
+/// Functions that take the alignment first. `aligned_alloc` is last: some implementations refuse
+/// sizes that are not a multiple of the alignment.
 const ALIGNED: &[&str] = &["memalign", "aligned_alloc"];
 
 fn table(
@@ -267,8 +268,8 @@ static KEEL: std::sync::atomic::AtomicPtr<c_void> = std::sync::atomic::AtomicPtr
 
 fn open(file: &Path) -> Result<*mut c_void, String> {
     let name = CString::new(file.as_os_str().as_bytes()).map_err(|_| "a file name with a NUL".to_owned())?;
-    // SAFETY: loads a library and runs its constructors. RTLD_LOCAL separates two versions of one allocator;
-    // RTLD_NOW avoids symbol lookups inside a timed call.
+    // SAFETY: loads a library and runs its constructors. RTLD_LOCAL separates two versions of one
+    // allocator; RTLD_NOW avoids symbol lookups inside a timed call.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
         // SAFETY: after a failure dlerror returns a string.

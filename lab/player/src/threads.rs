@@ -1,9 +1,11 @@
-//! The threads of the run. They are started before the clock and parked; they receive the allocator and allocate the
-//! blocks of their prologues; they are parked again and released together; each ends when its part is done.
+//! The threads of the run. They are started before the clock and parked; they receive the allocator
+//! and allocate the blocks of their prologues; they are parked again and released together; each
+//! ends when its part is done.
 //!
-//! Creating a thread while the clock runs would cost a `calloc` of the C library, which under `system` and `preload` is
-//! the allocator under test. Therefore the threads exist beforehand, up to the larger of [`AT_ONCE`] and the number that
-//! were ever alive at the same time. If a journal has more, the others are created as earlier ones end.
+//! Creating a thread while the clock runs would cost a `calloc` of the C library, which under
+//! `system` and `preload` is the allocator under test. Therefore the threads exist beforehand, up
+//! to the larger of [`AT_ONCE`] and the number that were ever alive at the same time. If a journal
+//! has more, the others are created as earlier ones end.
 
 use crate::clock::Clock;
 use crate::part::Part;
@@ -54,7 +56,8 @@ impl Gate {
         wait_for(&self.parked, count);
     }
 
-    /// Passes the loaded allocator to all threads, and waits until `count` of them have executed their prologues.
+    /// Passes the loaded allocator to all threads, and waits until `count` of them have executed
+    /// their prologues.
     pub fn prepare(&self, table: &'static Table, count: usize) {
         self.table.store(std::ptr::from_ref(table).cast_mut(), Ordering::Relaxed);
         self.loaded.store(1, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Executes a script ([`keel_plan::Script`]) on one thread. The clock is read only at the ends of segments, and between two
-//! calls there is only the reading of a step.
+//! Executes a script ([`keel_plan::Script`]) on one thread. The clock is read only at the ends of
+//! segments, and between two calls there is only the reading of a step.
 
 use crate::{free_hints, system};
 use keel_allocators::table::Table;
@@ -48,7 +48,8 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
         let step = Step::from_words(words);
         let size = step.size as usize;
         let Some(slot) = slots.get_mut(step.slot as usize) else { continue };
-        // SAFETY: an initialised allocator gets its own blocks back, each once: a free empties the slot.
+        // SAFETY: an initialised allocator gets its own blocks back, each once: a free empties the
+        // slot.
         unsafe {
             let align = 1 << step.align_log2;
             let block = match step.call {
@@ -93,6 +94,7 @@ fn slots(count: usize) -> Result<&'static mut [*mut c_void], String> {
     let bytes = count.max(1) * size_of::<*mut c_void>();
     let memory = system::anonymous(bytes, libc::MAP_POPULATE)
         .ok_or_else(|| format!("there is no memory for the addresses of {count} blocks"))?;
-    // SAFETY: fresh zeroed memory of this size, never unmapped and not used elsewhere; zero is a null pointer.
+    // SAFETY: fresh zeroed memory of this size, never unmapped and not used elsewhere; zero is a
+    // null pointer.
     Ok(unsafe { std::slice::from_raw_parts_mut(memory.as_ptr().cast(), count) })
 }

@@ -1,4 +1,5 @@
-//! Writes into fresh blocks, as a program would. The policies are those of [`keel_plan::Orders::touch`].
+//! Writes into fresh blocks, as a program would. The policies are those of
+//! [`keel_plan::Orders::touch`].
 
 /// Write nothing.
 pub const NONE: u8 = 0;
@@ -11,8 +12,8 @@ pub const ALL: u8 = 3;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Touches bytes `from..size` of a block: the first byte, then the first byte of each further page. Every page is written
-/// once, whatever the block's offset in its first page.
+/// Touches bytes `from..size` of a block: the first byte, then the first byte of each further page.
+/// Every page is written once, whatever the block's offset in its first page.
 ///
 /// # Safety
 /// `block` must be valid for writes of `size` bytes.
@@ -21,7 +22,8 @@ pub unsafe fn touch<const POLICY: u8>(block: *mut u8, from: usize, size: usize) 
     if POLICY == NONE || from >= size {
         return;
     }
-    // SAFETY: all writes are inside `from..size`. They are volatile, because the compiler must not remove them.
+    // SAFETY: all writes are inside `from..size`. They are volatile, because the compiler must not
+    // remove them.
     unsafe {
         if POLICY == ALL {
             std::ptr::write_bytes(block.add(from), 0x5a, size - from);

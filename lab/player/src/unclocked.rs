@@ -1,5 +1,6 @@
-//! A thread's part of the plan without a clock around each call. It measures the cost of all calls together, which an
-//! instrument of twenty nanoseconds a call would hide. Only the thread's start and end are recorded.
+//! A thread's part of the plan without a clock around each call. It measures the cost of all calls
+//! together, which an instrument of twenty nanoseconds a call would hide. Only the thread's start
+//! and end are recorded.
 //!
 //! The work between two calls is part of the measured time, so there is little of it:
 //!
@@ -9,8 +10,9 @@
 //!   step      prefetch the slot of a later step · call · touch · store the block in its slot
 //! ```
 //!
-//! The announced row of a thread can be up to a batch behind its actual row. This only makes the other threads wait
-//! earlier. Before a thread waits, it announces the row at which it does, so that no two threads wait for each other.
+//! The announced row of a thread can be up to a batch behind its actual row. This only makes the
+//! other threads wait earlier. Before a thread waits, it announces the row at which it does, so
+//! that no two threads wait for each other.
 
 use crate::clock::Clock;
 use crate::free_hints;
@@ -94,7 +96,8 @@ unsafe fn perform_with_others<C: Clock, const TOUCH: u8>(part: &Part<'_>) {
     }
 }
 
-/// Waits until `row` is not too far ahead. Returns the limit below which no wait is needed; it is above `row`.
+/// Waits until `row` is not too far ahead. Returns the limit below which no wait is needed; it is
+/// above `row`.
 #[cold]
 fn hold<C: Clock>(part: &Part<'_>, row: u32) -> u32 {
     let (limit, _) = part.hold::<C>(row);
@@ -126,8 +129,9 @@ impl<'a> Executor<'a> {
         Executor { steps, slots, table, errors: Errors(control) }
     }
 
-    /// Executes the steps `start..end` and returns the index of the next step. `wait` is called for objects of other
-    /// threads. Only if `SHARED`, slots get tags, by which other threads recognize objects.
+    /// Executes the steps `start..end` and returns the index of the next step. `wait` is called for
+    /// objects of other threads. Only if `SHARED`, slots get tags, by which other threads recognize
+    /// objects.
     #[inline(always)]
     unsafe fn batch<const TOUCH: u8, const SHARED: bool>(
         &self,
@@ -137,8 +141,9 @@ impl<'a> Executor<'a> {
     ) -> usize {
         let ahead = if end + PREFETCH_DISTANCE <= self.steps.len() { PREFETCH_DISTANCE } else { 0 };
         let (slots, table) = (self.slots.as_ptr(), self.table);
-        // SAFETY: `start..end` and the steps `ahead` of it are in range. The plan guarantees that slots are in range and
-        // that blocks are live and ours. Fresh blocks have the requested size.
+        // SAFETY: `start..end` and the steps `ahead` of it are in range. The plan guarantees that
+        // slots are in range and that blocks are live and ours. Fresh blocks have the requested
+        // size.
         unsafe {
             let (mut at, end) = (self.steps.as_ptr().add(start), self.steps.as_ptr().add(end));
             while at < end {

@@ -1,6 +1,6 @@
-//! Executes a thread's part of the plan and sums up the usable sizes of its blocks, to compute internal fragmentation.
-//! It calls the allocator's usable-size function after each allocation and before each free; the time of such a run means
-//! nothing.
+//! Executes a thread's part of the plan and sums up the usable sizes of its blocks, to compute
+//! internal fragmentation. It calls the allocator's usable-size function after each allocation and
+//! before each free; the time of such a run means nothing.
 
 use crate::clock::Clock;
 use crate::part::{Errors, Part, Start};
@@ -62,7 +62,8 @@ unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
     }
 }
 
-/// Subtracts a block that is about to be freed. Slots cap sizes at `u32::MAX`, and so do these sums.
+/// Subtracts a block that is about to be freed. Slots cap sizes at `u32::MAX`, and so do these
+/// sums.
 unsafe fn subtract(part: &Part<'_>, step: Op, slot: &Slot) {
     if step.is_fresh() || !matches!(step.kind().class(), Kind::Free | Kind::Realloc) {
         return;
@@ -73,7 +74,8 @@ unsafe fn subtract(part: &Part<'_>, step: Op, slot: &Slot) {
     part.control.live[1].fetch_sub(usable, Relaxed);
 }
 
-/// Adds an allocated block. The peak is exact up to the blocks that other threads allocate at the same time.
+/// Adds an allocated block. The peak is exact up to the blocks that other threads allocate at the
+/// same time.
 pub(crate) unsafe fn add(part: &Part<'_>, slot: &Slot, requested: u64) {
     let control = part.control;
     let requested = requested.min(u64::from(u32::MAX));

@@ -1,6 +1,6 @@
-//! `--verify`: every block holds a pattern of its own from its allocation to its free. This detects an allocator that
-//! returns memory twice, moves a block without its contents, or returns used memory from `calloc`. The checks run while
-//! the clock does not.
+//! `--verify`: every block holds a pattern of its own from its allocation to its free. This detects
+//! an allocator that returns memory twice, moves a block without its contents, or returns used
+//! memory from `calloc`. The checks run while the clock does not.
 
 use crate::part::Errors;
 

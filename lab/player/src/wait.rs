@@ -1,5 +1,5 @@
-//! Waiting, outside of all timed windows: a short spin, then sleeps, so that a machine with fewer processors than threads
-//! makes progress.
+//! Waiting, outside of all timed windows: a short spin, then sleeps, so that a machine with fewer
+//! processors than threads makes progress.
 
 use crate::clock::Clock;
 use crate::system;
@@ -38,8 +38,8 @@ impl Waiter {
         true
     }
 
-    /// Waits until `row` is within `skew` rows of every other thread's next step. Returns the limit below which no wait is
-    /// needed, and whether it slept.
+    /// Waits until `row` is within `skew` rows of every other thread's next step. Returns the limit
+    /// below which no wait is needed, and whether it slept.
     pub fn others(self, others: &[ThreadState], own_index: usize, row: u32, skew: u32) -> (u32, bool) {
         let (mut slept, mut spins) = (false, 0);
         loop {

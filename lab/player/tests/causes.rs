@@ -13,7 +13,8 @@ use support::{Bench, allocator, failure, floor, library, mallocs, system, with};
 
 const EVERY: usize = 10;
 
-/// A comparison of an allocator that does something known in every tenth call; and the causes of its calls.
+/// A comparison of an allocator that does something known in every tenth call; and the causes of
+/// its calls.
 fn known() -> (Comparison, Vec<u8>) {
     let mut bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
@@ -55,8 +56,9 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
     }
     assert_eq!(acted, 4000);
     assert!(told * 100 >= acted * 99, "{told} of {acted}");
-    // A busy machine does preempt some: as often as the kernel counted. Besides, Linux (6.4 and later) looks through
-    // each process's processor ids at a timer tick every 100 ms, which clears the flag and is counted as no switch.
+    // A busy machine does preempt some: as often as the kernel counted. Besides, Linux (6.4 and
+    // later) looks through each process's processor ids at a timer tick every 100 ms, which clears
+    // the flag and is counted as no switch.
     let bound = run.involuntary_switches + run.elapsed_ns / 100_000_000 + 1;
     assert!(falsely <= bound, "{falsely} of {bound}");
 }

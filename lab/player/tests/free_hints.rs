@@ -1,4 +1,5 @@
-//! Frees that tell the size or the alignment of their blocks reach the allocator as such, and tell nothing false.
+//! Frees that tell the size or the alignment of their blocks reach the allocator as such, and tell
+//! nothing false.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -11,14 +12,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use support::{Bench, Story, allocator, library, system, with};
 
-/// The kinds of frees that the fixture counts, in its order; the last is of those that told what is not so.
+/// The kinds of frees that the fixture counts, in its order; the last is of frees with wrong hints.
 const FREE: usize = 0;
 const SIZED: usize = 1;
 const ALIGNED: usize = 2;
 const BOTH: usize = 3;
 const LIES: usize = 4;
 
-/// Frees of every kind on two threads, some of blocks of the other; how many of each kind the allocator must see.
+/// Frees of every kind on two threads, some of blocks of the other; how many of each kind the
+/// allocator must see.
 fn story() -> (Story, [u64; 5]) {
     let mut story = Story::default();
     let mut expected = [0; 5];
@@ -40,7 +42,8 @@ fn story() -> (Story, [u64; 5]) {
         free(&mut story, other, block, FreeHint::BOTH, BOTH);
         let block = story.push(one, Op::Aligned, 600 + round, 0);
         free(&mut story, other, block, FreeHint::ALIGN, ALIGNED);
-        // False, and so replayed as plain frees: by the journal's own word, or though it does not say so.
+        // False, and so replayed as plain frees: by the journal's own word, or though it does not
+        // say so.
         let block = story.malloc(one, 700 + round);
         free(&mut story, one, block, FreeHint::wrong(Some(7), None), FREE);
         let block = story.push(one, Op::Aligned, 800 + round, 0);
@@ -90,7 +93,7 @@ fn bench(options: Options) -> Bench {
 }
 
 #[test]
-fn each_free_reaches_the_function_that_is_told_as_much() {
+fn each_free_calls_the_function_for_its_hints() {
     let (story, expected) = large_story();
     let options = Bench::new().options;
     for options in [

@@ -1,7 +1,8 @@
-//! What the loop without a clock costs an operation, counted in instructions, which no other load disturbs.
+//! What the loop without a clock costs an operation, counted in instructions, which no other load
+//! disturbs.
 //!
-//! The test runs itself under callgrind, which counts inside of [`counted`] only: the loop, and an allocator of two
-//! instructions a call.
+//! The test runs itself under callgrind, which counts inside of [`counted`] only: the loop, and an
+//! allocator of two instructions a call.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -18,8 +19,9 @@ use std::ffi::{c_char, c_void};
 use std::process::Command;
 use support::Story;
 
-/// Pairs of a malloc and a free, and what an operation may cost on average. On x86-64 it was 23.4 in the only thread
-/// and 26.1 among others when this was written; the loop before, which announced every step, had 66.5.
+/// Pairs of a malloc and a free, and what an operation may cost on average. On x86-64 it was 23.4
+/// in the only thread and 26.1 among others when this was written; the loop before, which announced
+/// every step, had 66.5.
 const PAIRS: u64 = 20_000;
 const BOUND_ALONE: f64 = 26.0;
 const BOUND_AMONG_OTHERS: f64 = 29.0;
@@ -72,8 +74,8 @@ extern "C" fn keel_test_counted(part: &Part<'_>) {
     unsafe { perform::<Monotonic>(*part) }
 }
 
-/// Performs the first thread's part of a plan of so many threads, of which the others have nothing to do but a malloc
-/// at the end.
+/// Performs the first thread's part of a plan of so many threads, of which the others have nothing
+/// to do but a malloc at the end.
 fn perform_first(threads: u32) {
     let mut story = Story::default();
     let mut held = std::collections::VecDeque::new();
@@ -89,7 +91,8 @@ fn perform_first(threads: u32) {
     let results = Results::create(compiled.plan.header()).unwrap();
     results.reset(Orders { unclocked: true, ..Orders::default() });
     let room = vec![0u128; compiled.plan.header().slots as usize];
-    // SAFETY: as many slots as the plan asks for, of 16 bytes each and aligned; zeroes are valid slots.
+    // SAFETY: as many slots as the plan asks for, of 16 bytes each and aligned; zeroes are valid
+    // slots.
     let slots = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) };
     // The others stand at their ends, as if they had done their parts.
     results

@@ -7,7 +7,8 @@ use keel_replay::Options;
 use std::process::{Child, Command};
 use support::{Bench, failure, mallocs, system};
 
-/// Programs that work until this is dropped: enough of them to take far more than a tenth of all processors.
+/// Programs that work until this is dropped: enough of them to take far more than a tenth of all
+/// processors.
 struct Others(Vec<Child>);
 
 impl Others {

@@ -1,4 +1,5 @@
-//! The player from end to end: journals replayed on real allocators, and on one with faults to order.
+//! The player from end to end: journals replayed on real allocators, and on one with faults to
+//! order.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -12,7 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use support::{Bench, Story, allocator, failure, floor, library, mallocs, system, with};
 
-/// Every kind of operation on six threads, a third of the blocks freed by a thread other than their maker.
+/// Every kind of operation on six threads, a third of the blocks freed by a thread other than their
+/// maker.
 fn lively() -> Story {
     let mut story = Story::default();
     let mut live = Vec::new();
@@ -72,7 +74,8 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
         let run = &result.runs[0];
         let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
         assert_eq!(counted, 3000);
-        // What another thread frees is in memory before the first call: all of its pages were touched.
+        // What another thread frees is in memory before the first call: all of its pages were
+        // touched.
         assert!(run.memory[0].resident > 3000 * 4096, "{:?}", run.memory[0]);
         assert!(run.memory.iter().all(|sample| sample.live > 2000 * 4096), "{:?}", run.memory);
         assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("3000 blocks of 11.7 MiB")));
@@ -123,7 +126,8 @@ fn live_bytes_over_time_end_where_the_journal_ends() {
 
 #[test]
 fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
-    // A relay: each block is made by one thread and freed by the next, through 40 threads, 300 times over.
+    // A relay: each block is made by one thread and freed by the next, through 40 threads, 300
+    // times over.
     let mut story = Story::default();
     let mut object = story.malloc(0, 64);
     for step in 1..12_000u32 {
@@ -138,9 +142,10 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
     assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("40 threads were alive at once")));
 }
 
-/// A thread announces its row once a stretch, and its stretch may reach further than the others may run ahead of that
-/// row. Here the second thread fills up its lead while the first touches 64 MiB, so the stretch from row 21,000 takes
-/// in the free, of a block that the second thread may only make once it sees that the first stands at row 49,000.
+/// A thread announces its row once a stretch, and its stretch may reach further than the others may
+/// run ahead of that row. Here the second thread fills up its lead while the first touches 64 MiB,
+/// so the stretch from row 21,000 takes in the free, of a block that the second thread may only
+/// make once it sees that the first stands at row 49,000.
 #[test]
 fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
     let mut story = Story::default();
@@ -148,7 +153,8 @@ fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
     for row in 0..50_000 {
         match row {
             0 => late = story.malloc(0, 32),
-            // Until here the second thread waits, so that it has no lead yet when the first comes to row 17,000.
+            // Until here the second thread waits, so that it has no lead yet when the first comes
+            // to row 17,000.
             1 => story.free(1, late),
             21_000 => _ = story.malloc(0, 32),
             17_000 => _ = story.malloc(0, 64 << 20),
@@ -236,8 +242,8 @@ fn the_allocator_sees_the_journals_calls_and_nothing_else() {
 
 #[test]
 fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
-    // What the process itself needs to start is the same whatever the journal, so of two journals the difference
-    // counts.
+    // What the process itself needs to start is the same whatever the journal, so of two journals
+    // the difference counts.
     let bench = Bench::new();
     let preload = allocator("preload", Kind::Preload, Some(library(bench.folder.path(), "preload")));
     let path = bench.folder.path().join("counts");
@@ -368,8 +374,9 @@ fn a_call_that_sleeps_is_seen_to_sleep() {
     let mut bench = Bench { folder: bench.folder, ..Bench::new() };
     bench.options.touch = Touch::None;
     let run = bench.run(&mallocs(10_000, 32), with(&fixture, &[("KEEL_FIXTURE", "sleep:2000")]));
-    // 5 calls slept for 2 ms. The outliers are the 10 worst calls, so a busy machine may stop for longer 5 times and
-    // all of them are still there; it must be very busy to push three of them out.
+    // 5 calls slept for 2 ms. The outliers are the 10 worst calls, so a busy machine may stop for
+    // longer 5 times and all of them are still there; it must be very busy to push three of them
+    // out.
     let slept = run.outliers.iter().filter(|slow| slow.row % 2000 == 1999).collect::<Vec<_>>();
     assert!(slept.len() >= 3, "{}", slept.len());
     let told = CAUSE_SLEPT | CAUSE_INTERRUPTED_UNKNOWN;

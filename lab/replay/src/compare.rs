@@ -78,11 +78,13 @@ pub struct Outcome {
 
 /// Compares the allocators and writes a result folder.
 ///
-/// Everything is written into a temporary folder, which is renamed at the end, so that an existing result folder is always
-/// complete. If `stop` is set, the runs finished by then are kept, with a note; if there are none, no folder remains.
+/// Everything is written into a temporary folder, which is renamed at the end, so that an existing
+/// result folder is always complete. If `stop` is set, the runs finished by then are kept, with a
+/// note; if there are none, no folder remains.
 ///
 /// # Errors
-/// Errors of the comparison as a whole: the journal, the memory, the folder. A failed allocator is not an error.
+/// Errors of the comparison as a whole: the journal, the memory, the folder. A failed allocator is
+/// not an error.
 pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, Error> {
     let mut comparison = described(request);
     if everyone_failed(&comparison) {

@@ -1,8 +1,9 @@
 //! From a journal to a plan.
 //!
-//! The journal is read twice, by the same machine of live objects and slots: once to count (how many steps each thread
-//! has, how many slots are needed, facts about the journal), once to write. So the plan is laid out in shared memory at
-//! its exact size, and besides it only the live objects are in memory, however long the journal is.
+//! The journal is read twice, by the same machine of live objects and slots: once to count (how
+//! many steps each thread has, how many slots are needed, facts about the journal), once to write.
+//! So the plan is laid out in shared memory at its exact size, and besides it only the live objects
+//! are in memory, however long the journal is.
 
 mod pacing;
 mod slots;
@@ -36,7 +37,8 @@ pub(crate) struct Operated {
     pub thread: u32,
     pub frame: u32,
     pub time: u64,
-    /// Rows since the operation that created the block released here; 0 if none is released, or one of the prologue.
+    /// Rows since the operation that created the block released here; 0 if none is released, or one
+    /// of the prologue.
     pub age: u32,
 }
 
@@ -226,7 +228,8 @@ impl Machine {
         match event.op {
             Operation::Calloc => Op::new(Kind::Calloc, row, slot, size, 0),
             Operation::Aligned => Op::new(Kind::Aligned, row, slot, size, alignment(event.align)),
-            // realloc(p, 0) frees in some allocators and not in others; the recorded one returned a block.
+            // realloc(p, 0) frees in some allocators and not in others; the recorded one returned a
+            // block.
             Operation::Realloc if event.released == 0 => Op::fresh_realloc(row, slot, size.max(1)),
             Operation::Realloc if event.size == 0 => Op::new(Kind::Realloc, row, slot, 1, 0),
             Operation::Realloc => Op::new(Kind::Realloc, row, slot, size, 0),
@@ -284,7 +287,8 @@ impl Machine {
             _ => 0,
         };
         self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
-        // A journal may have blocks that are more in sum than any number is; no allocator will grant them.
+        // A journal may have blocks that are more in sum than any number is; no allocator will
+        // grant them.
         self.live_bytes = self.live_bytes.saturating_add(size);
         if self.live_bytes > self.facts.peak_live_bytes {
             self.facts.peak_live_bytes = self.live_bytes;
@@ -326,9 +330,9 @@ fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
     }
 }
 
-/// What a free may tell the allocator of its block in a replay: what it told, if that is true. The allocator is not
-/// lied to, whatever a journal says. A block of 0 bytes is freed plainly, because a realloc to 0 bytes is replayed as
-/// one to 1.
+/// What a free may tell the allocator of its block in a replay: what it told, if that is true. The
+/// allocator is not lied to, whatever a journal says. A block of 0 bytes is freed plainly, because
+/// a realloc to 0 bytes is replayed as one to 1.
 pub(crate) fn true_telling(free_hint: FreeHint, size: u64, aligned: bool) -> FreeHint {
     if free_hint.is_wrong() || size == 0 || free_hint.has_align() != aligned {
         FreeHint::NONE

@@ -1,7 +1,8 @@
 //! Converts the records of a run to a [`Run`] of the results.
 //!
-//! Records are stored thread by thread. [`Rows`] visits them in journal order without sorting: rows rise within a thread,
-//! and the rows of all threads together are 0, 1, 2 ... without a gap. The next row is nearly always the same thread's.
+//! Records are stored thread by thread. [`Rows`] visits them in journal order without sorting: rows
+//! rise within a thread, and the rows of all threads together are 0, 1, 2 ... without a gap. The
+//! next row is nearly always the same thread's.
 
 mod frames;
 mod memory;
@@ -174,8 +175,8 @@ pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
     debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
 }
 
-/// An empty pair of fewer ticks does not show the processor's speed: the counters of many arm64 machines move in steps as
-/// long as the pair.
+/// An empty pair of fewer ticks does not show the processor's speed: the counters of many arm64
+/// machines move in steps as long as the pair.
 const COARSE: u64 = 8;
 
 /// The sums of the threads' counters.
@@ -217,8 +218,8 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     }
 }
 
-/// Latencies by operation. Small values are counted in a table and added to the histogram at the end, which is many times
-/// faster than recording each call.
+/// Latencies by operation. Small values are counted in a table and added to the histogram at the
+/// end, which is many times faster than recording each call.
 struct Tallies {
     small: [Vec<u64>; Kind::TIMED.len()],
     large: [Histogram; Kind::TIMED.len()],

@@ -54,8 +54,8 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
-    /// The most runs of an allocator whose medians are not yet precise ([`keel_results::PRECISION`]); values below `runs`
-    /// mean `runs`.
+    /// The most runs of an allocator whose medians are not yet precise
+    /// ([`keel_results::PRECISION`]); values below `runs` mean `runs`.
     pub max_runs: u32,
     /// At pace max, repeat runs with interference of the machine, and discard the affected ones.
     pub repeat: bool,
@@ -63,7 +63,8 @@ pub struct Options {
     pub seed: u64,
     /// All operations on one thread, in journal order.
     pub serial: bool,
-    /// Fill every block with a pattern and check it when it is freed (blocks are then not touched inside the calls).
+    /// Fill every block with a pattern and check it when it is freed (blocks are then not touched
+    /// inside the calls).
     pub verify: bool,
     /// See [`Keep`].
     pub keep: Keep,
@@ -73,7 +74,8 @@ pub struct Options {
     pub throughput: bool,
     /// After all rounds, a run of each allocator that sums up the usable sizes of its blocks.
     pub usable_sizes: bool,
-    /// A player that completes no operation for this long, in addition to the pauses of the pace, is stopped.
+    /// A player that completes no operation for this long, in addition to the pauses of the pace,
+    /// is stopped.
     pub timeout: Duration,
 }
 

@@ -29,16 +29,16 @@ pub enum RunFailure {
     Stopped,
 }
 
-/// A run fails if more than one call in this many returned no memory. Fewer become a note: some allocators refuse rare
-/// requests, as rpmalloc refuses alignments of its span size.
+/// A run fails if more than one call in this many returned no memory. Fewer become a note: some
+/// allocators refuse rare requests, as rpmalloc refuses alignments of its span size.
 const MAX_REFUSED_SHARE: u64 = 1000;
 
 /// The interval between reports of progress.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Player {
-    /// Executes the plan on the allocator. On success the results are complete and consistent. `progress` receives the
-    /// number of rows done.
+    /// Executes the plan on the allocator. On success the results are complete and consistent.
+    /// `progress` receives the number of rows done.
     ///
     /// # Errors
     /// See [`RunFailure`].

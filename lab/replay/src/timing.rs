@@ -1,4 +1,5 @@
-//! `keel time`: a journal as a script for one thread, played in a fresh process with no clock around its calls.
+//! `keel time`: a journal as a script for one thread, played in a fresh process with no clock
+//! around its calls.
 
 use crate::Player;
 use crate::compile::true_telling;

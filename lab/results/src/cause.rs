@@ -6,7 +6,8 @@ pub const CAUSE_INTERRUPTED: u8 = 1;
 pub const CAUSE_FAULT: u8 = 2;
 /// The call made system calls.
 pub const CAUSE_SYSCALL: u8 = 4;
-/// It is unknown whether the call was interrupted (the allocator uses rseq itself, or the kernel has none).
+/// It is unknown whether the call was interrupted (the allocator uses rseq itself, or the kernel
+/// has none).
 pub const CAUSE_INTERRUPTED_UNKNOWN: u8 = 8;
 /// The thread gave up its processor: it slept, or waited for a lock or a page.
 pub const CAUSE_SLEPT: u8 = 16;
@@ -15,7 +16,8 @@ pub const CAUSE_INTERRUPT: u8 = 32;
 /// It is unknown whether the call made system calls.
 pub const CAUSE_SYSCALL_UNKNOWN: u8 = 64;
 
-/// The words of [`cause_word`], in the order of tables: the machine, the kernel on behalf of the allocator, the allocator.
+/// The words of [`cause_word`], in the order of tables: the machine, the kernel on behalf of the
+/// allocator, the allocator.
 pub const CAUSE_WORDS: [&str; 8] = [
     "preempted",
     "interrupt",
@@ -29,8 +31,9 @@ pub const CAUSE_WORDS: [&str; 8] = [
 
 /// The most expensive cause, as one of [`CAUSE_WORDS`].
 ///
-/// A preemption or a wait takes milliseconds and outweighs everything else. System calls, faults and interrupts take
-/// microseconds. `own work` means that all causes could be detected and none was.
+/// A preemption or a wait takes milliseconds and outweighs everything else. System calls, faults
+/// and interrupts take microseconds. `own work` means that all causes could be detected and none
+/// was.
 pub fn cause_word(bits: u8) -> &'static str {
     let has = |bit| bits & bit != 0;
     match () {

@@ -31,7 +31,8 @@ pub struct Comparison {
     pub allocators: Vec<AllocatorResult>,
     /// Allocators compared in pairs, figure by figure.
     pub paired: Vec<Paired>,
-    /// Notes for readers of the numbers (more threads than cores, causes unknown ...), in sentences.
+    /// Notes for readers of the numbers (more threads than cores, causes unknown ...), in
+    /// sentences.
     pub notes: Vec<String>,
 }
 
@@ -67,11 +68,11 @@ pub struct JournalFacts {
     pub program: String,
     /// Operations replayed, by name ([`crate::OPERATIONS`]).
     pub operations: BTreeMap<String, u64>,
-    /// Frees that passed a size or an alignment to the allocator: `free_sized`, `free_aligned`, `free_aligned_sized`. They
-    /// were replayed as such.
+    /// Frees that passed a size or an alignment to the allocator: `free_sized`, `free_aligned`,
+    /// `free_aligned_sized`. They were replayed as such.
     pub frees: BTreeMap<String, u64>,
-    /// Frees that passed a size or alignment other than the requested one. They were replayed as plain frees, because a
-    /// wrong hint can corrupt an allocator.
+    /// Frees that passed a size or alignment other than the requested one. They were replayed as
+    /// plain frees, because a wrong hint can corrupt an allocator.
     pub wrong_frees: u64,
     /// Operations not replayed (foreign frees), by name.
     pub skipped: BTreeMap<String, u64>,
@@ -87,7 +88,8 @@ pub struct JournalFacts {
     pub peak_live_objects: u64,
     /// Sum of all requested sizes, without the prologue.
     pub total_bytes: u64,
-    /// Blocks that were live when the recording began. They are allocated before the clock starts and counted in no figure.
+    /// Blocks that were live when the recording began. They are allocated before the clock starts
+    /// and counted in no figure.
     pub prologue_blocks: u64,
     /// Their bytes.
     pub prologue_bytes: u64,
@@ -134,7 +136,8 @@ impl Settings {
 pub struct AllocatorResult {
     /// Name on the command line: `keel`, `system`, `mimalloc`, ...
     pub name: String,
-    /// What a reader must know when comparing it, in a few words (`port, one lock`); empty for most.
+    /// What a reader must know when comparing it, in a few words (`port, one lock`); empty for
+    /// most.
     pub remark: String,
     /// Its version, as far as it reports one.
     pub version: String,
@@ -148,8 +151,8 @@ pub struct AllocatorResult {
     pub intervals: Intervals,
     /// Runs that were repeated because of interference; they count in no figure.
     pub discarded: Vec<DiscardedRun>,
-    /// For each of [`JournalFacts::frees`], the function of the allocator that was called; `free` if it has no such
-    /// function.
+    /// For each of [`JournalFacts::frees`], the function of the allocator that was called; `free`
+    /// if it has no such function.
     pub free_functions: BTreeMap<String, String>,
     /// Internal fragmentation; None if the allocator does not report usable sizes.
     pub usable_excess: Option<UsableExcess>,
@@ -164,8 +167,8 @@ impl AllocatorResult {
     }
 }
 
-/// A run that does not count, because of interference. Interference is detected from the state of the machine, never from
-/// the run's own measurements.
+/// A run that does not count, because of interference. Interference is detected from the state of
+/// the machine, never from the run's own measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiscardedRun {

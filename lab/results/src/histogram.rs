@@ -4,7 +4,8 @@ use base64::Engine as _;
 use hdrhistogram::serialization::{Deserializer as Reader, Serializer as _, V2Serializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Counts of values to three significant digits (HdrHistogram), stored as its standard V2 encoding in base64.
+/// Counts of values to three significant digits (HdrHistogram), stored as its standard V2 encoding
+/// in base64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram(pub hdrhistogram::Histogram<u64>);
 

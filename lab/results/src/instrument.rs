@@ -31,7 +31,8 @@ pub struct Instrument {
     pub interrupts: bool,
     /// Whether the result arrays were locked in memory in every run.
     pub locked: bool,
-    /// Actions done on purpose before each run, and how often they were detected; summed over the runs.
+    /// Actions done on purpose before each run, and how often they were detected; summed over the
+    /// runs.
     pub self_test: Vec<SelfTest>,
     /// Why the processor's counter was not used, if it was not; a sentence.
     pub clock_fallback: Option<String>,

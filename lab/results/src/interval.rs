@@ -31,8 +31,9 @@ pub struct Paired {
     pub rounds: u32,
     /// b's figure over a's: geometric mean of the rounds' ratios, with its 95 % interval.
     pub ratio: Interval,
-    /// `a` or `b` if that one is significantly lower, else empty. Significant means that the interval excludes 1 after
-    /// correction for the number of allocators, and that the clock can show the difference.
+    /// `a` or `b` if that one is significantly lower, else empty. Significant means that the
+    /// interval excludes 1 after correction for the number of allocators, and that the clock can
+    /// show the difference.
     pub lower: String,
 }
 

@@ -25,8 +25,8 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Processor time since this machine started, ns, summed over all processors, in steps of 10 ms; 0 where the system does
-/// not report it.
+/// Processor time since this machine started, ns, summed over all processors, in steps of 10 ms; 0
+/// where the system does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// Taken by the hypervisor.
@@ -41,7 +41,8 @@ impl ProcessorTime {
         Self::of(&read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10 ms on every Linux.
+    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10
+    /// ms on every Linux.
     fn of(stat: &str) -> ProcessorTime {
         let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
         let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();

@@ -1,6 +1,7 @@
 //! The names under which results, tables and pages show operations and percentiles.
 
-/// The operations of a replay. The index is the code in the `op` column of `operations.parquet` and of journals.
+/// The operations of a replay. The index is the code in the `op` column of `operations.parquet` and
+/// of journals.
 pub const OPERATIONS: [&str; 5] = ["malloc", "free", "calloc", "realloc", "aligned"];
 
 /// All operations together.
@@ -33,7 +34,8 @@ pub const PERCENTILES: [Percentile; 6] = [
     Percentile { label: "p99.999", column: "p99999", fraction: 0.99999 },
 ];
 
-/// The column of a figure: `p999` for `p99.9`. Figures that are no percentiles (`mean`, `worst`) keep their names.
+/// The column of a figure: `p999` for `p99.9`. Figures that are no percentiles (`mean`, `worst`)
+/// keep their names.
 pub fn figure_column(label: &str) -> &str {
     PERCENTILES
         .iter()

@@ -1,7 +1,9 @@
-//! The raw rows of a result folder: streaming writers and readers of `operations.parquet` and `run-*.parquet`.
+//! The raw rows of a result folder: streaming writers and readers of `operations.parquet` and
+//! `run-*.parquet`.
 //!
-//! Memory use does not depend on the number of rows: a writer holds one row group, a reader one batch. Writers take and
-//! readers return the same borrowed struct of slices, so that no row is converted on its own.
+//! Memory use does not depend on the number of rows: a writer holds one row group, a reader one
+//! batch. Writers take and readers return the same borrowed struct of slices, so that no row is
+//! converted on its own.
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
@@ -29,8 +31,8 @@ const OPERATION_COLUMNS: [(&str, DataType); 5] = [
     ("frame", DataType::UInt32),
     ("time", DataType::UInt64),
 ];
-/// The distance in rows to the row that allocated the block released by this row; 0 if it releases none. With it, other
-/// tools can find the allocation of each free.
+/// The distance in rows to the row that allocated the block released by this row; 0 if it releases
+/// none. With it, other tools can find the allocation of each free.
 const AGE_COLUMN: (&str, DataType) = ("age", DataType::UInt32);
 const RUN_COLUMNS: [(&str, DataType); 3] =
     [("start", DataType::UInt64), ("ticks", DataType::UInt32), ("cause", DataType::UInt8)];
@@ -83,7 +85,8 @@ pub struct OperationRows<'a> {
     pub time: &'a [u64],
 }
 
-/// The measurements of one run, for each row of `operations.parquet`. All slices have the same length.
+/// The measurements of one run, for each row of `operations.parquet`. All slices have the same
+/// length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunRows<'a> {
     /// Start of the call, ns since the run's start.
@@ -94,7 +97,8 @@ pub struct RunRows<'a> {
     pub cause: &'a [u8],
 }
 
-/// Writes `operations.parquet`. Call [`OperationWriter::finish`]: without it the file has no footer and is unreadable.
+/// Writes `operations.parquet`. Call [`OperationWriter::finish`]: without it the file has no footer
+/// and is unreadable.
 pub struct OperationWriter(TableWriter);
 
 /// Writes `run-<allocator>-<number>.parquet`. Call [`RunWriter::finish`].
@@ -106,7 +110,8 @@ pub struct OperationReader(TableReader);
 /// Reads `run-<allocator>-<number>.parquet`, a batch at a time.
 pub struct RunReader(TableReader);
 
-/// Reads the ages of `operations.parquet`, a batch at a time: see [`OperationWriter::write_with_ages`].
+/// Reads the ages of `operations.parquet`, a batch at a time: see
+/// [`OperationWriter::write_with_ages`].
 pub struct AgeReader(TableReader);
 
 impl AgeReader {
@@ -136,7 +141,8 @@ impl OperationWriter {
         self.write_with_ages(rows, &vec![0; rows.op.len()])
     }
 
-    /// Appends rows. `ages` holds, for each row, the distance in rows to the allocation of the block that it releases, or 0.
+    /// Appends rows. `ages` holds, for each row, the distance in rows to the allocation of the
+    /// block that it releases, or 0.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -228,7 +234,8 @@ pub struct Operation {
     pub time: u64,
 }
 
-/// Reads one row of the file at `path`; None if there is no such row. Does not read the rows before it.
+/// Reads one row of the file at `path`; None if there is no such row. Does not read the rows before
+/// it.
 pub fn operation_at(path: &Path, row: u64) -> Result<Option<Operation>, RawError> {
     let skipped = usize::try_from(row).unwrap_or(usize::MAX);
     let mut reader =
@@ -295,8 +302,8 @@ impl TableWriter {
     }
 }
 
-/// Times rise and ticks cluster, so delta encoding suits them. The other columns have few distinct values and use
-/// dictionaries.
+/// Times rise and ticks cluster, so delta encoding suits them. The other columns have few distinct
+/// values and use dictionaries.
 fn properties() -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))

@@ -20,8 +20,8 @@ pub struct Run {
     pub inside_ns: BTreeMap<String, f64>,
     /// Latencies in ticks by operation name ([`crate::OPERATIONS`]).
     pub latency: BTreeMap<String, Histogram>,
-    /// The part of `latency` that was interrupted ([`crate::CAUSE_INTERRUPTED`]). Operations without such a call are left
-    /// out.
+    /// The part of `latency` that was interrupted ([`crate::CAUSE_INTERRUPTED`]). Operations
+    /// without such a call are left out.
     pub interrupted: BTreeMap<String, Histogram>,
     /// Lateness (actual start minus scheduled start) in ns; empty at pace `max`.
     pub lateness: Option<Histogram>,
@@ -31,14 +31,17 @@ pub struct Run {
     pub waits: u64,
     /// Time spent waiting because a thread was too far ahead of the others, ns, all threads.
     pub throttled_ns: u64,
-    /// Time that the hypervisor took from this machine's processors during the run, ns, summed over processors.
+    /// Time that the hypervisor took from this machine's processors during the run, ns, summed over
+    /// processors.
     pub stolen_ns: u64,
-    /// Processor time of other programs on this machine during the run, ns, in steps of about 10 ms.
+    /// Processor time of other programs on this machine during the run, ns, in steps of about 10
+    /// ms.
     pub other_programs_ns: u64,
-    /// Duration of an empty pair of clock readings between the calls of this run, ns. It is longer than in other runs if
-    /// the processor was slower. 0 if unknown.
+    /// Duration of an empty pair of clock readings between the calls of this run, ns. It is longer
+    /// than in other runs if the processor was slower. 0 if unknown.
     pub empty_pair_ns: f64,
-    /// The interference that exceeded its bound (`slow processor`, `stolen time`, `other programs`).
+    /// The interference that exceeded its bound (`slow processor`, `stolen time`, `other
+    /// programs`).
     pub interference: Vec<String>,
     /// Minor and major page faults while replaying.
     pub minor_faults: u64,
@@ -48,13 +51,15 @@ pub struct Run {
     pub voluntary_switches: u64,
     /// See `voluntary_switches`.
     pub involuntary_switches: u64,
-    /// Peak resident bytes of the allocator: the process's anonymous pages, less those that the player held at the start.
+    /// Peak resident bytes of the allocator: the process's anonymous pages, less those that the
+    /// player held at the start.
     pub peak_rss_bytes: u64,
     /// Resident bytes over time, as `peak_rss_bytes` counts them.
     pub memory: Vec<MemorySample>,
     /// Calls above the 99.9th percentile of their operation, worst first, at most 20,000 a run.
     pub outliers: Vec<Outlier>,
-    /// All calls above the 99.9th percentile of their operation, by cause: see [`crate::cause_word`].
+    /// All calls above the 99.9th percentile of their operation, by cause: see
+    /// [`crate::cause_word`].
     pub slow_causes: BTreeMap<String, CauseCount>,
     /// Time inside calls by frame; None if the journal has no frames.
     pub frames: Option<FrameSums>,
@@ -167,7 +172,8 @@ pub struct Throughput {
     pub operations: u64,
 }
 
-/// Internal fragmentation: usable bytes beyond the requested bytes, from a run that asks for every block's usable size.
+/// Internal fragmentation: usable bytes beyond the requested bytes, from a run that asks for every
+/// block's usable size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsableExcess {

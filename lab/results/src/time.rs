@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The frequency of the players' clock, from its readings paired with CLOCK_MONOTONIC.
 ///
-/// The counter keeps running between players. Therefore the base line reaches from the first reading of the first player
-/// to the last reading of the latest, and the precision improves with each run: about 1e-5 at 10 ms, 1e-8 at 10 s.
+/// The counter keeps running between players. Therefore the base line reaches from the first
+/// reading of the first player to the last reading of the latest, and the precision improves with
+/// each run: about 1e-5 at 10 ms, 1e-8 at 10 s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frequency {
     first: Option<(u64, u64)>,
@@ -45,7 +46,8 @@ impl Frequency {
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01: in years that begin in March the leap day is last, so months have fixed lengths.
+    // Days since 0000-03-01: in years that begin in March the leap day is last, so months have
+    // fixed lengths.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

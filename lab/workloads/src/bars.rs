@@ -1,8 +1,8 @@
 //! The targets of Keel ("bars"), and whether the samples reach them.
 //!
-//! The bars are data (`bars.json`): a workload, an event if it has several, a metric, a limit, and the source of the bar. A
-//! bar with `relative_to` is a ratio to the best of those contestants in the same run (an empty list means all that are
-//! not Keel).
+//! The bars are data (`bars.json`): a workload, an event if it has several, a metric, a limit, and
+//! the source of the bar. A bar with `relative_to` is a ratio to the best of those contestants in
+//! the same run (an empty list means all that are not Keel).
 
 use crate::Sample;
 use crate::summary::{self, Metric};
@@ -39,8 +39,8 @@ pub struct Standing {
     pub allowed: f64,
     /// For relative bars: the contestant it is compared with.
     pub rival: Option<String>,
-    /// The machine's noise in µs, if both the noise and the slowest call exceed the bar: then there is no verdict on the
-    /// allocator, even if the difference is small.
+    /// The machine's noise in µs, if both the noise and the slowest call exceed the bar: then there
+    /// is no verdict on the allocator, even if the difference is small.
     pub masked_by_us: Option<f64>,
 }
 

@@ -1,5 +1,6 @@
-//! The calls of a whole program: 5.5 M mallocs with the statistics of Doom 3's journal (median 64 B, mean 471 B, 332 MB live at
-//! the peak), one byte in every 4096 written inside the clock, and the frees between.
+//! The calls of a whole program: 5.5 M mallocs with the statistics of Doom 3's journal (median 64
+//! B, mean 471 B, 332 MB live at the peak), one byte in every 4096 written inside the clock, and
+//! the frees between.
 //!
 //! ```text
 //! load     every second block stays until its level ends; the others are freed within some hundred calls
@@ -33,7 +34,8 @@ pub struct Whole {
     pub cpu_seconds: f64,
 }
 
-/// Sizes: half at most 64 B, four fifths at most 256 B; a few of up to a megabyte bring the mean to 471 B.
+/// Sizes: half at most 64 B, four fifths at most 256 B; a few of up to a megabyte bring the mean to
+/// 471 B.
 fn size(random: &mut Random) -> usize {
     match random.below(100_000) {
         0..50_000 => 8 * (1 + random.below(8)) as usize,

@@ -54,8 +54,8 @@ impl Heap {
         Watch::new(event, self.mode)
     }
 
-    /// A block whose first byte has been written. Aborts the process if the allocator has no memory: the
-    /// measurement would be meaningless.
+    /// A block whose first byte has been written. Aborts the process if the allocator has no
+    /// memory: the measurement would be meaningless.
     #[inline]
     pub fn malloc(&self, size: usize) -> *mut u8 {
         let block = self.malloc_untouched(size);

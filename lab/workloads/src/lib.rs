@@ -1,4 +1,5 @@
-//! Synthetic allocation workloads: run by `keel-workload`, one fresh process each, and scheduled from here.
+//! Synthetic allocation workloads: run by `keel-workload`, one fresh process each, and scheduled
+//! from here.
 //!
 //! ```text
 //! Bench::run   every workload on every contestant, interleaved  ->  Sample, Sample, ...   (plain data, archived)

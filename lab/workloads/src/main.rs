@@ -1,7 +1,8 @@
-//! `keel-workload`: `keel bench` starts it in a fresh process for each run. It is not a command for users.
+//! `keel-workload`: `keel bench` starts it in a fresh process for each run. It is not a command for
+//! users.
 //!
-//! `keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny]` prints one line of JSON; `--list` lists the workloads.
-//! `--tiny` reduces everything to a thousandth, for tests.
+//! `keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny]` prints one line of JSON;
+//! `--list` lists the workloads. `--tiny` reduces everything to a thousandth, for tests.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -25,14 +26,15 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use watch::{Findings, Mode};
 
-/// The workloads' own memory comes from separate mappings: the allocator under test receives only their calls, even if it
-/// replaces the process's malloc.
+/// The workloads' own memory comes from separate mappings: the allocator under test receives only
+/// their calls, even if it replaces the process's malloc.
 #[global_allocator]
 static OWN: Bump = Bump::new();
 
 /// The kind of a workload.
 enum Kind {
-    /// Returns the number of pairs, by which the time of the run is divided. One thread, on one processor.
+    /// Returns the number of pairs, by which the time of the run is divided. One thread, on one
+    /// processor.
     Single(fn(&Heap) -> u64),
     /// The same with several threads.
     Threaded(fn(&Heap) -> u64),
@@ -199,8 +201,8 @@ fn run(target: &OsStr, workload: &str, options: &[OsString]) -> Result<Measured,
 fn measure(heap: &Heap, kind: &Kind) -> Measured {
     match kind {
         Kind::Single(workload) => {
-            // Allocators with a background thread start it at the first call. This must be before the processor is chosen,
-            // because threads inherit the choice.
+            // Allocators with a background thread start it at the first call. This must be before
+            // the processor is chosen, because threads inherit the choice.
             heap.free(heap.malloc(1));
             process::stay_on_one_processor();
             throughput(heap, *workload)

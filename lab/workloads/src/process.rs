@@ -32,8 +32,8 @@ pub fn end_after(seconds: libc::c_uint) {
     unsafe { libc::alarm(seconds) };
 }
 
-/// Pins the calling thread to the last of its processors, because the first serves most interrupts. Does nothing if this is
-/// not allowed.
+/// Pins the calling thread to the last of its processors, because the first serves most interrupts.
+/// Does nothing if this is not allowed.
 pub fn stay_on_one_processor() {
     // SAFETY: sets of processors are plain bits, and both calls get the size of ours.
     unsafe {

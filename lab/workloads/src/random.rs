@@ -1,6 +1,7 @@
 //! A small fast generator, whose cost is low compared with the measured calls.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one addition, two multiplications; the same sequence for the same seed.
+/// SplitMix64 (Steele, Lea, Flood 2014): one addition, two multiplications; the same sequence for
+/// the same seed.
 pub struct Random(u64);
 
 impl Random {

@@ -56,9 +56,9 @@ impl Bench {
         (0..self.runs).map(|round| self.round(round).len()).sum()
     }
 
-    /// Runs everything, round by round; `shuffle` chooses the order of each round. `progress` receives each sample. A failed
-    /// run is a sample too. Ends early if `stop` is set; the run in progress is then dropped, because it may have been
-    /// stopped as well.
+    /// Runs everything, round by round; `shuffle` chooses the order of each round. `progress`
+    /// receives each sample. A failed run is a sample too. Ends early if `stop` is set; the run in
+    /// progress is then dropped, because it may have been stopped as well.
     pub fn run(
         &self,
         mut shuffle: impl FnMut(&mut Vec<Turn>),

@@ -1,8 +1,8 @@
 //! Throughput on one thread: five workloads that are commonly used to compare allocators.
 //!
-//! Each function makes a number of malloc/free pairs, which depends on the heap's scale, and returns that number. It writes
-//! to every block once, as a program would, so that an allocator gains nothing by returning memory that is not yet
-//! resident.
+//! Each function makes a number of malloc/free pairs, which depends on the heap's scale, and
+//! returns that number. It writes to every block once, as a program would, so that an allocator
+//! gains nothing by returning memory that is not yet resident.
 
 use crate::heap::Heap;
 use crate::random::Random;
@@ -79,7 +79,8 @@ pub fn calloc_2k(heap: &Heap) -> u64 {
     pairs
 }
 
-/// Blocks of 64 KiB to 4 MiB, 16 live, the first byte of each 4 KiB written: buffers of images, of files, of messages.
+/// Blocks of 64 KiB to 4 MiB, 16 live, the first byte of each 4 KiB written: buffers of images, of
+/// files, of messages.
 pub fn large_churn(heap: &Heap) -> u64 {
     let pairs = heap.scaled(12_000);
     let mut random = Random::new(17);

@@ -37,8 +37,8 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
     batches * BATCH as u64
 }
 
-/// Larson and Krishnan's server: each thread replaces random blocks of a shared table of 16 to 1,024 B, and threads start
-/// and end, so that most blocks outlive the thread that allocated them.
+/// Larson and Krishnan's server: each thread replaces random blocks of a shared table of 16 to
+/// 1,024 B, and threads start and end, so that most blocks outlive the thread that allocated them.
 pub fn larson(heap: &Heap) -> u64 {
     const THREADS: u64 = 2;
     let generations = heap.scaled(40);

@@ -1,9 +1,10 @@
 //! Detects whether a call makes a system call, with the kernel's help.
 //!
-//! Linux 5.11 and later can check a byte of the thread before each system call (syscall user dispatch,
-//! `PR_SET_SYSCALL_USER_DISPATCH`). If the byte means "block", the kernel does not execute the system call and sends
-//! SIGSYS instead. The handler records this, clears the byte and repeats the instruction, so that the system call is
-//! executed. Therefore only the first system call of each call is detected, which is enough for the contract.
+//! Linux 5.11 and later can check a byte of the thread before each system call (syscall user
+//! dispatch, `PR_SET_SYSCALL_USER_DISPATCH`). If the byte means "block", the kernel does not
+//! execute the system call and sends SIGSYS instead. The handler records this, clears the byte and
+//! repeats the instruction, so that the system call is executed. Therefore only the first system
+//! call of each call is detected, which is enough for the contract.
 
 use std::cell::Cell;
 
@@ -67,8 +68,8 @@ mod arch {
     extern "C" fn caught(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         SELECTOR.set(0);
         CAUGHT.set(CAUGHT.get() + 1);
-        // SAFETY: the kernel passes the interrupted thread's context. It points behind the instruction, and the number
-        // of the system call is still in its register.
+        // SAFETY: the kernel passes the interrupted thread's context. It points behind the
+        // instruction, and the number of the system call is still in its register.
         unsafe {
             let context = &mut *context.cast::<libc::ucontext_t>();
             context.uc_mcontext.gregs[libc::REG_RIP as usize] -= INSTRUCTION_BYTES;
@@ -76,8 +77,8 @@ mod arch {
     }
 
     pub fn install() -> bool {
-        // SAFETY: a handler that accesses only its thread's own variables; the selector exists as long as the thread, and
-        // `remove` is called before it ends.
+        // SAFETY: a handler that accesses only its thread's own variables; the selector exists as
+        // long as the thread, and `remove` is called before it ends.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction =

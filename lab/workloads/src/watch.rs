@@ -5,10 +5,11 @@
 //! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes far longer than the call
 //! ```
 //!
-//! A call during which the thread was preempted is excluded and counted separately. The thread cannot detect that a
-//! hypervisor stopped the processor. Therefore empty windows of 1 µs are timed on the same thread, for as long in total as
-//! the calls took. The excess of the longest window is the machine's own noise, and an allocator is judged by the excess
-//! of its slowest call over this noise.
+//! A call during which the thread was preempted is excluded and counted separately. The thread
+//! cannot detect that a hypervisor stopped the processor. Therefore empty windows of 1 µs are timed
+//! on the same thread, for as long in total as the calls took. The excess of the longest window is
+//! the machine's own noise, and an allocator is judged by the excess of its slowest call over this
+//! noise.
 
 use crate::trap::Trap;
 use hdrhistogram::Histogram;
@@ -87,7 +88,8 @@ impl Watch {
         watch
     }
 
-    /// Times empty windows only in [`Watch::time_windows`], so that the caller can measure their time.
+    /// Times empty windows only in [`Watch::time_windows`], so that the caller can measure their
+    /// time.
     pub fn with_windows_later(mut self) -> Watch {
         self.at_once = false;
         self
@@ -239,7 +241,8 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::new`], for times in which preemption cannot be detected or is part of the measurement.
+    /// As [`Tally::new`], for times in which preemption cannot be detected or is part of the
+    /// measurement.
     pub fn undetected(event: &'static str, mode: Mode) -> Tally {
         Tally { detected_by: "nothing", ..Tally::new(event, mode) }
     }

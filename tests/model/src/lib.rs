@@ -1,8 +1,10 @@
-//! A shadow model of `malloc`: it performs random operations on an allocator library and says when the library breaks
-//! a promise. No overlap, alignment, zeroes from `calloc`, contents kept by `realloc` and until `free`.
+//! A shadow model of `malloc`: it executes random operations on an allocator library and reports
+//! broken guarantees: no overlap, alignment, zeroes from `calloc`, contents kept by `realloc` and
+//! until `free`.
 //!
-//! [`Library`] is an allocator loaded from a file; [`Operation`] is what can be done to it; [`Model`] does it and
-//! remembers what must hold. The property tests in `tests/` generate operations and shrink those that fail.
+//! [`Library`] is an allocator loaded from a file, [`Operation`] is a call, and [`Model`] executes
+//! calls and keeps the expected state. The property tests in `tests/` generate operations and
+//! shrink failing sequences.
 
 mod library;
 mod model;

@@ -41,8 +41,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Loads the library that `KEEL_LIBRARY` names, else `lib/libkeel.so` under `KEEL_PREFIX`, else the one in
-    /// this repository's `build/`.
+    /// Loads the library that `KEEL_LIBRARY` names, else `lib/libkeel.so` under `KEEL_PREFIX`, else
+    /// the one in this repository's `build/`.
     pub fn under_test() -> Result<Self, LibraryError> {
         if let Some(named) = std::env::var_os("KEEL_LIBRARY") {
             return Self::load(Path::new(&named));
@@ -60,15 +60,18 @@ impl Library {
         let unloadable = |reason: String| LibraryError::Unloadable { path: path.to_owned(), reason };
         let name =
             CString::new(path.as_os_str().as_bytes()).map_err(|error| unloadable(error.to_string()))?;
-        // SAFETY: the name is a C string; loading runs the library's constructors, which is what is wanted.
+        // SAFETY: the name is a C string; loading runs the library's constructors, which is what is
+        // wanted.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            // SAFETY: after a failed dlopen, dlerror returns a C string that lives until the next call.
+            // SAFETY: after a failed dlopen, dlerror returns a C string that lives until the next
+            // call.
             let reason = unsafe { CStr::from_ptr(libc::dlerror()) };
             return Err(unloadable(reason.to_string_lossy().into_owned()));
         }
         let find = |name: &'static CStr| find(handle, path, name);
-        // SAFETY: these are the C functions of these names, whose types the C standard and POSIX fix.
+        // SAFETY: these are the C functions of these names, whose types the C standard and POSIX
+        // fix.
         unsafe {
             Ok(Self {
                 malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(find(
@@ -98,8 +101,8 @@ impl Library {
     }
 }
 
-/// The function of this name in the library itself: dlsym would also find it in what the library depends on, libc above
-/// all, and then the test would be of the wrong allocator.
+/// The function of this name in the library itself: dlsym would also find it in what the library
+/// depends on, libc above all, and then the test would be of the wrong allocator.
 fn find(handle: *mut c_void, path: &Path, name: &'static CStr) -> Result<*mut c_void, LibraryError> {
     let missing =
         || LibraryError::Incomplete { path: path.to_owned(), name: name.to_str().unwrap_or("a function") };

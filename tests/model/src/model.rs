@@ -1,16 +1,16 @@
-//! The shadow: what is live, where, and what it must hold.
+//! The model: the live blocks, their addresses and their expected contents.
 
 use crate::{Library, Operation, pattern};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// A promise that the allocator has broken, with what was seen.
+/// A broken guarantee, with the observation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{operation:?}: {what}")]
 pub struct Broken {
-    /// The operation that showed it (not always the one that caused it).
+    /// The operation that revealed it (not always the one that caused it).
     pub operation: Operation,
-    /// The promise, and what was found instead.
+    /// The guarantee, and the actual state.
     pub what: String,
 }
 
@@ -18,28 +18,29 @@ pub struct Broken {
 struct Block {
     address: usize,
     size: usize,
-    /// How many bytes the pattern was written over: the size, or the usable size after [`Operation::Fill`].
+    /// The bytes that the pattern covers: the size, or the usable size after [`Operation::Fill`].
     filled: usize,
     seed: u64,
 }
 
-/// Performs operations on an allocator and checks each against the promises of `malloc`.
+/// Executes operations on an allocator and checks each against the guarantees of `malloc`.
 #[derive(Debug)]
 pub struct Model {
     library: Library,
     slots: Vec<Option<Block>>,
-    /// Live ranges by first address: of the bytes asked for, at least one, so that empty blocks are unique.
+    /// Live ranges by first address: the requested bytes, at least one, so that empty blocks are
+    /// unique.
     ranges: BTreeMap<usize, usize>,
     next_seed: u64,
 }
 
 impl Model {
-    /// A model with nothing live and room for `slots` blocks.
+    /// A model without live blocks, with room for `slots` blocks.
     pub fn new(library: Library, slots: usize) -> Self {
         Self { library, slots: vec![None; slots], ranges: BTreeMap::new(), next_seed: 1 }
     }
 
-    /// Performs one operation. Slots are taken modulo the number of slots.
+    /// Executes one operation. Slots are taken modulo the number of slots.
     pub fn perform(&mut self, operation: Operation) -> Result<(), Broken> {
         let outcome = match operation {
             Operation::Malloc { slot, size } => self.malloc(slot, size),
@@ -88,7 +89,8 @@ impl Model {
             return self.take(slot, block, size, alignment);
         }
         let mut block = std::ptr::null_mut();
-        // SAFETY: the result has a place to go, and the alignment is a power of two of at least a pointer's size.
+        // SAFETY: the result has a place to go, and the alignment is a power of two of at least a
+        // pointer's size.
         let status = unsafe { (self.library.posix_memalign)(&raw mut block, alignment, size) };
         if status != 0 {
             return Err(format!("posix_memalign failed with status {status}"));
@@ -108,7 +110,8 @@ impl Model {
         let block = unsafe { (self.library.realloc)(address, size) };
         if let (Some(old), false) = (old, block.is_null()) {
             let kept = old.filled.min(size).min(old.size);
-            // SAFETY: the allocator granted `size` bytes, of which the first `kept` were initialised by us.
+            // SAFETY: the allocator granted `size` bytes, of which the first `kept` were
+            // initialised by us.
             let contents = unsafe { std::slice::from_raw_parts(block.cast::<u8>(), kept) };
             if let Some(at) = pattern::first_damage(contents, old.filled, old.seed) {
                 return Err(format!("realloc from {} to {size} lost the contents at offset {at}", old.size));
@@ -124,7 +127,7 @@ impl Model {
             check(&block)?;
             self.ranges.remove(&block.address);
         }
-        // SAFETY: a live block of this allocator, which nobody will use again, or NULL.
+        // SAFETY: a live block of this allocator, which is not used again, or NULL.
         unsafe {
             (self.library.free)(block.map_or(std::ptr::null_mut(), |block| block.address as *mut c_void))
         };
@@ -147,7 +150,7 @@ impl Model {
         Ok(())
     }
 
-    /// Checks a new block, remembers it, and fills it.
+    /// Checks a new block, stores it, and fills it.
     fn take(&mut self, slot: usize, block: *mut c_void, size: usize, alignment: usize) -> Result<(), String> {
         let address = block as usize;
         if address == 0 {
@@ -181,8 +184,9 @@ impl Model {
 
 /// The block's bytes; only to be used while it is live.
 fn contents<'a>(block: Block) -> &'a mut [u8] {
-    // SAFETY: the allocator granted these bytes, `claim` has made sure that no other live block has them, and the model
-    // holds no second reference; they may be uninitialised, but are only read where the pattern was written.
+    // SAFETY: the allocator granted these bytes, `claim` has made sure that no other live block has
+    // them, and the model holds no second reference; they may be uninitialised, but are only read
+    // where the pattern was written.
     unsafe { std::slice::from_raw_parts_mut(block.address as *mut u8, block.filled) }
 }
 

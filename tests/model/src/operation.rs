@@ -1,34 +1,37 @@
-//! What can be done to an allocator. Plain data, so that a failing sequence can be printed, shrunk and kept.
+//! Calls of an allocator, as plain data, so that a failing sequence can be printed, shrunk and
+//! stored.
 
-/// One call. A `slot` names a place that holds at most one block; a call that makes a block frees what was there.
+/// One call. A `slot` holds at most one block; a call that allocates a block frees the former one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// `malloc(size)` into the slot.
     Malloc {
-        /// Where the block is kept.
+        /// The slot of the block.
         slot: usize,
         /// Bytes.
         size: usize,
     },
     /// `calloc(count, size)` into the slot.
     Calloc {
-        /// Where the block is kept.
+        /// The slot of the block.
         slot: usize,
         /// Number of elements.
         count: usize,
         /// Bytes of an element.
         size: usize,
     },
-    /// `realloc(slot's block or NULL, size)`; a size of 0 is taken as 1, for C leaves 0 open.
+    /// `realloc(slot's block or NULL, size)`; a size of 0 is replaced by 1, because C does not
+    /// define 0.
     Realloc {
-        /// Whose block is resized.
+        /// The slot of the resized block.
         slot: usize,
         /// The new size in bytes.
         size: usize,
     },
-    /// `posix_memalign` with an alignment of `8 << shift` bytes, or `aligned_alloc` with the size rounded up to it.
+    /// `posix_memalign` with an alignment of `8 << shift` bytes, or `aligned_alloc` with the size
+    /// rounded up to it.
     Aligned {
-        /// Where the block is kept.
+        /// The slot of the block.
         slot: usize,
         /// Bytes.
         size: usize,
@@ -39,12 +42,12 @@ pub enum Operation {
     },
     /// `free` of the slot's block, or of NULL.
     Free {
-        /// Whose block dies.
+        /// The slot of the freed block.
         slot: usize,
     },
-    /// `malloc_usable_size`, and a use of all that it grants.
+    /// `malloc_usable_size`, and a write to all usable bytes.
     Fill {
-        /// Whose block is filled up.
+        /// The slot of the filled block.
         slot: usize,
     },
 }

@@ -1,6 +1,7 @@
-//! Contents that can be recognised: each byte depends on the block's seed and on its place.
+//! Recognizable contents: each byte depends on the block's seed and on its offset.
 
-/// Up to this size every byte is written and checked; above, the edges and eight bytes of each page.
+/// Up to this size every byte is written and checked; above, the edges and eight bytes of each
+/// page.
 const WHOLE: usize = 32 << 10;
 const EDGE: usize = 256;
 const PAGE: usize = 4096;
@@ -10,8 +11,9 @@ fn byte(seed: u64, offset: usize) -> u8 {
     (mixed >> 40) as u8
 }
 
-/// The offsets below `size` that carry the pattern. They do not depend on the size except at the last edge, so a block
-/// that grew or shrank can still be checked at all offsets that both sizes have in common.
+/// The offsets below `size` that carry the pattern. They do not depend on the size except at the
+/// last edge, so a block that grew or shrank can still be checked at all offsets that both sizes
+/// have in common.
 fn marked(size: usize) -> impl Iterator<Item = usize> {
     let whole = size.min(WHOLE);
     let pages = (WHOLE..size).step_by(PAGE).flat_map(move |start| start..(start + 8).min(size));
@@ -26,7 +28,8 @@ pub(crate) fn fill(block: &mut [u8], seed: u64) {
     }
 }
 
-/// The first offset of `block` at which the pattern no longer holds; `block` is what is left of one of `filled` bytes.
+/// The first offset of `block` at which the pattern is damaged; `block` is the rest of a block of
+/// `filled` bytes.
 pub(crate) fn first_damage(block: &[u8], filled: usize, seed: u64) -> Option<usize> {
     marked(filled).filter(|&offset| offset < block.len()).find(|&offset| block[offset] != byte(seed, offset))
 }

@@ -1,5 +1,6 @@
-//! Random operations over several regimes of size; a failing sequence is shrunk and printed. The cases are the same in
-//! every run (`.cargo/config.toml`); more of them with `PROPTEST_CASES=20000`, others with `PROPTEST_RNG_SEED=$RANDOM`.
+//! Random operations over several regimes of size; a failing sequence is shrunk and printed. The
+//! cases are the same in every run (`.cargo/config.toml`); more of them with
+//! `PROPTEST_CASES=20000`, others with `PROPTEST_RNG_SEED=$RANDOM`.
 
 use keel_model::{Library, Model, Operation};
 use proptest::prelude::*;
@@ -75,8 +76,8 @@ macro_rules! property {
     };
 }
 
-/// As many cases as `PROPTEST_CASES` says, else the number that fits into an everyday run. They run in a child, so that
-/// a case that crashes is shrunk like any other.
+/// As many cases as `PROPTEST_CASES` says, else the number that fits into an everyday run. They run
+/// in a child, so that a case that crashes is shrunk like any other.
 fn config(everyday: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(everyday);
     ProptestConfig { cases, max_shrink_iters: 5_000, fork: true, ..ProptestConfig::default() }

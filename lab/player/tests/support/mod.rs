@@ -128,7 +128,8 @@ impl Bench {
     }
 }
 
-/// The same allocator with settings in its environment: its players' alone, so that tests do not meet each other's.
+/// The same allocator with settings in its environment: its players' alone, so that tests do not
+/// meet each other's.
 pub fn with(allocator: &Allocator, settings: &[(&str, &str)]) -> Allocator {
     let environment =
         settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -1,11 +1,12 @@
-//! Detects interference of the machine with runs. It uses the state of the machine, never the run's own measurements:
-//! leaving out slow runs would mean choosing the result.
+//! Detects interference of the machine with runs. It uses the state of the machine, never the run's
+//! own measurements: leaving out slow runs would mean choosing the result.
 
 use keel_results::{Comparison, ProcessorTime, Run};
 use std::time::Instant;
 
-/// If an empty pair of clock readings takes longer than in the best run of the comparison by this factor, the processor was
-/// slower, for the calls as for the pair. Without interference it varies by half a percent.
+/// If an empty pair of clock readings takes longer than in the best run of the comparison by this
+/// factor, the processor was slower, for the calls as for the pair. Without interference it varies
+/// by half a percent.
 const SLOWED: f64 = 1.015;
 /// Share of the processors' time that the hypervisor took.
 const STOLEN: f64 = 0.02;
@@ -86,7 +87,8 @@ pub fn is_slow(run: &Run) -> bool {
     run.interference.iter().any(|word| word == "slow processor")
 }
 
-/// Whether a run had less interference than another: no slow processor, or fewer kinds, or a faster processor.
+/// Whether a run had less interference than another: no slow processor, or fewer kinds, or a faster
+/// processor.
 pub fn is_less_affected(one: &Run, other: &Run) -> bool {
     let key = |run: &Run| (is_slow(run), run.interference.len());
     key(one) < key(other) || (key(one) == key(other) && one.empty_pair_ns < other.empty_pair_ns)
@@ -144,9 +146,8 @@ mod tests {
         let own = own_ns() - watch.own_ns;
         let activity = watch.stop();
         assert!(own > 0 && activity.wall_ns >= 200 * MS);
-        // The time of other programs is unknown here, but bounded by the time of all processors, also of those that this
-        // process may not use.
-        // SAFETY: returns a number.
+        // The time of other programs is unknown here, but bounded by the time of all processors,
+        // also of those that this process may not use. SAFETY: returns a number.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as u64;
         let all = activity.wall_ns * processors;
         assert!(activity.other_programs_ns + own <= all + 10 * STEP_NS, "{activity:?}, own {own}");

@@ -14,8 +14,8 @@ use std::ops::Range;
 
 /// The most repeats of a run.
 const MAX_REPEATS: u32 = 3;
-/// After this many failed repeats in a row, interference is accepted. Slow processors and other kinds of interference are
-/// counted separately.
+/// After this many failed repeats in a row, interference is accepted. Slow processors and other
+/// kinds of interference are counted separately.
 const MAX_FAILED_REPEATS: u32 = 6;
 
 /// The reason for an early end.
@@ -54,9 +54,10 @@ impl Rounds {
 }
 
 impl Session<'_> {
-    /// Executes all runs in rounds of one run of each allocator. Each round has a random order, so that drift (heat, other
-    /// work on the machine) affects all allocators alike. Runs with interference are repeated, and allocators whose medians
-    /// are not yet precise get further rounds, as far as the options allow. Returns whether it was stopped.
+    /// Executes all runs in rounds of one run of each allocator. Each round has a random order, so
+    /// that drift (heat, other work on the machine) affects all allocators alike. Runs with
+    /// interference are repeated, and allocators whose medians are not yet precise get further
+    /// rounds, as far as the options allow. Returns whether it was stopped.
     pub fn run_all(
         &mut self,
         comparison: &mut Comparison,
@@ -190,7 +191,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Repeats the runs of these rounds that had interference. Of a run and its repeat the one with less interference counts.
+    /// Repeats the runs of these rounds that had interference. Of a run and its repeat the one with
+    /// less interference counts.
     fn repeat_runs(
         &mut self,
         of: Range<u32>,

@@ -22,7 +22,8 @@ pub struct Session<'a> {
     results: Results,
     player: Player,
     instrument: InstrumentLog,
-    /// For each allocator, the most calls of a run that returned no memory, and the row of the first.
+    /// For each allocator, the most calls of a run that returned no memory, and the row of the
+    /// first.
     pub(super) refused: Vec<(u64, u64)>,
     /// For each allocator, the number of system call instructions in its own code.
     pub(super) inline_syscalls: Vec<u64>,
@@ -47,7 +48,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// After the rounds, one run of each allocator that sums up usable sizes. Returns whether it was stopped.
+    /// After the rounds, one run of each allocator that sums up usable sizes. Returns whether it
+    /// was stopped.
     pub(super) fn measure_usable_sizes(
         &mut self,
         comparison: &mut Comparison,

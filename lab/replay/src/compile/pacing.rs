@@ -22,7 +22,8 @@ impl Pacer {
         self.pace != Pace::Max
     }
 
-    /// The due time of a call. Times of the journal never decrease, but `begin` of a realloc is before its `time`.
+    /// The due time of a call. Times of the journal never decrease, but `begin` of a realloc is
+    /// before its `time`.
     pub fn due(&mut self, event: &Event) -> u64 {
         match self.pace {
             Pace::Max => 0,

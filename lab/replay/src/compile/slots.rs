@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 pub const OWN: usize = 256;
 
 pub struct Slots {
-    /// Freed by the thread itself and reusable by it at once. The slot freed last is reused first, because its cache line is
-    /// warm.
+    /// Freed by the thread itself and reusable by it at once. The slot freed last is reused first,
+    /// because its cache line is warm.
     own: Vec<Vec<u32>>,
     /// (slot, row of its free), in order of rows: reusable by every thread `skew` rows later.
     shared: VecDeque<(u32, u32)>,

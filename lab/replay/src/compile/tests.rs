@@ -108,7 +108,8 @@ fn a_size_of_more_than_32_bits_is_said_in_two_steps() {
 
 #[test]
 fn slots_are_bounded_by_the_live_objects_and_not_by_the_length() {
-    // Thread 0 makes, thread 1 frees: the hardest case, since no slot ever comes back to its maker by itself.
+    // Thread 0 makes, thread 1 frees: the hardest case, since no slot ever comes back to its maker
+    // by itself.
     let mut story = Story::default();
     for _ in 0..200_000 {
         let object = story.malloc(0, 8);
@@ -192,8 +193,9 @@ fn foreign_frees_are_left_out_and_counted() {
     assert_eq!(compiled.plan.header().rows, 2);
 }
 
-/// Executes a plan as the player's threads may, in the most unequal order that it allows: `choices` say which of the
-/// threads that may go on does, and how far. Every step must find in its slot the object that the journal means.
+/// Executes a plan as the player's threads may, in the most unequal order that it allows: `choices`
+/// say which of the threads that may go on does, and how far. Every step must find in its slot the
+/// object that the journal means.
 fn execute(plan: &Plan, skew: u32, choices: &[u8]) {
     let threads: Vec<&[Op]> = plan.threads().iter().map(|thread| plan.steps(thread)).collect();
     let mut next = vec![0usize; threads.len()];
@@ -239,8 +241,8 @@ fn execute(plan: &Plan, skew: u32, choices: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Slots are used again while other threads lag behind as far as they may: no object is ever lost or mixed up, and
-    /// the threads never wait for each other in a circle.
+    /// Slots are used again while other threads lag behind as far as they may: no object is ever
+    /// lost or mixed up, and the threads never wait for each other in a circle.
     #[test]
     fn any_order_that_the_skew_allows_finds_every_object(
         moves in prop::collection::vec((0u32..4, 0u8..10, any::<u16>()), 1..1500),

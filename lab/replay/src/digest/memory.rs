@@ -51,7 +51,8 @@ impl Memory {
             _ => row.size as i64,
         };
         *held = row.size;
-        // Finds the first sample at or after the call. Calls are nearly in order of time, so it is near the last one.
+        // Finds the first sample at or after the call. Calls are nearly in order of time, so it is
+        // near the last one.
         while self.samples.get(self.near).is_some_and(|sample| sample.time < start) {
             self.near += 1;
         }

@@ -1,8 +1,9 @@
 //! Intervals from few values: Student's t on logarithms.
 //!
-//! Latencies and times are positive and vary by factors, so their logarithms are nearly normal: the mean of logs is the
-//! log of the geometric mean, and the difference of two logs is the log of a ratio. Five runs are too few for
-//! resampling, and rank tests cannot reach 95 %. The t interval is exact for normal logs and wide where runs disagree.
+//! Latencies and times are positive and vary by factors, so their logarithms are nearly normal: the
+//! mean of logs is the log of the geometric mean, and the difference of two logs is the log of a
+//! ratio. Five runs are too few for resampling, and rank tests cannot reach 95 %. The t interval is
+//! exact for normal logs and wide where runs disagree.
 
 use crate::Interval;
 use std::cell::RefCell;
@@ -10,8 +11,8 @@ use std::cell::RefCell;
 /// The confidence of all intervals in results.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The interval of the typical value (the geometric mean). None without values, or if a value is not positive. The
-/// interval of a single value is that value: its spread is unknown.
+/// The interval of the typical value (the geometric mean). None without values, or if a value is
+/// not positive. The interval of a single value is that value: its spread is unknown.
 pub fn interval_of(values: &[f64], confidence: f64) -> Option<Interval> {
     let (mean, half) = log_interval(&logs(values)?, confidence)?;
     Some(Interval { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
@@ -66,8 +67,8 @@ fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0))
 }
 
-/// The value that |T| does not exceed with this confidence; T has Student's t distribution with `freedom` degrees of
-/// freedom.
+/// The value that |T| does not exceed with this confidence; T has Student's t distribution with
+/// `freedom` degrees of freedom.
 pub fn student(confidence: f64, freedom: f64) -> f64 {
     // A comparison of ten allocators needs the same two values thousands of times.
     thread_local! { static KNOWN: RefCell<Vec<[f64; 3]>> = const { RefCell::new(Vec::new()) } }

@@ -20,7 +20,8 @@ pub struct Figure {
     pub name: &'static str,
     /// (round, value): ns, or bytes for `peak`.
     pub values: Vec<(u32, f64)>,
-    /// The smallest difference that the clock can show, in the same unit: its step for single calls, else 0.
+    /// The smallest difference that the clock can show, in the same unit: its step for single
+    /// calls, else 0.
     pub resolution: f64,
 }
 
@@ -116,8 +117,8 @@ fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
     found
 }
 
-/// The time inside the calls of a frame, ns, all threads together; empty without frames. A percentile needs at least ten
-/// frames above it, as with calls.
+/// The time inside the calls of a frame, ns, all threads together; empty without frames. A
+/// percentile needs at least ten frames above it, as with calls.
 pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
     let frames: Vec<(u32, &hdrhistogram::Histogram<u64>)> = result
         .runs

@@ -4,7 +4,8 @@ use super::confidence::{CONFIDENCE, interval_of, paired_ratio};
 use super::figures::{Figure, figures, frame_figures};
 use crate::{AllocatorResult, Comparison, Interval, Paired};
 
-/// Computes the intervals of each allocator and the pairs. In a pair, `a` comes before `b` in the table.
+/// Computes the intervals of each allocator and the pairs. In a pair, `a` comes before `b` in the
+/// table.
 pub fn conclude(comparison: &mut Comparison, floor: &str) {
     let all: Vec<Vec<Figure>> =
         comparison.allocators.iter().map(|result| figures(comparison, result)).collect();
@@ -37,8 +38,9 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     }
 }
 
-/// The pairs for the time inside the calls of a frame, all threads together (operation [`crate::FRAME`]). They are
-/// computed from the runs and not stored in results. Empty without frames.
+/// The pairs for the time inside the calls of a frame, all threads together (operation
+/// [`crate::FRAME`]). They are computed from the runs and not stored in results. Empty without
+/// frames.
 pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
     let contends = |result: &&AllocatorResult| result.name != floor && !result.runs.is_empty();
     let contenders: Vec<(&str, Vec<Figure>)> = comparison
@@ -59,7 +61,8 @@ pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
     pairs
 }
 
-/// Adds half a step of the clock on either side: a reading can differ that much from the true value.
+/// Adds half a step of the clock on either side: a reading can differ that much from the true
+/// value.
 fn widened(interval: Option<Interval>, resolution: f64) -> Option<Interval> {
     let half = resolution / 2.0;
     interval.map(|Interval { value, low, high }| Interval {
@@ -118,8 +121,9 @@ impl ClockError {
     }
 }
 
-/// The allocators that may be lowest in a figure: the one with the lowest typical value, and those whose difference from
-/// it is not significant. A single name is a verdict. Empty without a pair of two rounds or more.
+/// The allocators that may be lowest in a figure: the one with the lowest typical value, and those
+/// whose difference from it is not significant. A single name is a verdict. Empty without a pair of
+/// two rounds or more.
 pub fn leaders(comparison: &Comparison, operation: &str, figure: &str) -> Vec<String> {
     let typical = |result: &AllocatorResult| Some(result.intervals.get(operation)?.get(figure)?.value);
     let pairs: Vec<&Paired> = comparison

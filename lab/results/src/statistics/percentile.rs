@@ -1,21 +1,21 @@
 //! Percentiles between the steps of the clock.
 //!
-//! A clock that moves in steps of 2 ticks shows 34 for every time near 34, and a third of all calls may share that
-//! reading. A median of 34 then does not show where among these calls the middle is, and two equal comparisons can show
-//! medians that differ by a whole step: 4 % of a call of 24 ns. Therefore the calls that share a reading are assumed to
-//! be spread evenly over the step around it (the median of grouped data). This holds because calls begin at any point
-//! of a step.
+//! A clock that moves in steps of 2 ticks shows 34 for every time near 34, and a third of all calls
+//! may share that reading. A median of 34 then does not show where among these calls the middle is,
+//! and two equal comparisons can show medians that differ by a whole step: 4 % of a call of 24 ns.
+//! Therefore the calls that share a reading are assumed to be spread evenly over the step around it
+//! (the median of grouped data). This holds because calls begin at any point of a step.
 
 use hdrhistogram::Histogram;
 
 /// Ticks up to which histograms count each value separately.
 pub(super) const EXACT_TICKS: u64 = 2048;
 
-/// The time in ticks that the share `quantile` of the calls does not exceed. `step` is the clock's step in ticks, 0 if
-/// unknown. The result differs from the reading by at most half a step.
+/// The time in ticks that the share `quantile` of the calls does not exceed. `step` is the clock's
+/// step in ticks, 0 if unknown. The result differs from the reading by at most half a step.
 ///
-/// Where a step is longer than many calls, as on machines whose counter runs at 25 MHz, a reading of 0 means a time
-/// between 0 and half a step.
+/// Where a step is longer than many calls, as on machines whose counter runs at 25 MHz, a reading
+/// of 0 means a time between 0 and half a step.
 pub fn percentile(counts: &Histogram<u64>, quantile: f64, step: u64) -> f64 {
     let reading = counts.value_at_quantile(quantile);
     if step == 0 || reading >= EXACT_TICKS {
@@ -41,7 +41,8 @@ mod tests {
         counts
     }
 
-    /// The readings of a clock with steps for calls that all take `ticks` and begin evenly over a step.
+    /// The readings of a clock with steps for calls that all take `ticks` and begin evenly over a
+    /// step.
     fn readings(ticks: f64, step: u64) -> Histogram<u64> {
         let mut shown = Histogram::new(3).unwrap();
         for begin in 0..1000 {

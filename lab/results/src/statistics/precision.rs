@@ -6,17 +6,18 @@ use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, RUN};
 
 /// The largest difference that two comparisons on one machine should show in a median.
 pub const AGREEMENT: f64 = 0.03;
-/// A median is precise when its 95 % interval over the runs extends at most this share to either side. Two such medians
-/// differ by less than [`AGREEMENT`] in 19 of 20 cases: 1.96 * sqrt(2) * error, where the error is 0.02 / 2.3, and 2.3 is
-/// about Student's t for this number of runs.
+/// A median is precise when its 95 % interval over the runs extends at most this share to either
+/// side. Two such medians differ by less than [`AGREEMENT`] in 19 of 20 cases: 1.96 * sqrt(2) *
+/// error, where the error is 0.02 / 2.3, and 2.3 is about Student's t for this number of runs.
 pub const PRECISION: f64 = 0.02;
 /// The fewest runs for an estimate of the variation.
 const FEWEST: usize = 3;
 /// Operations below this share of all calls need not be precise.
 const RARE: f64 = 0.05;
 
-/// The operation with the least precise median, and the longer side of its 95 % interval as a share of the median. None
-/// with fewer than three runs. The clock's steps are left out: they are the same in every comparison.
+/// The operation with the least precise median, and the longer side of its 95 % interval as a share
+/// of the median. None with fewer than three runs. The clock's steps are left out: they are the
+/// same in every comparison.
 pub fn imprecision(comparison: &Comparison, result: &AllocatorResult) -> Option<(String, f64)> {
     let total: u64 = comparison.journal.operations.values().sum();
     let frequent = |operation: &str| {

@@ -1,7 +1,7 @@
 //! Numbers for tables: of all calls of an allocator, with the spread between its runs.
 //!
-//! Percentiles are never averaged. Those of a summary are computed from the merged histogram of all runs; the spread
-//! gives the smallest, median and largest value of single runs.
+//! Percentiles are never averaged. Those of a summary are computed from the merged histogram of all
+//! runs; the spread gives the smallest, median and largest value of single runs.
 
 use super::percentile::percentile;
 use crate::{AllocatorResult, Clock, Histogram, PERCENTILES, Run};
@@ -82,7 +82,8 @@ pub fn all_runs(histograms: &[&Histogram]) -> Option<Histogram> {
     Some(merged)
 }
 
-/// The median; for an even number of values, the higher of the two in the middle. None without values.
+/// The median; for an even number of values, the higher of the two in the middle. None without
+/// values.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -94,8 +95,8 @@ pub fn total_inside(run: &Run) -> f64 {
     run.inside_ns.values().sum()
 }
 
-/// The index of the run that is shown where a view has room for one: the median by total time inside calls (the slower
-/// of the two in the middle if their number is even).
+/// The index of the run that is shown where a view has room for one: the median by total time
+/// inside calls (the slower of the two in the middle if their number is even).
 pub fn median_run(runs: &[Run]) -> Option<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by(|&one, &other| total_inside(&runs[one]).total_cmp(&total_inside(&runs[other])));
@@ -121,8 +122,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_all_calls_and_the_spread_of_single_runs() {
-        // Run one has a bad tail: 1 of its 100 calls. Of 300 calls that is 1 too, so p99 of all is not the mean of
-        // p99s.
+        // Run one has a bad tail: 1 of its 100 calls. Of 300 calls that is 1 too, so p99 of all is
+        // not the mean of p99s.
         let mut slow = vec![20; 99];
         slow.push(2000);
         let result = AllocatorResult {

@@ -35,8 +35,8 @@ pub fn first_touch(heap: &Heap, findings: &mut Findings) {
     blocks.into_iter().for_each(|block| heap.free(block));
 }
 
-/// 256 MiB are allocated, touched and freed; 2.5 s later every purge delay has passed. Measures the memory that is still
-/// resident, beyond that before, and the cost of malloc afterwards.
+/// 256 MiB are allocated, touched and freed; 2.5 s later every purge delay has passed. Measures the
+/// memory that is still resident, beyond that before, and the cost of malloc afterwards.
 pub fn after_burst(heap: &Heap, findings: &mut Findings) {
     let sizes = sizes_of(heap.scaled(256 << 20), 2);
     let mut blocks = vec![null_mut(); sizes.len()];

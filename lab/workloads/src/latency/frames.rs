@@ -1,4 +1,5 @@
-//! The allocations of a game: a level is loaded, a frame follows every 16.6 ms, the level is unloaded for the next one.
+//! The allocations of a game: a level is loaded, a frame follows every 16.6 ms, the level is
+//! unloaded for the next one.
 
 use super::program_size;
 use crate::heap::Heap;
@@ -22,7 +23,8 @@ struct Watches {
     unload: Watch,
 }
 
-/// 2 levels of 60 frames; in each frame 3,000 calls: 1,250 malloc, 150 calloc, 200 realloc, 1,400 free.
+/// 2 levels of 60 frames; in each frame 3,000 calls: 1,250 malloc, 150 calloc, 200 realloc, 1,400
+/// free.
 pub fn frame_loop(heap: &Heap, findings: &mut Findings) {
     let mut watches = Watches {
         malloc: heap.watch("malloc in a frame"),

@@ -4,8 +4,8 @@ use crate::heap::Heap;
 use crate::watch::Findings;
 use std::ptr::null_mut;
 
-/// Vectors that grow by half (64 B to 8 MiB, 24 in turn), buffers that grow by 4 KiB (to 1 MiB, 4 in turn), and one large
-/// array, which grows by doubling and by 1 MiB.
+/// Vectors that grow by half (64 B to 8 MiB, 24 in turn), buffers that grow by 4 KiB (to 1 MiB, 4
+/// in turn), and one large array, which grows by doubling and by 1 MiB.
 pub fn realloc_growth(heap: &Heap, findings: &mut Findings) {
     vectors_by_half(heap, findings);
     buffers_by_page(heap, findings);

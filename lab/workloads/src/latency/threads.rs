@@ -8,9 +8,10 @@ use std::sync::mpsc::sync_channel;
 /// The number of calls of a new thread that are watched.
 const FIRST_CALLS: usize = 256;
 
-/// Threads start one after another, allocate 20,000 blocks and end without freeing them. The main thread frees the blocks,
-/// and the next thread may reuse them. The exit is timed from the end of a thread's function until another thread has
-/// joined it; its noise is the same time of a thread that allocated nothing.
+/// Threads start one after another, allocate 20,000 blocks and end without freeing them. The main
+/// thread frees the blocks, and the next thread may reuse them. The exit is timed from the end of a
+/// thread's function until another thread has joined it; its noise is the same time of a thread
+/// that allocated nothing.
 pub fn come_and_go(heap: &Heap, findings: &mut Findings) {
     let mut first = Tally::new("first mallocs of a thread", heap.mode());
     let mut exits = Tally::undetected("thread exit", heap.mode());
@@ -46,7 +47,8 @@ fn fill(heap: &Heap, generation: u64) -> (Vec<Block>, Tally) {
     (blocks, tally)
 }
 
-/// Runs `body` on a new thread. Returns the ticks from the end of `body` until the thread is joined.
+/// Runs `body` on a new thread. Returns the ticks from the end of `body` until the thread is
+/// joined.
 fn exit_ticks<T: Send>(heap: &Heap, body: impl FnOnce() -> T + Send) -> (u64, T) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || {
