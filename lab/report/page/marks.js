@@ -166,16 +166,45 @@ const sameCall = async (outliers, at) => {
   return rows.sort((a, b) => a.took - b.took);
 };
 
-let pinned = null;
+/** The heading of a call's details, with buttons that zoom and close. */
+const detailHead = (index, outliers, at, close) => {
+  const around = (span) => () =>
+    setView(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
+  const button = (text, onclick) =>
+    make("button", { type: "button", class: "quiet", text, onclick });
+  const call = `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}`;
+  return make(
+    "div",
+    { class: "detail-head" },
+    make("h3", { text: `${call}, ${facts.allocators[index].name}` }),
+    button("Zoom in", around(facts.span_ns / 100)),
+    button("Zoom in further", around(facts.span_ns / 5000)),
+    button("Close", close),
+  );
+};
 
-/** Shows a call's details below the toolbar of the charts. */
-const pin = async (index, outliers, at) => {
-  pinned = { index, at };
-  const box = byId("detail");
-  const frame = frameOf(outliers.time[at]);
+const detailFacts = (outliers, at) => {
   const fact = (name, value) => [make("dt", { text: name }), make("dd", {}, value)];
-  const rows = await sameCall(outliers, at);
-  if (pinned?.index !== index || pinned.at !== at) return;
+  const frame = frameOf(outliers.time[at]);
+  const size = outliers.size[at];
+  return make(
+    "dl",
+    { class: "facts" },
+    ...fact("Size", size ? `${bytes(size)} (${size.toLocaleString("en-US")} B)` : "unknown"),
+    ...fact("Thread", String(outliers.thread[at])),
+    ...fact("Time", timestamp(outliers.time[at], 1e5)),
+    ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
+    ...fact("Cause", causeOf(outliers, at)),
+    ...fact("Attribution", verdictOf(outliers, at).sentence),
+  );
+};
+
+/** The latency of the same call under every allocator, as bars. */
+const sameCallBars = (index, rows) => {
+  const note = (text) => make("p", { class: "note", text });
+  if (!rows.length) {
+    return note("The latency under other allocators is known only for the slowest calls.");
+  }
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
     const bar = make("span", { class: "dash" });
@@ -189,64 +218,30 @@ const pin = async (index, outliers, at) => {
       make("span", { text: duration(row.took) }),
     );
   });
-  const around = (span) => () =>
-    setView(outliers.time[at] - span / 2, outliers.time[at] + span / 2);
+  return make(
+    "div",
+    { class: "same-call" },
+    note("The same call in the drawn run of every allocator (logarithmic bars):"),
+    ...bars,
+  );
+};
+
+let pinned = null;
+
+/** Shows a call's details below the toolbar of the charts. */
+const pin = async (index, outliers, at) => {
+  pinned = { index, at };
+  const box = byId("detail");
+  const rows = await sameCall(outliers, at);
+  if (pinned?.index !== index || pinned.at !== at) return;
   const close = () => {
     pinned = null;
     box.hidden = true;
   };
   box.replaceChildren(
-    make(
-      "div",
-      { class: "detail-head" },
-      make("h3", {
-        text:
-          `${duration(outliers.latency[at])} in ${OPERATION_NAMES[outliers.kind[at]]}, ` +
-          facts.allocators[index].name,
-      }),
-      make("button", {
-        type: "button",
-        class: "quiet",
-        text: "Zoom in",
-        onclick: around(facts.span_ns / 100),
-      }),
-      make("button", {
-        type: "button",
-        class: "quiet",
-        text: "Zoom in further",
-        onclick: around(facts.span_ns / 5000),
-      }),
-      make("button", { type: "button", class: "quiet", text: "Close", onclick: close }),
-    ),
-    make(
-      "dl",
-      { class: "facts" },
-      ...fact(
-        "Size",
-        outliers.size[at]
-          ? `${bytes(outliers.size[at])} (${outliers.size[at].toLocaleString("en-US")} B)`
-          : "unknown",
-      ),
-      ...fact("Thread", String(outliers.thread[at])),
-      ...fact("Time", timestamp(outliers.time[at], 1e5)),
-      ...(frame === null ? [] : fact("Frame", frame.toLocaleString("en-US"))),
-      ...fact("Cause", causeOf(outliers, at)),
-      ...fact("Attribution", verdictOf(outliers, at).sentence),
-    ),
-    rows.length
-      ? make(
-          "div",
-          { class: "same-call" },
-          make("p", {
-            class: "note",
-            text: "The same call in the drawn run of every allocator (logarithmic bars):",
-          }),
-          ...bars,
-        )
-      : make("p", {
-          class: "note",
-          text: "The latency under other allocators is known only for the slowest calls.",
-        }),
+    detailHead(index, outliers, at, close),
+    detailFacts(outliers, at),
+    sameCallBars(index, rows),
   );
   box.hidden = false;
 };

@@ -30,8 +30,8 @@ const setUpNotes = () => {
   byId("percentiles-note").textContent =
     "Latency of the selected operation. Each step to the right is ten times rarer; the last " +
     "point is the worst call. Lines are medians over runs, shaded areas the range over runs, " +
-    "vertical lines 95 % intervals. The dashed grey line is the same replay without an allocator: the " +
-    "overhead of the measurement.";
+    "vertical lines 95 % intervals. The dashed grey line is the same replay without an " +
+    "allocator: the overhead of the measurement.";
   byId("memory-note").textContent =
     "Resident memory of each allocator in its drawn run. The grey area shows the program's live " +
     "bytes: allocated and not yet freed.";

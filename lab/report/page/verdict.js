@@ -149,7 +149,7 @@ const glanceCell = (criterion, index) => {
   const mark = () =>
     make("span", { class: "mark", role: "img", "aria-label": "among the lowest", text: "● " });
   const noisy = () =>
-    make("span", { class: "noisy", role: "img", "aria-label": "too noisy to tell", text: "?" });
+    make("span", { class: "noisy", role: "img", "aria-label": "inconclusive", text: "?" });
   return make(
     "td",
     { class: best ? "best" : isDecided(criterion) ? null : "none", title: format(median) },

@@ -100,8 +100,8 @@ fn slowest_calls_table_shows_the_attribution_of_each_cause() {
         (CAUSE_INTERRUPT | CAUSE_FAULT, "allocator"),
         (CAUSE_SYSCALL, "allocator"),
         (CAUSE_FAULT | CAUSE_SYSCALL, "allocator"),
-        // No cause: the machine delayed a call of null by 20 ms, so 30 ms may be the machine's delay
-        // too; 50 ms may not.
+        // No cause: the machine delayed a call of null by 20 ms, so it may also have delayed a call
+        // by 30 ms, but not by 50 ms.
         (0, "unknown"),
     ];
     let mut slow: Vec<Slow> =
@@ -160,7 +160,7 @@ fn first_screen_lists_the_lowest_allocators_of_each_figure() {
     for (answer, bold) in answers.lines().zip(&bold) {
         let names: Vec<&str> = bold.iter().map(String::as_str).collect();
         match names.as_slice() {
-            [] => assert!(["any of them", "too noisy to tell"].contains(&answer), "{answer}"),
+            [] => assert!(answer == "any of them" || answer.starts_with("too noisy"), "{answer}"),
             [only] => {
                 assert_eq!(answer, *only);
                 alone += 1;

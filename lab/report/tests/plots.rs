@@ -93,7 +93,7 @@ fn lifetimes_have_one_image_for_all_allocators() {
     let (folder, _) = folder(30_000);
     let svg = plot(&paths(&[&folder]), &options(View::Lifetimes)).unwrap().svg().unwrap();
     assert_eq!(svg.matches("<image ").count(), 1, "one image for all allocators");
-    assert!(svg.contains(" blocks released, ") && !svg.contains(">keel</text>"), "{svg}");
+    assert!(svg.contains(" blocks freed, ") && !svg.contains(">keel</text>"), "{svg}");
 }
 
 #[test]
