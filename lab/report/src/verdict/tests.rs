@@ -237,7 +237,7 @@ fn the_floor_does_not_compete_but_is_reported() {
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
     assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
     assert!(verdict.cautions[0].contains("malloc p50 is already 18"), "{:?}", verdict.cautions);
-    assert!(verdict.cautions[1].contains("one of 2.00 ms"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[1].contains("a call of 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
