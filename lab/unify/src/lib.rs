@@ -1,1 +1,0 @@
-//! Holds the features of shared dependencies together; see its `Cargo.toml`.
