@@ -113,7 +113,7 @@ fn compile(overrides: bool) {
         .pic(true)
         .define("_GNU_SOURCE", None)
         .flag("-fvisibility=hidden");
-    for switch in ["KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT"] {
+    for switch in ["KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT", "KEEL_CHECKED"] {
         build.define(switch, "0");
     }
     if overrides {

@@ -1,42 +1,36 @@
 #include "base/options.h"
 
 atomic_signed option_values[OPTION_COUNT] = {
-    [OPTION_EAGER_COMMIT] = 1, [OPTION_EAGER_REGION_COMMIT] = 0, [OPTION_RESET_DELAY] = 500,
-    [OPTION_OS_TAG] = 100,     [OPTION_MAX_ERRORS] = 16,         [OPTION_KEEPER] = KEEPER_AUTO,
+    [OPTION_RESET_DELAY] = 500,
+    [OPTION_MAX_ERRORS] = 16,
+    [OPTION_KEEPER] = KEEPER_AUTO,
+    [3] = 1,    // mimalloc's eager_commit, without effect
+    [15] = 100, // mimalloc's os_tag, without effect
 };
 
-// Who has set it last; who comes lower in this list does not override.
-enum source { BY_DEFAULT, BY_OTHERS_NAME, BY_NAME, BY_CALL };
+// The source of the value in force. A source overrides those before it in this list.
+enum source { BY_DEFAULT, BY_MIMALLOC_NAME, BY_NAME, BY_CALL };
 static atomic_state sources[OPTION_COUNT];
 
 static const char* const names[OPTION_COUNT] = {
-    "show_errors",
-    "show_stats",
-    "verbose",
-    "eager_commit",
-    "eager_region_commit",
-    "reset_decommits",
-    "large_os_pages",
-    "reserve_huge_os_pages",
-    "segment_cache",
-    "page_reset",
-    "abandoned_page_reset",
-    "segment_reset",
-    "eager_commit_delay",
-    "reset_delay",
-    "use_numa_nodes",
-    "os_tag",
-    "max_errors",
-    "keeper",
-    "foreign_free",
-    "limit",
+    [OPTION_SHOW_ERRORS] = "show_errors",
+    [OPTION_SHOW_STATS] = "show_stats",
+    [OPTION_VERBOSE] = "verbose",
+    [OPTION_LARGE_OS_PAGES] = "large_os_pages",
+    [OPTION_RESERVE_HUGE_OS_PAGES] = "reserve_huge_os_pages",
+    [OPTION_RESET_DELAY] = "reset_delay",
+    [OPTION_USE_NUMA_NODES] = "use_numa_nodes",
+    [OPTION_MAX_ERRORS] = "max_errors",
+    [OPTION_KEEPER] = "keeper",
+    [OPTION_FOREIGN_FREE] = "foreign_free",
+    [OPTION_LIMIT] = "limit",
 };
 
-// Keel's own names for options that have another one too.
+// Second names.
 static const struct {
     const char* name;
     enum option option;
-} other_names[] = {{"stats", OPTION_SHOW_STATS}, {"purge_delay_ms", OPTION_RESET_DELAY}};
+} second_names[] = {{"stats", OPTION_SHOW_STATS}, {"purge_delay_ms", OPTION_RESET_DELAY}};
 
 static const struct {
     const char* word;
@@ -52,7 +46,7 @@ static char lower(char letter) {
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
-// What follows if `text` begins with `begin`, in whatever case, else NULL.
+// The rest of `text` if it begins with `begin`, ignoring case, else NULL.
 static const char* after(const char* text, const char* begin) {
     while (*begin != '\0' && lower(*text) == *begin) {
         text++;
@@ -76,7 +70,7 @@ static unsigned unit_shift(const char* text) {
     return *text == '\0' ? shift : 64;
 }
 
-// "-1", "500", "64M", "2GiB". False: no number.
+// "-1", "500", "64M", "2GiB". False: not a number.
 static bool parse_number(const char* text, int64_t* value) {
     bool negative = *text == '-';
     int64_t number = 0;
@@ -119,7 +113,7 @@ void option_set_default(enum option option, int64_t value) {
     set_by(option, value, BY_DEFAULT);
 }
 
-// False: the value is none.
+// False: the value is invalid.
 static bool parse_as(enum option option, const char* text, enum source source) {
     int64_t value;
     if (!parse_value(text, &value)) return false;
@@ -129,26 +123,26 @@ static bool parse_as(enum option option, const char* text, enum source source) {
 
 static bool parse_entry(const char* name, enum source source) {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const char* text = value_of(name, names[i]);
+        const char* text = names[i] != NULL ? value_of(name, names[i]) : NULL;
         if (text != NULL) return parse_as((enum option)i, text, source);
     }
-    for (unsigned i = 0; source == BY_NAME && i < sizeof other_names / sizeof *other_names; i++) {
-        const char* text = value_of(name, other_names[i].name);
-        if (text != NULL) return parse_as(other_names[i].option, text, source);
+    for (unsigned i = 0; source == BY_NAME && i < sizeof second_names / sizeof *second_names; i++) {
+        const char* text = value_of(name, second_names[i].name);
+        if (text != NULL) return parse_as(second_names[i].option, text, source);
     }
     return true;
 }
 
-void options_parse(char* const* environment, options_refuser* refused) {
+void options_parse(char* const* environment, options_invalid_entry* invalid) {
     for (; environment != NULL && *environment != NULL; environment++) {
         const char* entry = *environment;
         const char* name;
-        bool well = true;
+        bool valid = true;
         if (entry[0] != 'K' && entry[0] != 'M') continue;
         if ((name = after(entry, "keel_")) != NULL)
-            well = parse_entry(name, BY_NAME);
+            valid = parse_entry(name, BY_NAME);
         else if ((name = after(entry, "mimalloc_")) != NULL)
-            well = parse_entry(name, BY_OTHERS_NAME);
-        if (!well) refused(entry);
+            valid = parse_entry(name, BY_MIMALLOC_NAME);
+        if (!valid) invalid(entry);
     }
 }

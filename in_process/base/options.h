@@ -1,34 +1,26 @@
-// What the user may choose: one number an option, from its default, the environment, or a call.
+// The options: one number each, from its default, the environment, or a call.
 //
-// The names and their order up to OPTION_MAX_ERRORS are those of mimalloc 1.6.3; what each means here is in
-// keel/runtime.h. Any thread may read and set them at any time; a reader sees a value that was set, old or new.
+// keel/runtime.h documents them. The numbers up to OPTION_MAX_ERRORS are those of mimalloc 1.6.3; the
+// numbers without a name here belong to options of mimalloc that have no effect in Keel. Their values
+// are kept for keel/mimalloc-options.h, but the environment does not set them. Any thread may read
+// and set options at any time; a reader sees the old or the new value.
 #ifndef KEEL_BASE_OPTIONS_H
 #define KEEL_BASE_OPTIONS_H
 
 #include "base/atomic.h"
 
 enum option {
-    OPTION_SHOW_ERRORS,
-    OPTION_SHOW_STATS,
-    OPTION_VERBOSE,
-    OPTION_EAGER_COMMIT,
-    OPTION_EAGER_REGION_COMMIT,
-    OPTION_RESET_DECOMMITS,
-    OPTION_LARGE_OS_PAGES,
-    OPTION_RESERVE_HUGE_OS_PAGES,
-    OPTION_SEGMENT_CACHE,
-    OPTION_PAGE_RESET,
-    OPTION_ABANDONED_PAGE_RESET,
-    OPTION_SEGMENT_RESET,
-    OPTION_EAGER_COMMIT_DELAY,
-    OPTION_RESET_DELAY, // milliseconds until unused memory is given back
-    OPTION_USE_NUMA_NODES,
-    OPTION_OS_TAG,
-    OPTION_MAX_ERRORS,
-    // Keel's own
-    OPTION_KEEPER,       // enum keeper_choice
-    OPTION_FOREIGN_FREE, // 1: free of another allocator's pointer ends the process
-    OPTION_LIMIT,        // bytes that may be held, 0: no limit
+    OPTION_SHOW_ERRORS = 0,
+    OPTION_SHOW_STATS = 1,
+    OPTION_VERBOSE = 2,
+    OPTION_LARGE_OS_PAGES = 6,
+    OPTION_RESERVE_HUGE_OS_PAGES = 7,
+    OPTION_RESET_DELAY = 13, // milliseconds until unused memory is returned
+    OPTION_USE_NUMA_NODES = 14,
+    OPTION_MAX_ERRORS = 16,
+    OPTION_KEEPER = 17,       // enum keeper_choice
+    OPTION_FOREIGN_FREE = 18, // 1: free of another allocator's pointer ends the process
+    OPTION_LIMIT = 19,        // bytes that may be held, 0: no limit
     OPTION_COUNT
 };
 
@@ -49,12 +41,13 @@ void option_set(enum option option, int64_t value);
 // Only if neither the environment nor a call has set it.
 void option_set_default(enum option option, int64_t value);
 
-// In lower case, as it stands in the environment after KEEL_ or MIMALLOC_.
+// In lower case: the name in the environment after KEEL_ or MIMALLOC_. NULL: an option of mimalloc
+// that has no effect.
 const char* option_name(enum option option);
 
-// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* goes before MIMALLOC_*. Unknown names are
-// nobody's business here; an entry with a malformed value is given to `refused` and leaves what was.
-typedef void options_refuser(const char* entry);
-void options_parse(char* const* environment, options_refuser* refused);
+// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* overrides MIMALLOC_*. Unknown
+// names are ignored. An entry with an invalid value is passed to `invalid` and changes nothing.
+typedef void options_invalid_entry(const char* entry);
+void options_parse(char* const* environment, options_invalid_entry* invalid);
 
 #endif

@@ -33,11 +33,11 @@ const char* panic_sentence(enum fault fault);
 
 KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
 
-// An invariant of ours; compiled in always where it costs nothing that matters, else in debug
-// builds.
+// Invariants of Keel's own data. KEEL_ASSERT is compiled into KEEL_CHECKED builds only (the tests run
+// on one), KEEL_REQUIRE into every build.
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
-        if (KEEL_DEBUG && !(condition)) panic(FAULT_CORRUPT, NULL);                                \
+        if (KEEL_CHECKED && !(condition)) panic(FAULT_CORRUPT, NULL);                              \
     } while (0)
 #define KEEL_REQUIRE(condition, about)                                                             \
     do {                                                                                           \

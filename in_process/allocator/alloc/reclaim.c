@@ -2,6 +2,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/slices/reserve.h"
+#include "base/panic.h"
 
 #define FLUSH_LINKS_MAX 64u
 
@@ -39,6 +40,7 @@ void reclaim_heap(struct heap* heap) {
         (void)heap_drain(heap);
     release_currents(heap, UINT32_MAX);
     heap_release_empty(heap);
+    KEEL_ASSERT(heap_check(heap));
 }
 
 void reclaim_all(void) {

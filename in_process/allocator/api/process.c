@@ -39,6 +39,7 @@ static void report_refused(const char* entry) {
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
+    KEEL_ASSERT(size_class_check());
     panic_set_output(message_panic);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);
@@ -81,6 +82,7 @@ static void report_options(void) {
     message_write(line);
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         int64_t value = option_get((enum option)i);
+        if (option_name((enum option)i) == NULL) continue;
         text_begin(&text, line, sizeof line);
         text_string(&text, "keel: option ");
         text_string(&text, option_name((enum option)i));

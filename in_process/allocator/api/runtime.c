@@ -6,10 +6,12 @@
 #include "base/options.h"
 #include "os/machine.h"
 
-_Static_assert((int)kl_option_count == (int)OPTION_COUNT, "the same list");
-_Static_assert((int)kl_option_max_errors == (int)OPTION_MAX_ERRORS &&
+_Static_assert((int)kl_option_count == (int)OPTION_COUNT &&
+                   (int)kl_option_large_os_pages == (int)OPTION_LARGE_OS_PAGES &&
+                   (int)kl_option_reset_delay == (int)OPTION_RESET_DELAY &&
+                   (int)kl_option_max_errors == (int)OPTION_MAX_ERRORS &&
                    (int)kl_option_limit == (int)OPTION_LIMIT,
-               "in the same order");
+               "the public and the internal numbers agree");
 
 static bool is_option(kl_option_t option) {
     return (unsigned)option < OPTION_COUNT;

@@ -35,6 +35,7 @@ static void queue_remove(struct page_queue* queue, struct page* page) {
 
 static void make_current(struct heap* heap, unsigned size_class, struct page* page) {
     KEEL_ASSERT(heap->current[size_class] == NULL && heap->bin[size_class] == NULL);
+    KEEL_ASSERT(page_check(page));
     heap->current[size_class] = page;
     page_set_list(page, PAGE_CURRENT);
 }
@@ -50,7 +51,7 @@ struct page* heap_next_page(struct heap* heap, unsigned size_class) {
 void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
-    KEEL_ASSERT(page_use(page)->used == page->capacity);
+    KEEL_ASSERT(page_use(page)->used == page->capacity && page_check(page));
     if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
     page_set_list(page, PAGE_UNLISTED);
     atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c

@@ -2,6 +2,7 @@
 #include "allocator/heap/remote_batch.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "base/panic.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "os/thread.h"
@@ -93,6 +94,7 @@ struct heap* heap_acquire(void) {
 void heap_leave(void) {
     struct heap* heap = thread_heap;
     if (!heap_is_real(heap)) return;
+    KEEL_ASSERT(heap_check(heap));
     thread_heap = (struct heap*)&heap_gone;
     remote_batch_flush(heap);
     heap_release_empty(heap);

@@ -34,6 +34,7 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
 }
 
 void page_end(struct page* page) {
+    KEEL_ASSERT(page_check(page));
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }

@@ -1,5 +1,6 @@
 #include "allocator/slices/superblock.h"
 #include "base/bits.h"
+#include "base/panic.h"
 
 struct slice_counts slice_counts;
 
@@ -40,6 +41,7 @@ void slices_give(struct window* window, unsigned index, uint64_t mask) {
     slices_count_live(-(int64_t)bit_count(mask));
     slices_count_dirty((int64_t)bit_count(mask));
     uint64_t before = atomic_or_ordered(&window->superblocks[index].free, mask);
+    KEEL_ASSERT((before & mask) == 0);
     superblock_set_add(&window->dirty, index);
     superblock_file(window, index, before, before | mask);
 }

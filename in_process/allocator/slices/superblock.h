@@ -6,6 +6,7 @@
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
+#include "base/panic.h"
 
 #define RUN_TRIES 8u  // compare-and-swaps on one superblock
 #define RUN_PROBES 8u // superblocks of one set that a search looks at
@@ -45,6 +46,7 @@ KEEL_INLINE void slices_count_dirty(int64_t change) {
 
 // Accounts for slices whose bits the caller has just cleared. The run has the state of their memory.
 KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask, char* start) {
+    KEEL_ASSERT((atomic_get(&superblock->open) & mask) == mask);
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
     uint64_t zero = atomic_get(&superblock->zero) & mask;
     if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);

@@ -12,8 +12,6 @@
 
 /* Options that are given as a number have no effect in Keel: their values are kept and can be read,
  * but nothing uses them. */
-/* Options that are given as a number have no effect in Keel: their values are kept and can be read,
- * but nothing uses them. */
 typedef enum mi_option_e {
     mi_option_show_errors = kl_option_show_errors,
     mi_option_show_stats = kl_option_show_stats,
