@@ -1,11 +1,11 @@
-// Allocate and free: the fast paths, inline, and the doors to the slow ones.
+// Allocate and free: the inline fast paths, and the entries to the slow paths.
 //
 //   malloc(size)                                              api/override.c, api/keel.c
 //   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
 //      `- (bin empty, or size > 1 KiB) alloc_slow             alloc/allocate.c
 //         |- size <= 64 KiB: pop the bin of its class, else refill it:
 //         |  |- page's own free list                          page_take_free, O(1)
-//         |  |- drain the queue, then again                   heap_drain, <= 32 batches
+//         |  |- drain the remote queue, then again            heap_drain, <= 32 batches
 //         |  |- carve                                         page_carve, <= 16 links
 //         |  |- next page of the class                        heap_next_page, O(1)
 //         |  `- fresh page: kept slice, else a run            heap_fresh_page, <= 8 CAS a window
@@ -13,14 +13,14 @@
 //
 //   free(p)
 //   `- free_block: page = page_of(p); page->owner == heap? push, count
-//      |- none used any more, or was full: free_page_emptied          alloc/free.c
+//      |- no block of the page is used: free_page_emptied     alloc/free.c
 //      `- owner differs: free_slow
-//         |- ours, in a page of several slices: push, count
-//         |- another heap's: into a batch, sent home by one exchange
-//         |- large or jumbo: back to the arena
-//         `- nobody's: NULL, foreign, or a fault
+//         |- own page, full or of several slices: push, count
+//         |- page of another heap: into a batch, sent to the owner by one exchange
+//         |- large or jumbo: back to the slices
+//         `- no owner: NULL, foreign, or a fault
 //
-// Nothing here sets errno: NULL says it all.
+// No function here sets errno: NULL is the only sign of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
 #define KEEL_ALLOCATOR_ALLOC_ALLOC_H
 
@@ -28,11 +28,11 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A list of so many blocks is worth a refill of its own.
+// A free list of at least this many blocks is worth a refill without carving.
 #define REFILL_SHORT 16u
 
-// Hands out the first block of the list. The one behind it is what the next malloc of this class reads first, and
-// may long have left the caches: it is fetched while the program is busy with this one.
+// Takes the first block of the list. The next malloc of this class reads the block behind it first,
+// which may have left the caches: it is prefetched while the program uses this one.
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
     struct block* next = block->next;
     heap->bin[size_class] = next;
@@ -46,21 +46,21 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
-// A block just popped, made zero up to its end: what the zeroing resizes rest on.
+// Zeroes a block that was just popped, up to its end: the zeroing resizes rely on that.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
                                       : memset(block, 0, size_class_bytes[size_class]);
 }
 
-// A block of at least `size` bytes if one lies ready, else NULL: then alloc_slow must be asked.
+// A block of at least `size` bytes if the bin has one, else NULL: then call alloc_slow.
 KEEL_INLINE void* alloc_hit(size_t size) {
     if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
-// The commonest refill: the current page has been given back as many blocks as are worth a refill, or
-// has nothing else to give. NULL: look further.
+// The most frequent refill: the free list of the current page is long enough, or is all that the page
+// has. NULL: not so.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL) return NULL;
@@ -76,7 +76,7 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     return block;
 }
 
-// A block for any size that has a class, from the bin or by that refill; as it is.
+// A block for any size that has a class, from the bin or by that refill. Not zeroed.
 KEEL_INLINE void* alloc_near(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
@@ -85,7 +85,7 @@ KEEL_INLINE void* alloc_near(size_t size) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
-// The same, zero.
+// The same, zeroed.
 KEEL_INLINE void* alloc_near_zeroed(size_t size) {
     struct block* block = alloc_near(size);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class_of(size), block) : NULL;
@@ -100,10 +100,10 @@ void* alloc_movable(size_t size);
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-// What of these three is asked for; zero up to the end of the block.
+// A block with these properties; `zero`: zeroed up to its end.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
-// A free has brought a page's used to 0.
+// A free has left the page without used blocks: releases it, unless it is current.
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
@@ -116,14 +116,14 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// As realloc of a block that exists and a size that is not 0. NULL: no memory, the old block
-// stands.
+// Like realloc, for a live block and a size other than 0. NULL: no memory, and the old block stays
+// as it is.
 void* reallocate(void* address, size_t size);
 
-// As reallocate, but never moves. False: it does not fit.
+// True if the block can hold `size` bytes where it is.
 bool reallocate_in_place(void* address, size_t size);
 
-// Bytes that may be used at `address`; 0 for NULL and for what is not Keel's.
+// Bytes that may be used at `address`; 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
 // True if `address` is in a live block of Keel's.
@@ -132,19 +132,19 @@ bool block_is_ours(const void* address);
 // Bytes that malloc(size) makes usable.
 size_t good_size(size_t size);
 
-// A quantum of housekeeping if something is due and nobody else does it: neither a keeper, nor may
-// it be done on this thread.
+// Does a quantum of housekeeping if something is due, unless a keeper runs or the calling thread is
+// realtime.
 void alloc_quantum(void);
 
-// A quantum of housekeeping on behalf of one heap whose thread has ended. False: there is none with
-// anything to do.
+// Does a quantum of housekeeping for one parked heap. False: no parked heap has anything to do.
 bool reclaim_parked(void);
 
-// Takes home what this heap, which the caller holds, has in its queue, and gives back its pages in
-// which nothing is used. Linear in both.
+// Drains the remote queue of this heap, which the caller holds, and releases its pages without used
+// blocks. Linear in both.
 void reclaim_heap(struct heap* heap);
 
-// Takes everything home that can be and gives all unused memory back to the system. Unbounded.
+// Drains this thread's heap and all parked heaps, and returns all unused memory to the system.
+// Unbounded.
 void reclaim_all(void);
 
 #endif

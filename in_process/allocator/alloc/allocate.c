@@ -11,8 +11,8 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) reserve_step();
 }
 
-// What the page can still give: its free list, or newly carved blocks; both where the list is
-// short and more can be had without a page fault, which makes for fewer refills.
+// Blocks of the page: its free list, or newly carved blocks; both where the list is short and carving
+// takes no page fault, which makes for fewer refills.
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
@@ -33,7 +33,7 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
     return carved;
 }
 
-// For the bin, which is empty.
+// Blocks of the page for the empty bin, counted as given.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     const struct page_use* use = page_use(page);
     uint32_t before = use->used;
@@ -42,7 +42,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     return list;
 }
 
-// There is no memory for this heap: what all have unused, or only itself if it may not have theirs.
+// Out of memory: reclaims from all heaps, or only from this one if it cannot use other memory.
 static void make_room(struct heap* heap) {
     if (heap->arena != NULL || heap->limit_bytes != 0)
         reclaim_heap(heap);
@@ -50,8 +50,8 @@ static void make_room(struct heap* heap) {
         reclaim_all();
 }
 
-// From memory that nobody uses. First sends home what we hold of others, who may be waiting for it
-// just as we are.
+// Refills from a fresh page. First sends the frees that this thread has gathered: their owners may
+// need memory too.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_slices;
     uint64_t begun = cycles_now();
@@ -98,7 +98,7 @@ static void* alloc_class(unsigned size_class) {
     if (KEEL_UNLIKELY(block == NULL)) {
         if (KEEL_UNLIKELY(!heap_is_real(heap))) heap = heap_acquire();
         if (heap == NULL) return NULL;
-        block = heap->bin[size_class]; // an adopted heap may have some
+        block = heap->bin[size_class]; // an adopted heap may have blocks
         if (block == NULL) block = refill(heap, size_class);
         if (block == NULL) return NULL;
     }
@@ -113,7 +113,7 @@ static struct large large_of(size_t size, size_t alignment, bool movable) {
     return movable ? large_allocate_movable(size) : large_allocate(size, alignment);
 }
 
-// The block is one of this heap's, until somebody frees it.
+// Records the heap that the block was allocated from.
 static void large_join(struct heap* heap, struct page* page) {
     atomic_set_release(&page->owner, atomic_get(&page->owner) | (uintptr_t)heap);
     user_heap_count_large(heap, large_row(page->bytes));

@@ -16,9 +16,8 @@ void free_page_emptied(struct page* page) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_PAGE_EMPTIED, begun);
 }
 
-// Nothing of ours begins here. In address space that we reserved, that is a fault; elsewhere
-// another allocator's block has strayed to us (or one from before us), and leaking it is the only
-// thing that harms nobody.
+// No block begins here. In address space that Keel has reserved, that is a fault. Elsewhere the block
+// belongs to another allocator, or is older than this one, and only leaking it is harmless.
 static void free_unknown(void* address) {
     if (address == NULL) return;
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -39,8 +38,8 @@ static void free_local(struct page* page, void* address) {
         free_page_emptied(page);
 }
 
-// Where blocks of an ended thread may have been sent, nobody takes them home: without a keeper, who
-// frees them does.
+// Blocks may have been sent to the heap of an ended thread, which does not drain it. Without a
+// keeper, the thread that sends does.
 static void free_into_batch(struct heap* heap, struct page* page, void* address) {
     uint64_t begun = cycles_now();
     if (!remote_batch_add(heap, page, address)) return;
@@ -48,8 +47,8 @@ static void free_into_batch(struct heap* heap, struct page* page, void* address)
     slow_path_note(&heap->slow_paths, SLOW_PATH_REMOTE_SENT, begun);
 }
 
-// A thread's first act may be a free: then it gets a heap too, for the batches. After its end it
-// has none any more.
+// A thread's first call may be a free: then it gets a heap too, for the batches. After its end it has
+// none.
 static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
@@ -73,7 +72,8 @@ static void free_large(struct page* page) {
         slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
 }
 
-// Of a first-class heap: under its lock, never through a batch, so that nobody holds a block when it is destroyed.
+// A block of a user heap is freed under its lock and never batched, so that no other thread holds a
+// block when the heap is destroyed.
 static void free_in_user_heap(struct page* page, void* address) {
     switch (user_heap_free(page, address)) {
     case USER_FREE_DONE:

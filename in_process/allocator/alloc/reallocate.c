@@ -7,13 +7,13 @@
 #include "base/panic.h"
 #include <string.h>
 
-// NULL: not in a small page, nor where a large block begins.
+// NULL: the address is in no small page, and no large block begins in its slice.
 static struct page* live_page_around(const void* address) {
     struct page* page = page_around(address);
     return atomic_get(&page->owner) == 0 ? NULL : page;
 }
 
-// A block of a first-class heap may have been handed out from a place inside it.
+// The program may have an address inside a block of a user heap (user_heap.h).
 static size_t usable_at(const struct page* page, const void* address) {
     size_t usable = page_usable_bytes(page);
     return page_is_in_user_heap(page) ? usable - user_block_offset(page, address) : usable;
@@ -28,12 +28,12 @@ bool block_is_ours(const void* address) {
     return live_page_around(address) != NULL;
 }
 
-// A block that is more than twice as large as need be is worth a copy to a smaller one.
+// If the block is more than twice as large as needed, a copy to a smaller one pays off.
 static bool fits_well(size_t size, size_t usable) {
     return size <= usable && size >= usable / 2;
 }
 
-// In place, or by moving page tables: the block stays its heap's.
+// In place, or by moving page tables: the block keeps its heap.
 static void* resize_large(struct page* page, size_t size) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);
@@ -62,7 +62,7 @@ void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
     if (page == NULL && slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     if (page == NULL || size > KEEL_SIZE_MAX)
-        return NULL; // a foreign block has no length that we could copy
+        return NULL; // the length of a foreign block is unknown
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 

@@ -1,4 +1,4 @@
-// Memory of threads that have ended: parked heaps are looked after by whoever needs memory next.
+// Memory of ended threads: threads that need memory look after the parked heaps.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/slices/reserve.h"
@@ -6,8 +6,8 @@
 
 #define FLUSH_LINKS_MAX 64u
 
-// Lets go of the current pages in which nothing is used. False: a bin was too long to be looked
-// through.
+// Releases the current pages without used blocks, except those whose bin has more than links_max
+// blocks.
 static void release_currents(struct heap* heap, unsigned links_max) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
@@ -34,7 +34,7 @@ bool reclaim_parked(void) {
 }
 
 void reclaim_heap(struct heap* heap) {
-    // What is in the inbox now; what comes meanwhile is for next time.
+    // Drains what the queue holds now; the bound keeps a busy sender from prolonging this.
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)
         (void)heap_drain(heap);
@@ -49,7 +49,7 @@ void reclaim_all(void) {
         remote_batch_flush(heap);
         reclaim_heap(heap);
     }
-    // Each parked heap once: they come back at the end of the line.
+    // Each parked heap once: heap_park appends it to the list.
     unsigned count = 0;
     for (struct heap* each = heap_first(); each != NULL; each = each->next_all) count++;
     for (; count > 0; count--) {

@@ -8,10 +8,10 @@
 #include "os/thread.h"
 #include <string.h>
 
-#define WAITS_MAX 1000u // for one that is just sending; in a forked child it may be gone
+#define WAITS_MAX 1000u // for a sender between exchange and link; a fork may have ended it
 #define WAIT_US 100u
 
-// As far as the process had come when it was reset.
+// The counts of the process at the last reset.
 static struct {
     atomic_bits allocated[COUNT_ROWS];
     atomic_bits freed[COUNT_ROWS];
@@ -47,8 +47,8 @@ uint64_t heap_pages_live(const struct heap* heap) {
     return above(atomic_get(&heap->counts[HEAP_PAGES_BEGUN]), ended);
 }
 
-// The figures of a page that another thread may be changing just now: each by itself one that was,
-// but not of one moment; so nothing here may rely on how they go together.
+// Another thread may be changing the page: each value was right at some moment, but not all at the
+// same one. So nothing here relies on relations between them.
 static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page, uintptr_t owner) {
     bool large = (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0;
     size_t bytes = page->bytes;
@@ -67,7 +67,7 @@ static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page
     row->used += used < capacity ? used : capacity;
 }
 
-// `heap` NULL: pages of all.
+// `heap` NULL: the pages of all heaps.
 static void count_window(struct usage* usage, const struct page* pages, const struct heap* heap) {
     for (size_t i = 0; i < WINDOW_SLICES; i++) {
         uintptr_t owner = atomic_get_acquire(&pages[i].owner);
@@ -89,7 +89,7 @@ static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
     return length;
 }
 
-// The bins of a heap that the caller holds: their blocks are nobody's.
+// Blocks in the bins of a heap that the caller holds are not used.
 static void leave_out_bins(struct usage* usage, const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t ready = bin_length(heap, c);
@@ -116,7 +116,7 @@ static void finish_rows(struct usage* usage) {
 
 static void count_process(struct usage* usage) {
     memset(usage, 0, sizeof *usage);
-    // First what is used, then what was given: what is allocated meanwhile adds to the second only.
+    // Used blocks first, then given ones: a block allocated meanwhile adds to the second only.
     count_pages(usage, NULL);
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         usage->rows[c].allocated = atomic_get(&user_heap_given_before[c]);
@@ -183,7 +183,7 @@ void usage_of_heap(struct user_heap* user, struct usage* usage) {
     finish_rows(usage);
 }
 
-// Until nothing is left. The heap's thread is the inbox's consumer.
+// Drains until the queue is empty. The heap's thread is the consumer of its queue.
 static void drain_all(struct heap* heap) {
     static atomic_state nobody_wakes;
     unsigned waits = 0;
@@ -196,11 +196,11 @@ static void drain_all(struct heap* heap) {
     }
 }
 
-// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and takes all home. False: the
-// thread is that already, by a visit that this one is inside of.
+// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and drains it.
+// False: the thread is the consumer already, in a visit that encloses this one.
 static bool enter_and_drain(struct heap* heap) {
     if (thread_heap_is_redirect())
-        remote_batch_flush(thread_heap); // what the thread itself has freed, with another default
+        remote_batch_flush(thread_heap); // the thread's own frees while it had another default heap
     relief_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
     relief_resume();

@@ -1,18 +1,19 @@
-// Who has how many blocks: counted when it is asked for, from what pages know of themselves.
+// Numbers of blocks and bytes by size, computed on request from what pages and heaps record; and
+// visits of the calling thread's heap.
 //
 // malloc and free count nothing. A refill counts the blocks that it puts into the bin (heap->given),
-// and each page knows how many of its blocks are in use. So for every size
+// and each page knows how many of its blocks are used. So for every size
 //
-//   given == with the program + ready in bins + on their way home + freed
-//            '------------------- page_used --------------------'
+//   given == held by the program + ready in bins + in batches and remote queues + freed
+//            '------------------- page_use.used -------------------------'
 //
-// and what is told, of bins that may be looked into (the caller's own heap, or a heap whose lock it has):
+// and for bins that the caller may read (its own heap, or a user heap whose lock it holds):
 //
-//   used == page_used - ready,   allocated == given - ready,   freed == allocated - used
+//   used == page_use.used - ready,   allocated == given - ready,   freed == allocated - used
 //
-// While nothing else runs, these are exact but for blocks on their way home, which count as used. Of
-// other threads that run just now they are momentary, and what is ready in their bins counts as
-// used; a figure that would come out below 0 for that reason is told as 0.
+// While no other thread runs, these are exact except that blocks in batches and remote queues count
+// as used. For threads that run at the moment they are approximate, and blocks ready in their bins
+// count as used; a figure that would be negative for that reason is reported as 0.
 #ifndef KEEL_ALLOCATOR_ALLOC_USAGE_H
 #define KEEL_ALLOCATOR_ALLOC_USAGE_H
 
@@ -24,7 +25,7 @@ struct usage_row {
     uint64_t reserved_bytes; // of them
     uint64_t used;           // blocks
     uint64_t used_bytes;     // the sizes of these blocks
-    uint64_t allocated;      // so far, or since the reset
+    uint64_t allocated;      // so far, or since the last reset
     uint64_t freed;          // likewise
 };
 
@@ -34,31 +35,33 @@ struct usage {
 
 struct usage_row usage_total(const struct usage* usage);
 
-// Small blocks that its bins got so far, and pages that it has now. Of any heap; momentary.
+// Small blocks put into the heap's bins so far, and pages that it has now. Any heap; approximate.
 uint64_t heap_blocks_given(const struct heap* heap);
 uint64_t heap_pages_live(const struct heap* heap);
 
-// Of the process. Linear in the address space that Keel's memory is spread over: about 1 ms for 4 GiB.
+// The process. Linear in the address space that Keel's memory spans: about 1 ms for 4 GiB.
 void usage_of_process(struct usage* usage);
 
-// Of the calling thread's own heap, the large blocks that were allocated from it among them. Linear likewise.
+// The calling thread's own heap, with the large blocks allocated from it. Linear likewise.
 void usage_of_thread(struct usage* usage);
 
-// Of a first-class heap, exactly. Linear in its pages.
+// A user heap, exactly. Linear in its pages.
 void usage_of_heap(struct user_heap* user, struct usage* usage);
 
-// What is told of the process as allocated and freed counts from here on.
+// Restarts the counts of allocated and freed blocks of the process at 0.
 void usage_reset(void);
 
 // --- The pages of the calling thread's heap ------------------------------------------------------
 
-// Takes home what other threads have sent, then visits its pages and large blocks, in the order of their addresses.
-// The visitor may allocate, and free what it is told of; it returns. Exact, but for blocks that others have freed and
-// not sent yet, which count as in use, and for large blocks that others free meanwhile. Linear in the
-// address space that Keel's memory is spread over, and in the blocks of the heap's pages.
+// Drains the remote queue, then visits the pages and large blocks of the calling thread's heap in the
+// order of their addresses. They are found by their owner words: no list of them is kept, which
+// would cost every page. The visitor may allocate, and free the blocks that it gets; it must return.
+// Exact, except for blocks that other threads have freed but not sent, which count as used, and
+// large blocks that other threads free meanwhile. Linear in the address space that Keel's memory
+// spans, and in the blocks of the heap's pages.
 bool own_heap_visit(bool blocks, page_visitor* visit, void* context);
 
-// True if what is around the address was allocated from it.
+// True if the address is in memory of the calling thread's heap.
 bool own_heap_owns(const void* address);
 
 #endif

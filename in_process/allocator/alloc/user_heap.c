@@ -32,7 +32,7 @@ static size_t table_bytes(size_t capacity) {
     return round_up(capacity * sizeof(struct page*), os_page_bytes());
 }
 
-// Room for one page more. What has ceased to be a page of the heap is left behind when the table grows.
+// Makes room for one more page. Pages that the heap no longer has are dropped when the table grows.
 static bool pages_reserve(struct user_heap* user) {
     if ((user->pages_count + 1) * 4 <= user->pages_capacity * 3) return true;
     struct page** old = user->pages;
@@ -57,8 +57,8 @@ static bool pages_reserve(struct user_heap* user) {
 
 // --- Allocation ----------------------------------------------------------------------------------
 
-// From a block that is larger by what the place inside may take. Above 64 KiB it begins at a slice,
-// so that the place is in the slice that has the block's metadata.
+// Allocates a block that is larger by what the alignment may skip. A block above 64 KiB begins at a
+// slice, so that the returned address is in the slice that has the block's metadata.
 static void* take_inner(struct request request) {
     if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
     size_t size = request.size + request.alignment - 1;
@@ -98,7 +98,7 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
     return block;
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Lifetime ----------------------------------------------------------------------------------------
 
 struct user_heap* user_heap_new(struct arena* arena, size_t limit_bytes) {
     if (arena != NULL && !arena_bind(arena)) return NULL;
@@ -120,7 +120,7 @@ size_t user_heap_set_limit(struct user_heap* user, size_t bytes) {
     return before;
 }
 
-// No page is current any more: each is let go, or waits in its queue, or is full.
+// Leaves no page current: each is released, queued, or full.
 static void retire_currents(struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];
@@ -188,7 +188,7 @@ void user_heap_destroy(struct user_heap* user) {
     alloc_quantum();
 }
 
-// --- Looking at it -------------------------------------------------------------------------------
+// --- Queries -------------------------------------------------------------------------------
 
 struct user_heap* block_user_heap(const void* block) {
     const struct page* page = page_around(block);
@@ -208,7 +208,7 @@ bool user_heap_owns(struct user_heap* user, const void* address) {
 
 bool user_heap_visit(struct user_heap* user, bool blocks, page_visitor* visit, void* context) {
     bool more = true;
-    struct heap* before = own_heap_enter(); // what the visitor allocates is not from this heap
+    struct heap* before = own_heap_enter(); // the visitor allocates from another heap
     os_lock_acquire(&user->lock);
     for (size_t i = 0; more && i < user->pages_capacity; i++) {
         struct page* page = user->pages[i];

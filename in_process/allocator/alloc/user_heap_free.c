@@ -54,7 +54,7 @@ struct user_heap* user_heap_make(enum user_heap_kind kind) {
         user = pool_take();
         if (user == NULL) return NULL;
     }
-    os_lock_acquire(&user->lock); // a free that came too late may just look at it
+    os_lock_acquire(&user->lock); // a late free may be reading it
     user->kind = kind;
     os_lock_release(&user->lock);
     return user;
@@ -141,7 +141,7 @@ enum user_free_result user_heap_free(struct page* page, void* address) {
     return verdict;
 }
 
-// The list only grows at its head, and its lock keeps it from growing meanwhile.
+// The list grows at its head only, and its lock keeps it from growing meanwhile.
 void user_heap_before_fork(void) {
     os_lock_acquire(&pool.lock);
     for (struct user_heap* each = user_heap_first(); each != NULL; each = each->next_all)

@@ -6,7 +6,7 @@
 #include "base/panic.h"
 #include "os/memory.h"
 
-// So many warm slices beyond the reserve are there to be used, also by pages that may never be filled.
+// With this many warm slices beyond the target, pages that may never be filled begin warm too.
 #define WARM_PLENTY 8u
 
 static void queue_append(struct page_queue* queue, struct page* page) {
@@ -57,7 +57,7 @@ void heap_retire_current(struct heap* heap, unsigned size_class) {
     atomic_set_release(&page->owner, (uintptr_t)heap | PAGE_FULL); // last: see heap/relief.c
 }
 
-// The slice kept last, if nobody has taken them all away.
+// Takes the slice that was kept last, if other threads have not taken all.
 static char* empty_take(struct heap* heap) {
     while (heap->empty_count > 0) {
         char* start = (char*)atomic_swap(&heap->empty[--heap->empty_count], 0);
@@ -69,7 +69,7 @@ static char* empty_take(struct heap* heap) {
 static bool empty_put(struct heap* heap, char* start) {
     if (heap->empty_count == HEAP_EMPTY_MAX) {
         if (atomic_get(&heap->empty[HEAP_EMPTY_MAX - 1]) != 0) return false;
-        heap->empty_count = 0; // taken away, from the first to the last
+        heap->empty_count = 0; // other threads have taken all of them
     }
     atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
     return true;
@@ -106,7 +106,7 @@ bool heap_fill_spare(struct heap* heap) {
     return true;
 }
 
-// A slice that the heap has for itself.
+// A slice that the heap has kept or that the keeper has provided.
 static char* own_slice_take(struct heap* heap) {
     char* start = empty_take(heap);
     return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;

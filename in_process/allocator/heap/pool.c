@@ -10,16 +10,16 @@
 #define HEAPS_AT_ONCE 16u
 #define HEAP_STRIDE ((sizeof(struct heap) + HEAP_SPACING - 1) & ~(HEAP_SPACING - 1))
 
-// Not at an odd multiple of 64: that is for first-class heaps.
+// Not at an odd multiple of 64: those addresses are for user heaps.
 KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_none;
 KEEL_ALIGNED(HEAP_SPACING) const struct heap heap_gone;
 KEEL_TLS struct heap* thread_heap = (struct heap*)&heap_none;
 
 static struct {
     struct os_lock lock;
-    struct heap* parked_first; // parked longest
+    struct heap* parked_first; // parked for the longest time
     struct heap* parked_last;
-    struct heap* unused; // the rest of the mapping that heaps are made from
+    struct heap* unused; // the rest of the mapping that new heaps come from
     unsigned unused_count;
     atomic_word all; // newest heap; linked by next_all
 } pool;
@@ -55,8 +55,8 @@ static struct heap* unused_remove(void) {
     return heap;
 }
 
-// A heap that nobody has held yet. The mapping is made without the lock; a thread that finds on its
-// return that another was faster uses that one's.
+// A new heap. The mapping is made without the lock; if another thread has added one meanwhile, that
+// one is used.
 static struct heap* heap_make(void) {
     os_lock_acquire(&pool.lock);
     struct heap* heap = unused_remove();
@@ -87,7 +87,7 @@ struct heap* heap_acquire(void) {
     if (heap == NULL) return NULL;
     thread_heap = heap;
     atomic_set(&heap->thread_id, os_thread_id());
-    os_thread_exit_arm(heap); // may call malloc: by now it finds the heap
+    os_thread_exit_arm(heap); // may call malloc, which finds the heap
     return heap;
 }
 

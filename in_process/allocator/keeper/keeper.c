@@ -9,24 +9,24 @@
 #include "base/counters.h"
 #include "os/thread.h"
 
-#define DEMAND_TICKS 16u
+#define DEMAND_PERIODS 16u
 #define STEPS_MAX 16u         // calls to the system of one kind in one tick
 #define POPULATE_SLICES 4u    // 256 KiB a call
 #define DISCARD_SLICES 16u    // 1 MiB a call
-#define PARKED_MAX 16u        // heaps looked after in one tick
-#define TICK_FAST_US 100u     // while the stock is drawn on faster than one period foresees
+#define PARKED_MAX 16u        // parked heaps handled in one tick
+#define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
 #define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
-#define TICK_PENDING_US 32000u // longest sleep while a surplus may ripen
+#define TICK_PENDING_US 32000u // longest sleep while there may be a surplus at the period's end
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
 #define TICK_MAX_US 1000000u
-#define DEMAND_PERIOD_US 1000u // demand is measured over at least so long
+#define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
-#define GROWTH_BEFORE_START                                                                        \
-    32u // slices, 2 MiB: programs that soon change what they may do hold 1.1 to 1.8
-#define HEAPS_PERIOD_US 4000u  // heaps are looked at no more often
-#define IDLE_US 128000u        // a heap is idle when its thread has asked for nothing for so long
-#define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a reserve of 2 MiB units costs little
+// 2 MiB. Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.
+#define GROWTH_BEFORE_START 32u
+#define HEAPS_PERIOD_US 4000u  // minimum time between two looks at the heaps
+#define IDLE_US 128000u        // a heap whose thread allocated nothing for this time is idle
+#define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a surplus of 2 MiB hardly matters
 #define HUGE_MISSING_MIN 8u    // slices
 
 enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
@@ -40,16 +40,16 @@ static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left beh
 static atomic_bits live_at_fork;  // slices, 0 if there was no fork
 
 static struct {
-    uint64_t demand[DEMAND_TICKS];
-    unsigned tick;
+    uint64_t demand[DEMAND_PERIODS];
+    unsigned period;
     uint64_t taken_seen;   // in the last tick
     uint64_t taken_before; // in the last period
     uint64_t since_demand_us;
     uint32_t since_heaps_us;
     bool any_realtime;
-} keeper; // the keeper's own
+} keeper; // only the keeper touches it
 
-// How often a thread has come to have a heap.
+// Number of times that a thread has taken a heap.
 static uint64_t heaps_taken(void) {
     return atomic_get(&counters.events[EVENT_HEAP_CREATED]) +
            atomic_get(&counters.events[EVENT_HEAP_ADOPTED]);
@@ -62,7 +62,7 @@ void keeper_allow(void) {
     atomic_set(&allowed, 1);
 }
 
-// Ends a long sleep: one system call, by whoever is first to find the stock below the reserve.
+// Ends a long sleep if the reserve is below its target: one system call, by the first such thread.
 static void wake(void) {
     uint32_t expected = SLEEP_LONG;
     if (run_dirty_slices() >= reserve_target()) return;
@@ -79,8 +79,8 @@ static size_t reserve_for(uint64_t peak_demand) {
     return reserve < min ? min : reserve;
 }
 
-// Once a period: takes note of what was asked for in it, and sets the reserve from the largest of
-// the last ones. True: something was asked for since.
+// Once a period: records its demand, and sets the target from the maximum of the last periods. True:
+// there was demand.
 static bool demand_update(uint32_t slept_us) {
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
@@ -89,16 +89,16 @@ static bool demand_update(uint32_t slept_us) {
     if (keeper.since_demand_us < DEMAND_PERIOD_US) return now > 0;
     keeper.since_demand_us = 0;
     keeper.taken_before = taken;
-    keeper.demand[keeper.tick++ % DEMAND_TICKS] = now;
+    keeper.demand[keeper.period++ % DEMAND_PERIODS] = now;
     uint64_t peak = 0;
-    for (unsigned i = 0; i < DEMAND_TICKS; i++) {
+    for (unsigned i = 0; i < DEMAND_PERIODS; i++) {
         if (keeper.demand[i] > peak) peak = keeper.demand[i];
     }
     reserve_set_target(reserve_for(peak));
     return now > 0;
 }
 
-// By a unit of 2 MiB where the heap is so large that the surplus of it does not matter.
+// Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_some(size_t missing) {
     if (missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES) {
         size_t done = reserve_populate_huge();
@@ -107,7 +107,7 @@ static size_t populate_some(size_t missing) {
     return reserve_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES);
 }
 
-// The slices populated.
+// Returns the number of slices populated.
 static size_t refill_reserve(void) {
     size_t total = 0;
     for (unsigned step = 0; step < STEPS_MAX; step++) {
@@ -124,7 +124,7 @@ static size_t refill_reserve(void) {
 static bool discard_surplus(void) {
     bool worked = false;
     size_t due = reserve_surplus();
-    // What a unit of 2 MiB has brought beyond the reserve may stay: it would only be fetched again.
+    // The surplus that comes from a unit of 2 MiB stays: it would soon be populated again.
     if (due <= HUGE_SLICES && run_live_slices() >= HUGE_FROM_SLICES) return false;
     for (unsigned step = 0; step < STEPS_MAX && due > 0; step++) {
         size_t done = reserve_discard(due < DISCARD_SLICES ? (unsigned)due : DISCARD_SLICES);
@@ -135,8 +135,8 @@ static bool discard_surplus(void) {
     return worked;
 }
 
-// A heap whose thread has asked for nothing for a while does not need the empty slices that it
-// keeps; and what others have freed of it will not be taken home soon. True: there may be more to do.
+// A heap whose thread has allocated nothing for a while does not need the empty slices that it keeps,
+// and will not drain its remote queue soon. True: there may be more to do.
 static bool look_after_idle(struct heap* heap) {
     heap_release_empty(heap);
     return heap_can_be_relieved(heap) && heap_relieve(heap);
@@ -150,7 +150,7 @@ static bool is_idle(struct heap* heap, uint32_t passed_us) {
     return heap->idle_us >= IDLE_US;
 }
 
-// All heaps in turn. True: there may be more to do.
+// Looks at all heaps in turn. True: there may be more to do.
 static bool look_after_heaps(uint32_t slept_us) {
     bool worked = false;
     bool realtime = false;
@@ -161,14 +161,14 @@ static bool look_after_heaps(uint32_t slept_us) {
         if (is_idle(heap, keeper.since_heaps_us))
             worked |= look_after_idle(heap);
         else
-            heap->remote_seen = 0; // what it takes home may be the head of other mail one day
+            heap->remote_seen = 0; // its block may become the head of another batch
     }
     keeper.since_heaps_us = 0;
     keeper.any_realtime = realtime;
     return worked;
 }
 
-// The next sleep, us.
+// Returns the length of the next sleep, in µs.
 static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
@@ -177,7 +177,7 @@ static uint32_t tick(uint32_t slept_us) {
     busy |= discard_surplus();
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
-    if (populated > 0) return TICK_FAST_US; // it is being drawn on
+    if (populated > 0) return TICK_FAST_US; // threads are taking warm slices
     if (prefaulted > 0) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
     uint32_t longest = run_dirty_slices() > reserve_target() ? TICK_PENDING_US : TICK_MAX_US;
@@ -192,8 +192,8 @@ static void keeper_main(void) {
         sleep_us = tick(sleep_us);
         uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG : SLEEP_NONE;
         (void)atomic_swap(&sleep_word, depth);
-        // Who drew on the stock since the tick, and came before the word was set, wakes nobody: so
-        // look again after setting it.
+        // A thread that took slices since the tick, before the word was set, has not woken the
+        // keeper: so look again after setting it.
         if (depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen)
             sleep_us = TICK_US;
         else
@@ -211,8 +211,7 @@ size_t keeper_warm(size_t bytes) {
         size_t missing = slices - run_dirty_slices();
         if (missing >= HUGE_SLICES && reserve_populate_huge() > 0) continue;
         if (reserve_populate(missing < 64 ? (unsigned)missing : 64) > 0) continue;
-        if (grown || !window_grow(1))
-            break; // nothing cold is left, or there was no malloc before us
+        if (grown || !window_grow(1)) break; // no cold slice is left, or there was no malloc before
         grown = true;
     }
     size_t have = run_dirty_slices();
@@ -238,21 +237,21 @@ bool keeper_start(void) {
     if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
     if (!os_thread_start(keeper_main))
-        return false; // stays STARTING: a system that refused once is not asked again
+        return false; // stays STARTING: no further attempt after a refusal
     atomic_set(&state, STATE_RUNNING);
     reserve_set_keeper(true);
     return true;
 }
 
-// Not for threads that hardly allocate, and not from a thread's first calls: they may come at its very end.
+// Not for threads that hardly allocate, and not in a thread's first calls: those may come at its end.
 static bool has_second_thread(void) {
     return atomic_get(&thread_heap->counts[HEAP_REFILLS]) >= REFILLS_BEFORE_START &&
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
-// A process of one thread gets one more only when it is worth it: a small one gains little, and may be about to do
-// what the system allows to one thread alone, as to change its user with what it has set for that thread.
-static bool is_called_for(void) {
+// A process of one thread gets another only when it has grown: a small one gains little, and may be
+// about to do what the system allows to a process of one thread only, such as changing its user.
+static bool is_required(void) {
     int64_t option = option_get(OPTION_KEEPER);
     if (option == KEEPER_NEVER) return false;
     if (has_second_thread()) return true;
@@ -266,7 +265,7 @@ void keeper_consider(void) {
         !heap_is_realtime(thread_heap))
         wake();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
-    if (is_called_for()) (void)keeper_start();
+    if (is_required()) (void)keeper_start();
 }
 
 bool keeper_thread_set_realtime(size_t spare_bytes) {

@@ -42,7 +42,7 @@ static struct large large_of_mapping(size_t bytes, size_t alignment) {
     return (struct large){start, true};
 }
 
-// A mapping must reach beyond its first slice, or two of them could begin in the same one.
+// A mapping is larger than a slice, so that no two begin in the same one.
 static struct large large_jumbo(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
     struct run run = arena_take_shared(slices, alignment_slices_of(alignment));
@@ -95,7 +95,7 @@ void large_release(struct page* page) {
     run_release(start, slices);
 }
 
-// Out of the slices, into a mapping of its own: its page tables move, not its content.
+// Moves the block from its slices into a mapping, by moving page tables.
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;

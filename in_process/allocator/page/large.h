@@ -1,6 +1,6 @@
-// Blocks of more than 64 KiB: a run of slices each, or a mapping each (slices/jumbo.h). Any thread gives one
-// back directly, with one atomic operation on its superblock; the heap that it was allocated from is
-// noted (alloc/allocate.c), but has no part in that.
+// Large blocks, of more than 64 KiB: a run of slices each, or a mapping each (slices/jumbo.h). Any
+// thread releases one directly, with one atomic operation on its superblock. The heap that it was
+// allocated from is recorded (alloc/allocate.c) but takes no part in that.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
@@ -15,20 +15,20 @@ struct large {
 // Any size; alignment a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
 
-// From a region alone.
+// From this arena only.
 struct arena;
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment);
 
-// For a block that has grown and may grow again: slices with room behind, or from
-// LARGE_MOVABLE_BYTES on a mapping of its own, whose growth moves page tables.
+// For a block that has grown and may grow again: slices with room behind them, or from
+// LARGE_MOVABLE_BYTES on a mapping, which grows by moving page tables.
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);
 
-// Resizes where that needs no copy by us: in place, into the slices behind, or by moving page
-// tables. NULL: not possible so; nothing changed.
+// Resizes without copying: in place, into the slices behind, or by moving page tables. NULL: not
+// possible; nothing changed.
 void* large_resize(struct page* page, size_t bytes);
 
 #endif

@@ -4,8 +4,8 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
-#define SYSTEM_PAGE                                                                                \
-    ((uintptr_t)4096) // the smallest there is; where pages are larger this only carves less at once
+// The smallest size of a system page; larger ones only make carving take smaller steps.
+#define SYSTEM_PAGE ((uintptr_t)4096)
 
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
     struct page* page = page_of(start);
@@ -44,8 +44,8 @@ bool page_begins_system_page(const struct page* page) {
     return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
 }
 
-// A system page that may not be there has just been written to. Where blocks are larger than a system
-// page, the program's own first touches follow anyway.
+// Carving has just written to a system page that may not have been resident. Blocks larger than a
+// system page are not prefaulted: the program touches most of their pages first.
 static void carve_cold(const struct page* page, const char* first) {
     count_event(EVENT_INLINE_FAULTS, 1);
     if (!reserve_has_keeper() || page->block_bytes > SYSTEM_PAGE) return;

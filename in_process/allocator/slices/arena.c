@@ -9,7 +9,7 @@
 #define ADDRESSES_END ((uintptr_t)WINDOW_COUNT * WINDOW_BYTES)
 
 static struct arena arenas[ARENAS_MAX];
-static struct os_lock table_lock; // which places hold an arena; before an arena's lock
+static struct os_lock table_lock; // which entries hold an arena; before an arena's lock
 atomic_state arenas_in_use;
 
 static const struct run run_none = {NULL, false, false};
@@ -100,7 +100,7 @@ static struct run take_if_idle(struct arena* arena, size_t slices, size_t alignm
 }
 
 unsigned arena_numa_nodes(void) {
-    static atomic_state found; // written with the same value by whoever comes first
+    static atomic_state found; // every thread writes the same value
     int64_t wanted = option_get(OPTION_USE_NUMA_NODES);
     if (wanted > 0) return wanted < 1024 ? (unsigned)wanted : 1024;
     if (atomic_get(&found) == 0) atomic_set(&found, os_numa_nodes());
@@ -156,8 +156,8 @@ size_t arena_live_slices(void) {
     return slices;
 }
 
-// True if something in the range is Keel's as it is, as far as can be told: inside a mapping of
-// its own (slices/jumbo.h) only the block's start can.
+// True if a part of the range is known to be Keel's. Inside a jumbo mapping (slices/jumbo.h) only the
+// start of the block is.
 static bool is_ours(uintptr_t start, size_t slices) {
     for (size_t i = 0; i < slices; i++) {
         const void* slice = (const void*)(start + i * SLICE_BYTES);

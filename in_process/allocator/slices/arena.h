@@ -1,17 +1,17 @@
-// Regions: ranges of memory that the program has handed over, or had reserved.
+// Arenas: ranges of memory that the program has passed to Keel, or had reserved.
 //
 //   arena->start                                                     + slices * 64 KiB
 //   +--------+--------+--------+--------+--------+-- .. --+--------+--------+
 //   | taken  |  free  | taken  | taken  |  free  |        |  free  |  free  |   one bit each: `free`,
-//   +--------+--------+--------+--------+--------+-- .. --+--------+--------+   and `zero` where known
+//   +--------+--------+--------+--------+--------+-- .. --+--------+--------+   and `zero` if known
 //
-// They stand apart from the superblocks of the windows: their memory is never given back to the
-// system, and an exclusive one belongs to the heaps that are bound to it. Pages and large blocks in
-// them are as any: their metadata is that of the window in which they lie.
+// They are separate from the superblocks of the windows: their memory is never returned to the
+// system, and an exclusive arena belongs to the heaps that are bound to it. Pages and large blocks
+// in them are like any other: their metadata is that of the window that contains them.
 //
-// A region has a lock, held for one search of its bits. Runs of a region that is not exclusive are
-// tried for first by everybody; that search is cut short (ARENA_SHARED_WORDS_MAX), and gives way when
-// somebody else is at it, so that it stays in the bounds of a slow path.
+// An arena has a lock, held for one search of its bits. Every thread tries arenas that are not
+// exclusive first. That search is bounded (ARENA_SHARED_WORDS_MAX) and does not wait for the lock,
+// so that it stays within the bounds of a slow path.
 #ifndef KEEL_ALLOCATOR_SLICES_ARENA_H
 #define KEEL_ALLOCATOR_SLICES_ARENA_H
 
@@ -21,8 +21,8 @@
 #include "os/lock.h"
 
 #define ARENAS_MAX 64u
-#define ARENA_SHARED_WORDS_MAX                                                                     \
-    64u // words of bits that a search for everybody looks at besides the run
+// Words of bits that a search for any thread looks at, besides those of the run.
+#define ARENA_SHARED_WORDS_MAX 64u
 #define ARENA_ANY_NODE (-1)
 
 struct arena {
@@ -30,11 +30,11 @@ struct arena {
     atomic_word start;   // 0: no arena. A multiple of 64 KiB
     atomic_word slices;
     atomic_bits live;  // slices taken
-    uint64_t* free;    // bit i: slice i is nobody's
+    uint64_t* free;    // bit i: slice i is free
     uint64_t* zero;    // bit i: all of slice i is zero
-    size_t first_free; // no slice below is free
-    atomic_word heaps; // that are bound to it
-    void* mapping;     // not NULL: given back to the system with the arena
+    size_t first_free; // no slice below it is free
+    atomic_word heaps; // number of heaps bound to it
+    void* mapping;     // not NULL: unmapped when the arena is removed
     size_t mapping_bytes;
     int node; // of the machine's memory, or ARENA_ANY_NODE
     bool exclusive;
@@ -48,55 +48,55 @@ struct arena_memory {
     bool zero;
     bool populated;
     bool exclusive;
-    bool mapped; // by Keel: to be given back to the system with the arena
+    bool mapped; // by Keel: unmapped when the arena is removed
 };
 
 enum arena_result {
     ARENA_OK,
-    ARENA_NOT_USABLE, // less than one slice, beyond the addresses that there are, or Keel's already
+    ARENA_NOT_USABLE, // less than a slice, beyond the address space, or Keel's already
     ARENA_NO_MEMORY,  // for the metadata
-    ARENA_NO_ENTRY,   // there are ARENAS_MAX
+    ARENA_NO_ENTRY,   // there are ARENAS_MAX arenas already
 };
 
-// Linear in its slices. With `mapped` the memory stays the caller's unless the verdict is ARENA_OK.
+// Linear in its slices. Unless the result is ARENA_OK the memory stays the caller's, also if `mapped`.
 enum arena_result arena_add(const struct arena_memory* memory, struct arena** arena);
 
-// False: something of it is in use, or a heap is bound to it.
+// False: a slice of it is in use, or a heap is bound to it.
 bool arena_remove(struct arena* arena);
 
-// A heap is bound to it, and no more. False: the region has been removed.
+// Bind a heap, and unbind it. False: the arena has been removed.
 bool arena_bind(struct arena* arena);
 void arena_unbind(struct arena* arena);
 
-// A run for a heap that is bound to it. Start NULL: there is none. Linear in the region's slices.
+// A run for a heap that is bound to it. Start NULL: none. Linear in the arena's slices.
 struct run arena_take(struct arena* arena, size_t slices, size_t alignment_slices);
 
-extern atomic_state arenas_in_use; // places that may hold an arena
+extern atomic_state arenas_in_use; // entries of the table that may hold an arena
 
-// A run from any region that is not exclusive: start NULL if there is none at hand. Bounded.
+// A run from any arena that is not exclusive. Start NULL: none was found within the bound.
 struct run arena_take_any(size_t slices, size_t alignment_slices);
 KEEL_INLINE struct run arena_take_shared(size_t slices, size_t alignment_slices) {
     if (KEEL_LIKELY(atomic_get(&arenas_in_use) == 0)) return (struct run){NULL, false, false};
     return arena_take_any(slices, alignment_slices);
 }
 
-// The region that the address is in, or NULL.
+// The arena that contains the address, or NULL.
 struct arena* arena_find(const void* address);
 KEEL_INLINE struct arena* arena_of(const void* address) {
     return KEEL_LIKELY(atomic_get(&arenas_in_use) == 0) ? NULL : arena_find(address);
 }
 
-// True if what is around `address` is memory that Keel gives blocks from.
+// True if the address is in memory that Keel allocates blocks from.
 KEEL_INLINE bool slices_contain(const void* address) {
     return window_owns(address) || arena_of(address) != NULL;
 }
 
 void arena_release(struct arena* arena, char* start, size_t slices);
 
-// Slices taken from all of them. Momentary.
+// Slices taken from all arenas. Approximate while other threads run.
 size_t arena_live_slices(void);
 
-// Nodes of memory that matter: what the option says, or else the machine.
+// The number of NUMA nodes to distinguish: the option, or else the machine's.
 unsigned arena_numa_nodes(void);
 
 void arena_before_fork(void);

@@ -6,8 +6,7 @@
 #include "os/memory.h"
 #include <string.h>
 
-#define TABLE_BYTES                                                                                \
-    ((size_t)2 << 20) // what one page-table page describes (x86-64, arm64 with 4 KiB)
+#define TABLE_BYTES ((size_t)2 << 20) // described by one page-table page (x86-64, arm64 with 4 KiB)
 
 static atomic_signed live_bytes;
 
@@ -16,8 +15,8 @@ size_t jumbo_live_bytes(void) {
     return bytes < 0 ? 0 : (size_t)bytes;
 }
 
-// The range may have been another thread's a moment ago. The system has handed it over, which orders
-// everything; the load of what jumbo_leave has released says the same in the language's own terms.
+// Another thread may have unmapped the range just before. The system has given it to us, which orders
+// all accesses; loading the word that jumbo_leave released expresses that order in the language.
 static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
     page->start = start;
@@ -54,39 +53,40 @@ void* jumbo_allocate(size_t bytes, size_t alignment) {
 void jumbo_release(struct page* page) {
     char* start = page->start;
     size_t bytes = page->bytes;
-    jumbo_leave(page); // before the range may become another's
+    jumbo_leave(page); // before another thread may map the range
     os_unmap(start, bytes);
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 
-// Where there is a place for a block that has outgrown its own, with room behind: what has grown will
-// grow again, and where the system puts a mapping there is often none, so that a vector would move at
-// every step. Nothing of it is kept: others may take it, and then the block comes to lie elsewhere, or
-// moves once more. It begins as far into what one page-table page describes as the old place does, so
-// that whole such pages change hands and not every entry. NULL: a limited address space has none.
+// An address for a block that has outgrown its place, with room behind it: a block that has grown
+// tends to grow again, and where the system puts a mapping there is often no room, so that a vector
+// would move at every step. Nothing is kept reserved: other threads may take the place, and then the
+// block is mapped elsewhere, or moves once more. The address has the same offset within the range of
+// one page-table page as the old one, so that whole page-table pages move instead of single entries.
+// NULL: a limited address space has no such place.
 static char* place_to_grow(const char* old_start, size_t bytes) {
     char* whole = os_find_place(TABLE_BYTES + bytes + round_up(bytes / 2, os_page_bytes()));
     if (whole == NULL) return NULL;
     return whole + (((uintptr_t)old_start - (uintptr_t)whole) & (TABLE_BYTES - 1));
 }
 
-// The content in a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing changed.
-// Nothing is ever put where others may have put something meanwhile: the place is only a preference.
+// Moves the content to a mapping of `bytes`; the old range stays mapped, all zero. NULL: nothing
+// changed. The place is only a preference, so nothing is mapped over other threads' mappings.
 static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
     char* place = place_to_grow(old_start, bytes);
-    // Before the move: what describes a window is itself a mapping, which might come to lie behind the block.
+    // Before the move: the window's metadata is itself a mapping, which might end up behind the block.
     if (place != NULL && window_find(place) == NULL && window_for(place) != NULL)
         place = place_to_grow(old_start, bytes);
     char* start = os_remap_content(old_start, old_bytes, place);
     if (start == NULL) return NULL;
     if (window_for(start) != NULL && os_remap(start, old_bytes, bytes)) return start;
-    memcpy(old_start, start, old_bytes); // which needs no address space, as moving back would
+    memcpy(old_start, start, old_bytes); // unlike moving back, this needs no address space
     os_unmap(start, old_bytes);
     return NULL;
 }
 
-// Before Linux 5.7. Where it fails, the place is left as it is: the system may have emptied it before it
-// found out, and what is there now may be another's.
+// Before Linux 5.7. On failure the new place stays as it is: the system may have unmapped it, and
+// another thread may have mapped it since.
 static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
     char* start = map_described(bytes, os_page_bytes());
     return start != NULL && os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
@@ -98,7 +98,7 @@ void* jumbo_resize(struct page* page, size_t bytes) {
     size_t old_bytes = page->bytes;
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == old_bytes) return old_start;
-    jumbo_leave(page); // before the range, or its tail, may become another's
+    jumbo_leave(page); // before another thread may map the range or its tail
     if (os_remap(old_start, old_bytes, bytes)) {
         jumbo_enter(page, owner, old_start, bytes);
         return old_start;

@@ -1,8 +1,8 @@
-// Blocks of more than 64 MiB, and such of 4 MiB that had no room to grow: a mapping each, found again through
-// the metadata of the slice in which it begins.
+// Jumbo blocks: a mapping each, for blocks of more than 64 MiB, and for blocks from 4 MiB on that had
+// no room to grow. The metadata of the slice in which the mapping begins describes it.
 //
-// A mapping need not begin at a slice's start: being larger than a slice, no two jumbos begin in
-// the same one.
+// A mapping need not begin at a slice's start: since it is larger than a slice, no two jumbos begin
+// in the same one.
 #ifndef KEEL_ALLOCATOR_SLICES_JUMBO_H
 #define KEEL_ALLOCATOR_SLICES_JUMBO_H
 
@@ -17,9 +17,8 @@ void jumbo_release(struct page* page);
 // elsewhere.
 void* jumbo_resize(struct page* page, size_t bytes);
 
-// Makes a block of slices, heap's, a mapping of its own that is larger. Its content goes by page
-// tables: the slices stay the caller's, all zero and without memory. NULL: nothing changed (before
-// Linux 5.7 always).
+// Moves a block of slices of this heap into a larger mapping, by moving page tables. The slices stay
+// the caller's, all zero and without memory. NULL: nothing changed (always before Linux 5.7).
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes);
 
 size_t jumbo_live_bytes(void);

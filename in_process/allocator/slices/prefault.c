@@ -3,12 +3,12 @@
 #include "base/bits.h"
 #include "os/memory.h"
 
-#define PLACES 32u
+#define ENTRIES 32u
 #define PAGE_BYTES ((uintptr_t)4096)
-#define PAGES_MASK                                                                                 \
-    (PAGE_BYTES - 1) // an entry: an address, and in these bits how many pages; 0: none
+// An entry is an address, with the number of pages in these bits; 0: none.
+#define PAGES_MASK (PAGE_BYTES - 1)
 
-static atomic_word asked[PLACES];
+static atomic_word requests[ENTRIES];
 
 static unsigned distance_at(unsigned index) {
     unsigned distance = 1 + index / 2;
@@ -21,20 +21,20 @@ void prefault_request(char* start, unsigned index, unsigned pages) {
     if (end > pages) end = pages;
     if (from >= end) return;
     uintptr_t first = (uintptr_t)start + from * PAGE_BYTES;
-    atomic_word* place = &asked[(uintptr_t)start / SLICE_BYTES % PLACES];
-    uintptr_t before = atomic_get(place);
+    atomic_word* request = &requests[(uintptr_t)start / SLICE_BYTES % ENTRIES];
+    uintptr_t before = atomic_get(request);
     uintptr_t before_pages = before & PAGES_MASK;
     uintptr_t entry = first | (end - from);
     if (before != 0 && (before & ~PAGES_MASK) + before_pages * PAGE_BYTES == first)
-        entry = before + (end - from); // it follows what the keeper has not come to yet
-    atomic_set(place, entry);
+        entry = before + (end - from); // it continues a request that is still pending
+    atomic_set(request, entry);
 }
 
 size_t prefault_populate(void) {
     size_t count = 0;
-    for (unsigned i = 0; i < PLACES; i++) {
-        if (atomic_get(&asked[i]) == 0) continue;
-        uintptr_t entry = atomic_swap(&asked[i], 0);
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        if (atomic_get(&requests[i]) == 0) continue;
+        uintptr_t entry = atomic_swap(&requests[i], 0);
         if (entry == 0) continue;
         (void)os_populate((void*)(entry & ~PAGES_MASK), (entry & PAGES_MASK) * PAGE_BYTES);
         count++;
@@ -43,8 +43,8 @@ size_t prefault_populate(void) {
 }
 
 bool prefault_is_requested(void) {
-    for (unsigned i = 0; i < PLACES; i++) {
-        if (atomic_get(&asked[i]) != 0) return true;
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        if (atomic_get(&requests[i]) != 0) return true;
     }
     return false;
 }

@@ -1,13 +1,14 @@
-// Memory that is about to be carved, and may not be there: a thread that carves a cold page says how far
-// it will soon get, and the keeper populates that before it gets there.
+// Prefaulting: a thread that carves a cold page requests the system pages that it will soon reach,
+// and the keeper populates them before it gets there.
 //
-//   a cold page     | carved .......... | asked for earlier | asked for now |            |
+//   a cold page     | carved .......... | requested before | requested now |            |
 //   system pages    0         1         k        k+1                    k+1+distance
 //
-// The distance grows with what the page has carved, so that a page that stays small stays small in memory. Asking is
-// two accesses to one word of a small table, by any thread at any time. It is a hint: two who ask in the same place
-// may lose one, and then the carving takes a page fault as it would have. Populating changes no contents, so
-// neither does it matter if the page has ended in between.
+// The distance grows with the carved part of the page, so that a page that stays small occupies
+// little memory. A request is two accesses to one word of a small table, by any thread at any time.
+// It is a hint: of two simultaneous requests in the same entry one may be lost, and then carving
+// takes a page fault as usual. Populating changes no contents, so it does no harm if the page has
+// ended meanwhile.
 #ifndef KEEL_ALLOCATOR_SLICES_PREFAULT_H
 #define KEEL_ALLOCATOR_SLICES_PREFAULT_H
 
@@ -16,14 +17,14 @@
 
 #define PREFAULT_DISTANCE_MAX 4u // system pages
 
-// The system page number `index` of the `pages` from `start` on is being carved. O(1).
+// Page `index` of the `pages` system pages from `start` on is being carved. O(1).
 void prefault_request(char* start, unsigned index, unsigned pages);
 
-// Populates what was asked for; at most one call to the system for each place of the table. The number
-// of them. For the keeper.
+// Populates the requested pages, with at most one call to the system for each entry of the table.
+// Returns the number of calls. For the keeper.
 size_t prefault_populate(void);
 
-// True if something is asked for that has not been looked at.
+// True if the table has a request.
 bool prefault_is_requested(void);
 
 #endif

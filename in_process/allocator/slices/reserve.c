@@ -13,9 +13,9 @@
 #define LARGE_SLACK_SLICES ((size_t)64) // 4 MiB
 
 static atomic_bits period_end_ms; // 0: no period has begun
-static atomic_bits period_lowest; // lowest dirty count seen in this period
-static atomic_bits surplus;       // slices still to be given back
-static atomic_bits reserve;       // slices that never are surplus
+static atomic_bits period_lowest; // lowest dirty count of this period
+static atomic_bits surplus;       // slices still to be discarded
+static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
 static atomic_state preferred;
 
@@ -32,10 +32,10 @@ bool reserve_is_preferred(void) {
     return atomic_get(&preferred) != 0;
 }
 void reserve_set_target(size_t slices) {
-    atomic_set(&reserve, slices);
+    atomic_set(&target, slices);
 }
 size_t reserve_target(void) {
-    return atomic_get(&reserve);
+    return atomic_get(&target);
 }
 
 void reserve_note(void) {
@@ -43,7 +43,7 @@ void reserve_note(void) {
     if (dirty < atomic_get(&period_lowest)) atomic_set(&period_lowest, dirty);
 }
 
-// Races between threads lose at most a note, which the next period makes up for.
+// A race between threads loses at most one record; the next period corrects that.
 static void period_turn(void) {
     uint64_t now = os_clock_ms();
     uint64_t end = atomic_get(&period_end_ms);
@@ -52,8 +52,8 @@ static void period_turn(void) {
         return;
     reserve_note();
     uint64_t lowest = atomic_get(&period_lowest);
-    uint64_t floor = atomic_get(&reserve);
-    atomic_set(&surplus, end != 0 && lowest > floor ? lowest - floor : 0);
+    uint64_t target_now = atomic_get(&target);
+    atomic_set(&surplus, end != 0 && lowest > target_now ? lowest - target_now : 0);
     atomic_set(&period_lowest, run_dirty_slices());
 }
 
@@ -83,11 +83,10 @@ static size_t populate(struct free_run run) {
     if (run.slices == 0) return 0;
     if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
         run_return(run,
-                   RUN_DISCARDED); // what was populated so far is zero, as discarded slices are
+                   RUN_DISCARDED); // the populated part is zero, like discarded slices
         return 0;
     }
-    // The slices are ours at this moment, so their metadata may be written: its pages are then
-    // there, too.
+    // This thread owns the slices now, so it may write their metadata: that populates its pages.
     for (unsigned i = 0; i < run.slices; i++) {
         struct page* page = page_of(run.start + i * SLICE_BYTES);
         page->start = NULL;
@@ -134,7 +133,7 @@ void reserve_step(void) {
 }
 
 void reserve_discard_all(void) {
-    // Bounded by what is free now: slices that others free meanwhile are theirs to give back.
+    // Bounded by what is free now: other threads may free more meanwhile.
     for (size_t left = run_dirty_slices(); left > 0;) {
         size_t done = reserve_discard(64);
         if (done == 0) break;

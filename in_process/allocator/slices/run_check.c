@@ -1,4 +1,4 @@
-// What holds of superblocks, their sets and the counts when nobody is at them.
+// Verifies superblocks, their sets and the counts while no other thread is active.
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
@@ -15,8 +15,7 @@ bool run_check(void) {
             uint64_t free = atomic_get(&superblock->free);
             uint64_t touched = atomic_get(&superblock->touched);
             if ((free & ~open) != 0 || (touched & ~open) != 0) return false;
-            if ((open & ~free & ~touched) != 0)
-                return false; // handed out but not booked as touched
+            if ((open & ~free & ~touched) != 0) return false; // given out but not marked as touched
             if ((atomic_get(&superblock->zero) & ~(free & touched)) != 0) return false;
             live += bit_count(open & ~free);
             dirty += bit_count(free & touched);
