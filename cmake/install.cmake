@@ -1,5 +1,6 @@
-# `cmake --install`: the component `libraries` is what programs link and load, `lab` the tools that `make build` has put
-# beside them. Everything finds its parts relative to itself, so a prefix may be moved.
+# `cmake --install`: the component `libraries` is what programs link and load, `lab` the tools that
+# `make build` has put beside them. Everything finds its parts relative to itself, so a prefix may
+# be moved.
 set(CMAKE_INSTALL_LIBDIR lib CACHE STRING "the libraries' folder under the prefix (the lab looks for them in lib)")
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -22,7 +23,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/keel-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/keel-config.cmake ${PROJECT_BINARY_DIR}/keel-config-version.cmake
   COMPONENT libraries DESTINATION ${package_dir})
 
-# A folder that stands for an installation of mimalloc, where nobody finds it who does not name it.
+# A folder that replaces an installation of mimalloc, found only by projects that name it.
 set(mimalloc_dir ${package_dir}/mimalloc)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/mimalloc-config.cmake.in
   ${PROJECT_BINARY_DIR}/mimalloc-config.cmake INSTALL_DESTINATION ${mimalloc_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)

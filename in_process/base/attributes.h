@@ -12,7 +12,8 @@
 #define KEEL_COLD __attribute__((noinline, cold))
 #define KEEL_NORETURN __attribute__((noreturn))
 #define KEEL_ALIGNED(n) __attribute__((aligned(n)))
-// Reads what other threads may be writing, and can do with any value that was ever there: for reports.
+// Reads what other threads may be writing, and can do with any value that was ever there: for
+// reports.
 #define KEEL_UNRACED __attribute__((noinline, no_sanitize("thread")))
 #define KEEL_EXPORT __attribute__((visibility("default")))
 

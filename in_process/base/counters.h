@@ -15,7 +15,8 @@ enum event {
     EVENT_PURGE,         // madvise calls that give memory back
     EVENT_PURGED_SLICES, // slices given back
     EVENT_INLINE_CALLS,  // any of the calls above and below on a thread of the program
-    EVENT_INLINE_FAULTS, // first touches by the allocator, on a thread of the program, of memory that may not be there
+    // first touches by the allocator, on a thread of the program, of memory that may be absent
+    EVENT_INLINE_FAULTS,
     EVENT_POPULATE,         // madvise calls that ask for memory ahead of use
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
     EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched

@@ -1,9 +1,9 @@
 // The options: one number each, from its default, the environment, or a call.
 //
-// keel/runtime.h documents them. The numbers up to OPTION_MAX_ERRORS are those of mimalloc 1.6.3; the
-// numbers without a name here belong to options of mimalloc that have no effect in Keel. Their values
-// are kept for keel/mimalloc-options.h, but the environment does not set them. Any thread may read
-// and set options at any time; a reader sees the old or the new value.
+// keel/runtime.h documents them. The numbers up to OPTION_MAX_ERRORS are those of mimalloc 1.6.3;
+// the numbers without a name here belong to options of mimalloc that have no effect in Keel. Their
+// values are kept for keel/mimalloc-options.h, but the environment does not set them. Any thread
+// may read and set options at any time; a reader sees the old or the new value.
 #ifndef KEEL_BASE_OPTIONS_H
 #define KEEL_BASE_OPTIONS_H
 
@@ -45,8 +45,9 @@ void option_set_default(enum option option, int64_t value);
 // that has no effect.
 const char* option_name(enum option option);
 
-// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* overrides MIMALLOC_*. Unknown
-// names are ignored. An entry with an invalid value is passed to `invalid` and changes nothing.
+// `environment` is a NULL-terminated list of NAME=VALUE, or NULL. KEEL_* overrides MIMALLOC_*.
+// Unknown names are ignored. An entry with an invalid value is passed to `invalid` and changes
+// nothing.
 typedef void options_invalid_entry(const char* entry);
 void options_parse(char* const* environment, options_invalid_entry* invalid);
 

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 enum fault {
-    FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's that holds no block: double or invalid free
-    FAULT_FREE_MISALIGNED, // free of an address inside a block
-    FAULT_CORRUPT,         // an invariant of Keel's own data does not hold
-    FAULT_FREE_FOREIGN,    // free of what is not Keel's: no end, only a complaint
+    FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's without a live block
+    FAULT_FREE_MISALIGNED,    // free of an address inside a block
+    FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
+    FAULT_FREE_FOREIGN,       // free of what is not Keel's: no end, only a complaint
     FAULT_COUNT
 };
 
@@ -33,8 +33,8 @@ const char* panic_sentence(enum fault fault);
 
 KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
 
-// Invariants of Keel's own data. KEEL_ASSERT is compiled into KEEL_CHECKED builds only (the tests run
-// on one), KEEL_REQUIRE into every build.
+// Invariants of Keel's own data. KEEL_ASSERT is compiled into KEEL_CHECKED builds only (the tests
+// run on one), KEEL_REQUIRE into every build.
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
         if (KEEL_CHECKED && !(condition)) panic(FAULT_CORRUPT, NULL);                              \

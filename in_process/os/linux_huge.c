@@ -20,7 +20,8 @@ static bool bind_to(void* start, size_t bytes, int node) {
     return syscall(SYS_mbind, start, bytes, MPOL_PREFERRED, mask, (unsigned long)NODES_MAX, 0) == 0;
 }
 
-// Over what is reserved there. False: the system has no such pages, and the range is as before or unmapped.
+// Over what is reserved there. False: the system has no such pages, and the range is as before or
+// unmapped.
 static bool map_step(char* at, size_t bytes, unsigned shift, int node) {
     void* got = mmap(at, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB |

@@ -20,7 +20,8 @@ static bool file_read(const char* path, char* buffer, size_t size) {
     return length > 0;
 }
 
-// A number where `*text` stands, which is moved behind it and one separator. 0: none, as for "max" and "-1".
+// A number where `*text` stands, which is moved behind it and one separator. 0: none, as for "max"
+// and "-1".
 static uint64_t number_take(const char** text) {
     uint64_t number = 0;
     while (**text >= '0' && **text <= '9') number = number * 10 + (uint64_t)(*(*text)++ - '0');

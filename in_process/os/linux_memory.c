@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 size_t os_page_bytes(void) {
-    static atomic_word cached; // written with the same value by whoever comes first
+    static atomic_word cached; // every thread writes the same value
     uintptr_t known = atomic_get(&cached);
     if (known == 0) {
         long bytes = sysconf(_SC_PAGESIZE);
@@ -79,7 +79,7 @@ static atomic_state cannot_remap_content; // the system has said so
 void* os_remap_content(void* start, size_t bytes, void* place) {
     enum { DONT_UNMAP = 4 }; // MREMAP_DONTUNMAP, which older headers do not have
     int saved = errno;
-    // Itself: some C libraries hand the place on with MREMAP_FIXED only.
+    // A system call: some C libraries pass the place on with MREMAP_FIXED only.
     long result = syscall(SYS_mremap, start, bytes, bytes, MREMAP_MAYMOVE | DONT_UNMAP, place);
     count_call(EVENT_REMAP);
     if (result == -1 && errno == EINVAL) atomic_set(&cannot_remap_content, 1);

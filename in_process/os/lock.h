@@ -1,5 +1,5 @@
 // A mutex for the few rare paths that need one (a new window, the pool of heaps). Waiters sleep in
-// the kernel, so a holder that was descheduled costs nobody a spin. Zero-initialised is unlocked.
+// the kernel, so a holder that was descheduled makes no thread spin. Zero-initialised is unlocked.
 // Never held across a system call.
 #ifndef KEEL_OS_LOCK_H
 #define KEEL_OS_LOCK_H

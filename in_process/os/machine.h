@@ -13,7 +13,8 @@ struct os_machine {
         memory_limit_bytes; // the smallest limit of its control groups and of RLIMIT_AS; 0: none
 };
 
-// Reads the control groups (version 2 and 1) of the process, up to the root. A few dozen system calls, no allocation.
+// Reads the control groups (version 2 and 1) of the process, up to the root. A few dozen system
+// calls, no allocation.
 void os_machine(struct os_machine* machine);
 
 #endif

@@ -21,9 +21,9 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 // nothing changed.
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 
-// Moves what the range holds to `place` if nothing is mapped there, else anywhere; where it is now. The
-// range stays mapped, and is all zero without memory. NULL (nothing changed): the system cannot (Linux
-// 5.7 can), or the range is not one mapping to it.
+// Moves what the range holds to `place` if nothing is mapped there, else anywhere; where it is now.
+// The range stays mapped, and is all zero without memory. NULL (nothing changed): the system cannot
+// (Linux 5.7 can), or the range is not one mapping to it.
 void* os_remap_content(void* start, size_t bytes, void* place);
 
 // False once the system has shown that it never can.

@@ -59,8 +59,8 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
-// The most frequent refill: the free list of the current page is long enough, or is all that the page
-// has. NULL: not so.
+// The most frequent refill: the free list of the current page is long enough, or is all that the
+// page has. NULL: not so.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL) return NULL;

@@ -11,8 +11,8 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) reserve_step();
 }
 
-// Blocks of the page: its free list, or newly carved blocks; both where the list is short and carving
-// takes no page fault, which makes for fewer refills.
+// Blocks of the page: its free list, or newly carved blocks; both where the list is short and
+// carving takes no page fault, which makes for fewer refills.
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;

@@ -16,8 +16,8 @@ void free_page_emptied(struct page* page) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_PAGE_EMPTIED, begun);
 }
 
-// No block begins here. In address space that Keel has reserved, that is a fault. Elsewhere the block
-// belongs to another allocator, or is older than this one, and only leaking it is harmless.
+// No block begins here. In address space that Keel has reserved, that is a fault. Elsewhere the
+// block belongs to another allocator, or is older than this one, and only leaking it is harmless.
 static void free_unknown(void* address) {
     if (address == NULL) return;
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -26,8 +26,8 @@ static void free_unknown(void* address) {
     warn(FAULT_FREE_FOREIGN, address);
 }
 
-// The first free into a full page comes here too, as PAGE_FULL makes the fast comparison fail. A page
-// has more than one block, so such a free does not empty it.
+// The first free into a full page comes here too, as PAGE_FULL makes the fast comparison fail. A
+// page has more than one block, so such a free does not empty it.
 static void free_local(struct page* page, void* address) {
     if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page_use(page)->used > 0, address);
@@ -47,8 +47,8 @@ static void free_into_batch(struct heap* heap, struct page* page, void* address)
     slow_path_note(&heap->slow_paths, SLOW_PATH_REMOTE_SENT, begun);
 }
 
-// A thread's first call may be a free: then it gets a heap too, for the batches. After its end it has
-// none.
+// A thread's first call may be a free: then it gets a heap too, for the batches. After its end it
+// has none.
 static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();

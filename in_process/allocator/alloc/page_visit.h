@@ -12,8 +12,8 @@ struct visited_page {
     size_t block_bytes;
 };
 
-// Called once for each page with block NULL, then, if requested, once for each used block. False: the
-// visit ends.
+// Called once for each page with block NULL, then, if requested, once for each used block. False:
+// the visit ends.
 typedef bool page_visitor(void* context, const struct visited_page* area, void* block);
 
 // Visits one page of the heap, or one large block that was allocated from it. The used blocks are

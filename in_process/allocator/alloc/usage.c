@@ -196,8 +196,8 @@ static void drain_all(struct heap* heap) {
     }
 }
 
-// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and drains it.
-// False: the thread is the consumer already, in a visit that encloses this one.
+// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and drains
+// it. False: the thread is the consumer already, in a visit that encloses this one.
 static bool enter_and_drain(struct heap* heap) {
     if (thread_heap_is_redirect())
         remote_batch_flush(thread_heap); // the thread's own frees while it had another default heap

@@ -1,8 +1,8 @@
 // Numbers of blocks and bytes by size, computed on request from what pages and heaps record; and
 // visits of the calling thread's heap.
 //
-// malloc and free count nothing. A refill counts the blocks that it puts into the bin (heap->given),
-// and each page knows how many of its blocks are used. So for every size
+// malloc and free count nothing. A refill counts the blocks that it puts into the bin
+// (heap->given), and each page knows how many of its blocks are used. So for every size
 //
 //   given == held by the program + ready in bins + in batches and remote queues + freed
 //            '------------------- page_use.used -------------------------'
@@ -53,12 +53,12 @@ void usage_reset(void);
 
 // --- The pages of the calling thread's heap ------------------------------------------------------
 
-// Drains the remote queue, then visits the pages and large blocks of the calling thread's heap in the
-// order of their addresses. They are found by their owner words: no list of them is kept, which
-// would cost every page. The visitor may allocate, and free the blocks that it gets; it must return.
-// Exact, except for blocks that other threads have freed but not sent, which count as used, and
-// large blocks that other threads free meanwhile. Linear in the address space that Keel's memory
-// spans, and in the blocks of the heap's pages.
+// Drains the remote queue, then visits the pages and large blocks of the calling thread's heap in
+// the order of their addresses. They are found by their owner words: no list of them is kept, which
+// would cost every page. The visitor may allocate, and free the blocks that it gets; it must
+// return. Exact, except for blocks that other threads have freed but not sent, which count as used,
+// and large blocks that other threads free meanwhile. Linear in the address space that Keel's
+// memory spans, and in the blocks of the heap's pages.
 bool own_heap_visit(bool blocks, page_visitor* visit, void* context);
 
 // True if the address is in memory of the calling thread's heap.

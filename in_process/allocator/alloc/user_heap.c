@@ -98,7 +98,7 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
     return block;
 }
 
-// --- Lifetime ----------------------------------------------------------------------------------------
+// --- Lifetime ------------------------------------------------------------------------------------
 
 struct user_heap* user_heap_new(struct arena* arena, size_t limit_bytes) {
     if (arena != NULL && !arena_bind(arena)) return NULL;

@@ -13,8 +13,8 @@
 // Allocation uses the code of the threads' heaps: the thread that holds the lock installs the heap
 // as its own for the length of the call.
 //
-// An allocation may return an address inside a block, at most 64 KiB from its start (alignment at an
-// offset). Then the heap is `inner`, and a free concerns the block around the address.
+// An allocation may return an address inside a block, at most 64 KiB from its start (alignment at
+// an offset). Then the heap is `inner`, and a free concerns the block around the address.
 #ifndef KEEL_ALLOCATOR_ALLOC_USER_HEAP_H
 #define KEEL_ALLOCATOR_ALLOC_USER_HEAP_H
 
@@ -60,7 +60,7 @@ KEEL_INLINE struct user_heap* user_heap_of(struct heap* heap) {
     return (struct user_heap*)heap;
 }
 
-// --- Structs and frees (user_heap_free.c) ----------------------------------------------------------
+// --- Structs and frees (user_heap_free.c) --------------------------------------------------------
 
 // Bytes from the start of the block to the address inside it.
 size_t user_block_offset(const struct page* page, const void* address);
@@ -84,8 +84,8 @@ extern atomic_bits user_heap_given_before[CLASS_COUNT];
 extern atomic_bits user_heap_counts_before[HEAP_COUNTS];
 extern atomic_bits user_heap_large_before[LARGE_ROWS]; // also those of threads without a heap
 
-// Counts a large block that was allocated from this heap (NULL: by a thread without one), or resized
-// in place into this row.
+// Counts a large block that was allocated from this heap (NULL: by a thread without one), or
+// resized in place into this row.
 KEEL_INLINE void user_heap_count_large(struct heap* heap, unsigned row) {
     atomic_bits* given = heap != NULL ? heap->large_given : user_heap_large_before;
     (void)atomic_add(&given[row - CLASS_COUNT], 1);
@@ -104,10 +104,10 @@ KEEL_INLINE uint64_t user_heap_pages_live(struct user_heap* user) {
 void user_heap_before_fork(void);
 void user_heap_after_fork(void);
 
-// --- Allocation and lifetime (user_heap.c) --------------------------------------------------------
+// --- Allocation and lifetime (user_heap.c) -------------------------------------------------------
 
-// All of its memory comes from `arena` unless that is NULL; it holds at most limit_bytes unless that is
-// 0. NULL: no memory, or the arena has been removed.
+// All of its memory comes from `arena` unless that is NULL; it holds at most limit_bytes unless
+// that is 0. NULL: no memory, or the arena has been removed.
 struct user_heap* user_heap_new(struct arena* arena, size_t limit_bytes);
 
 // Sets the limit and returns the previous one.
@@ -153,8 +153,8 @@ KEEL_INLINE bool thread_heap_is_redirect(void) {
 // The calling thread's own heap, whatever its default is. NULL: it has none.
 struct heap* own_heap(void);
 
-// Install the calling thread's own heap for a while, whatever its default is; own_heap_leave gets the
-// result of own_heap_enter.
+// Install the calling thread's own heap for a while, whatever its default is; own_heap_leave gets
+// the result of own_heap_enter.
 struct heap* own_heap_enter(void);
 void own_heap_leave(struct heap* before);
 

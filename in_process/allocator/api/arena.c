@@ -123,16 +123,16 @@ size_t kl_numa_nodes(void) {
     return arena_numa_nodes();
 }
 
-// What the option asks for, before the program begins.
+// Reserves the pages that the option requests, before main.
 __attribute__((constructor)) static void reserve_at_start(void) {
     process_enter();
     int64_t pages = option_get(OPTION_RESERVE_HUGE_OS_PAGES);
     if (pages <= 0 || pages > 1 << 16) return;
     int error = kl_reserve_huge_os_pages_interleave((size_t)pages, 0, (size_t)pages * 500);
     if (error != 0)
-        message_error(error, "keel: KEEL_RESERVE_HUGE_OS_PAGES: not all pages of 1 GiB were had; "
-                             "the system has so many as "
-                             "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages says\n");
+        message_error(error, "keel: KEEL_RESERVE_HUGE_OS_PAGES: not all pages of 1 GiB were "
+                             "available; see "
+                             "/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages\n");
 }
 
 void kl_arena_info(kl_arena_t* handle, struct kl_arena_state* info) {

@@ -86,8 +86,8 @@ static bool stays(const void* block, size_t usable, const struct request* reques
     return request->size <= usable && request->size >= usable / 2;
 }
 
-// Zero from where the program's bytes end to where the block does. What lay behind the old size is zero if the block
-// has only ever been resized so.
+// Zero from where the program's bytes end to where the block does. What lay behind the old size is
+// zero if the block has only ever been resized so.
 static void* zero_behind(void* block, size_t usable, size_t size) {
     size_t kept = size < usable ? size : usable;
     size_t end = block_usable_bytes(block);

@@ -1,4 +1,4 @@
-// What stands between the names that users call and alloc/: the process's start, and errno.
+// Between the public functions and alloc/: the process's start, and errno.
 #ifndef KEEL_ALLOCATOR_API_ENTRY_H
 #define KEEL_ALLOCATOR_API_ENTRY_H
 
@@ -16,11 +16,12 @@ void* entry_aligned(size_t size, size_t alignment);
 // realloc with all its corner cases; block may be NULL, size 0.
 void* entry_realloc(void* block, size_t size);
 
-// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if the
-// alignment is no power of two, or above 64 KiB with an offset that is no multiple of it.
+// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if
+// the alignment is no power of two, or above 64 KiB with an offset that is no multiple of it.
 void* entry_request(struct user_heap* heap, struct request request);
 
-// Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size 0.
+// Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size
+// 0.
 void* entry_resize(struct user_heap* heap, void* block, struct request request);
 
 KEEL_INLINE void* entry_allocate(size_t size) {

@@ -186,9 +186,9 @@ struct visit {
 
 static bool visit_one(void* context, const struct visited_page* area, void* block) {
     const struct visit* visit = context;
-    struct kl_heap_area told = {area->blocks, area->reserved_bytes, area->carved_bytes,
-                                area->used_bytes, area->block_bytes};
-    return visit->visitor(&told, block, visit->argument);
+    struct kl_heap_area kl_area = {area->blocks, area->reserved_bytes, area->carved_bytes,
+                                   area->used_bytes, area->block_bytes};
+    return visit->visitor(&kl_area, block, visit->argument);
 }
 
 bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor, void* argument) {

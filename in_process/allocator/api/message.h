@@ -1,4 +1,4 @@
-// What Keel says and whom it asks: texts, errors, memory that the program can free later or now.
+// Output and callbacks: texts, errors, memory that the program can free later or now.
 #ifndef KEEL_ALLOCATOR_API_MESSAGE_H
 #define KEEL_ALLOCATOR_API_MESSAGE_H
 
@@ -8,17 +8,17 @@
 // To the registered output, else to stderr.
 void message_write(const char* text);
 
-// Something went wrong: tells the error handler, and says `text` where show_errors or verbose wants that.
+// Reports an error to the error handler, and prints `text` if show_errors or verbose is set.
 void message_error(int error, const char* text);
 
-// As panic_output: the end of the process, and what does no harm.
+// For panic_set_output and warn_set_output: fatal errors, and harmless ones.
 void message_panic(enum fault fault, const char* text, size_t length);
 void message_warning(enum fault fault, const char* text, size_t length);
 
-// No memory for so many bytes. True: the program has freed some, try again.
+// Reports that there is no memory for `size` bytes. True: the program has freed some, try again.
 bool message_out_of_memory(size_t size);
 
-// A call that takes time anyway: lets the program free what it has put off.
+// Called by slow paths: lets the program do its deferred frees.
 void message_heartbeat(bool force);
 
 void message_set_output(kl_output* output, void* argument);

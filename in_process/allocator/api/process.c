@@ -26,16 +26,16 @@ static void report_refused(const char* entry) {
     char line[192];
     struct text text;
     text_begin(&text, line, sizeof line);
-    text_string(&text, "keel: not a value, so the default stands (give a number, also with K, M, "
+    text_string(&text, "keel: invalid value, the default is used (give a number, also with K, M, "
                        "G, or on, off): ");
     text_string(&text, entry);
     message_write(line);
     message_write("\n");
 }
 
-// Once, at the first allocation that reaches a slow path: normally long before a second thread
-// exists. Should two threads come at once, the one that comes second goes on with the defaults
-// until the first is through; the heap works without any of this.
+// Runs once, at the first allocation that reaches a slow path: normally long before a second thread
+// exists. If two threads arrive at once, the second continues with the defaults until the first has
+// finished; the heap works without any of this.
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
@@ -67,7 +67,7 @@ static void after_fork_in_child(void) {
     if (heap_is_real(thread_heap)) atomic_set(&thread_heap->thread_id, os_thread_id());
 }
 
-// One line an option, at start.
+// Prints one line for each option, at start.
 static void report_options(void) {
     char line[96];
     struct text text;
@@ -93,7 +93,7 @@ static void report_options(void) {
     }
 }
 
-// Registering for fork may allocate, so it waits for the constructors: before them nobody forks.
+// Registering for fork may allocate, so it waits for the constructors: no fork comes before them.
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     os_fork_register(before_fork, after_fork, after_fork_in_child);

@@ -1,4 +1,4 @@
-// The allocator's life in a process: start, threads' ends, fork, exit.
+// The allocator in a process: start, thread exit, fork, exit.
 #ifndef KEEL_ALLOCATOR_API_PROCESS_H
 #define KEEL_ALLOCATOR_API_PROCESS_H
 

@@ -12,7 +12,7 @@
 
 #define NAME_COLUMN 28
 
-// --- Durations of the slow paths ------------------------------------------------------------------
+// --- Durations of the slow paths -----------------------------------------------------------------
 
 static const char* const path_names[SLOW_PATH_COUNT] = {
     [SLOW_PATH_DRAIN] = "drain",
@@ -68,7 +68,7 @@ static uint64_t bucket_end_ns(unsigned bucket, uint64_t per_ms) {
     return per_ms == 0 ? 0 : (UINT64_C(2) << bucket) * 1000000 / per_ms;
 }
 
-// The bucket in which the call stands that only `above` calls take longer than.
+// The bucket of the call that exactly `above` calls exceed.
 static unsigned bucket_with_above(const struct histogram* histogram, uint64_t above) {
     unsigned bucket = SLOW_PATH_BUCKETS - 1;
     for (uint64_t seen = histogram->counts[bucket]; seen <= above && bucket > 0;)
@@ -137,7 +137,7 @@ static void slow_paths_json(struct text* text) {
     text_string(text, "}");
 }
 
-// --- Counts ---------------------------------------------------------------------------------------
+// --- Counts --------------------------------------------------------------------------------------
 
 static const char* heap_count_name(enum heap_count count) {
     static const char* const names[HEAP_COUNTS] = {
@@ -153,7 +153,7 @@ static const char* heap_count_name(enum heap_count count) {
     return names[count];
 }
 
-// As far as the process had come when it was reset.
+// The counts at the last reset.
 static struct {
     atomic_bits counts[HEAP_COUNTS];
     atomic_bits events[EVENT_COUNT];

@@ -6,7 +6,7 @@
 
 void report_print(kl_output* output, void* argument);
 size_t report_json(char* buffer, size_t size);
-// Counts are told as since now.
+// Restarts the counts at 0.
 void report_reset(void);
 void report_process(struct kl_process* process);
 

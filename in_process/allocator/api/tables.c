@@ -133,7 +133,7 @@ static struct thread_row row_of_thread(const struct heap* heap) {
 }
 
 void tables_threads(kl_output* output, void* argument) {
-    output("thread           allocated     pages       refills  sent to others    batches home\n",
+    output("thread           allocated     pages       refills  sent to others   batches taken\n",
            argument);
     for (const struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
         struct thread_row row = row_of_thread(heap);

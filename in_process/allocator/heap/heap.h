@@ -5,7 +5,7 @@
 //   current[c]                              that page, or NULL
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
 //   empty[0..7]                             64 KiB slices kept for the next page of any class
-//   spare[0..31]                            warm slices that the keeper provides for a realtime thread
+//   spare[0..31]                            warm slices that the keeper provides (realtime)
 //   batches[64], owner_chains[4]            freed blocks of other heaps' pages, not sent yet
 //   remote_queue                            blocks of this heap's pages that other threads freed
 //
@@ -149,8 +149,8 @@ void heap_page_not_full(struct heap* heap, struct page* page);
 // the caller should see whether a quantum of purging is due. O(1).
 bool heap_page_emptied(struct heap* heap, struct page* page);
 
-// Accepts at most REMOTE_DRAIN_MAX batches from the remote queue, fewer if pages become empty by it.
-// Does nothing if another thread consumes the queue. True: slices went back.
+// Accepts at most REMOTE_DRAIN_MAX batches from the remote queue, fewer if pages become empty by
+// it. Does nothing if another thread consumes the queue. True: slices went back.
 bool heap_drain(struct heap* heap);
 
 // The same, for the consumer of the queue.

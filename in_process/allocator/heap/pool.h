@@ -10,9 +10,9 @@
 
 #include "allocator/heap/heap.h"
 
-// The heap of this thread. Never NULL: `heap_none` before the thread has one, and `heap_gone` after its
-// end. These two are read-only with all bins empty, so that every malloc takes the slow path, and no
-// page has them as its owner.
+// The heap of this thread. Never NULL: `heap_none` before the thread has one, and `heap_gone` after
+// its end. These two are read-only with all bins empty, so that every malloc takes the slow path,
+// and no page has them as its owner.
 extern KEEL_TLS struct heap* thread_heap;
 extern const struct heap heap_none;
 extern const struct heap heap_gone;
@@ -24,11 +24,12 @@ KEEL_INLINE bool heap_is_real(const struct heap* heap) {
 // The thread's heap, taken from the parked ones or made if it has none. NULL: no memory.
 struct heap* heap_acquire(void);
 
-// Ends this thread's use of its heap and parks it. Frees by the thread after that are sent one by one.
+// Ends this thread's use of its heap and parks it. Frees by the thread after that are sent one by
+// one.
 void heap_leave(void);
 
-// Takes the heap that has been parked longest. NULL: there is none, or another thread has the pool's
-// lock. heap_park returns it.
+// Takes the heap that has been parked longest. NULL: there is none, or another thread has the
+// pool's lock. heap_park returns it.
 struct heap* heap_take_parked(void);
 void heap_park(struct heap* heap);
 

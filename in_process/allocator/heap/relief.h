@@ -9,8 +9,8 @@
 //   remote queue: p7 p3 p7 p9 p7 ..  --gather-->  p3: 40 blocks      --> back into the queue
 //                                                 p7: 819, and full  --> the page ends
 //
-// Why may the keeper end the page? The owner has marked it full (PAGE_FULL), so it is in none of the
-// owner's lists; and a thread that holds all blocks of a page holds the only references to it.
+// Why may the keeper end the page? The owner has marked it full (PAGE_FULL), so it is in none of
+// the owner's lists; and a thread that holds all blocks of a page holds the only references to it.
 #ifndef KEEL_ALLOCATOR_HEAP_RELIEF_H
 #define KEEL_ALLOCATOR_HEAP_RELIEF_H
 

@@ -15,8 +15,8 @@
 
 #include "allocator/heap/heap.h"
 
-// Frees a block of a page that another heap owns. `page` is the metadata of the first slice. At most
-// 68 exchanges, one for each entry of both stages. True: something has been sent.
+// Frees a block of a page that another heap owns. `page` is the metadata of the first slice. At
+// most 68 exchanges, one for each entry of both stages. True: something has been sent.
 bool remote_batch_add(struct heap* heap, struct page* page, void* address);
 
 // Frees one block without gathering, for a thread that has no heap: one exchange.

@@ -6,7 +6,7 @@
 //
 //   queue.head -> M3 -> M2 -> M1 -> 0                 (word 0: next batch)
 //                 | word 1: last freed block of the batch, and their number
-//                 +--> b9 -> b7 -> b4 -> M3           (word 0: next block; M3, freed first, is last)
+//                 +--> b9 -> b7 -> b4 -> M3           (word 0: next block; M3 was freed first)
 //
 // Several batches may be chained first and pushed as one (struct remote_chain).
 //

@@ -79,8 +79,8 @@ static size_t reserve_for(uint64_t peak_demand) {
     return reserve < min ? min : reserve;
 }
 
-// Once a period: records its demand, and sets the target from the maximum of the last periods. True:
-// there was demand.
+// Once a period: records its demand, and sets the target from the maximum of the last periods.
+// True: there was demand.
 static bool demand_update(uint32_t slept_us) {
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
@@ -135,8 +135,8 @@ static bool discard_surplus(void) {
     return worked;
 }
 
-// A heap whose thread has allocated nothing for a while does not need the empty slices that it keeps,
-// and will not drain its remote queue soon. True: there may be more to do.
+// A heap whose thread has allocated nothing for a while does not need the empty slices that it
+// keeps, and will not drain its remote queue soon. True: there may be more to do.
 static bool look_after_idle(struct heap* heap) {
     heap_release_empty(heap);
     return heap_can_be_relieved(heap) && heap_relieve(heap);
@@ -243,7 +243,8 @@ bool keeper_start(void) {
     return true;
 }
 
-// Not for threads that hardly allocate, and not in a thread's first calls: those may come at its end.
+// Not for threads that hardly allocate, and not in a thread's first calls: those may come at its
+// end.
 static bool has_second_thread(void) {
     return atomic_get(&thread_heap->counts[HEAP_REFILLS]) >= REFILLS_BEFORE_START &&
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;

@@ -7,12 +7,13 @@
 //              idle heaps                    -> release the slices they keep, relieve them
 //              realtime threads              -> fill their spares
 //
-// It ticks ten times a millisecond while threads take many warm slices, every millisecond while there
-// is demand, ever more rarely without demand, and finally every second. A thread that finds the
-// reserve below its target wakes it. It never holds a lock across a system call and never allocates.
-// Nothing depends on it: without it (off, forked child) each slow path works off a quantum itself.
+// It ticks ten times a millisecond while threads take many warm slices, every millisecond while
+// there is demand, ever more rarely without demand, and finally every second. A thread that finds
+// the reserve below its target wakes it. It never holds a lock across a system call and never
+// allocates. Nothing depends on it: without it (off, forked child) each slow path works off a
+// quantum itself.
 //
-//   OFF --second heap, 2 MiB with KEEL_KEEPER=on, or keeper_start--> RUNNING;  in a forked child: OFF
+//   OFF --second heap, 2 MiB with KEEL_KEEPER=on, or keeper_start--> RUNNING --fork's child--> OFF
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H
 #define KEEL_ALLOCATOR_KEEPER_KEEPER_H
 
@@ -25,8 +26,8 @@
 #define KEEPER_RESERVE_MIN ((size_t)4)   // slices: 256 KiB
 #define KEEPER_RESERVE_MAX ((size_t)512) // slices: 32 MiB
 
-// Starts the keeper unless it runs already or is forbidden (KEEL_KEEPER=off). False: it does not run.
-// May allocate.
+// Starts the keeper unless it runs already or is forbidden (KEEL_KEEPER=off). False: it does not
+// run. May allocate.
 bool keeper_start(void);
 bool keeper_runs(void);
 
@@ -45,15 +46,15 @@ KEEL_INLINE void keeper_notice(void) {
     keeper_consider();
 }
 
-// Populates slices until `bytes` are warm and free, and keeps the target at least there from now on.
-// Returns the bytes that are warm and free, at most `bytes`.
+// Populates slices until `bytes` are warm and free, and keeps the target at least there from now
+// on. Returns the bytes that are warm and free, at most `bytes`.
 size_t keeper_warm(size_t bytes);
 
 // Housekeeping for the calling thread's heap, and for the reserve if there is no keeper. Bounded.
 void keeper_thread_idle(void);
 
-// Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no housekeeping in
-// its calls from now on. False: no memory.
+// Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no housekeeping
+// in its calls from now on. False: no memory.
 bool keeper_thread_set_realtime(size_t spare_bytes);
 
 // In the child of a fork, which has no keeper.

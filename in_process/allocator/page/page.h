@@ -41,8 +41,8 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
     return size_class_bytes[size_class] <= ONE_SLICE_BYTES_MAX ? 1 : WIDE_PAGE_SLICES;
 }
 
-// Makes the run at `start` a page of this class with no block carved. `owner` is the heap's address,
-// `fresh` a set of enum page_fresh.
+// Makes the run at `start` a page of this class with no block carved. `owner` is the heap's
+// address, `fresh` a set of enum page_fresh.
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
 // Ends the page, of which no block may be live. The caller then owns its slices.

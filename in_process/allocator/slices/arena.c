@@ -156,8 +156,8 @@ size_t arena_live_slices(void) {
     return slices;
 }
 
-// True if a part of the range is known to be Keel's. Inside a jumbo mapping (slices/jumbo.h) only the
-// start of the block is.
+// True if a part of the range is known to be Keel's. Inside a jumbo mapping (slices/jumbo.h) only
+// the start of the block is.
 static bool is_ours(uintptr_t start, size_t slices) {
     for (size_t i = 0; i < slices; i++) {
         const void* slice = (const void*)(start + i * SLICE_BYTES);

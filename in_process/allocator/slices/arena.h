@@ -2,7 +2,7 @@
 //
 //   arena->start                                                     + slices * 64 KiB
 //   +--------+--------+--------+--------+--------+-- .. --+--------+--------+
-//   | taken  |  free  | taken  | taken  |  free  |        |  free  |  free  |   one bit each: `free`,
+//   | taken  |  free  | taken  | taken  |  free  |        |  free  |  free  |   a bit each: `free`,
 //   +--------+--------+--------+--------+--------+-- .. --+--------+--------+   and `zero` if known
 //
 // They are separate from the superblocks of the windows: their memory is never returned to the
@@ -58,7 +58,8 @@ enum arena_result {
     ARENA_NO_ENTRY,   // there are ARENAS_MAX arenas already
 };
 
-// Linear in its slices. Unless the result is ARENA_OK the memory stays the caller's, also if `mapped`.
+// Linear in its slices. Unless the result is ARENA_OK the memory stays the caller's, also if
+// `mapped`.
 enum arena_result arena_add(const struct arena_memory* memory, struct arena** arena);
 
 // False: a slice of it is in use, or a heap is bound to it.

@@ -32,7 +32,8 @@ uint64_t huge_unit_take_dirty(struct superblock* superblock) {
     return 0;
 }
 
-// Takes a unit that is not open. It is then open but not free, so only the caller can use it. 0: none.
+// Takes a unit that is not open. It is then open but not free, so only the caller can use it. 0:
+// none.
 static uint64_t superblock_take_closed(struct superblock* superblock) {
     for (unsigned first = 0; first < SUPERBLOCK_SLICES; first += HUGE_SLICES) {
         uint64_t mask = HUGE_MASK << first;

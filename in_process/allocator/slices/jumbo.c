@@ -15,8 +15,9 @@ size_t jumbo_live_bytes(void) {
     return bytes < 0 ? 0 : (size_t)bytes;
 }
 
-// Another thread may have unmapped the range just before. The system has given it to us, which orders
-// all accesses; loading the word that jumbo_leave released expresses that order in the language.
+// Another thread may have unmapped the range just before. The system has given it to us, which
+// orders all accesses; loading the word that jumbo_leave released expresses that order in the
+// language.
 static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t bytes) {
     (void)atomic_get_acquire(&page->owner);
     page->start = start;
@@ -60,10 +61,10 @@ void jumbo_release(struct page* page) {
 
 // An address for a block that has outgrown its place, with room behind it: a block that has grown
 // tends to grow again, and where the system puts a mapping there is often no room, so that a vector
-// would move at every step. Nothing is kept reserved: other threads may take the place, and then the
-// block is mapped elsewhere, or moves once more. The address has the same offset within the range of
-// one page-table page as the old one, so that whole page-table pages move instead of single entries.
-// NULL: a limited address space has no such place.
+// would move at every step. Nothing is kept reserved: other threads may take the place, and then
+// the block is mapped elsewhere, or moves once more. The address has the same offset within the
+// range of one page-table page as the old one, so that whole page-table pages move instead of
+// single entries. NULL: a limited address space has no such place.
 static char* place_to_grow(const char* old_start, size_t bytes) {
     char* whole = os_find_place(TABLE_BYTES + bytes + round_up(bytes / 2, os_page_bytes()));
     if (whole == NULL) return NULL;
@@ -74,7 +75,8 @@ static char* place_to_grow(const char* old_start, size_t bytes) {
 // changed. The place is only a preference, so nothing is mapped over other threads' mappings.
 static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
     char* place = place_to_grow(old_start, bytes);
-    // Before the move: the window's metadata is itself a mapping, which might end up behind the block.
+    // Before the move: the window's metadata is itself a mapping, which might end up behind the
+    // block.
     if (place != NULL && window_find(place) == NULL && window_for(place) != NULL)
         place = place_to_grow(old_start, bytes);
     char* start = os_remap_content(old_start, old_bytes, place);

@@ -1,5 +1,5 @@
-// Jumbo blocks: a mapping each, for blocks of more than 64 MiB, and for blocks from 4 MiB on that had
-// no room to grow. The metadata of the slice in which the mapping begins describes it.
+// Jumbo blocks: a mapping each, for blocks of more than 64 MiB, and for blocks from 4 MiB on that
+// had no room to grow. The metadata of the slice in which the mapping begins describes it.
 //
 // A mapping need not begin at a slice's start: since it is larger than a slice, no two jumbos begin
 // in the same one.
@@ -17,8 +17,8 @@ void jumbo_release(struct page* page);
 // elsewhere.
 void* jumbo_resize(struct page* page, size_t bytes);
 
-// Moves a block of slices of this heap into a larger mapping, by moving page tables. The slices stay
-// the caller's, all zero and without memory. NULL: nothing changed (always before Linux 5.7).
+// Moves a block of slices of this heap into a larger mapping, by moving page tables. The slices
+// stay the caller's, all zero and without memory. NULL: nothing changed (always before Linux 5.7).
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes);
 
 size_t jumbo_live_bytes(void);

@@ -2,7 +2,7 @@
 //
 //   address  |  window: bits 32..47  |  slice: bits 16..31  |  byte in slice: bits 0..15  |
 //
-//   page_map.offset[window] = distance from page_map.dummy to the window's array of 65,536 `struct page`
+//   page_map.offset[window] = distance from page_map.dummy to the window's 65,536 `struct page`
 //   page_of(address)        = dummy + offset[window] + 32 * slice
 //
 // A window without memory of Keel's has offset 0 and thus leads into `dummy`, which is always zero
@@ -10,11 +10,12 @@
 // which is no heap's address. So NULL, foreign pointers and pointers older than the allocator fail
 // the same comparison as blocks of other threads, and take the slow path.
 //
-// The metadata is out of line and dense, 64 bytes a slice. Headers inside 64 KiB-aligned pages would
-// all fall in the same set of the first-level cache (39-42 ns a free at 2,048 live pages, against
-// 8.5-9.4 ns with this layout). It consists of two arrays of 32 bytes a slice, PAGE_USE_DISTANCE
-// apart: the fields that every freeing thread reads, and those that the owner writes at every free.
-// In one cache line, each free by another thread would wait for the line to arrive from the owner.
+// The metadata is out of line and dense, 64 bytes a slice. Headers inside 64 KiB-aligned pages
+// would all fall in the same set of the first-level cache (39-42 ns a free at 2,048 live pages,
+// against 8.5-9.4 ns with this layout). It consists of two arrays of 32 bytes a slice,
+// PAGE_USE_DISTANCE apart: the fields that every freeing thread reads, and those that the owner
+// writes at every free. In one cache line, each free by another thread would wait for the line to
+// arrive from the owner.
 #ifndef KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 #define KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 

@@ -13,13 +13,13 @@
 // needed in it. So the *minimum* of the dirty count over a period, less the target, is its surplus,
 // and is discarded in the next period. A program that frees and allocates the same 10 MiB every
 // frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
-// that of working-set estimation; jemalloc's decay has the same effect by a curve.) Without a keeper
-// the dirty slices also may not exceed half of the live ones + 32 MiB: above that each release works
-// off a quantum at once. The release of a block beyond the contract's limit discards as much as it
-// released if the dirty slices exceed three quarters of the live ones + 4 MiB.
+// that of working-set estimation; jemalloc's decay has the same effect by a curve.) Without a
+// keeper the dirty slices also may not exceed half of the live ones + 32 MiB: above that each
+// release works off a quantum at once. The release of a block beyond the contract's limit discards
+// as much as it released if the dirty slices exceed three quarters of the live ones + 4 MiB.
 //
-// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with a
-// keeper it does nothing.
+// Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with
+// a keeper it does nothing.
 #ifndef KEEL_ALLOCATOR_SLICES_RESERVE_H
 #define KEEL_ALLOCATOR_SLICES_RESERVE_H
 
@@ -32,8 +32,8 @@
 // Called by slow paths that took slices: records the minimum of the dirty count.
 void reserve_note(void);
 
-// Called by slow paths that released slices: works off one quantum if something is due and no keeper
-// runs.
+// Called by slow paths that released slices: works off one quantum if something is due and no
+// keeper runs.
 void reserve_step(void);
 
 // The same after the release of a block of more than RESERVE_LARGE_SLICES slices. Such a block is
@@ -49,8 +49,8 @@ size_t reserve_discard(unsigned slices_max);
 // or not supported.
 size_t reserve_populate(unsigned slices_max);
 
-// Populates a unit of the huge zone, 2 MiB, as one huge page if the system has one. May take 0.3 ms;
-// any thread. 0 as above.
+// Populates a unit of the huge zone, 2 MiB, as one huge page if the system has one. May take 0.3
+// ms; any thread. 0 as above.
 size_t reserve_populate_huge(void);
 
 // Discards all free slices. Unbounded; for explicit requests.
@@ -82,8 +82,8 @@ void reserve_surplus_done(size_t slices);
 // Bytes given out to pages and large blocks together.
 size_t limit_held_bytes(void);
 
-// True if `bytes` more stay within the limit, or there is none. Threads that ask at the same time may
-// together exceed it by what each of them takes.
+// True if `bytes` more stay within the limit, or there is none. Threads that ask at the same time
+// may together exceed it by what each of them takes.
 bool limit_admits(size_t bytes);
 
 #endif

@@ -70,7 +70,8 @@ static struct run dirty_take(struct window* window, struct search* search) {
     return run_none;
 }
 
-// Searches the superblocks filed under `bucket`. A superblock that does not belong there is unfiled.
+// Searches the superblocks filed under `bucket`. A superblock that does not belong there is
+// unfiled.
 static struct run bucket_take(struct window* window, unsigned bucket,
                               enum run_preference preference, struct search* search) {
     unsigned index = 0;
@@ -141,8 +142,9 @@ static unsigned slices_warm(struct window* window, unsigned first, unsigned coun
     return warm;
 }
 
-// Finds `count` adjacent superblocks that are wholly free (within one word of the set): of the places
-// compared, the one with the most warm slices; a wholly warm place ends the search. False: none.
+// Finds `count` adjacent superblocks that are wholly free (within one word of the set): of the
+// places compared, the one with the most warm slices; a wholly warm place ends the search. False:
+// none.
 static bool wide_place(struct window* window, unsigned count, unsigned* place) {
     unsigned looks = 0;
     unsigned most = 0;

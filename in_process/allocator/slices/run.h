@@ -3,15 +3,16 @@
 // Idea: TLSF's "list of the longest free runs" on bitmaps, one word for the 64 slices of a
 // superblock. Superblocks are filed by the power of two that their longest free run reaches. A
 // search tries the lowest address first, which keeps the low superblocks dense and lets the high
-// ones become empty. Slices that already occupy memory are preferred: they cost no page fault and no
-// further memory. The thread that clears the bits of a run in one compare-and-swap owns it; it
+// ones become empty. Slices that already occupy memory are preferred: they cost no page fault and
+// no further memory. The thread that clears the bits of a run in one compare-and-swap owns it; it
 // releases the run by setting them.
 //
 // Bound: a search tries at most RUN_PROBES superblocks of each set of a window, each with at most
 // RUN_TRIES compare-and-swaps, before a new window.
 //
-// superblock.h: the bits and sets of one superblock. range.h: runs of several. huge_unit.h: the huge
-// zone. run.c searches, run_release.c releases, run_reclaim.c takes free slices for the reserve.
+// superblock.h: the bits and sets of one superblock. range.h: runs of several. huge_unit.h: the
+// huge zone. run.c searches, run_release.c releases, run_reclaim.c takes free slices for the
+// reserve.
 #ifndef KEEL_ALLOCATOR_SLICES_RUN_H
 #define KEEL_ALLOCATOR_SLICES_RUN_H
 
@@ -26,9 +27,9 @@ struct run {
     bool warm;   // all of it has been touched: using it takes no page fault
 };
 
-// The slices to prefer. Warm ones cost neither a page fault nor further memory: right for memory that
-// is used soon and wholly. Cold ones occupy only what is touched of them: right for memory that may
-// never be filled.
+// The slices to prefer. Warm ones cost neither a page fault nor further memory: right for memory
+// that is used soon and wholly. Cold ones occupy only what is touched of them: right for memory
+// that may never be filled.
 enum run_preference { RUN_WARM, RUN_COLD, RUN_ANY };
 
 // As run_allocate, with a preference; slices <= RUN_NARROW.
@@ -38,8 +39,8 @@ struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
 // last slices.
 struct run run_allocate(unsigned slices);
 
-// As run_allocate, for a block that has grown and may grow again: if possible with free room behind it
-// for twice the slices. The room is not taken.
+// As run_allocate, for a block that has grown and may grow again: if possible with free room behind
+// it for twice the slices. The room is not taken.
 struct run run_allocate_growing(unsigned slices);
 
 // start is a multiple of alignment_slices * 64 KiB; slices + alignment_slices - 1 <= 64.
@@ -50,16 +51,16 @@ void run_release(char* start, unsigned slices);
 // As run_release, for a part of a run: counts no event.
 void slices_release(char* start, unsigned slices);
 
-// Releases a run without memory: it is all zero and occupies none. Not in an arena. Closes whole units
-// of the huge zone.
+// Releases a run without memory: it is all zero and occupies none. Not in an arena. Closes whole
+// units of the huge zone.
 void run_release_empty(char* start, unsigned slices);
 
 // Takes the slices that follow the run, if they are free and in the same window. False: nothing
 // changed. At most RUN_TRIES compare-and-swaps for each superblock.
 bool run_extend(char* start, unsigned slices, unsigned new_slices);
 
-// Slices taken so far by runs of at most RUN_NARROW slices, which the keeper's reserve serves. Never
-// decreases.
+// Slices taken so far by runs of at most RUN_NARROW slices, which the keeper's reserve serves.
+// Never decreases.
 #define RUN_NARROW 64u // 4 MiB
 size_t run_narrow_taken(void);
 
@@ -70,14 +71,14 @@ size_t run_dirty_slices(void);
 // Verifies that every superblock's state is possible; only when no other thread is active.
 bool run_check(void);
 
-// --- For reserve.c, which takes free slices while it discards or populates their memory -----------
+// --- For reserve.c, which takes free slices while it discards or populates their memory ----------
 
 struct free_run {
     char* start;
     unsigned slices; // 0: none found
 };
-// Takes free slices that may occupy memory, from the highest address on. The keeper's large steps take
-// whole units of the huge zone only: such a run is longer than slices_max.
+// Takes free slices that may occupy memory, from the highest address on. The keeper's large steps
+// take whole units of the huge zone only: such a run is longer than slices_max.
 struct free_run run_take_dirty(unsigned slices_max);
 // Takes free slices that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);

@@ -15,8 +15,8 @@ KEEL_INLINE char* slice_address(struct window* window, unsigned superblock, unsi
     return window->base + superblock * SUPERBLOCK_BYTES + slice * SLICE_BYTES;
 }
 
-// Files the superblock under the run lengths that its free word has now and did not have before. The
-// thread that made the other lengths true has filed those (see superblock_set.h for the order).
+// Files the superblock under the run lengths that its free word has now and did not have before.
+// The thread that made the other lengths true has filed those (see superblock_set.h for the order).
 void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now);
 
 // Removes a superblock that was found not to belong to the bucket, and files it again as it is now.
@@ -44,7 +44,8 @@ KEEL_INLINE void slices_count_dirty(int64_t change) {
     (void)atomic_add(&slice_counts.dirty, change);
 }
 
-// Accounts for slices whose bits the caller has just cleared. The run has the state of their memory.
+// Accounts for slices whose bits the caller has just cleared. The run has the state of their
+// memory.
 KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask, char* start) {
     KEEL_ASSERT((atomic_get(&superblock->open) & mask) == mask);
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;

@@ -1,10 +1,10 @@
-// A set of the superblocks of one window: 1,024 bits, and a summary word with a bit for each of their
-// words that is not zero.
+// A set of the superblocks of one window: 1,024 bits, and a summary word with a bit for each of
+// their words that is not zero.
 //
 // The sets are hints about superblocks' free words, kept without a lock by one protocol:
 //   a thread that makes the property true:  changes the free word (ordered), then adds to the set
 //                                           (ordered);
-//   a thread that finds it false:           removes from the set (ordered), then reads the free word
+//   a thread that finds it false:           removes from the set (ordered), reads the free word
 //                                           again and adds the superblock back if it is true now.
 // In every interleaving one of the two sees the other. So a superblock with the property is never
 // lost, and a stale member costs one look. The summary is kept in the same way.

@@ -1,11 +1,11 @@
 // Windows: the 4 GiB-aligned ranges of the address space in which Keel has memory.
 //
-// Normally a window is reserved whole and then opened piece by piece: its lower half by threads that
-// find no free slice, its upper half, the huge zone, by the keeper. Where the system refuses 4 GiB (a
-// limit on address space, strict overcommit), smaller ranges are reserved, and only some superblocks
-// of a window are Keel's. A window is also made for every range with a jumbo mapping. A window is
-// never removed: its metadata costs address space only, since metadata pages that describe nothing
-// are never touched.
+// Normally a window is reserved whole and then opened piece by piece: its lower half by threads
+// that find no free slice, its upper half, the huge zone, by the keeper. Where the system refuses 4
+// GiB (a limit on address space, strict overcommit), smaller ranges are reserved, and only some
+// superblocks of a window are Keel's. A window is also made for every range with a jumbo mapping. A
+// window is never removed: its metadata costs address space only, since metadata pages that
+// describe nothing are never touched.
 //
 //   metadata mapping of a window
 //   +------------------------------+-------------------------------------------+
@@ -27,7 +27,8 @@
 #define HUGE_SLICES 32u
 #define WINDOWS_MAX 4096u // with memory of ours: 16 TiB
 
-// 64 slices. The thread that has cleared a bit of `free` owns the slice and may change its other bits.
+// 64 slices. The thread that has cleared a bit of `free` owns the slice and may change its other
+// bits.
 struct superblock {
     atomic_bits free;    // bit i: slice i is free
     atomic_bits touched; // bit i: slice i may occupy memory

@@ -1,5 +1,5 @@
-// A block that grows by steps is hardly ever copied: it extends into the memory behind it, and where that is another's,
-// its page tables move instead of its content.
+// A block that grows by steps is hardly ever copied: it extends into the memory behind it, and
+// where that is another's, its page tables move instead of its content.
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
@@ -26,7 +26,7 @@ static uint64_t event(enum event which) {
     return atomic_get(&counters.events[which]);
 }
 
-// A byte in every 64 KiB tells which one it is.
+// A byte in every 64 KiB identifies it.
 static void mark(unsigned char* block, size_t from, size_t end) {
     for (size_t at = from; at < end; at += 65536) block[at] = (unsigned char)(at / 65536 * 7 + 1);
 }
@@ -127,8 +127,8 @@ static void test_neighbours(void) {
     CHECK(run_check() && jumbo_live_bytes() == 0);
 }
 
-// Where the system sees two mappings in a block, it does not move them; then the block is copied, and no
-// slice is lost, nor counted as touched that is not.
+// Where the system sees two mappings in a block, it does not move them; then the block is copied,
+// and no slice is lost, nor counted as touched that is not.
 static void test_two_mappings(void) {
     unsigned char* block = kl_malloc(8 * MIB);
     CHECK(block != NULL);
@@ -174,13 +174,15 @@ static rlim_t address_space(void) {
     return (rlim_t)pages * os_page_bytes();
 }
 
-// An arena of the program's that ends where slices of Keel's begin: its last block does not grow into
-// them. Without address space for a whole window those are in pieces, and an arena may lie between.
+// An arena of the program's that ends where slices of Keel's begin: its last block does not grow
+// into them. Without address space for a whole window those are in pieces, and an arena may lie
+// between.
 static void test_end_of_an_arena(void) {
     rlim_t most = address_space() + ((rlim_t)2 << 30);
     struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-    // The first block of a piece, unless what describes a window has come to lie below that; then a later one.
+    // The first block of a piece, unless what describes a window has come to lie below that; then a
+    // later one.
     char* above = NULL;
     char* arena = MAP_FAILED;
     for (unsigned i = 0; i < 40 && arena == MAP_FAILED; i++) {

@@ -79,8 +79,8 @@ static bool is_resident(uintptr_t address) {
     return (there & 1) != 0;
 }
 
-// A page that begins cold is populated ahead of the carving, so that a thread that leaves the keeper the
-// time for it takes few page faults in it.
+// A page that begins cold is populated ahead of the carving, so that a thread that leaves the
+// keeper the time for it takes few page faults in it.
 static void test_carving_ahead(void) {
     enum { BYTES = 1536, PAGES = 16, COUNT = PAGES * 4096 / BYTES };
     static char* block[COUNT];

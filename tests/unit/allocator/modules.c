@@ -53,7 +53,8 @@ static void test_runs(void) {
     run_release(c.start, 200);
 }
 
-// Each has twice its slices to extend into, beyond its superblock too, and what it does not take stays free.
+// Each has twice its slices to extend into, beyond its superblock too, and what it does not take
+// stays free.
 static void test_runs_that_grow(void) {
     const unsigned sizes[] = {1, 3, 20, 32, 33, 64, 70, 200};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -72,7 +73,8 @@ static void test_runs_that_grow(void) {
     }
 }
 
-// Nothing is taken when only a part of what lies behind is free, on whichever side of a superblock's end.
+// Nothing is taken when only a part of what lies behind is free, on whichever side of a
+// superblock's end.
 static void test_runs_that_cannot_grow(void) {
     struct run wide = run_allocate(64 + 64 + 8);
     CHECK(wide.start != NULL);

@@ -1,5 +1,6 @@
 // What the slow paths promise beyond their bounds: realtime threads are left alone, memory that is
-// said to be zero is, the huge zone opens and closes by whole units, and the report counts every call.
+// said to be zero is, the huge zone opens and closes by whole units, and the report counts every
+// call.
 #include "allocator/heap/pool.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -84,7 +85,7 @@ static void test_calloc_is_zero(void) {
             }
             for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
         }
-        if (round == 1) kl_collect(true); // what was dirty is zero again, by the system's hand
+        if (round == 1) kl_collect(true); // the system has zeroed the dirty slices
     }
     (void)kl_warm(0);
     CHECK(run_check());
@@ -127,8 +128,8 @@ static void test_huge_zone(void) {
     CHECK(run_check());
 }
 
-// A block that leaves its slices there takes their memory along; nobody may touch what is left, or the
-// fault that makes 2 MiB zero would be a thread's of the program.
+// A block that leaves its slices there takes their memory along; no thread may touch the rest, or
+// the fault that makes 2 MiB zero would be a thread's of the program.
 static void test_huge_zone_is_left_closed(void) {
     enum { BLOCKS = 40 };
     const size_t mib = (size_t)1 << 20;

@@ -1,5 +1,5 @@
-// Several threads: blocks change hands, threads come and go, one only frees. Contents are verified
-// on the way.
+// Several threads: blocks change threads, threads come and go, one only frees. Contents are
+// verified on the way.
 #include "allocator/alloc/alloc.h"
 #include "allocator/slices/run.h"
 #include "base/atomic.h"
@@ -65,7 +65,7 @@ static void test_generations(void) {
     CHECK(pthread_create(&thread, NULL, free_all, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     kl_collect(true);
-    kl_collect(true); // blocks sent on in the first round come home in the second
+    kl_collect(true); // blocks forwarded in the first round reach their owner in the second
     CHECK(run_check());
     CHECK(run_live_slices() == 0 && run_dirty_slices() == 0);
 }
