@@ -151,7 +151,7 @@ TEST(an_invalid_value_prints_a_warning) {
                                       "MIMALLOC_VERBOSE=very"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char* printed = stderr_with(bad[i]);
-        CHECK_WITH(strncmp(printed, "keel: not a value", 17) == 0 &&
+        CHECK_WITH(strncmp(printed, "keel: invalid value", 19) == 0 &&
                        strstr(printed, bad[i]) != NULL,
                    "%s: %s", bad[i], printed);
     }
