@@ -92,7 +92,7 @@ bool is_zero(const void* block, size_t size) {
 }
 
 bool is_zero_between(const void* block, size_t from, size_t to) {
-    return is_zero((const char*)block + from, to - from);
+    return to <= from || is_zero((const char*)block + from, to - from);
 }
 
 bool is_aligned(const void* block, size_t alignment) {
