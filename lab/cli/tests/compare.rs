@@ -34,7 +34,7 @@ fn an_unknown_allocator_is_answered_with_the_nearest_names() {
 fn wrong_options_are_answered_with_the_possible_values() {
     let folder = tempfile::tempdir().unwrap();
     for (option, value, answer) in [
-        ("--pace", "fast", "`fast` is no pace: give max, 1x, 4x"),
+        ("--pace", "fast", "`fast` is not a pace: give max, 1x, 4x"),
         ("--touch", "some", "give none, first-byte, page or all"),
         ("--runs", "0", "give 1 to 1000, FEWEST..MOST, or auto"),
         ("--runs", "5..3", "give 1 to 1000, FEWEST..MOST, or auto"),

@@ -78,7 +78,7 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
         // touched.
         assert!(run.memory[0].resident > 3000 * 4096, "{:?}", run.memory[0]);
         assert!(run.memory.iter().all(|sample| sample.live > 2000 * 4096), "{:?}", run.memory);
-        assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("3000 blocks of 11.7 MiB")));
+        assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("3000 blocks (11.7 MiB in total)")));
     }
 }
 
@@ -435,7 +435,7 @@ fn stopping_keeps_the_runs_that_are_done_and_otherwise_leaves_nothing() {
     assert!(outcome.stopped);
     assert_eq!(outcome.comparison.allocators[0].runs.len(), 2);
     assert!(
-        outcome.comparison.notes[0].starts_with("Stopped early: 2 runs"),
+        outcome.comparison.notes[0].starts_with("Stopped early: only the 2 finished runs"),
         "{:?}",
         outcome.comparison.notes
     );
