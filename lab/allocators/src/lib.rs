@@ -103,7 +103,8 @@ pub struct Places {
 /// A name that no allocator has.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by its path",
+    "there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by \
+        its path",
     near(nearest)
 )]
 pub struct Unknown {
@@ -169,9 +170,12 @@ impl Places {
                 Allocator { name: label.clone(), environment: spec.settings.clone(), ..allocator }
             }
             _ => Allocator {
-                name: spec.settings.iter().fold(allocator.name.clone(), |name, (variable, value)| {
-                    format!("{name}:{variable}={value}")
-                }),
+                name: spec
+                    .settings
+                    .iter()
+                    .fold(allocator.name.clone(), |name, (variable, value)| {
+                        format!("{name}:{variable}={value}")
+                    }),
                 environment: spec.settings.clone(),
                 ..allocator
             },
@@ -259,7 +263,11 @@ fn by_path(file: &Path, symbols: Option<&str>) -> Allocator {
 impl Allocator {
     /// The name with its remark, for people: `dlmalloc (port, one lock)`.
     pub fn label(&self) -> String {
-        if self.remark.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.remark) }
+        if self.remark.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.remark)
+        }
     }
 
     /// The command that runs `player` on this allocator, without the other arguments. The caller
@@ -268,8 +276,9 @@ impl Allocator {
         let mut command = Command::new(player);
         // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library
         // late needs room in the static TLS block, and glibc's default is too small for some.
-        let mut tunables =
-            std::env::var_os("GLIBC_TUNABLES").filter(|value| !value.is_empty()).unwrap_or_default();
+        let mut tunables = std::env::var_os("GLIBC_TUNABLES")
+            .filter(|value| !value.is_empty())
+            .unwrap_or_default();
         if !tunables.is_empty() {
             tunables.push(":");
         }
@@ -313,7 +322,9 @@ impl Allocator {
             .arg(self.target())
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("the player {} cannot be started: {error}", player.display()))?;
+            .map_err(|error| {
+                format!("the player {} cannot be started: {error}", player.display())
+            })?;
         let last = |bytes: &[u8]| {
             String::from_utf8_lossy(bytes).trim().lines().last().unwrap_or_default().to_owned()
         };
@@ -345,7 +356,10 @@ mod tests {
         assert_eq!(error.nearest[0], "mimalloc");
         assert!(error.to_string().contains("did you mean `mimalloc`"), "{error}");
         let error = places(folder.path()).resolve(&names(&["qqq"])).unwrap_err();
-        assert!(error.nearest.is_empty() && error.to_string().contains("`keel allocators`"), "{error}");
+        assert!(
+            error.nearest.is_empty() && error.to_string().contains("`keel allocators`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -355,8 +369,11 @@ mod tests {
         std::fs::create_dir(&places.peers).unwrap();
         std::fs::write(places.peers.join("jemalloc.so"), b"").unwrap();
         std::fs::write(places.peers.join("own.so"), b"").unwrap();
-        std::fs::write(places.peers.join("snmalloc.unavailable"), b"it could not be built: no cmake\n")
-            .unwrap();
+        std::fs::write(
+            places.peers.join("snmalloc.unavailable"),
+            b"it could not be built: no cmake\n",
+        )
+        .unwrap();
         let found: Vec<String> =
             places.resolve(&names(&["all"])).unwrap().into_iter().map(|one| one.name).collect();
         assert_eq!(found, ["system", "jemalloc", "null", "own"]);
@@ -384,7 +401,12 @@ mod tests {
     #[test]
     fn an_allocator_with_other_settings_is_another_entry() {
         let folder = tempfile::tempdir().unwrap();
-        let list = names(&["system", "system:MALLOC_ARENA_MAX=1", "system:MALLOC_ARENA_MAX=1", "null:A=1"]);
+        let list = names(&[
+            "system",
+            "system:MALLOC_ARENA_MAX=1",
+            "system:MALLOC_ARENA_MAX=1",
+            "null:A=1",
+        ]);
         let found = places(folder.path()).resolve(&list).unwrap();
         let shown: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(shown, ["system", "system:MALLOC_ARENA_MAX=1", "null"]);

@@ -25,8 +25,11 @@ impl Spec {
             Some((label, rest)) if is_label(label) => (Some(label.to_owned()), rest),
             _ => (None, text),
         };
-        let mut cuts: Vec<usize> =
-            text.match_indices(':').map(|(at, _)| at).filter(|&at| begins_setting(&text[at + 1..])).collect();
+        let mut cuts: Vec<usize> = text
+            .match_indices(':')
+            .map(|(at, _)| at)
+            .filter(|&at| begins_setting(&text[at + 1..]))
+            .collect();
         let first = cuts.first().copied().unwrap_or(text.len());
         let mut spec = Spec { label, name: text[..first].to_owned(), ..Spec::default() };
         cuts.push(text.len());
@@ -48,7 +51,8 @@ impl Spec {
 }
 
 fn is_label(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || "-_.+".contains(letter))
+    !text.is_empty()
+        && text.chars().all(|letter| letter.is_alphanumeric() || "-_.+".contains(letter))
 }
 
 fn begins_setting(text: &str) -> bool {

@@ -10,18 +10,19 @@
 //! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in their order
 //! ```
 //!
-//! **Slots.** A live object is identified by the index of its [`Slot`]. A slot is reused after its object has been freed,
-//! so that the number of slots is bounded by the live objects and not by the length of the journal.
-//! The plan determines the thread that may reuse it, and the player needs no check: the thread that
-//! freed the object may do so at any later row, and any other thread from `skew` rows on, because
-//! no thread runs further ahead of the slowest than that.
+//! **Slots.** A live object is identified by the index of its [`Slot`]. A slot is reused after its
+//! object has been freed, so that the number of slots is bounded by the live objects and not by the
+//! length of the journal. The plan determines the thread that may reuse it, and the player needs no
+//! check: the thread that freed the object may do so at any later row, and any other thread from
+//! `skew` rows on, because no thread runs further ahead of the slowest than that.
 //!
-//! **Prologue.** A recording that begins late starts with the blocks that were live then. Each thread allocates its own
-//! before the run, without a clock and without a row. The run begins after all prologues.
+//! **Prologue.** A recording that begins late starts with the blocks that were live then. Each
+//! thread allocates its own before the run, without a clock and without a row. The run begins after
+//! all prologues.
 //!
-//! **Skew.** At pace `max` each thread runs as fast as it can, but never more than [`Header::skew`] rows ahead of the
-//! slowest running thread. Therefore the set of live objects, and with it the memory, stays close
-//! to that of the recorded program.
+//! **Skew.** At pace `max` each thread runs as fast as it can, but never more than [`Header::skew`]
+//! rows ahead of the slowest running thread. Therefore the set of live objects, and with it the
+//! memory, stays close to that of the recorded program.
 
 mod op;
 mod plan;
@@ -32,9 +33,9 @@ mod shared;
 pub use op::{Kind, Op, calls};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread, ThreadShape};
 pub use results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record, Results, SELF_TESTS, SelfTest,
-    State, ThreadState,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record,
+    Results, SELF_TESTS, SelfTest, State, ThreadState,
 };
 pub use script::{Call, Reading, Script, Step};
 pub use shared::{Plain, SharedError, SharedMemory};

@@ -141,7 +141,8 @@ impl Kind {
     }
 
     /// The [classes](Kind::class) of the timed kinds, by number.
-    pub const TIMED: [Kind; 5] = [Kind::Malloc, Kind::Free, Kind::Calloc, Kind::Realloc, Kind::Aligned];
+    pub const TIMED: [Kind; 5] =
+        [Kind::Malloc, Kind::Free, Kind::Calloc, Kind::Realloc, Kind::Aligned];
     /// The frees with hints, in the order of [`crate::Control::set_free_functions`].
     pub const HINTED: [Kind; 3] = [Kind::FreeSized, Kind::FreeAligned, Kind::FreeAlignedSized];
 }

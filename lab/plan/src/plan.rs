@@ -155,8 +155,10 @@ impl Plan {
         if self.header.paced == 0 {
             return None;
         }
-        self.memory
-            .slice(self.header.schedule_at() + thread.first_record as usize * 8, thread.records as usize)
+        self.memory.slice(
+            self.header.schedule_at() + thread.first_record as usize * 8,
+            thread.records as usize,
+        )
     }
 }
 
@@ -220,7 +222,10 @@ impl PlanWriter {
     pub fn push_prologue(&mut self, thread: usize, op: Op) {
         let (header, entry) = (self.plan.header, self.plan.threads()[thread]);
         let written = &mut self.written[thread].prologue;
-        assert!(*written < entry.prologue, "thread {thread} has a longer prologue than was counted");
+        assert!(
+            *written < entry.prologue,
+            "thread {thread} has a longer prologue than was counted"
+        );
         let step = (entry.first_step + *written) as usize;
         *written += 1;
         self.plan.put(header.steps_at() + step * size_of::<Op>(), op);
@@ -233,7 +238,10 @@ impl PlanWriter {
     pub fn finish(mut self, slots: u32) -> Plan {
         for (entry, written) in self.plan.threads().iter().zip(&self.written) {
             let Thread { prologue, steps, records, .. } = *entry;
-            assert!(ThreadShape { prologue, steps, records } == *written, "steps written and counted agree");
+            assert!(
+                ThreadShape { prologue, steps, records } == *written,
+                "steps written and counted agree"
+            );
         }
         self.plan.header.slots = slots;
         self.plan.put(0, self.plan.header);

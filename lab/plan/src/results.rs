@@ -206,7 +206,8 @@ unsafe impl Plain for ThreadState {}
 unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
 const _: () = assert!(
-    size_of::<Control>() == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + FREE_FUNCTIONS_BYTES + 1024
+    size_of::<Control>()
+        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + FREE_FUNCTIONS_BYTES + 1024
 );
 
 /// The thread was preempted, migrated or signalled during the call.
@@ -414,7 +415,8 @@ fn put_text(places: &[AtomicU8], text: &str) {
 }
 
 fn text(places: &[AtomicU8]) -> String {
-    let bytes: Vec<u8> = places.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
+    let bytes: Vec<u8> =
+        places.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

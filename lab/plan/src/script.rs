@@ -108,7 +108,12 @@ impl Script {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn create(steps: &[Step], ends: &[u64], slots: u64, touch: bool) -> Result<Script, SharedError> {
+    pub fn create(
+        steps: &[Step],
+        ends: &[u64],
+        slots: u64,
+        touch: bool,
+    ) -> Result<Script, SharedError> {
         let words = HEADER + 2 * steps.len() + ends.len() + READING * ends.len();
         let memory = SharedMemory::create("script", words * WORD)?;
         let script = Script { memory, steps: steps.len(), segments: ends.len(), slots, touch };
@@ -127,15 +132,17 @@ impl Script {
     pub fn open(descriptor: OwnedFd) -> Result<Script, SharedError> {
         let memory = SharedMemory::open("script", descriptor)?;
         let foreign = || SharedError::Foreign { what: "script" };
-        let &[magic, slots, steps, segments, touch] = memory.slice::<u64>(0, HEADER).ok_or_else(foreign)?
+        let &[magic, slots, steps, segments, touch] =
+            memory.slice::<u64>(0, HEADER).ok_or_else(foreign)?
         else {
             return Err(foreign());
         };
         let (steps, segments) = (steps as usize, segments as usize);
-        let words =
-            segments.checked_mul(1 + READING).and_then(|words| words.checked_add(steps.checked_mul(2)?));
-        let fits =
-            words.and_then(|words| words.checked_add(HEADER)?.checked_mul(WORD)) == Some(memory.bytes());
+        let words = segments
+            .checked_mul(1 + READING)
+            .and_then(|words| words.checked_add(steps.checked_mul(2)?));
+        let fits = words.and_then(|words| words.checked_add(HEADER)?.checked_mul(WORD))
+            == Some(memory.bytes());
         if magic != MAGIC || !fits {
             return Err(foreign());
         }
@@ -159,14 +166,20 @@ impl Script {
 
     /// Writes the measurement of a segment.
     pub fn record(&self, segment: usize, reading: Reading) {
-        self.put(self.readings_at() + READING * segment, &[reading.ns, reading.resident, reading.refused]);
+        self.put(
+            self.readings_at() + READING * segment,
+            &[reading.ns, reading.resident, reading.refused],
+        );
     }
 
     /// The measurements, after the player has ended.
     pub fn readings(&self) -> Vec<Reading> {
         let words = self.words(self.readings_at(), READING * self.segments);
-        let reading =
-            |three: &[u64; READING]| Reading { ns: three[0], resident: three[1], refused: three[2] };
+        let reading = |three: &[u64; READING]| Reading {
+            ns: three[0],
+            resident: three[1],
+            refused: three[2],
+        };
         words.as_chunks().0.iter().map(reading).collect()
     }
 
@@ -211,8 +224,10 @@ mod tests {
         let read: Vec<Step> = opened.steps().iter().map(Step::from_words).collect();
         assert_eq!(read, steps);
         assert_eq!((opened.ends(), opened.slots, opened.touch), (&[2, 5][..], 3, true));
-        let readings =
-            [Reading { ns: 1, resident: 2, refused: 3 }, Reading { ns: 4, resident: 5, refused: 6 }];
+        let readings = [
+            Reading { ns: 1, resident: 2, refused: 3 },
+            Reading { ns: 4, resident: 5, refused: 6 },
+        ];
         readings.iter().enumerate().for_each(|(index, reading)| opened.record(index, *reading));
         assert_eq!(script.readings(), readings);
     }

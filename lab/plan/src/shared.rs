@@ -72,7 +72,10 @@ impl SharedMemory {
     /// writing.
     pub fn open(what: &'static str, descriptor: OwnedFd) -> Result<SharedMemory, SharedError> {
         let file = File::from(descriptor);
-        let length = file.metadata().map_err(|source| SharedError::Refused { what, bytes: 0, source })?.len();
+        let length = file
+            .metadata()
+            .map_err(|source| SharedError::Refused { what, bytes: 0, source })?
+            .len();
         Self::map(what, OwnedFd::from(file), length as usize, libc::MAP_POPULATE)
     }
 
@@ -86,7 +89,14 @@ impl SharedMemory {
         let flags = libc::MAP_SHARED | flags;
         // SAFETY: a fresh mapping of a file that we hold; the result is checked.
         let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, flags, descriptor.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes.max(1),
+                protection,
+                flags,
+                descriptor.as_raw_fd(),
+                0,
+            )
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {

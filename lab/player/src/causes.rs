@@ -15,8 +15,8 @@ use crate::interruption::{Flag, Seen};
 use crate::kernel_calls;
 use crate::system::{self, Usage};
 use keel_plan::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    CAUSE_SYSCALL_UNKNOWN, Record,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Record,
 };
 
 /// The detectors that work on this machine.

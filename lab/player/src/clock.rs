@@ -75,7 +75,9 @@ impl Clock for Counter {
         let ticks: u64;
         // SAFETY: the virtual counter is readable from user space on Linux; ISB keeps the order
         // around it.
-        unsafe { std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack)) };
+        unsafe {
+            std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack))
+        };
         ticks
     }
 }

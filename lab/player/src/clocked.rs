@@ -114,7 +114,9 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         let size = high | step.argument as usize;
         high = 0;
         // SAFETY: the caller guarantees the plan.
-        let call = unsafe { step_call::<_, TOUCH, INSIDE>(&part, *step, slot, size, &mut timing, &errors) };
+        let call = unsafe {
+            step_call::<_, TOUCH, INSIDE>(&part, *step, slot, size, &mut timing, &errors)
+        };
         let ticks = call.end.saturating_sub(call.begin);
         let cause = timing.detector.cause(ticks, call.observation);
         let start = call.begin.wrapping_sub(part.origin);

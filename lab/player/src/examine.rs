@@ -64,8 +64,10 @@ pub fn facts<C: Clock>() -> Result<String, SharedError> {
     let pace = pace::<C>(&mut detector, ticks_per_ns);
     detector.dismiss();
     pairs.sort_unstable();
-    let ns = |quantile: f64| pairs[(quantile * (EMPTY_PAIRS - 1) as f64) as usize] as f64 / ticks_per_ns;
-    let step = pairs.windows(2).map(|two| two[1] - two[0]).filter(|&step| step > 0).min().unwrap_or(0);
+    let ns =
+        |quantile: f64| pairs[(quantile * (EMPTY_PAIRS - 1) as f64) as usize] as f64 / ticks_per_ns;
+    let step =
+        pairs.windows(2).map(|two| two[1] - two[0]).filter(|&step| step > 0).min().unwrap_or(0);
     let mut text = String::new();
     // Writing into a string cannot fail.
     let _ = writeln!(text, "clock {}", if C::CODE == 1 { "counter" } else { "clock_monotonic" });

@@ -90,7 +90,9 @@ fn size_first(find: &dyn Fn(&str) -> Option<*mut c_void>) -> Found<Three> {
 unsafe extern "C" fn swapped(block: *mut c_void, alignment: usize, size: usize) {
     // SAFETY: only set to a function of this type, and before any call of this one; the caller
     // guarantees the block.
-    unsafe { std::mem::transmute::<*mut c_void, Three>(SIZE_FIRST.load(Relaxed))(block, size, alignment) }
+    unsafe {
+        std::mem::transmute::<*mut c_void, Three>(SIZE_FIRST.load(Relaxed))(block, size, alignment)
+    }
 }
 
 unsafe extern "C" fn sdallocx_size(block: *mut c_void, size: usize) {

@@ -38,7 +38,9 @@ impl Library {
     fn code(&self) -> impl Iterator<Item = &[u8]> {
         self.ranges[..self.count].iter().map(|&(from, to)| {
             // SAFETY: a readable and executable segment of a library that is loaded and stays so.
-            unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(from), to - from) }
+            unsafe {
+                std::slice::from_raw_parts(std::ptr::with_exposed_provenance(from), to - from)
+            }
         })
     }
 }
@@ -60,10 +62,13 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut
     // passed.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
     // SAFETY: as many headers as it says.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let headers =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let mut library = Library { ranges: [(0, 0); MOST], count: 0 };
     let wanted = libc::PF_R | libc::PF_X;
-    for header in headers.iter().filter(|one| one.p_type == libc::PT_LOAD && one.p_flags & wanted == wanted) {
+    for header in
+        headers.iter().filter(|one| one.p_type == libc::PT_LOAD && one.p_flags & wanted == wanted)
+    {
         if library.count < MOST {
             let from = (info.dlpi_addr + header.p_vaddr) as usize;
             library.ranges[library.count] = (from, from + header.p_memsz as usize);
@@ -85,7 +90,8 @@ fn count_in(code: &[u8]) -> usize {
         let (before, after) =
             (&code[at.saturating_sub(BEFORE)..at], &code[at + 2..code.len().min(at + 2 + AFTER)]);
         // mov $number, %eax
-        let numbered = before.windows(5).any(|five| five[0] == 0xb8 && five[2] < 3 && five[3..] == [0, 0]);
+        let numbered =
+            before.windows(5).any(|five| five[0] == 0xb8 && five[2] < 3 && five[3..] == [0, 0]);
         // cmp $-4096 or $-4095, %rax
         let checked = after
             .windows(6)

@@ -143,7 +143,8 @@ mod arch {
         let thread: *mut u8;
         // SAFETY: on x86-64 the first word of the thread control block is its own address.
         unsafe {
-            std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly, preserves_flags))
+            std::arch::asm!("mov {}, \
+                fs:0", out(reg) thread, options(nostack, readonly, preserves_flags))
         };
         Some(thread.wrapping_offset(offset).wrapping_add(FIELD).cast())
     }

@@ -93,7 +93,15 @@ mod patch {
     }
 
     /// Makes the system call and returns the kernel's result.
-    unsafe fn raw(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    unsafe fn raw(
+        number: c_long,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+    ) -> isize {
         let result: isize;
         // SAFETY: the caller guarantees number and arguments; the kernel keeps all registers but
         // these.
@@ -182,7 +190,12 @@ mod patch {
     }
 
     /// Returns the error number and does not change errno.
-    unsafe extern "C" fn clock_nanosleep(clock: usize, flags: usize, time: usize, rest: usize) -> c_int {
+    unsafe extern "C" fn clock_nanosleep(
+        clock: usize,
+        flags: usize,
+        time: usize,
+        rest: usize,
+    ) -> c_int {
         record(Call::Sleep);
         // SAFETY: passed on.
         -unsafe { raw(libc::SYS_clock_nanosleep, clock, flags, time, rest, 0, 0) } as c_int
@@ -218,7 +231,8 @@ mod patch {
 
     pub fn install() -> bool {
         // SAFETY: the C library is loaded; this takes a handle of it.
-        let library = unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        let library =
+            unsafe { libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
         if library.is_null() {
             return false;
         }

@@ -30,15 +30,16 @@ static GATE: threads::Gate = threads::Gate::new();
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let outcome =
-        match arguments.as_slice() {
-            [flag, name] if flag == "--describe" => describe(name),
-            [flag, name] if flag == "--time" => time(name),
-            [flag] if flag == "--self-test" => examine(),
-            [name] => play(name),
-            _ => Err("usage: keel-player TARGET | keel-player --describe TARGET | keel-player --self-test"
-                .to_owned()),
-        };
+    let outcome = match arguments.as_slice() {
+        [flag, name] if flag == "--describe" => describe(name),
+        [flag, name] if flag == "--time" => time(name),
+        [flag] if flag == "--self-test" => examine(),
+        [name] => play(name),
+        _ => Err(
+            "usage: keel-player TARGET | keel-player --describe TARGET | keel-player --self-test"
+                .to_owned(),
+        ),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
@@ -51,7 +52,8 @@ fn main() -> ExitCode {
 /// Prints the capabilities of this machine.
 fn examine() -> Result<(), String> {
     let fault = clock::fault();
-    let facts = if fault.is_none() { examine::facts::<Counter>() } else { examine::facts::<Monotonic>() };
+    let facts =
+        if fault.is_none() { examine::facts::<Counter>() } else { examine::facts::<Monotonic>() };
     let mut text = facts.map_err(|error| error.to_string())?;
     if let Some(fault) = fault {
         text += &format!("clock_fault {fault}\n");
@@ -108,7 +110,8 @@ fn play(name: &OsStr) -> Result<(), String> {
     // SAFETY: the parent opened the plan and the results there, and nothing else in this process
     // uses the descriptors.
     let (plan, results) = unsafe { (OwnedFd::from_raw_fd(3), OwnedFd::from_raw_fd(4)) };
-    let plan: &'static Plan = Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
+    let plan: &'static Plan =
+        Box::leak(Box::new(Plan::open(plan).map_err(|error| error.to_string())?));
     let results = Results::open(results, plan.header()).map_err(|error| error.to_string())?;
     let results: &'static Results = Box::leak(Box::new(results));
     let control = results.control();
@@ -191,7 +194,9 @@ fn part_of(
     let (prologue, steps) = (plan.prologue(thread), plan.steps(thread));
     // A thread that has not begun counts as being at its first step, and no thread may run too far
     // ahead of it.
-    results.states()[index].next_row.store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
+    results.states()[index]
+        .next_row
+        .store(steps.first().map_or(u32::MAX, |step| step.row), Relaxed);
     let records = results
         .records_mut(thread.first_record, thread.records)
         .ok_or("the results are smaller than the plan")?;
@@ -209,7 +214,8 @@ fn perform_all<C: Clock + 'static>(
     let limit = alive.max(threads::AT_ONCE);
     // In order of their first steps: threads that are not yet created are then later than all
     // running ones.
-    let mut order: Vec<&Part<'static>> = parts.iter().filter(|part| first_row(part).is_some()).collect();
+    let mut order: Vec<&Part<'static>> =
+        parts.iter().filter(|part| first_row(part).is_some()).collect();
     order.sort_by_key(|part| first_row(part));
     let beforehand = order.len().min(limit);
     let mut started = Vec::with_capacity(order.len());

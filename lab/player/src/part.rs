@@ -112,6 +112,8 @@ impl Start {
         state.minor_faults.store(now.minor_faults - first.minor_faults, Relaxed);
         state.major_faults.store(now.major_faults - first.major_faults, Relaxed);
         state.voluntary_switches.store(now.voluntary_switches - first.voluntary_switches, Relaxed);
-        state.involuntary_switches.store(now.involuntary_switches - first.involuntary_switches, Relaxed);
+        state
+            .involuntary_switches
+            .store(now.involuntary_switches - first.involuntary_switches, Relaxed);
     }
 }

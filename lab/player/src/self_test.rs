@@ -10,8 +10,8 @@ use crate::interrupt_probe::InterruptProbe;
 use crate::kernel_calls;
 use crate::system;
 use keel_plan::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    Control, SELF_TESTS, SelfTest,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL, Control, SELF_TESTS, SelfTest,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -115,7 +115,8 @@ impl<C: Clock> Trial<C> {
 
     /// First writes to fresh pages, each in a separate mapping, so that each write faults.
     fn faults(&mut self) -> (u32, u32) {
-        let mut pages = (0..TRIES).filter_map(|_| system::anonymous(4096, 0)).collect::<Vec<_>>().into_iter();
+        let mut pages =
+            (0..TRIES).filter_map(|_| system::anonymous(4096, 0)).collect::<Vec<_>>().into_iter();
         self.count(TRIES, CAUSE_FAULT, || {
             if let Some(page) = pages.next() {
                 // SAFETY: a fresh page that nothing else uses.
@@ -141,7 +142,9 @@ pub fn detects_an_interrupt<C: Clock>(detectors: Detectors, ticks_per_ns: f64) -
     let end = C::now() + (5e7 * ticks_per_ns) as u64;
     while C::now() < end {
         let (_, call) = timed::<C>(&mut detector, std::ptr::null_mut);
-        if detector.cause(call.end.saturating_sub(call.begin), call.observation) & CAUSE_INTERRUPT != 0 {
+        if detector.cause(call.end.saturating_sub(call.begin), call.observation) & CAUSE_INTERRUPT
+            != 0
+        {
             return true;
         }
     }

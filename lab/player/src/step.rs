@@ -107,7 +107,14 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
 
 /// Stores a fresh block in its slot, where later steps find it.
 #[inline(always)]
-unsafe fn publish(part: &Part<'_>, step: Op, slot: &Slot, block: *mut u8, size: usize, errors: &Errors<'_>) {
+unsafe fn publish(
+    part: &Part<'_>,
+    step: Op,
+    slot: &Slot,
+    block: *mut u8,
+    size: usize,
+    errors: &Errors<'_>,
+) {
     let tag = step.row.wrapping_add(1);
     if block.is_null() {
         errors.refused(step.row);

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 pub fn anonymous(bytes: usize, flags: i32) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: a fresh mapping; the result is checked.
-    let base =
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let base = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
     if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
 }
 
@@ -38,7 +39,10 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 /// Sleeps for about `ns` nanoseconds.
 pub fn sleep_ns(ns: u64) {
-    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
     // SAFETY: reads one timespec, which is ours; the rest of an interrupted sleep is not needed.
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }

@@ -18,7 +18,8 @@ use std::path::Path;
 /// The functions of the target `name`, or a sentence that says why they are not available.
 pub fn load(name: &OsStr) -> Result<&'static Table, String> {
     let bytes = name.as_bytes();
-    let after = |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes).map(Path::new);
+    let after =
+        |prefix: &str| bytes.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes).map(Path::new);
     if bytes == b"null" {
         Ok(&crate::null::TABLE)
     } else if bytes == b"system" {
@@ -55,7 +56,8 @@ fn system() -> &'static Table {
         let name = CString::new(name).ok()?;
         let function = symbol(libc::RTLD_DEFAULT, &name)?;
         // Another object's function must not free blocks of this allocator.
-        (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object).then_some(function)
+        (object.is_some() && object_of(function).map(|info| info.dli_fbase) == object)
+            .then_some(function)
     });
     Box::leak(Box::new(table))
 }
@@ -125,7 +127,8 @@ unsafe extern "C" fn system_version(buffer: *mut c_char, bytes: usize) {
 }
 
 fn preloaded(file: &Path) -> Result<&'static Table, String> {
-    let name = object_of(SYSTEM.malloc as *const c_void).map_or(std::ptr::null(), |info| info.dli_fname);
+    let name =
+        object_of(SYSTEM.malloc as *const c_void).map_or(std::ptr::null(), |info| info.dli_fname);
     let provider = if name.is_null() {
         Path::new("")
     } else {
@@ -140,7 +143,8 @@ fn preloaded(file: &Path) -> Result<&'static Table, String> {
         return Ok(system());
     }
     Err(format!(
-        "{} provides no malloc to the process (that comes from {}): it is not an allocator for LD_PRELOAD",
+        "{} provides no malloc to the process (that comes from {}): it is not an allocator for \
+            LD_PRELOAD",
         file.display(),
         provider.display()
     ))
@@ -148,8 +152,9 @@ fn preloaded(file: &Path) -> Result<&'static Table, String> {
 
 fn peer(file: &Path) -> Result<&'static Table, String> {
     let library = open(file)?;
-    let table = symbol(library, SYMBOL)
-        .ok_or_else(|| format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy()))?;
+    let table = symbol(library, SYMBOL).ok_or_else(|| {
+        format!("{} exports no table `{}`", file.display(), SYMBOL.to_string_lossy())
+    })?;
     // SAFETY: the symbol is by definition a Table, whose first field is its version; it is static
     // data of a library that is never closed.
     let (abi, has_hints) = unsafe {
@@ -157,7 +162,10 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
         ((*table).abi, (*table).has_hints)
     };
     if abi != ABI {
-        return Err(format!("{} was built for another version of Keel: rebuild it", file.display()));
+        return Err(format!(
+            "{} was built for another version of Keel: rebuild it",
+            file.display()
+        ));
     }
     if has_hints == 1 {
         // SAFETY: as above; it has all fields.
@@ -166,7 +174,9 @@ fn peer(file: &Path) -> Result<&'static Table, String> {
     let mut older = BLANK;
     let length = std::mem::offset_of!(Table, free_sized);
     // SAFETY: an older table has the same layout up to this field.
-    unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut older).cast::<u8>(), length) }
+    unsafe {
+        std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut older).cast::<u8>(), length)
+    }
     Ok(Box::leak(Box::new(older)))
 }
 
@@ -207,10 +217,19 @@ fn prefixed_symbol(library: *mut c_void, prefix: &str, name: &str) -> Option<*mu
 }
 
 /// The first function of these names that the library has.
-fn named(library: *mut c_void, file: &Path, prefix: &str, names: &[&str]) -> Result<*mut c_void, String> {
+fn named(
+    library: *mut c_void,
+    file: &Path,
+    prefix: &str,
+    names: &[&str],
+) -> Result<*mut c_void, String> {
     let found = names.iter().find_map(|name| prefixed_symbol(library, prefix, name));
     found.ok_or_else(|| {
-        format!("{} has no function `{prefix}{}`", file.display(), names.join(&format!("` or `{prefix}")))
+        format!(
+            "{} has no function `{prefix}{}`",
+            file.display(),
+            names.join(&format!("` or `{prefix}"))
+        )
     })
 }
 
@@ -233,7 +252,8 @@ fn table(
             calloc: std::mem::transmute::<*mut c_void, Pair>(find(&["calloc"])?),
             realloc: std::mem::transmute::<*mut c_void, Realloc>(find(&["realloc"])?),
             aligned: std::mem::transmute::<*mut c_void, Pair>(find(ALIGNED)?),
-            usable_size: usable.map(|function| std::mem::transmute::<*mut c_void, Usable>(function)),
+            usable_size: usable
+                .map(|function| std::mem::transmute::<*mut c_void, Usable>(function)),
             ..BLANK
         }
     };
@@ -253,7 +273,8 @@ unsafe extern "C" fn keel_version(buffer: *mut c_char, bytes: usize) {
         Some(function) => {
             // SAFETY: libkeel's function of this type: major * 10000 + minor * 100 + patch.
             let number = unsafe {
-                let function: unsafe extern "C" fn() -> std::ffi::c_int = std::mem::transmute(function);
+                let function: unsafe extern "C" fn() -> std::ffi::c_int =
+                    std::mem::transmute(function);
                 function()
             };
             format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
@@ -264,10 +285,12 @@ unsafe extern "C" fn keel_version(buffer: *mut c_char, bytes: usize) {
 }
 
 /// The library that [`keel`] opened, for its version.
-static KEEL: std::sync::atomic::AtomicPtr<c_void> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+static KEEL: std::sync::atomic::AtomicPtr<c_void> =
+    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
 
 fn open(file: &Path) -> Result<*mut c_void, String> {
-    let name = CString::new(file.as_os_str().as_bytes()).map_err(|_| "a file name with a NUL".to_owned())?;
+    let name = CString::new(file.as_os_str().as_bytes())
+        .map_err(|_| "a file name with a NUL".to_owned())?;
     // SAFETY: loads a library and runs its constructors. RTLD_LOCAL separates two versions of one
     // allocator; RTLD_NOW avoids symbol lookups inside a timed call.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

@@ -112,7 +112,8 @@ pub fn start<C: Clock + 'static>(
     part: Part<'static>,
     gate: &'static Gate,
 ) -> Result<libc::pthread_t, String> {
-    let start = Box::leak(Box::new(ThreadStart::<C> { part, gate, clock: std::marker::PhantomData }));
+    let start =
+        Box::leak(Box::new(ThreadStart::<C> { part, gate, clock: std::marker::PhantomData }));
     let mut id = 0;
     // SAFETY: the value is leaked, so it outlives the thread; the default attributes are fine.
     let code = unsafe {
@@ -190,6 +191,11 @@ fn futex_wait(word: &AtomicU32, value: u32) {
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: wakes the threads that wait on the word.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX)
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
     };
 }

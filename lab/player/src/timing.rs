@@ -42,7 +42,11 @@ pub unsafe fn play(table: &Table, script: &Script) -> Result<(), String> {
 
 /// Executes the steps; returns the number of calls that returned no memory.
 #[inline(never)]
-unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &mut [*mut c_void]) -> u64 {
+unsafe fn perform<const TOUCH: bool>(
+    table: &Table,
+    steps: &[[u64; 2]],
+    slots: &mut [*mut c_void],
+) -> u64 {
     let mut refused = 0;
     for words in steps {
         let step = Step::from_words(words);
@@ -62,7 +66,12 @@ unsafe fn perform<const TOUCH: bool>(table: &Table, steps: &[[u64; 2]], slots: &
                     continue;
                 }
                 Call::FreeAlignedSized => {
-                    free_hints::free_aligned_sized(table, std::mem::replace(slot, null_mut()), align, size);
+                    free_hints::free_aligned_sized(
+                        table,
+                        std::mem::replace(slot, null_mut()),
+                        align,
+                        size,
+                    );
                     continue;
                 }
                 Call::Malloc => (table.malloc)(size),

@@ -211,7 +211,12 @@ impl<'a> Executor<'a> {
         }
     }
 
-    unsafe fn resize<const TOUCH: u8, const SHARED: bool>(&self, step: &Op, slot: &Slot, size: usize) {
+    unsafe fn resize<const TOUCH: u8, const SHARED: bool>(
+        &self,
+        step: &Op,
+        slot: &Slot,
+        size: usize,
+    ) {
         // Without an old block, the slot may still hold the address of a former object.
         let (old, held) = match step.is_fresh() {
             true => (std::ptr::null_mut(), 0),
@@ -270,7 +275,8 @@ fn prefetch(slot: *const Slot) {
     #[cfg(target_arch = "aarch64")]
     // SAFETY: a hint; it never faults.
     unsafe {
-        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) slot, options(nostack, preserves_flags, readonly));
+        std::arch::asm!("prfm pstl1keep, \
+            [{}]", in(reg) slot, options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = slot;

@@ -36,7 +36,14 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
                 // SAFETY: the slot's block is live until the call; the caller guarantees the plan.
                 unsafe {
                     subtract(&part, *step, slot);
-                    step_call::<_, { touch::NONE }, true>(&part, *step, slot, size, &mut Unmetered, &errors);
+                    step_call::<_, { touch::NONE }, true>(
+                        &part,
+                        *step,
+                        slot,
+                        size,
+                        &mut Unmetered,
+                        &errors,
+                    );
                 }
                 if kind.class() != Kind::Free {
                     // SAFETY: the slot's block is live after the call.

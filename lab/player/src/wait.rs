@@ -40,7 +40,13 @@ impl Waiter {
 
     /// Waits until `row` is within `skew` rows of every other thread's next step. Returns the limit
     /// below which no wait is needed, and whether it slept.
-    pub fn others(self, others: &[ThreadState], own_index: usize, row: u32, skew: u32) -> (u32, bool) {
+    pub fn others(
+        self,
+        others: &[ThreadState],
+        own_index: usize,
+        row: u32,
+        skew: u32,
+    ) -> (u32, bool) {
         let (mut slept, mut spins) = (false, 0);
         loop {
             let slowest = others

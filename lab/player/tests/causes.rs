@@ -7,7 +7,8 @@ use keel_allocators::{Allocator, Kind};
 use keel_replay::{ClockChoice, Keep, Options, Touch};
 use keel_results::raw::RunReader;
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, Comparison,
+    CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
+    Comparison,
 };
 use support::{Bench, allocator, failure, floor, library, mallocs, system, with};
 
@@ -18,12 +19,14 @@ const EVERY: usize = 10;
 fn known() -> (Comparison, Vec<u8>) {
     let mut bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
-    bench.options = Options { touch: Touch::None, keep: Keep::All, throughput: false, ..bench.options };
+    bench.options =
+        Options { touch: Touch::None, keep: Keep::All, throughput: false, ..bench.options };
     let fixture = with(&fixture, &[("KEEL_FIXTURE", &format!("known:{EVERY}"))]);
     let outcome = bench.compare(&mallocs(40_000, 64), vec![fixture]).unwrap();
     let result = &outcome.comparison.allocators[0];
     assert_eq!(failure(result), "no failure");
-    let mut rows = RunReader::open(&bench.results().join(result.runs[0].raw.as_ref().unwrap())).unwrap();
+    let mut rows =
+        RunReader::open(&bench.results().join(result.runs[0].raw.as_ref().unwrap())).unwrap();
     let mut causes = Vec::new();
     while let Some(rows) = rows.next_rows().unwrap() {
         causes.extend_from_slice(rows.cause);
@@ -41,7 +44,10 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
     for (row, &cause) in causes.iter().enumerate() {
         let has = |bit| cause & bit != 0;
         if row % EVERY != EVERY - 1 {
-            assert!(!has(CAUSE_FAULT) && !has(CAUSE_SYSCALL) && !has(CAUSE_SLEPT), "row {row}: {cause}");
+            assert!(
+                !has(CAUSE_FAULT) && !has(CAUSE_SYSCALL) && !has(CAUSE_SLEPT),
+                "row {row}: {cause}"
+            );
             falsely += u64::from(has(CAUSE_INTERRUPTED));
             continue;
         }
@@ -83,8 +89,9 @@ fn slow_calls_are_summed_up_by_cause_and_told_with_what_they_did() {
 fn the_self_test_is_a_part_of_the_result() {
     let bench = Bench::new();
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
-    let test =
-        |action: &str| comparison.instrument.self_test.iter().find(|test| test.action == action).unwrap();
+    let test = |action: &str| {
+        comparison.instrument.self_test.iter().find(|test| test.action == action).unwrap()
+    };
     for what in ["sleep", "signal", "fault", "mmap"] {
         assert_eq!(test(what).tried, 20, "{what}");
     }
@@ -101,10 +108,13 @@ fn the_self_test_is_a_part_of_the_result() {
 fn an_allocator_that_makes_system_calls_past_the_c_library_is_told_of() {
     let bench = Bench::new();
     let library = library(bench.folder.path(), "syscaller");
-    let own = Allocator { symbols: "own_".to_owned(), ..allocator("own", Kind::Prefixed, Some(library)) };
-    let comparison = bench.compare(&mallocs(100, 64), vec![own, system(), floor()]).unwrap().comparison;
+    let own =
+        Allocator { symbols: "own_".to_owned(), ..allocator("own", Kind::Prefixed, Some(library)) };
+    let comparison =
+        bench.compare(&mallocs(100, 64), vec![own, system(), floor()]).unwrap().comparison;
     assert_eq!(failure(&comparison.allocators[0]), "no failure");
-    let told: Vec<&String> = comparison.notes.iter().filter(|note| note.contains("of its own")).collect();
+    let told: Vec<&String> =
+        comparison.notes.iter().filter(|note| note.contains("of its own")).collect();
     assert_eq!(told.len(), usize::from(comparison.instrument.system_calls), "{told:?}");
     assert!(told.iter().all(|note| note.starts_with("own makes system calls")), "{told:?}");
 }
@@ -115,8 +125,17 @@ fn the_clock_can_be_chosen_and_a_fallback_is_told() {
     bench.options.clock = ClockChoice::Monotonic;
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;
     assert_eq!(comparison.clock.name, "clock_monotonic");
-    assert!((comparison.clock.ticks_per_ns - 1.0).abs() < 1e-3, "{}", comparison.clock.ticks_per_ns);
-    assert!(comparison.notes.iter().any(|note| note.starts_with("Calls were timed with CLOCK_MONOTONIC")));
+    assert!(
+        (comparison.clock.ticks_per_ns - 1.0).abs() < 1e-3,
+        "{}",
+        comparison.clock.ticks_per_ns
+    );
+    assert!(
+        comparison
+            .notes
+            .iter()
+            .any(|note| note.starts_with("Calls were timed with CLOCK_MONOTONIC"))
+    );
     std::fs::remove_dir_all(bench.results()).unwrap();
     bench.options.clock = ClockChoice::Auto;
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;

@@ -104,14 +104,20 @@ fn each_free_calls_the_function_for_its_hints() {
     ] {
         let bench = bench(options);
         let file = library(bench.folder.path(), "free_hints");
-        let own = Allocator { symbols: "own_".to_owned(), ..allocator("own", Kind::Prefixed, Some(file)) };
+        let own = Allocator {
+            symbols: "own_".to_owned(),
+            ..allocator("own", Kind::Prefixed, Some(file))
+        };
         let (counts, by, notes) = counted(&bench, &story, own);
         assert_eq!(counts, expected, "free, sized, aligned, both, lies");
         assert_eq!(by, names("free_size", "free_aligned", "free_aligned_sized"));
         let hinted = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();
         let note = notes.iter().find(|note| note.contains("own free_aligned and")).unwrap();
         assert!(note.starts_with(&format!("{hinted} frees passed")), "{note}");
-        assert!(notes.iter().any(|note| note.starts_with("50 frees passed another size")), "{notes:?}");
+        assert!(
+            notes.iter().any(|note| note.starts_with("50 frees passed another size")),
+            "{notes:?}"
+        );
     }
 }
 
@@ -124,7 +130,8 @@ fn a_preloaded_library_receives_hints_through_its_operators() {
     let flags = ["-O1", "-fPIC", "-shared", "-fno-builtin", "-DOPERATORS", "-o"];
     let compiled = Command::new("cc").args(flags).arg(&file).arg(source).status().unwrap();
     assert!(compiled.success());
-    let (counts, by, _) = counted(&bench, &story, allocator("operators", Kind::Preload, Some(file)));
+    let (counts, by, _) =
+        counted(&bench, &story, allocator("operators", Kind::Preload, Some(file)));
     // The process itself frees a few blocks plainly.
     assert!(counts[FREE] >= expected[FREE], "{counts:?}");
     assert_eq!(counts[SIZED..=LIES], expected[SIZED..=LIES]);
@@ -145,7 +152,8 @@ fn an_allocator_without_such_functions_gets_plain_frees() {
         (result.failure.clone(), result.free_functions.clone()),
         (None, names("free", "free", "free"))
     );
-    let frees: u64 = std::fs::read_to_string(path).unwrap().lines().nth(1).unwrap().parse().unwrap();
+    let frees: u64 =
+        std::fs::read_to_string(path).unwrap().lines().nth(1).unwrap().parse().unwrap();
     assert_eq!(frees, expected.iter().sum::<u64>());
     assert_eq!(result.runs[0].latency["free"].0.len(), frees, "a free is a free in the tables");
     assert_eq!(outcome.comparison.journal.operations["free"], frees);

@@ -134,7 +134,8 @@ fn counted(threads: u32) -> f64 {
         .expect("valgrind is there; `make setup` installs it");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
-    let line = text.lines().find_map(|line| line.split_once("Collected :")).expect("callgrind's sum").1;
+    let line =
+        text.lines().find_map(|line| line.split_once("Collected :")).expect("callgrind's sum").1;
     let instructions: u64 = line.trim().replace(',', "").parse().unwrap();
     instructions as f64 / (2 * PAIRS) as f64
 }

@@ -13,7 +13,8 @@ struct Others(Vec<Child>);
 
 impl Others {
     fn start() -> Others {
-        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(2);
+        let count =
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get).div_ceil(2);
         let work = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         Others((0..count).map(|_| work()).collect())
     }
@@ -42,7 +43,9 @@ fn runs_beside_other_programs_are_told_and_made_again() {
         "{:?}",
         result.runs
     );
-    assert!(result.runs.iter().all(|run| run.empty_pair_ns > 1.0 && run.other_programs_ns > 30_000_000));
+    assert!(
+        result.runs.iter().all(|run| run.empty_pair_ns > 1.0 && run.other_programs_ns > 30_000_000)
+    );
 
     let mut bench = Bench::new();
     bench.options = Options { throughput: false, runs: 2, repeat: true, ..bench.options };
@@ -53,12 +56,23 @@ fn runs_beside_other_programs_are_told_and_made_again() {
     // As many as there were runs, at most: they have interference too.
     let aside = &result.discarded;
     assert!((1..=2).contains(&aside.len()), "{aside:?}");
-    assert!(aside.iter().all(|run| run.elapsed_ns > 0 && !run.interference.is_empty()), "{aside:?}");
+    assert!(
+        aside.iter().all(|run| run.elapsed_ns > 0 && !run.interference.is_empty()),
+        "{aside:?}"
+    );
     let mut positions: Vec<u32> = result.runs.iter().map(|run| run.position).collect();
     positions.extend(aside.iter().map(|run| run.position));
     positions.sort_unstable();
-    assert_eq!(positions, (0..positions.len() as u32).collect::<Vec<_>>(), "every run has a position");
-    assert!(comparison.notes.iter().any(|note| note.contains("were discarded")), "{:?}", comparison.notes);
+    assert_eq!(
+        positions,
+        (0..positions.len() as u32).collect::<Vec<_>>(),
+        "every run has a position"
+    );
+    assert!(
+        comparison.notes.iter().any(|note| note.contains("were discarded")),
+        "{:?}",
+        comparison.notes
+    );
     assert!(
         comparison.notes.iter().any(|note| note.contains("other programs more than 10 %")),
         "{:?}",

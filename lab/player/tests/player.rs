@@ -20,7 +20,8 @@ fn lively() -> Story {
     let mut live = Vec::new();
     let mut random = 1u64;
     for step in 0..30_000u64 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (thread, size) = ((random >> 33) as u32 % 6, (random >> 40) % 3000 + 1);
         match (random >> 20) % 10 {
             0..=3 => live.push((thread, story.malloc(thread, size))),
@@ -78,7 +79,13 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
         // touched.
         assert!(run.memory[0].resident > 3000 * 4096, "{:?}", run.memory[0]);
         assert!(run.memory.iter().all(|sample| sample.live > 2000 * 4096), "{:?}", run.memory);
-        assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("3000 blocks (11.7 MiB in total)")));
+        assert!(
+            outcome
+                .comparison
+                .notes
+                .iter()
+                .any(|note| note.starts_with("3000 blocks (11.7 MiB in total)"))
+        );
     }
 }
 
@@ -108,9 +115,16 @@ fn every_operation_is_measured_once_on_every_allocator() {
     let mut operations = OperationReader::open(&bench.results().join(OPERATIONS_FILE)).unwrap();
     assert_eq!(operations.next_rows().unwrap().unwrap().op.len() as u64, story.rows());
     assert!(comparison.clock.empty_pair.0.len() > 1000 && comparison.clock.ticks_per_ns > 0.0);
-    assert!(comparison.allocators[0].version.starts_with("glibc"), "{}", comparison.allocators[0].version);
-    let positions: Vec<u32> =
-        comparison.allocators.iter().flat_map(|result| result.runs.iter().map(|run| run.position)).collect();
+    assert!(
+        comparison.allocators[0].version.starts_with("glibc"),
+        "{}",
+        comparison.allocators[0].version
+    );
+    let positions: Vec<u32> = comparison
+        .allocators
+        .iter()
+        .flat_map(|result| result.runs.iter().map(|run| run.position))
+        .collect();
     assert!((0..6).all(|position| positions.contains(&position)), "{positions:?}");
 }
 
@@ -118,7 +132,11 @@ fn every_operation_is_measured_once_on_every_allocator() {
 fn live_bytes_over_time_end_where_the_journal_ends() {
     let run = Bench::new().run(&mallocs(20_000, 1000), system());
     assert_eq!(run.memory.last().unwrap().live, 20_000_000);
-    assert!(run.peak_rss_bytes >= 20_000_000 && run.peak_rss_bytes < 40_000_000, "{}", run.peak_rss_bytes);
+    assert!(
+        run.peak_rss_bytes >= 20_000_000 && run.peak_rss_bytes < 40_000_000,
+        "{}",
+        run.peak_rss_bytes
+    );
     // The floor's memory is shared and the player's own is subtracted.
     let floor = Bench::new().run(&mallocs(20_000, 1000), floor());
     assert!(floor.peak_rss_bytes < 1_000_000, "{}", floor.peak_rss_bytes);
@@ -139,7 +157,13 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
     let result = &outcome.comparison.allocators[0];
     assert_eq!(failure(result), "no failure");
     assert!(result.runs[0].waited_ns > 0);
-    assert!(outcome.comparison.notes.iter().any(|note| note.starts_with("40 threads were alive at once")));
+    assert!(
+        outcome
+            .comparison
+            .notes
+            .iter()
+            .any(|note| note.starts_with("40 threads were alive at once"))
+    );
 }
 
 /// A thread announces its row once a stretch, and its stretch may reach further than the others may
@@ -201,7 +225,9 @@ fn touching_writes_each_page_and_no_more() {
         let mut rows = RunReader::open(&bench.results().join(run.raw.as_ref().unwrap())).unwrap();
         let mut faulted = 0;
         while let Some(rows) = rows.next_rows().unwrap() {
-            faulted += rows.cause.iter().filter(|&&cause| u32::from(cause) & CAUSE_FAULT != 0).count() as u64;
+            faulted +=
+                rows.cause.iter().filter(|&&cause| u32::from(cause) & CAUSE_FAULT != 0).count()
+                    as u64;
         }
         Touched { run, faulted }
     };
@@ -245,7 +271,8 @@ fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
     // What the process itself needs to start is the same whatever the journal, so of two journals
     // the difference counts.
     let bench = Bench::new();
-    let preload = allocator("preload", Kind::Preload, Some(library(bench.folder.path(), "preload")));
+    let preload =
+        allocator("preload", Kind::Preload, Some(library(bench.folder.path(), "preload")));
     let path = bench.folder.path().join("counts");
     let counts_of = |rows: u64| {
         let counting = with(&preload, &[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())]);
@@ -303,8 +330,9 @@ fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
         // The sound one has to begin within that time, on a busy machine too.
         let timeout = if order.starts_with("hang") { 8 } else { 60 };
         bench.options.timeout = Duration::from_secs(timeout);
-        let outcome =
-            bench.compare(&story, vec![with(&fixture, &[("KEEL_FIXTURE", order)]), system()]).unwrap();
+        let outcome = bench
+            .compare(&story, vec![with(&fixture, &[("KEEL_FIXTURE", order)]), system()])
+            .unwrap();
         let [broken, sound] = &outcome.comparison.allocators[..] else { panic!("two allocators") };
         assert!(failure(broken).contains(said), "{order}: {}", failure(broken));
         assert!(broken.runs.is_empty() && sound.runs.len() == 1 && sound.failure.is_none());
@@ -400,7 +428,9 @@ fn at_the_recorded_pace_operations_are_due_when_they_were() {
     // A first call that is late on a busy machine makes the run shorter.
     assert!(run.elapsed_ns + rows.start[0] >= 199_000_000, "{}", run.elapsed_ns);
     // Never early (but for the rounding of ticks), however late on a busy machine.
-    assert!(rows.start.iter().enumerate().all(|(row, &start)| start + 50_000 >= row as u64 * 500_000));
+    assert!(
+        rows.start.iter().enumerate().all(|(row, &start)| start + 50_000 >= row as u64 * 500_000)
+    );
 }
 
 #[test]

@@ -85,16 +85,22 @@ pub struct Outcome {
 /// # Errors
 /// Errors of the comparison as a whole: the journal, the memory, the folder. A failed allocator is
 /// not an error.
-pub fn compare(request: &Request<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, Error> {
+pub fn compare(
+    request: &Request<'_>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Outcome, Error> {
     let mut comparison = described(request);
     if everyone_failed(&comparison) {
-        let failed = comparison.allocators.iter().filter_map(|one| Some((&one.name, one.failure.as_ref()?)));
-        let reasons: Vec<String> = failed.map(|(name, reason)| format!("{name}: {reason}")).collect();
+        let failed =
+            comparison.allocators.iter().filter_map(|one| Some((&one.name, one.failure.as_ref()?)));
+        let reasons: Vec<String> =
+            failed.map(|(name, reason)| format!("{name}: {reason}")).collect();
         return Err(Error::NoneUsable(reasons.join("; ")));
     }
     let folder = Partial::create(&request.folder)?;
     let compiled = compile(request, &folder.path, progress)?;
-    comparison.journal = keel_results::JournalFacts { name: request.name.clone(), ..compiled.facts.clone() };
+    comparison.journal =
+        keel_results::JournalFacts { name: request.name.clone(), ..compiled.facts.clone() };
     let mut session = Session::new(request, &compiled, &folder.path)?;
     let stopped = session.run_all(&mut comparison, progress)?;
     if stopped && comparison.allocators.iter().all(|allocator| allocator.runs.is_empty()) {

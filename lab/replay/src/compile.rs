@@ -152,7 +152,10 @@ impl Machine {
         let slot = self.slots.take(event.thread, 0);
         let thread = self.thread_of(event);
         if event.size >> 32 != 0 {
-            sink.prologue(thread, Op::new(Kind::High, PROLOGUE_ROW, slot, (event.size >> 32) as u32, 0));
+            sink.prologue(
+                thread,
+                Op::new(Kind::High, PROLOGUE_ROW, slot, (event.size >> 32) as u32, 0),
+            );
         }
         sink.prologue(thread, Self::making(event, PROLOGUE_ROW, slot));
         self.facts.prologue_blocks += 1;
@@ -178,11 +181,9 @@ impl Machine {
         }
         let old = match event.released {
             0 => None,
-            object => Some(
-                self.live
-                    .remove(&object)
-                    .ok_or_else(|| invalid(format!("it releases object {object}, which is not alive")))?,
-            ),
+            object => Some(self.live.remove(&object).ok_or_else(|| {
+                invalid(format!("it releases object {object}, which is not alive"))
+            })?),
         };
         if event.op == Operation::Free && old.is_none() {
             return Err(invalid("a free that names no object".to_owned()));
@@ -214,7 +215,11 @@ impl Machine {
             sink.step(thread, Op::new(Kind::Await, self.row, slot, old.row + 1, 0), due);
         }
         if event.op.creates() && event.size >> 32 != 0 {
-            sink.step(thread, Op::new(Kind::High, self.row, slot, (event.size >> 32) as u32, 0), due);
+            sink.step(
+                thread,
+                Op::new(Kind::High, self.row, slot, (event.size >> 32) as u32, 0),
+                due,
+            );
         }
         if matches!(event.op, Operation::Free | Operation::ForeignFree) {
             return self.free_steps(event, slot, old, due, sink);
@@ -238,7 +243,14 @@ impl Machine {
     }
 
     /// The steps of a free. What it tells is what its block was asked for with.
-    fn free_steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
+    fn free_steps(
+        &self,
+        event: &Event,
+        slot: u32,
+        old: Option<Live>,
+        due: u64,
+        sink: &mut dyn Sink,
+    ) {
         let thread = self.thread_of(event);
         let kind = replayed_free(event, old);
         let (size, align) = old.map_or((0, 0), |old| (old.size, 1 << old.align_log2));
@@ -320,8 +332,8 @@ fn replayed_as(op: Operation) -> Operation {
 
 /// What a free is replayed as.
 fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
-    let free_hint =
-        old.map_or(FreeHint::NONE, |old| true_telling(event.free_hint, old.size, old.align_log2 != 0));
+    let free_hint = old
+        .map_or(FreeHint::NONE, |old| true_telling(event.free_hint, old.size, old.align_log2 != 0));
     match (free_hint.has_size(), free_hint.has_align()) {
         (false, false) => Kind::Free,
         (true, false) => Kind::FreeSized,

@@ -13,8 +13,8 @@ use frames::Frames;
 use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
 use keel_results::raw::{RawError, RunRows, RunWriter};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL,
-    CAUSE_SYSCALL_UNKNOWN, Frequency, Histogram, Run, Throughput,
+    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
+    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Frequency, Histogram, Run, Throughput,
 };
 use memory::Memory;
 use std::path::Path;
@@ -104,7 +104,11 @@ impl<'a> Iterator for Rows<'a> {
         }
         let walk = &mut self.threads[self.current];
         let (step, record) = (walk.head?, walk.records.next()?);
-        let size = if step.kind().class() == Kind::Free { 0 } else { walk.high | u64::from(step.argument) };
+        let size = if step.kind().class() == Kind::Free {
+            0
+        } else {
+            walk.high | u64::from(step.argument)
+        };
         walk.advance();
         self.next_row += 1;
         Some(Row { step, size, record, thread: self.current })
@@ -193,7 +197,9 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         .filter(|(thread, _)| thread.records > 0)
         .map(|(_, state)| state)
         .collect();
-    let sum = |field: fn(&keel_plan::ThreadState) -> u64| busy.iter().map(|state| field(state)).sum::<u64>();
+    let sum = |field: fn(&keel_plan::ThreadState) -> u64| {
+        busy.iter().map(|state| field(state)).sum::<u64>()
+    };
     let first = busy.iter().map(|state| state.first_ticks.load(Relaxed)).min().unwrap_or(0);
     let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
     let (pair_ticks, pairs) =
@@ -311,7 +317,11 @@ impl RowBatch {
     }
 
     fn flush(&mut self) -> Result<(), RawError> {
-        self.writer.write(RunRows { start: &self.start, ticks: &self.ticks, cause: &self.cause })?;
+        self.writer.write(RunRows {
+            start: &self.start,
+            ticks: &self.ticks,
+            cause: &self.cause,
+        })?;
         self.start.clear();
         self.ticks.clear();
         self.cause.clear();

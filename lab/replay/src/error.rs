@@ -27,7 +27,8 @@ pub enum Error {
     Empty,
     /// More rows than a plan can number.
     #[error(
-        "the journal has more than {MOST_ROWS} operations: record a shorter period (`keel record --max-events`)"
+        "the journal has more than {MOST_ROWS} operations: record a shorter period (`keel record \
+            --max-events`)"
     )]
     TooLong,
     /// Shared memory was refused, mostly because there is too little memory.

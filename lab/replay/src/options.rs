@@ -109,8 +109,10 @@ impl FromStr for Pace {
             "max" => Ok(Pace::Max),
             "compressed" => Ok(Pace::Compressed),
             _ => {
-                let times: f64 =
-                    text.strip_suffix('x').and_then(|times| times.parse().ok()).ok_or_else(wrong)?;
+                let times: f64 = text
+                    .strip_suffix('x')
+                    .and_then(|times| times.parse().ok())
+                    .ok_or_else(wrong)?;
                 if (0.01..=1000.0).contains(&times) { Ok(Pace::Times(times)) } else { Err(wrong()) }
             }
         }
@@ -147,7 +149,9 @@ impl FromStr for Touch {
 
     fn from_str(text: &str) -> Result<Touch, String> {
         let found = Touch::ALL_POLICIES.into_iter().find(|touch| touch.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a way to touch: give none, first-byte, page or all"))
+        found.ok_or_else(|| {
+            format!("`{text}` is not a way to touch: give none, first-byte, page or all")
+        })
     }
 }
 
@@ -161,7 +165,10 @@ mod tests {
             assert_eq!(Pace::from_str(text).map(|pace| pace.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "x", "0x", "-1x", "2", "NaNx", "infx", "fast"] {
-            assert!(Pace::from_str(text).is_err_and(|error| error.contains("compressed")), "{text}");
+            assert!(
+                Pace::from_str(text).is_err_and(|error| error.contains("compressed")),
+                "{text}"
+            );
         }
     }
 }

@@ -64,16 +64,23 @@ impl Player {
         if stop.load(Relaxed) {
             return Err(RunFailure::Stopped);
         }
-        let status = status.map_err(|error| RunFailure::Failed(format!("its player was lost: {error}")))?;
+        let status =
+            status.map_err(|error| RunFailure::Failed(format!("its player was lost: {error}")))?;
         match judge(status, results, &message, plan.header().rows, allocator.kind) {
             None => Ok(sampler),
             Some(failure) => Err(RunFailure::Failed(failure)),
         }
     }
 
-    fn start(&self, allocator: &Allocator, plan: &Plan, results: &Results) -> Result<Child, String> {
+    fn start(
+        &self,
+        allocator: &Allocator,
+        plan: &Plan,
+        results: &Results,
+    ) -> Result<Child, String> {
         let mut command = allocator.command(&self.executable);
-        let pair = (plan.memory().descriptor().as_raw_fd(), results.memory().descriptor().as_raw_fd());
+        let pair =
+            (plan.memory().descriptor().as_raw_fd(), results.memory().descriptor().as_raw_fd());
         command
             .arg(allocator.target())
             .stdin(Stdio::null())
@@ -90,9 +97,9 @@ impl Player {
                 Ok(())
             })
         };
-        command
-            .spawn()
-            .map_err(|error| format!("the player {} cannot be started: {error}", self.executable.display()))
+        command.spawn().map_err(|error| {
+            format!("the player {} cannot be started: {error}", self.executable.display())
+        })
     }
 
     /// Waits for the end of the player, samples its memory and checks its progress.
@@ -110,7 +117,9 @@ impl Player {
             match child.try_wait() {
                 Ok(None) => {}
                 Ok(Some(_)) => break,
-                Err(error) => return Err(RunFailure::Failed(format!("its player was lost: {error}"))),
+                Err(error) => {
+                    return Err(RunFailure::Failed(format!("its player was lost: {error}")));
+                }
             }
             if stop.load(Relaxed) {
                 return Err(RunFailure::Stopped);
@@ -159,7 +168,8 @@ fn progress_of(results: &Results, rows: u64) -> (u64, u64) {
     let slowest = next().filter(|&row| row != u32::MAX).min();
     let running = results.control().state() == State::Running;
     let done = if running { slowest.map_or(rows, u64::from) } else { 0 };
-    let mark = next().fold(u64::from(running), |sum, row| sum.wrapping_mul(31).wrapping_add(u64::from(row)));
+    let mark = next()
+        .fold(u64::from(running), |sum, row| sum.wrapping_mul(31).wrapping_add(u64::from(row)));
     (done.min(rows), mark)
 }
 
@@ -175,7 +185,13 @@ fn last_line(child: &mut Child) -> String {
 }
 
 /// Why the run failed; None if it succeeded.
-fn judge(status: ExitStatus, results: &Results, message: &str, rows: u64, kind: Kind) -> Option<String> {
+fn judge(
+    status: ExitStatus,
+    results: &Results,
+    message: &str,
+    rows: u64,
+    kind: Kind,
+) -> Option<String> {
     let control = results.control();
     if control.state() == State::Failed {
         return Some(control.message());
@@ -201,7 +217,9 @@ fn judge(status: ExitStatus, results: &Results, message: &str, rows: u64, kind: 
     if corrupt > 0 {
         let row = control.first_corrupt.load(Relaxed);
         let place = place(row);
-        return Some(format!("{corrupt} blocks did not hold what was written into them, first {place}"));
+        return Some(format!(
+            "{corrupt} blocks did not hold what was written into them, first {place}"
+        ));
     }
     None
 }

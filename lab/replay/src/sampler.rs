@@ -17,7 +17,11 @@ pub struct Sampler {
 impl Sampler {
     /// For the process with this id.
     pub fn new(process: u32) -> Sampler {
-        Sampler { status: format!("/proc/{process}/status"), interval: FIRST_INTERVAL, readings: Vec::new() }
+        Sampler {
+            status: format!("/proc/{process}/status"),
+            interval: FIRST_INTERVAL,
+            readings: Vec::new(),
+        }
     }
 
     /// The time until the next reading.
@@ -29,7 +33,8 @@ impl Sampler {
     pub fn read(&mut self) {
         let Ok(text) = std::fs::read_to_string(&self.status) else { return };
         let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let Some(kib) = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()) else {
+        let Some(kib) = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        else {
             return;
         };
         self.add(monotonic_ns(), kib * 1024);
@@ -39,8 +44,10 @@ impl Sampler {
     pub fn add(&mut self, ns: u64, bytes: u64) {
         if self.readings.len() == MAX_READINGS {
             // Keeps the larger of each pair, so that no peak is lost.
-            let merged =
-                self.readings.chunks(2).filter_map(|pair| pair.iter().copied().max_by_key(|one| one.1));
+            let merged = self
+                .readings
+                .chunks(2)
+                .filter_map(|pair| pair.iter().copied().max_by_key(|one| one.1));
             self.readings = merged.collect();
             self.interval *= 2;
         }

@@ -91,8 +91,9 @@ impl Timing {
             })
         };
         let place = player.executable.display();
-        let mut child =
-            command.spawn().map_err(|error| format!("the player {place} cannot be started: {error}"))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("the player {place} cannot be started: {error}"))?;
         let mut said = String::new();
         if let Some(stderr) = child.stderr.take() {
             // What cannot be read is not told.
@@ -143,7 +144,9 @@ impl Building {
                 self.skipped += 1;
                 return;
             }
-            (Op::Free, Some((_, size, align))) => freed(true_telling(event.free_hint, size, align != 0)),
+            (Op::Free, Some((_, size, align))) => {
+                freed(true_telling(event.free_hint, size, align != 0))
+            }
             (Op::Calloc, _) => Call::Calloc,
             (Op::Realloc, Some(_)) => Call::Realloc,
             (Op::Aligned, _) => Call::Aligned,

@@ -64,7 +64,11 @@ pub const SYSTEM_CALLS: [&str; 10] = [
 
 /// The names of a set of system calls.
 pub fn system_calls(kinds: u32) -> impl Iterator<Item = &'static str> {
-    SYSTEM_CALLS.iter().enumerate().filter(move |(bit, _)| kinds & 1 << bit != 0).map(|(_, name)| *name)
+    SYSTEM_CALLS
+        .iter()
+        .enumerate()
+        .filter(move |(bit, _)| kinds & 1 << bit != 0)
+        .map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -84,6 +88,9 @@ mod tests {
 
     #[test]
     fn system_calls_are_named() {
-        assert_eq!(system_calls(0b1_0000_1001).collect::<Vec<_>>(), ["mmap", "madvise", "clock_nanosleep"]);
+        assert_eq!(
+            system_calls(0b1_0000_1001).collect::<Vec<_>>(),
+            ["mmap", "madvise", "clock_nanosleep"]
+        );
     }
 }

@@ -163,7 +163,11 @@ pub struct AllocatorResult {
 impl AllocatorResult {
     /// The name with its remark, for people: `dlmalloc (port, one lock)`.
     pub fn label(&self) -> String {
-        if self.remark.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.remark) }
+        if self.remark.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{} ({})", self.name, self.remark)
+        }
     }
 }
 

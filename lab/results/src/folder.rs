@@ -14,7 +14,8 @@ pub enum FolderError {
     Missing(PathBuf),
     /// A folder or file that no comparison wrote.
     #[error(
-        "{}: not a result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` makes one",
+        "{}: not a result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` \
+            makes one",
         .0.display()
     )]
     Foreign(PathBuf),
@@ -28,7 +29,8 @@ pub enum FolderError {
     },
     /// Written by another version of Keel.
     #[error(
-        "{}: result format {found}, but this keel reads format {RESULTS_VERSION}: run `keel compare` again",
+        "{}: result format {found}, but this keel reads format {RESULTS_VERSION}: run `keel \
+            compare` again",
         path.display()
     )]
     Version {
@@ -59,8 +61,9 @@ impl Comparison {
         }
         let text = std::fs::read_to_string(&path)
             .map_err(|source| FolderError::Io { path: path.clone(), source })?;
-        let comparison: Comparison = serde_json::from_str(&text)
-            .map_err(|error| FolderError::Malformed { path: path.clone(), detail: error.to_string() })?;
+        let comparison: Comparison = serde_json::from_str(&text).map_err(|error| {
+            FolderError::Malformed { path: path.clone(), detail: error.to_string() }
+        })?;
         if comparison.version != RESULTS_VERSION {
             return Err(FolderError::Version { path, found: comparison.version });
         }
@@ -70,8 +73,10 @@ impl Comparison {
     /// Writes `results.json` into a result folder that exists.
     pub fn save(&self, folder: &Path) -> Result<(), FolderError> {
         let path = folder.join(RESULTS_FILE);
-        let text = serde_json::to_string(self)
-            .map_err(|error| FolderError::Malformed { path: path.clone(), detail: error.to_string() })?;
+        let text = serde_json::to_string(self).map_err(|error| FolderError::Malformed {
+            path: path.clone(),
+            detail: error.to_string(),
+        })?;
         std::fs::write(&path, text).map_err(|source| FolderError::Io { path, source })
     }
 }

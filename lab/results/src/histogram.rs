@@ -29,8 +29,9 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes =
-            base64::engine::general_purpose::STANDARD.decode(text).map_err(serde::de::Error::custom)?;
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .map_err(serde::de::Error::custom)?;
         Reader::new()
             .deserialize(&mut bytes.as_slice())
             .map(Histogram)

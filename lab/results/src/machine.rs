@@ -46,7 +46,8 @@ impl ProcessorTime {
     fn of(stat: &str) -> ProcessorTime {
         let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
         let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
-        let sum = |of: &[usize]| of.iter().filter_map(|&at| ticks.get(at)).sum::<u64>() * 10_000_000;
+        let sum =
+            |of: &[usize]| of.iter().filter_map(|&at| ticks.get(at)).sum::<u64>() * 10_000_000;
         ProcessorTime { stolen_ns: sum(&[7]), busy_ns: sum(&[0, 1, 2, 5, 6]) }
     }
 }

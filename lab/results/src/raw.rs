@@ -57,7 +57,8 @@ pub enum RawError {
         detail: String,
     },
     /// The file is Parquet, but of another kind.
-    #[error("{}: no column `{column}` of type {expected}: this is not a file of {kind}", path.display())]
+    #[error("{}: no column `{column}` of type {expected}: this is not a file of \
+        {kind}", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -122,7 +123,10 @@ impl AgeReader {
 
     /// The next at most [`BATCH_ROWS`] rows; None at the end.
     pub fn next_rows(&mut self) -> Result<Option<&[u32]>, RawError> {
-        Ok(self.0.advance()?.map(|batch| -> &[u32] { batch.column(0).as_primitive::<UInt32Type>().values() }))
+        Ok(self
+            .0
+            .advance()?
+            .map(|batch| -> &[u32] { batch.column(0).as_primitive::<UInt32Type>().values() }))
     }
 }
 
@@ -146,9 +150,16 @@ impl OperationWriter {
     ///
     /// # Panics
     /// If the slices differ in length.
-    pub fn write_with_ages(&mut self, rows: OperationRows<'_>, ages: &[u32]) -> Result<(), RawError> {
+    pub fn write_with_ages(
+        &mut self,
+        rows: OperationRows<'_>,
+        ages: &[u32],
+    ) -> Result<(), RawError> {
         let count = rows.op.len();
-        assert!([rows.size.len(), rows.time.len(), ages.len()] == [count; 3], "columns of one length");
+        assert!(
+            [rows.size.len(), rows.time.len(), ages.len()] == [count; 3],
+            "columns of one length"
+        );
         assert!([rows.thread.len(), rows.frame.len()] == [count; 2], "columns of one length");
         for from in (0..count).step_by(BATCH_ROWS) {
             let part = from..count.min(from + BATCH_ROWS);
@@ -324,7 +335,11 @@ struct TableReader {
 }
 
 impl TableReader {
-    fn open(path: &Path, columns: &[(&'static str, DataType)], kind: &'static str) -> Result<Self, RawError> {
+    fn open(
+        path: &Path,
+        columns: &[(&'static str, DataType)],
+        kind: &'static str,
+    ) -> Result<Self, RawError> {
         Self::open_at(path, columns, kind, 0, BATCH_ROWS)
     }
 
@@ -336,9 +351,10 @@ impl TableReader {
         skipped: usize,
         batch: usize,
     ) -> Result<Self, RawError> {
-        let file = File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| parquet_error(path, &error))?;
+        let file =
+            File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+            .map_err(|error| parquet_error(path, &error))?;
         let mut indices = Vec::with_capacity(columns.len());
         for (column, expected) in columns {
             let found = builder.schema().column_with_name(column);
@@ -352,7 +368,10 @@ impl TableReader {
         }
         // A projection keeps the file's order of columns, and this crate writes only this order.
         if !indices.is_sorted() {
-            return Err(parquet_error(path, &"columns in an order that this version does not write"));
+            return Err(parquet_error(
+                path,
+                &"columns in an order that this version does not write",
+            ));
         }
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
         let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
@@ -389,11 +408,13 @@ mod tests {
         let path = folder.path().join(OPERATIONS_FILE);
         let count = BATCH_ROWS * 2 + 17;
         let op: Vec<u8> = (0..count).map(|row| (row % 5) as u8).collect();
-        let size: Vec<u64> = (0..count).map(|row| (row as u64).wrapping_mul(0x9e37_79b9) % 100_000).collect();
+        let size: Vec<u64> =
+            (0..count).map(|row| (row as u64).wrapping_mul(0x9e37_79b9) % 100_000).collect();
         let thread: Vec<u32> = (0..count).map(|row| (row % 3) as u32).collect();
         let frame: Vec<u32> = (0..count).map(|row| (row / 1000) as u32).collect();
         let time: Vec<u64> = (0..count).map(|row| row as u64 * 37).collect();
-        let rows = OperationRows { op: &op, size: &size, thread: &thread, frame: &frame, time: &time };
+        let rows =
+            OperationRows { op: &op, size: &size, thread: &thread, frame: &frame, time: &time };
         let mut writer = OperationWriter::create(&path).unwrap();
         writer.write(rows).unwrap();
         assert_eq!(writer.finish().unwrap(), count as u64);
@@ -422,8 +443,13 @@ mod tests {
     fn ages_are_read_as_written_and_are_0_if_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(OPERATIONS_FILE);
-        let rows =
-            OperationRows { op: &[0, 1], size: &[8, 8], thread: &[0, 0], frame: &[0, 0], time: &[1, 2] };
+        let rows = OperationRows {
+            op: &[0, 1],
+            size: &[8, 8],
+            thread: &[0, 0],
+            frame: &[0, 0],
+            time: &[1, 2],
+        };
         let mut writer = OperationWriter::create(&path).unwrap();
         writer.write_with_ages(rows, &[0, 1]).unwrap();
         writer.write(rows).unwrap();
@@ -465,7 +491,8 @@ mod tests {
         let text = OperationReader::open(&run).err().unwrap().to_string();
         assert!(text.contains("no column `op`") && text.contains("operations"), "{text}");
 
-        let missing = RunReader::open(&folder.path().join("absent.parquet")).err().unwrap().to_string();
+        let missing =
+            RunReader::open(&folder.path().join("absent.parquet")).err().unwrap().to_string();
         assert!(missing.contains("absent.parquet"), "{missing}");
     }
 }

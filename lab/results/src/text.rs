@@ -51,10 +51,11 @@ mod tests {
 
     #[test]
     fn durations_have_three_digits_and_the_unit_that_fits() {
-        let shown = [0.0, 5.208, 21.44, 31.04, 218.0, 999.4, 999.6, 1234.0, 25_800.0, 3.2e6, 45e6, 12.34e9];
+        let shown =
+            [0.0, 5.208, 21.44, 31.04, 218.0, 999.4, 999.6, 1234.0, 25_800.0, 3.2e6, 45e6, 12.34e9];
         let expected = [
-            "0 ns", "5.21 ns", "21.4 ns", "31.0 ns", "218 ns", "999 ns", "1.00 µs", "1.23 µs", "25.8 µs",
-            "3.20 ms", "45 ms", "12.3 s",
+            "0 ns", "5.21 ns", "21.4 ns", "31.0 ns", "218 ns", "999 ns", "1.00 µs", "1.23 µs",
+            "25.8 µs", "3.20 ms", "45 ms", "12.3 s",
         ];
         assert_eq!(shown.map(duration), expected);
         assert_eq!(duration(4330.5e9), "4330 s");
@@ -64,6 +65,9 @@ mod tests {
     fn bytes_and_counts() {
         assert_eq!([bytes(512.0), bytes(1536.0), bytes(1e9)], ["512 B", "1.50 KiB", "954 MiB"]);
         assert_eq!([bytes(1023.0), bytes(1024.0), bytes(165e6)], ["1023 B", "1 KiB", "157 MiB"]);
-        assert_eq!([count(0), count(999), count(1000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [count(0), count(999), count(1000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
     }
 }

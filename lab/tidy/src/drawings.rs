@@ -118,7 +118,8 @@ fn comment_text(line: &str) -> &str {
     marks.iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line).trim_end()
 }
 
-/// Where the indented text of one line goes on flush in the next. Fenced text of rustdoc may be flush.
+/// Where the indented text of one line goes on flush in the next. Fenced text of rustdoc may be
+/// flush.
 fn columns(name: &str, blocks: &[Block]) -> Findings {
     let mut findings = Findings::new();
     for block in blocks {

@@ -1,4 +1,5 @@
-//! Retired words: the list in `retired-words.txt`, refused in sources, documents and names of files.
+//! Retired words: the list in `retired-words.txt`, refused in sources, documents and names of
+//! files.
 
 use crate::{Findings, tree};
 use anyhow::{Context as _, Result};

@@ -53,14 +53,20 @@ impl Standing {
     /// In words: `reached`, `missed by 12.3 µs (3.5 x)` or `too noisy to decide: ..`.
     pub fn verdict(&self) -> String {
         if let Some(noise) = self.masked_by_us {
-            return format!("too noisy to decide: the machine's own noise was {} µs", three_digits(noise));
+            return format!(
+                "too noisy to decide: the machine's own noise was {} µs",
+                three_digits(noise)
+            );
         }
         if self.reached() {
             return "reached".to_owned();
         }
         let unit = Metric::by_name(&self.bar.metric).map_or("", Metric::unit);
-        let times =
-            if self.allowed > 0.0 { format!(" ({:.2} x)", self.value / self.allowed) } else { String::new() };
+        let times = if self.allowed > 0.0 {
+            format!(" ({:.2} x)", self.value / self.allowed)
+        } else {
+            String::new()
+        };
         format!("missed by {} {unit}{times}", three_digits(self.value - self.allowed))
     }
 }
@@ -90,18 +96,30 @@ pub fn all() -> Result<Vec<Bar>, String> {
 }
 
 /// The results of `contestant` for the bars that the samples cover.
-pub fn standings(bars: &[Bar], samples: &[Sample], allocators: &[String], contestant: &str) -> Vec<Standing> {
+pub fn standings(
+    bars: &[Bar],
+    samples: &[Sample],
+    allocators: &[String],
+    contestant: &str,
+) -> Vec<Standing> {
     bars.iter().filter_map(|bar| standing(bar, samples, allocators, contestant)).collect()
 }
 
-fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &str) -> Option<Standing> {
+fn standing(
+    bar: &Bar,
+    samples: &[Sample],
+    allocators: &[String],
+    contestant: &str,
+) -> Option<Standing> {
     let metric = Metric::by_name(&bar.metric)?;
     let event = bar.event.as_deref();
     let value = summary::over(samples, &bar.workload, event, contestant, metric)?.median;
     let (allowed, rival) = match &bar.relative_to {
         None => (bar.at_most, None),
         Some(names) => {
-            let named = |name: &&String| names.is_empty() || names.iter().any(|one| is_version_of(name, one));
+            let named = |name: &&String| {
+                names.is_empty() || names.iter().any(|one| is_version_of(name, one))
+            };
             let rivals: Vec<String> = allocators.iter().filter(named).cloned().collect();
             let (rival, best) = summary::best_peer(samples, &bar.workload, event, metric, &rivals)?;
             (bar.at_most * best, Some(rival.to_owned()))
@@ -109,9 +127,11 @@ fn standing(bar: &Bar, samples: &[Sample], allocators: &[String], contestant: &s
     };
     let masked_by_us = if metric == Metric::WorstExcess && value <= allowed {
         let median = |metric| {
-            summary::over(samples, &bar.workload, event, contestant, metric).map_or(0.0, |over| over.median)
+            summary::over(samples, &bar.workload, event, contestant, metric)
+                .map_or(0.0, |over| over.median)
         };
-        Some(median(Metric::Noise)).filter(|&noise| noise > allowed && median(Metric::Worst) > allowed)
+        Some(median(Metric::Noise))
+            .filter(|&noise| noise > allowed && median(Metric::Worst) > allowed)
     } else {
         None
     };
@@ -148,7 +168,8 @@ mod tests {
             event: Some("malloc".to_owned()),
             metric: metric.to_owned(),
             at_most,
-            relative_to: relative_to.map(|names| names.iter().map(|&name| name.to_owned()).collect()),
+            relative_to: relative_to
+                .map(|names| names.iter().map(|&name| name.to_owned()).collect()),
             source: String::new(),
         }
     }
@@ -164,8 +185,11 @@ mod tests {
 
     #[test]
     fn bars_are_reached_or_missed_by_a_difference() {
-        let samples =
-            [sample("keel", 6.0, 3000.0), sample("mimalloc3.so", 5.0, 0.0), sample("jemalloc", 4.0, 0.0)];
+        let samples = [
+            sample("keel", 6.0, 3000.0),
+            sample("mimalloc3.so", 5.0, 0.0),
+            sample("jemalloc", 4.0, 0.0),
+        ];
         let names: Vec<String> = samples.iter().map(|one| one.allocator.clone()).collect();
         let bars = [
             bar("worst-excess-us", 5.0, None),
@@ -198,9 +222,13 @@ mod tests {
         };
         let verdict = |worst_ns, noise_ns| {
             let bars = [bar("worst-excess-us", 5.0, None)];
-            standings(&bars, &[with_noise(worst_ns, noise_ns)], &["keel".to_owned()], "keel")[0].verdict()
+            standings(&bars, &[with_noise(worst_ns, noise_ns)], &["keel".to_owned()], "keel")[0]
+                .verdict()
         };
-        assert_eq!(verdict(15_000.0, 42_000.0), "too noisy to decide: the machine's own noise was 42.0 µs");
+        assert_eq!(
+            verdict(15_000.0, 42_000.0),
+            "too noisy to decide: the machine's own noise was 42.0 µs"
+        );
         assert_eq!(verdict(4_000.0, 42_000.0), "reached");
         assert_eq!(verdict(6_000.0, 2_000.0), "reached");
         assert_eq!(verdict(60_000.0, 42_000.0), "missed by 13.0 µs (3.60 x)");
@@ -208,7 +236,9 @@ mod tests {
 
     #[test]
     fn mimalloc2_is_not_a_version_of_mimalloc() {
-        assert!(is_version_of("mimalloc", "mimalloc") && is_version_of("mimalloc3.so", "mimalloc3"));
+        assert!(
+            is_version_of("mimalloc", "mimalloc") && is_version_of("mimalloc3.so", "mimalloc3")
+        );
         assert!(!is_version_of("mimalloc2", "mimalloc"));
     }
 }

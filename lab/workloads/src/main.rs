@@ -47,27 +47,43 @@ enum Kind {
 const WORKLOADS: [(&str, &str, Kind); 18] = [
     ("lifo-64", "malloc and free at once, 64 B", Kind::Single(single::lifo_64)),
     ("batch-64", "1,000 blocks of 64 B, then free them all", Kind::Single(single::batch_64)),
-    ("mixed-516", "2,000 live blocks of 4 to 516 B, replaced at random", Kind::Single(single::mixed_516)),
+    (
+        "mixed-516",
+        "2,000 live blocks of 4 to 516 B, replaced at random",
+        Kind::Single(single::mixed_516),
+    ),
     (
         "random-free-64k",
         "65,536 blocks of 64 B, freed in random order",
         Kind::Single(single::random_free_64k),
     ),
     ("calloc-2k", "calloc of 16 B to 2 KiB, 256 live", Kind::Single(single::calloc_2k)),
-    ("large-churn", "64 KiB to 4 MiB, 16 live, all pages touched", Kind::Single(single::large_churn)),
+    (
+        "large-churn",
+        "64 KiB to 4 MiB, 16 live, all pages touched",
+        Kind::Single(single::large_churn),
+    ),
     (
         "producer-consumer",
         "one thread allocates, another frees, in batches of 256",
         Kind::Threaded(threaded::producer_consumer),
     ),
     ("larson", "blocks outlive the threads that allocated them", Kind::Threaded(threaded::larson)),
-    ("shared-slots", "four threads free each other's blocks", Kind::Threaded(threaded::shared_slots)),
+    (
+        "shared-slots",
+        "four threads free each other's blocks",
+        Kind::Threaded(threaded::shared_slots),
+    ),
     (
         "game-mix",
         "5.5 M mallocs as in Doom 3, 332 MB live, pages touched inside the clock",
         Kind::Program(game::game_mix),
     ),
-    ("first-touch", "malloc in a heap that grows to 64 MiB", Kind::Latency(latency::contract::first_touch)),
+    (
+        "first-touch",
+        "malloc in a heap that grows to 64 MiB",
+        Kind::Latency(latency::contract::first_touch),
+    ),
     (
         "after-burst",
         "2.5 s after 256 MiB were freed: malloc, and the resident memory",
@@ -78,7 +94,11 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
         "malloc after another thread freed 200,000 small blocks",
         Kind::Latency(latency::contract::after_remote_frees),
     ),
-    ("free-large", "free of blocks of 64 KiB to 4 MiB", Kind::Latency(latency::contract::free_large)),
+    (
+        "free-large",
+        "free of blocks of 64 KiB to 4 MiB",
+        Kind::Latency(latency::contract::free_large),
+    ),
     (
         "threads",
         "threads that start, allocate 20,000 blocks and end; others free them",
@@ -111,12 +131,10 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let outcome = match arguments.as_slice() {
         [flag] if flag == "--list" => to_json(&list()),
-        [target, workload, options @ ..] => {
-            run(target, &workload.to_string_lossy(), options).and_then(|measured| to_json(&measured))
-        }
-        _ => {
-            Err("usage: keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny] | --list".to_owned())
-        }
+        [target, workload, options @ ..] => run(target, &workload.to_string_lossy(), options)
+            .and_then(|measured| to_json(&measured)),
+        _ => Err("usage: keel-workload TARGET WORKLOAD [--count] [--warm=BYTES] [--tiny] | --list"
+            .to_owned()),
     };
     match outcome {
         Ok(value) => {
@@ -166,7 +184,8 @@ impl Options {
                 "--tiny" => options.scale = TINY,
                 _ => {
                     let bytes = text.strip_prefix("--warm=").and_then(|bytes| bytes.parse().ok());
-                    options.warm_bytes = bytes.ok_or_else(|| format!("there is no option `{text}`"))?;
+                    options.warm_bytes =
+                        bytes.ok_or_else(|| format!("there is no option `{text}`"))?;
                 }
             }
         }
@@ -218,7 +237,12 @@ fn measure(heap: &Heap, kind: &Kind) -> Measured {
             let mut findings = Findings::default();
             let whole = workload(heap, &mut findings);
             let ns_a_pair = whole.seconds * 1e9 / whole.pairs as f64;
-            Measured { pairs: whole.pairs, ns_a_pair, cpu_seconds: whole.cpu_seconds, ..reported(findings) }
+            Measured {
+                pairs: whole.pairs,
+                ns_a_pair,
+                cpu_seconds: whole.cpu_seconds,
+                ..reported(findings)
+            }
         }
     }
 }

@@ -43,7 +43,9 @@ pub fn stay_on_one_processor() {
             return;
         }
         let all = 0..libc::CPU_SETSIZE as usize;
-        let Some(last) = all.rev().find(|&processor| libc::CPU_ISSET(processor, &set)) else { return };
+        let Some(last) = all.rev().find(|&processor| libc::CPU_ISSET(processor, &set)) else {
+            return;
+        };
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(last, &mut one);
         libc::sched_setaffinity(0, bytes, &raw const one);
@@ -60,7 +62,8 @@ pub fn warm(target: &OsStr, bytes: usize) -> Result<(), String> {
     // SAFETY: the library is loaded already; the function has this type (keel.h).
     unsafe {
         let library = libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        let function = if library.is_null() { library } else { libc::dlsym(library, c"kl_warm".as_ptr()) };
+        let function =
+            if library.is_null() { library } else { libc::dlsym(library, c"kl_warm".as_ptr()) };
         if function.is_null() {
             return Err("this libkeel has no kl_warm".to_owned());
         }

@@ -47,7 +47,8 @@ pub fn list(program: &Path) -> Result<Vec<Workload>, String> {
         .arg("--list")
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("{} --list: {error}", program.display()))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{} --list: {error}", program.display()))
 }
 
 impl Bench {
@@ -96,7 +97,8 @@ impl Bench {
     }
 
     fn sample(&self, (pass, workload, contestant): Turn, round: u32) -> Sample {
-        let (workload, contestant) = (&self.workloads[workload].name, &self.contestants[contestant]);
+        let (workload, contestant) =
+            (&self.workloads[workload].name, &self.contestants[contestant]);
         let mut command = contestant.allocator.command(&self.program);
         let mut arguments: Vec<OsString> = vec![contestant.allocator.target(), workload.into()];
         if pass == Pass::Counted {
@@ -109,13 +111,23 @@ impl Bench {
             Err(error) => Outcome::Failed(format!("{}: {error}", self.program.display())),
             Ok(output) if !output.status.success() => {
                 let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                Outcome::Failed(if message.is_empty() { output.status.to_string() } else { message })
+                Outcome::Failed(if message.is_empty() {
+                    output.status.to_string()
+                } else {
+                    message
+                })
             }
             Ok(output) => match serde_json::from_slice(&output.stdout) {
                 Ok(measured) => Outcome::Measured(measured),
                 Err(error) => Outcome::Failed(format!("unreadable output: {error}")),
             },
         };
-        Sample { allocator: contestant.name().to_owned(), workload: workload.clone(), pass, round, outcome }
+        Sample {
+            allocator: contestant.name().to_owned(),
+            workload: workload.clone(),
+            pass,
+            round,
+            outcome,
+        }
     }
 }

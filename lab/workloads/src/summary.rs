@@ -100,7 +100,9 @@ impl Metric {
             Metric::Worst => found().map(|event| above(event, event.worst_ns) / 1e3),
             Metric::Noise => found().map(|event| event.noise_ns / 1e3),
             Metric::Mean => found().map(|event| above(event, event.mean_ns)),
-            Metric::Percentile(index) => found().map(|event| above(event, event.percentiles_ns[index])),
+            Metric::Percentile(index) => {
+                found().map(|event| above(event, event.percentiles_ns[index]))
+            }
             Metric::Pair => (measured.pairs > 0).then_some(measured.ns_a_pair),
             Metric::Cpu => (measured.pairs > 0).then_some(measured.cpu_seconds),
             Metric::Resident => measured.resident.map(|bytes| bytes as f64 / 1e6),
@@ -124,7 +126,9 @@ pub fn samples_of<'a>(
     workload: &'a str,
     allocator: &'a str,
 ) -> impl Iterator<Item = &'a Sample> {
-    samples.iter().filter(move |sample| sample.workload == workload && sample.allocator == allocator)
+    samples
+        .iter()
+        .filter(move |sample| sample.workload == workload && sample.allocator == allocator)
 }
 
 /// A metric over the rounds; None if no run has it.
@@ -185,7 +189,11 @@ pub fn counted<'a>(
 }
 
 /// The reason of a failed run.
-pub fn failure<'a>(samples: &'a [Sample], workload: &'a str, allocator: &'a str) -> Option<&'a str> {
+pub fn failure<'a>(
+    samples: &'a [Sample],
+    workload: &'a str,
+    allocator: &'a str,
+) -> Option<&'a str> {
     samples_of(samples, workload, allocator).find_map(|sample| match &sample.outcome {
         Outcome::Failed(reason) => Some(reason.as_str()),
         Outcome::Measured(_) => None,
@@ -206,8 +214,9 @@ pub fn best_peer<'a>(
     allocators: &'a [String],
 ) -> Option<(&'a str, f64)> {
     let peers = allocators.iter().filter(|name| !is_keel(name));
-    let medians =
-        peers.filter_map(|name| Some((name.as_str(), over(samples, workload, event, name, metric)?.median)));
+    let medians = peers.filter_map(|name| {
+        Some((name.as_str(), over(samples, workload, event, name, metric)?.median))
+    });
     medians.min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
@@ -218,7 +227,10 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_is_a_mean() {
-        assert_eq!(Over::of(vec![4.0, 1.0, 2.0, 9.0]), Some(Over { median: 3.0, least: 1.0, most: 9.0 }));
+        assert_eq!(
+            Over::of(vec![4.0, 1.0, 2.0, 9.0]),
+            Some(Over { median: 3.0, least: 1.0, most: 9.0 })
+        );
         assert_eq!(Over::of(vec![3.0, 1.0, 2.0]).unwrap().median, 2.0);
         assert_eq!(Over::of(Vec::new()), None);
     }

@@ -26,7 +26,9 @@ pub fn producer_consumer(heap: &Heap) -> u64 {
                 let mut random = Random::new(3);
                 for _ in 0..batches {
                     let mut batch = spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
-                    batch.extend((0..BATCH).map(|_| Block(heap.malloc(16 + random.below(497) as usize))));
+                    batch.extend(
+                        (0..BATCH).map(|_| Block(heap.malloc(16 + random.below(497) as usize))),
+                    );
                     if sender.send(batch).is_err() {
                         return;
                     }

@@ -74,7 +74,8 @@ impl Watch {
     /// For calls by the calling thread.
     pub fn new(event: &'static str, mode: Mode) -> Watch {
         let machine = machine();
-        let guard = if machine.flag { Guard::Flag(Flag::of_this_thread(true)) } else { Guard::Usage };
+        let guard =
+            if machine.flag { Guard::Flag(Flag::of_this_thread(true)) } else { Guard::Usage };
         let mut watch = Watch {
             tally: Tally::new(event, mode),
             counter: machine.counter,
@@ -184,7 +185,8 @@ impl Watch {
             None => (None, call()),
         };
         let after = system::thread_usage();
-        let faults = after.minor_faults + after.major_faults - before.minor_faults - before.major_faults;
+        let faults =
+            after.minor_faults + after.major_faults - before.minor_faults - before.major_faults;
         let counted = &mut self.tally.counted;
         counted.calls += 1;
         counted.faults += faults;
@@ -231,7 +233,8 @@ impl Tally {
             event,
             mode,
             detected_by: "rseq",
-            calls: Histogram::new_with_bounds(1, 1 << 42, 3).unwrap_or_else(|_| std::process::abort()),
+            calls: Histogram::new_with_bounds(1, 1 << 42, 3)
+                .unwrap_or_else(|_| std::process::abort()),
             sum: 0,
             worst: 0,
             interrupted: 0,
@@ -368,12 +371,16 @@ mod tests {
         assert!(event.interrupted >= 5, "{event:?}");
         assert!(event.calls >= 200 && event.calls + event.interrupted == 225, "{event:?}");
         assert!(event.worst_ns >= 50_000.0, "{event:?}");
-        assert!(event.percentiles_ns.is_sorted() && event.percentiles_ns[0] < 50_000.0, "{event:?}");
+        assert!(
+            event.percentiles_ns.is_sorted() && event.percentiles_ns[0] < 50_000.0,
+            "{event:?}"
+        );
     }
 
     #[test]
     fn two_threads_make_one_event() {
-        let (mut one, mut other) = (Tally::new("call", Mode::Timed), Tally::new("call", Mode::Timed));
+        let (mut one, mut other) =
+            (Tally::new("call", Mode::Timed), Tally::new("call", Mode::Timed));
         one.enter(10);
         other.enter(30);
         other.enter_noise(7);

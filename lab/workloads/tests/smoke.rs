@@ -39,7 +39,10 @@ fn check_workload(workload: &Workload, target: &str) {
     if workload.suite == Suite::Latency {
         let counted = tiny(target, name, &["--count"]);
         assert!(counted.events.is_empty(), "{name}: a counted run has no times");
-        assert!(!counted.counted.is_empty() && counted.counted.iter().all(|one| one.calls > 0), "{name}");
+        assert!(
+            !counted.counted.is_empty() && counted.counted.iter().all(|one| one.calls > 0),
+            "{name}"
+        );
     }
 }
 
@@ -70,7 +73,10 @@ fn every_bar_names_an_existing_workload_and_event() {
             let told = tiny("system", &bar.workload, &[]).events;
             events.push((bar.workload.clone(), told.into_iter().map(|one| one.event).collect()));
         }
-        assert!(events.iter().any(|(name, told)| *name == bar.workload && told.contains(event)), "{bar:?}");
+        assert!(
+            events.iter().any(|(name, told)| *name == bar.workload && told.contains(event)),
+            "{bar:?}"
+        );
     }
 }
 

@@ -57,9 +57,10 @@ impl Library {
 
     /// Loads an allocator from a shared library.
     pub fn load(path: &Path) -> Result<Self, LibraryError> {
-        let unloadable = |reason: String| LibraryError::Unloadable { path: path.to_owned(), reason };
-        let name =
-            CString::new(path.as_os_str().as_bytes()).map_err(|error| unloadable(error.to_string()))?;
+        let unloadable =
+            |reason: String| LibraryError::Unloadable { path: path.to_owned(), reason };
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|error| unloadable(error.to_string()))?;
         // SAFETY: the name is a C string; loading runs the library's constructors, which is what is
         // wanted.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -74,17 +75,21 @@ impl Library {
         // fix.
         unsafe {
             Ok(Self {
-                malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(find(
-                    c"malloc",
-                )?),
-                calloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(
-                    find(c"calloc")?,
-                ),
+                malloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(usize) -> *mut c_void,
+                >(find(c"malloc")?),
+                calloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(usize, usize) -> *mut c_void,
+                >(find(c"calloc")?),
                 realloc: std::mem::transmute::<
                     *mut c_void,
                     unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
                 >(find(c"realloc")?),
-                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(c"free")?),
+                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(
+                    c"free",
+                )?),
                 posix_memalign: std::mem::transmute::<
                     *mut c_void,
                     unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
@@ -93,9 +98,10 @@ impl Library {
                     *mut c_void,
                     unsafe extern "C" fn(usize, usize) -> *mut c_void,
                 >(find(c"aligned_alloc")?),
-                usable_size: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(
-                    find(c"malloc_usable_size")?,
-                ),
+                usable_size: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut c_void) -> usize,
+                >(find(c"malloc_usable_size")?),
             })
         }
     }
@@ -103,9 +109,15 @@ impl Library {
 
 /// The function of this name in the library itself: dlsym would also find it in what the library
 /// depends on, libc above all, and then the test would be of the wrong allocator.
-fn find(handle: *mut c_void, path: &Path, name: &'static CStr) -> Result<*mut c_void, LibraryError> {
-    let missing =
-        || LibraryError::Incomplete { path: path.to_owned(), name: name.to_str().unwrap_or("a function") };
+fn find(
+    handle: *mut c_void,
+    path: &Path,
+    name: &'static CStr,
+) -> Result<*mut c_void, LibraryError> {
+    let missing = || LibraryError::Incomplete {
+        path: path.to_owned(),
+        name: name.to_str().unwrap_or("a function"),
+    };
     // SAFETY: the handle is of a library that is never closed, the name a C string.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();

@@ -46,7 +46,9 @@ impl Model {
             Operation::Malloc { slot, size } => self.malloc(slot, size),
             Operation::Calloc { slot, count, size } => self.calloc(slot, count, size),
             Operation::Realloc { slot, size } => self.realloc(slot, size.max(1)),
-            Operation::Aligned { slot, size, shift, c11 } => self.aligned(slot, size, 8 << shift, c11),
+            Operation::Aligned { slot, size, shift, c11 } => {
+                self.aligned(slot, size, 8 << shift, c11)
+            }
             Operation::Free { slot } => self.free(slot),
             Operation::Fill { slot } => self.fill(slot),
         };
@@ -74,13 +76,22 @@ impl Model {
             // SAFETY: the allocator granted that many bytes; calloc has initialised them.
             let contents = unsafe { std::slice::from_raw_parts(block.cast::<u8>(), bytes) };
             if let Some(at) = contents.iter().position(|&byte| byte != 0) {
-                return Err(format!("calloc gave {:#04x} at offset {at} of {bytes}, not zero", contents[at]));
+                return Err(format!(
+                    "calloc gave {:#04x} at offset {at} of {bytes}, not zero",
+                    contents[at]
+                ));
             }
         }
         self.take(slot, block, bytes, if bytes <= 8 { 8 } else { 16 })
     }
 
-    fn aligned(&mut self, slot: usize, size: usize, alignment: usize, c11: bool) -> Result<(), String> {
+    fn aligned(
+        &mut self,
+        slot: usize,
+        size: usize,
+        alignment: usize,
+        c11: bool,
+    ) -> Result<(), String> {
         self.free(slot)?;
         if c11 {
             let size = size.next_multiple_of(alignment);
@@ -114,7 +125,10 @@ impl Model {
             // initialised by us.
             let contents = unsafe { std::slice::from_raw_parts(block.cast::<u8>(), kept) };
             if let Some(at) = pattern::first_damage(contents, old.filled, old.seed) {
-                return Err(format!("realloc from {} to {size} lost the contents at offset {at}", old.size));
+                return Err(format!(
+                    "realloc from {} to {size} lost the contents at offset {at}",
+                    old.size
+                ));
             }
         }
         self.take(slot, block, size, if size <= 8 { 8 } else { 16 })
@@ -129,7 +143,9 @@ impl Model {
         }
         // SAFETY: a live block of this allocator, which is not used again, or NULL.
         unsafe {
-            (self.library.free)(block.map_or(std::ptr::null_mut(), |block| block.address as *mut c_void))
+            (self.library.free)(
+                block.map_or(std::ptr::null_mut(), |block| block.address as *mut c_void),
+            )
         };
         Ok(())
     }
@@ -151,7 +167,13 @@ impl Model {
     }
 
     /// Checks a new block, stores it, and fills it.
-    fn take(&mut self, slot: usize, block: *mut c_void, size: usize, alignment: usize) -> Result<(), String> {
+    fn take(
+        &mut self,
+        slot: usize,
+        block: *mut c_void,
+        size: usize,
+        alignment: usize,
+    ) -> Result<(), String> {
         let address = block as usize;
         if address == 0 {
             return Err(format!("no memory for {size} bytes"));
@@ -240,7 +262,8 @@ mod tests {
             std::ptr::from_ref(&BLOCK).cast_mut().cast()
         }
         let library = Library { malloc: always_the_same, ..sound() };
-        let operations = [Operation::Malloc { slot: 0, size: 0 }, Operation::Malloc { slot: 1, size: 0 }];
+        let operations =
+            [Operation::Malloc { slot: 0, size: 0 }, Operation::Malloc { slot: 1, size: 0 }];
         assert!(what_breaks(library, &operations).unwrap().contains("overlaps"));
     }
 
@@ -256,7 +279,8 @@ mod tests {
             }
         }
         let library = Library { calloc: dirty, ..sound() };
-        let broken = what_breaks(library, &[Operation::Calloc { slot: 0, count: 5, size: 9 }]).unwrap();
+        let broken =
+            what_breaks(library, &[Operation::Calloc { slot: 0, count: 5, size: 9 }]).unwrap();
         assert_eq!(broken, "calloc gave 0x01 at offset 44 of 45, not zero");
     }
 
@@ -271,7 +295,8 @@ mod tests {
             }
         }
         let library = Library { realloc: forgetful, ..sound() };
-        let operations = [Operation::Malloc { slot: 0, size: 43 }, Operation::Realloc { slot: 0, size: 90 }];
+        let operations =
+            [Operation::Malloc { slot: 0, size: 43 }, Operation::Realloc { slot: 0, size: 90 }];
         assert_eq!(
             what_breaks(library, &operations).unwrap(),
             "realloc from 43 to 90 lost the contents at offset 42"

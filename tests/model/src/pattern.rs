@@ -31,7 +31,9 @@ pub(crate) fn fill(block: &mut [u8], seed: u64) {
 /// The first offset of `block` at which the pattern is damaged; `block` is the rest of a block of
 /// `filled` bytes.
 pub(crate) fn first_damage(block: &[u8], filled: usize, seed: u64) -> Option<usize> {
-    marked(filled).filter(|&offset| offset < block.len()).find(|&offset| block[offset] != byte(seed, offset))
+    marked(filled)
+        .filter(|&offset| offset < block.len())
+        .find(|&offset| block[offset] != byte(seed, offset))
 }
 
 #[cfg(test)]

@@ -79,7 +79,10 @@ macro_rules! property {
 /// As many cases as `PROPTEST_CASES` says, else the number that fits into an everyday run. They run
 /// in a child, so that a case that crashes is shrunk like any other.
 fn config(everyday: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(everyday);
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(everyday);
     ProptestConfig { cases, max_shrink_iters: 5_000, fork: true, ..ProptestConfig::default() }
 }
 

@@ -43,7 +43,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let facts = keel_journal::analysis::analyse(&reader, &mut |rows| bar.set_position(rows))?;
     bar.set_message("verifying");
     let verdict = match arguments.verify {
-        true => Verdict::of(keel_journal::analysis::verify(&reader, &mut |rows| bar.set_position(rows))?),
+        true => Verdict::of(keel_journal::analysis::verify(&reader, &mut |rows| {
+            bar.set_position(rows)
+        })?),
         false => Verdict::NotChecked,
     };
     bar.set_message("counting");

@@ -1,4 +1,5 @@
-//! dlmalloc as a peer: the Rust port that WebAssembly uses, with one heap for all threads behind one lock.
+//! dlmalloc as a peer: the Rust port that WebAssembly uses, with one heap for all threads behind
+//! one lock.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -43,7 +44,8 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
-    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one heap behind a lock"), buffer, bytes) }
+    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one heap behind a \
+        lock"), buffer, bytes) }
 }
 
 /// See `table.rs`.

@@ -29,7 +29,8 @@ unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
 }
 
 unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
-    // SAFETY: as the caller guarantees. jemalloc does not require the size to be a multiple of the alignment.
+    // SAFETY: as the caller guarantees. jemalloc does not require the size to be a multiple of the
+    // alignment.
     unsafe { je::aligned_alloc(alignment, size) }
 }
 

@@ -1,4 +1,5 @@
-//! mimalloc as a peer. The package `mimalloc2` includes this file too: an older generation with the same functions.
+//! mimalloc as a peer. The package `mimalloc2` includes this file too: an older generation with the
+//! same functions.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -7,7 +8,8 @@ mod table;
 use libmimalloc_sys as mi;
 use std::ffi::{c_char, c_int, c_void};
 
-// The crate declares these only with its feature `extended`, which also compiles more of the library.
+// The crate declares these only with its feature `extended`, which also compiles more of the
+// library.
 unsafe extern "C" {
     fn mi_version() -> c_int;
     fn mi_calloc(count: usize, size: usize) -> *mut c_void;

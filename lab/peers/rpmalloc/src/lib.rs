@@ -26,7 +26,8 @@ unsafe extern "C" fn init() -> c_int {
 }
 
 unsafe extern "C" fn thread_exit() {
-    // SAFETY: the calling thread was initialised. 1: release its caches, as rpmalloc's own thread hook does.
+    // SAFETY: the calling thread was initialised. 1: release its caches, as rpmalloc's own thread
+    // hook does.
     unsafe { corrected::rpmalloc_thread_finalize(1) }
 }
 

@@ -1,5 +1,5 @@
-//! Google's TCMalloc as a peer. Its crate contains the library but declares few functions; the C functions are declared
-//! here.
+//! Google's TCMalloc as a peer. Its crate contains the library but declares few functions; the C
+//! functions are declared here.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]

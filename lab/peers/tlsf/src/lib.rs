@@ -1,7 +1,8 @@
 //! TLSF as a peer: the crate rlsf, with one pool for all threads behind one lock.
 //!
-//! The pool is a reservation of address space that grows in place, a MiB at a time, and never shrinks. After the first
-//! system call there are none, so that the algorithm itself is measured. Contention for the lock is part of the result.
+//! The pool is a reservation of address space that grows in place, a MiB at a time, and never
+//! shrinks. After the first system call there are none, so that the algorithm itself is measured.
+//! Contention for the lock is part of the result.
 
 #[allow(dead_code, reason = "the player's side of the file")]
 #[path = "../../../allocators/src/table.rs"]
@@ -68,8 +69,9 @@ fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The alignment class of a block. rlsf places its header directly before a block of small alignment, whose address is
-/// then 16 modulo the granularity of 32. A block of larger alignment is at a multiple of the granularity.
+/// The alignment class of a block. rlsf places its header directly before a block of small
+/// alignment, whose address is then 16 modulo the granularity of 32. A block of larger alignment is
+/// at a multiple of the granularity.
 fn alignment_of(block: NonNull<u8>) -> usize {
     if block.addr().get().is_multiple_of(rlsf::GRANULARITY) { rlsf::GRANULARITY } else { ALIGNMENT }
 }
@@ -94,7 +96,8 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(bytes) = count.checked_mul(size) else { return null_mut() };
     let block = allocate(bytes, ALIGNMENT);
     if !block.is_null() {
-        // SAFETY: a fresh block of this size. A pool does not know which of its bytes the kernel has zeroed.
+        // SAFETY: a fresh block of this size. A pool does not know which of its bytes the kernel
+        // has zeroed.
         unsafe { block.write_bytes(0, bytes) }
     }
     block.cast()
@@ -118,7 +121,8 @@ unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
-    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one pool behind a lock"), buffer, bytes) }
+    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one pool behind a \
+        lock"), buffer, bytes) }
 }
 
 /// See `table.rs`.

@@ -23,8 +23,18 @@ impl Story {
         self.objects += u64::from(op.creates());
         let align = if op == Op::Aligned { 256 } else { 0 };
         let free_hint = keel_journal::FreeHint::NONE;
-        let event =
-            Event { time, begin: time, thread, op, size, align, created, released, frame: 0, free_hint };
+        let event = Event {
+            time,
+            begin: time,
+            thread,
+            op,
+            size,
+            align,
+            created,
+            released,
+            frame: 0,
+            free_hint,
+        };
         self.source.events.push(event);
         created
     }

@@ -25,7 +25,12 @@ impl InstrumentLog {
             self_test: SELF_TESTS.iter().map(test).collect(),
             clock_fallback: None,
         };
-        InstrumentLog { frequency: Frequency::default(), empty_pairs: growing(), clock_code: 0, found }
+        InstrumentLog {
+            frequency: Frequency::default(),
+            empty_pairs: growing(),
+            clock_code: 0,
+            found,
+        }
     }
 
     /// Adds the facts of a run.

@@ -42,7 +42,10 @@ impl Watch {
         Activity {
             wall_ns: self.begin.elapsed().as_nanos() as u64,
             stolen_ns: machine.stolen_ns.saturating_sub(self.machine.stolen_ns),
-            other_programs_ns: machine.busy_ns.saturating_sub(self.machine.busy_ns).saturating_sub(own),
+            other_programs_ns: machine
+                .busy_ns
+                .saturating_sub(self.machine.busy_ns)
+                .saturating_sub(own),
         }
     }
 }
@@ -56,7 +59,8 @@ fn own_ns() -> u64 {
             libc::getrusage(who, &raw mut usage);
             usage
         };
-        let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
         ns(usage.ru_utime) + ns(usage.ru_stime)
     };
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
@@ -72,8 +76,9 @@ pub fn best_pair(comparison: &Comparison) -> f64 {
 /// The interference with a run that exceeds its bound, in the words of [`Run::interference`].
 pub fn interference(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64) -> Vec<String> {
     let processors = u64::from(processors.max(1));
-    let beyond =
-        |ns: u64, share: f64| ns > STEPS * STEP_NS && ns as f64 > share * wall_ns as f64 * processors as f64;
+    let beyond = |ns: u64, share: f64| {
+        ns > STEPS * STEP_NS && ns as f64 > share * wall_ns as f64 * processors as f64
+    };
     let found = [
         (best_pair_ns > 0.0 && run.empty_pair_ns > SLOWED * best_pair_ns, "slow processor"),
         (beyond(run.stolen_ns, STOLEN), "stolen time"),
@@ -101,7 +106,12 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn run(empty_pair_ns: f64, stolen_ms: u64, foreign_ms: u64) -> Run {
-        Run { empty_pair_ns, stolen_ns: stolen_ms * MS, other_programs_ns: foreign_ms * MS, ..Run::default() }
+        Run {
+            empty_pair_ns,
+            stolen_ns: stolen_ms * MS,
+            other_programs_ns: foreign_ms * MS,
+            ..Run::default()
+        }
     }
 
     #[test]
@@ -110,7 +120,11 @@ mod tests {
         assert_eq!(found(&run(15.2, 30, 30)), [""; 0], "within the bounds");
         assert_eq!(found(&run(15.9, 0, 0)), ["slow processor"]);
         assert_eq!(found(&run(15.9, 60, 300)), ["slow processor", "stolen time", "other programs"]);
-        assert_eq!(found(&run(0.0, 0, 190)), [""; 0], "no empty pair is known, and 95 ms of each processor");
+        assert_eq!(
+            found(&run(0.0, 0, 190)),
+            [""; 0],
+            "no empty pair is known, and 95 ms of each processor"
+        );
         assert_eq!(
             interference(&run(15.0, 30, 30), 50 * MS, 2, 15.0),
             [""; 0],
@@ -129,7 +143,10 @@ mod tests {
             &affected(15.0, &["stolen time", "other programs"]),
             &affected(16.0, &["slow processor"])
         ));
-        assert!(is_less_affected(&affected(16.0, &["slow processor"]), &affected(17.0, &["slow processor"])));
+        assert!(is_less_affected(
+            &affected(16.0, &["slow processor"]),
+            &affected(17.0, &["slow processor"])
+        ));
         assert!(!is_less_affected(
             &affected(17.0, &["slow processor"]),
             &affected(16.0, &["slow processor"])

@@ -146,7 +146,12 @@ impl Session<'_> {
 
     fn announce(&self, allocator: &str, rounds: &Rounds, progress: &mut dyn FnMut(Progress<'_>)) {
         let rows = self.compiled.plan.header().rows;
-        progress(Progress::Begins { allocator, position: rounds.begun - 1, runs: rounds.planned, rows });
+        progress(Progress::Begins {
+            allocator,
+            position: rounds.begun - 1,
+            runs: rounds.planned,
+            rows,
+        });
     }
 
     /// A run with the clock, and its wall-clock time.
@@ -163,7 +168,8 @@ impl Session<'_> {
             Err(failure) => return Ok(Err(failure)),
         };
         let activity = watch.stop();
-        let raw = (self.request.options.keep != Keep::None).then(|| self.raw_name(index, round, mark));
+        let raw =
+            (self.request.options.keep != Keep::None).then(|| self.raw_name(index, round, mark));
         let run = self.digested(index, position, &sampler, raw.as_deref()).map_err(End::Failed)?;
         let run = Run {
             raw,
@@ -208,8 +214,8 @@ impl Session<'_> {
             self.mark_interference(rounds, comparison);
             for (index, place) in affected_runs(comparison, &of) {
                 let slow = usize::from(is_slow(&comparison.allocators[index].runs[place]));
-                let is_hopeless =
-                    rounds.failed_repeats[slow] >= MAX_FAILED_REPEATS || 2 * rounds.repeats >= rounds.planned;
+                let is_hopeless = rounds.failed_repeats[slow] >= MAX_FAILED_REPEATS
+                    || 2 * rounds.repeats >= rounds.planned;
                 if is_hopeless || rounds.tries[index][place].0 >= MAX_REPEATS {
                     continue;
                 }
@@ -272,7 +278,8 @@ impl Session<'_> {
 }
 
 fn affected_runs(comparison: &Comparison, of: &Range<u32>) -> Vec<(usize, usize)> {
-    let all = comparison.allocators.iter().enumerate().filter(|(_, result)| result.failure.is_none());
+    let all =
+        comparison.allocators.iter().enumerate().filter(|(_, result)| result.failure.is_none());
     all.flat_map(|(index, result)| {
         let places = result.runs.iter().enumerate();
         places

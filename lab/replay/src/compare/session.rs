@@ -35,7 +35,8 @@ impl<'a> Session<'a> {
         compiled: &'a Compiled,
         folder: &'a Path,
     ) -> Result<Session<'a>, Error> {
-        let timeout = request.options.timeout + std::time::Duration::from_nanos(compiled.longest_pause_ns);
+        let timeout =
+            request.options.timeout + std::time::Duration::from_nanos(compiled.longest_pause_ns);
         Ok(Session {
             request,
             compiled,
@@ -56,7 +57,10 @@ impl<'a> Session<'a> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<bool, Error> {
         for (index, result) in comparison.allocators.iter_mut().enumerate() {
-            if !self.request.options.usable_sizes || result.failure.is_some() || result.name == FLOOR {
+            if !self.request.options.usable_sizes
+                || result.failure.is_some()
+                || result.name == FLOOR
+            {
                 continue;
             }
             match self.play(index, Clocked::UsableSizes, progress) {
@@ -128,7 +132,14 @@ impl<'a> Session<'a> {
             usable_sizes: clocked == Clocked::UsableSizes,
         };
         let done = &mut |done| progress(Progress::Done(done));
-        self.player.play(allocator, &self.compiled.plan, &self.results, orders, self.request.stop, done)
+        self.player.play(
+            allocator,
+            &self.compiled.plan,
+            &self.results,
+            orders,
+            self.request.stop,
+            done,
+        )
     }
 
     pub(super) fn measured<'b>(&'b self, sampler: &'b Sampler) -> Measured<'b> {
@@ -185,7 +196,12 @@ fn usable_excess(results: &Results) -> Option<UsableExcess> {
     let pair = |pair: &[AtomicU64; 2]| (pair[0].load(Relaxed), pair[1].load(Relaxed));
     let ((live_at_peak, usable_at_peak), (requested_total, usable_total)) =
         (pair(&control.live_at_peak), pair(&control.total));
-    (usable_total > 0).then_some(UsableExcess { usable_at_peak, live_at_peak, usable_total, requested_total })
+    (usable_total > 0).then_some(UsableExcess {
+        usable_at_peak,
+        live_at_peak,
+        usable_total,
+        requested_total,
+    })
 }
 
 /// A name as a part of a file's name.

@@ -18,7 +18,14 @@ impl Story {
         let created = if op.creates() { self.objects + 1 } else { 0 };
         self.objects += u64::from(op.creates());
         let align = if op == Operation::Aligned { 64 } else { 0 };
-        self.source.events.push(Event { thread, size, align, created, released, ..Event::at(time, op) });
+        self.source.events.push(Event {
+            thread,
+            size,
+            align,
+            created,
+            released,
+            ..Event::at(time, op)
+        });
         self.live.retain(|&object| object != released);
         self.live.extend((created != 0).then_some(created));
         created
@@ -89,7 +96,10 @@ fn a_realloc_keeps_its_slot_and_one_of_null_takes_a_fresh_one() {
     let steps = steps(&compiled, 0);
     assert_eq!(steps.len(), 4);
     assert!(steps.iter().all(|step| step.slot == steps[0].slot));
-    assert_eq!(steps.iter().map(|step| step.is_fresh()).collect::<Vec<_>>(), [false, false, false, true]);
+    assert_eq!(
+        steps.iter().map(|step| step.is_fresh()).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
     assert_eq!(compiled.facts.peak_live_bytes, 30);
     assert_eq!(compiled.facts.operations["realloc"], 2);
 }
@@ -176,7 +186,10 @@ fn blocks_that_lived_before_are_made_before_the_run_and_in_no_row() {
     assert_eq!(compiled.plan.header().rows, 3);
     assert_eq!(compiled.plan.header().alive, 2);
     let facts = &compiled.facts;
-    assert_eq!((facts.operations["malloc"], facts.operations["free"], facts.total_bytes), (1, 2, 30));
+    assert_eq!(
+        (facts.operations["malloc"], facts.operations["free"], facts.total_bytes),
+        (1, 2, 30)
+    );
     assert_eq!((facts.prologue_blocks, facts.prologue_bytes), (2, (5 << 32) + 16));
     assert_eq!(facts.peak_live_bytes, (5 << 32) + 46);
 }
@@ -223,7 +236,9 @@ fn execute(plan: &Plan, skew: u32, choices: &[u8]) {
         let slot = step.slot as usize;
         match step.kind() {
             Kind::Await | Kind::High => {}
-            Kind::Free => assert!(owner[slot].take().is_some(), "row {} frees an empty slot", step.row),
+            Kind::Free => {
+                assert!(owner[slot].take().is_some(), "row {} frees an empty slot", step.row)
+            }
             Kind::Realloc if !step.is_fresh() => {
                 assert!(owner[slot].is_some(), "row {} resizes an empty slot", step.row);
                 (owner[slot], tags[slot]) = (Some(step.row), step.row + 1);

@@ -21,7 +21,8 @@ pub struct Frames<'a> {
 impl<'a> Frames<'a> {
     /// For the frames of a plan with `threads` threads.
     pub fn new(starts: &'a [(u32, u32)], threads: usize, ticks_per_ns: f64) -> Frames<'a> {
-        let sums = FrameSums { all_threads: growing(), busiest_thread: growing(), worst: Vec::new() };
+        let sums =
+            FrameSums { all_threads: growing(), busiest_thread: growing(), worst: Vec::new() };
         Frames { starts, at: 0, calls: 0, ticks: vec![0; threads], sums, ticks_per_ns }
     }
 
@@ -91,8 +92,11 @@ mod tests {
         let sums = frames.finish().unwrap();
         assert_eq!(sums.all_threads.0.len(), 6, "frames 2, 3 and 4 are empty");
         assert_eq!(sums.all_threads.0.count_at(0), 3);
-        let worst: Vec<_> =
-            sums.worst.iter().map(|frame| (frame.frame, frame.calls, frame.ns, frame.busiest_ns)).collect();
+        let worst: Vec<_> = sums
+            .worst
+            .iter()
+            .map(|frame| (frame.frame, frame.calls, frame.ns, frame.busiest_ns))
+            .collect();
         assert_eq!(worst, [(1, 1, 50.0, 50.0), (0, 2, 30.0, 20.0), (5, 2, 8.0, 8.0)]);
         assert!(Frames::new(&starts[..1], 1, 1.0).finish().is_none());
     }

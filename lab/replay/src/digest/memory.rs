@@ -17,7 +17,8 @@ pub struct Memory {
 impl Memory {
     pub fn new(measured: &Measured<'_>, slots: usize) -> Memory {
         let control = measured.results.control();
-        let (start, baseline) = (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
+        let (start, baseline) =
+            (control.start_ns.load(Relaxed), control.baseline_bytes.load(Relaxed));
         let samples: Vec<MemorySample> = measured
             .sampler
             .readings()
@@ -30,7 +31,11 @@ impl Memory {
             .collect();
         let mut memory =
             Memory { changes: vec![0; samples.len() + 1], samples, sizes: vec![0; slots], near: 0 };
-        measured.plan.threads().iter().for_each(|thread| memory.begin(measured.plan.prologue(thread)));
+        measured
+            .plan
+            .threads()
+            .iter()
+            .for_each(|thread| memory.begin(measured.plan.prologue(thread)));
         memory
     }
 

@@ -15,7 +15,9 @@ pub fn slow_calls(
     ticks_per_ns: f64,
 ) -> (Vec<Outlier>, BTreeMap<String, CauseCount>) {
     let limits = Kind::TIMED.map(|kind| {
-        run.latency.get(kind.name()).map_or(u64::MAX, |histogram| histogram.0.value_at_quantile(0.999))
+        run.latency
+            .get(kind.name())
+            .map_or(u64::MAX, |histogram| histogram.0.value_at_quantile(0.999))
     });
     let mut found = Vec::new();
     let mut causes: BTreeMap<&str, CauseCount> = BTreeMap::new();

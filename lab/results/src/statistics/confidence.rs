@@ -35,10 +35,11 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Interval>
     let ((mean_a, var_a), (mean_b, var_b)) = (mean_and_variance(&a), mean_and_variance(&b));
     let (part_a, part_b) = (var_a / a.len() as f64, var_b / b.len() as f64);
     let squared = (part_a + part_b).powi(2);
-    let freedom = match part_a.powi(2) / (a.len() - 1) as f64 + part_b.powi(2) / (b.len() - 1) as f64 {
-        below if below > 0.0 => squared / below,
-        _ => (a.len() + b.len() - 2) as f64,
-    };
+    let freedom =
+        match part_a.powi(2) / (a.len() - 1) as f64 + part_b.powi(2) / (b.len() - 1) as f64 {
+            below if below > 0.0 => squared / below,
+            _ => (a.len() + b.len() - 2) as f64,
+        };
     let half = student(confidence, freedom) * (part_a + part_b).sqrt();
     let mean = mean_b - mean_a;
     Some(Interval { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
@@ -111,7 +112,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
+    let front =
+        (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
     if x < (a + 1.0) / (a + b + 2.0) {
         front * fraction(x, a, b) / a
     } else {
@@ -148,8 +150,9 @@ fn ln_gamma(x: f64) -> f64 {
         x += 1.0;
     }
     let square = x * x;
-    let series =
-        (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / (1680.0 * square)) / square) / square) / x;
+    let series = (1.0 / 12.0
+        - (1.0 / 360.0 - (1.0 / 1260.0 - 1.0 / (1680.0 * square)) / square) / square)
+        / x;
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - below
 }
 
@@ -176,7 +179,9 @@ mod tests {
     /// A normal number as the sum of twelve uniform ones.
     fn normal(state: &mut u64) -> f64 {
         let mut uniform = || {
-            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (*state >> 11) as f64 / (1u64 << 53) as f64
         };
         (0..12).map(|_| uniform()).sum::<f64>() - 6.0
@@ -189,12 +194,16 @@ mod tests {
         for _ in 0..4000 {
             let drift: Vec<f64> = (0..5).map(|_| normal(&mut state)).collect();
             let mut sample = |factor: f64, drift: &[f64]| -> Vec<f64> {
-                drift.iter().map(|drift| factor * (0.3 * drift + 0.05 * normal(&mut state)).exp()).collect()
+                drift
+                    .iter()
+                    .map(|drift| factor * (0.3 * drift + 0.05 * normal(&mut state)).exp())
+                    .collect()
             };
             let (a, b) = (sample(100.0, &drift), sample(110.0, &drift));
             let apart = sample(110.0, &[0.0, 0.1, -0.1, 0.2, -0.2]);
-            let contains =
-                |interval: Interval, truth: f64| i32::from((interval.low..interval.high).contains(&truth));
+            let contains = |interval: Interval, truth: f64| {
+                i32::from((interval.low..interval.high).contains(&truth))
+            };
             own += contains(interval_of(&a, 0.95).unwrap(), 100.0);
             paired += contains(paired_ratio(&a, &b, 0.95).unwrap(), 1.1);
             unpaired += contains(unpaired_ratio(&a, &apart, 0.95).unwrap(), 1.1);

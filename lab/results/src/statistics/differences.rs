@@ -48,7 +48,8 @@ pub fn differences(before: &Comparison, after: &Comparison) -> Vec<Difference> {
 
 fn difference(allocator: &str, a: &Figure, b: &Figure) -> Option<Difference> {
     let (before, after) = (a.plain(), b.plain());
-    let ratio = unpaired_ratio(&before, &after, CONFIDENCE).map(|ratio| ClockError::of(a, b).apply(ratio));
+    let ratio =
+        unpaired_ratio(&before, &after, CONFIDENCE).map(|ratio| ClockError::of(a, b).apply(ratio));
     Some(Difference {
         allocator: allocator.to_owned(),
         operation: b.operation.clone(),
@@ -67,11 +68,19 @@ mod tests {
 
     #[test]
     fn a_difference_is_significant_when_it_exceeds_the_variation_of_runs() {
-        let before = comparison(1, vec![result("one", &[100, 102, 98]), result("two", &[100, 103, 97])]);
-        let after = comparison(1, vec![result("one", &[130, 133, 127]), result("two", &[101, 98, 104])]);
+        let before =
+            comparison(1, vec![result("one", &[100, 102, 98]), result("two", &[100, 103, 97])]);
+        let after =
+            comparison(1, vec![result("one", &[130, 133, 127]), result("two", &[101, 98, 104])]);
         let found = differences(&before, &after);
-        let of = |name: &str| found.iter().find(|one| one.allocator == name && one.figure == "p50").unwrap();
-        assert!(of("one").is_significant() && of("one").ratio.unwrap().low > 1.2, "{:?}", of("one"));
+        let of = |name: &str| {
+            found.iter().find(|one| one.allocator == name && one.figure == "p50").unwrap()
+        };
+        assert!(
+            of("one").is_significant() && of("one").ratio.unwrap().low > 1.2,
+            "{:?}",
+            of("one")
+        );
         assert!(!of("two").is_significant());
     }
 }

@@ -1,7 +1,9 @@
 //! The figures of a run that are compared, identified by operation and name.
 
 use super::percentile::{EXACT_TICKS, percentile};
-use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, PERCENTILES, Percentile, RUN, Run};
+use crate::{
+    ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, PERCENTILES, Percentile, RUN, Run,
+};
 
 /// The least number of calls above a percentile, less a rounding error.
 const CALLS_ABOVE: f64 = 9.999;
@@ -35,7 +37,8 @@ impl Figure {
 /// The clock's step: the smallest difference between two short times in the results, ticks.
 pub fn clock_step(comparison: &Comparison) -> u64 {
     let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
-    let histograms = runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
+    let histograms =
+        runs.flat_map(|run| run.latency.values()).chain([&comparison.clock.empty_pair]);
     let mut values: Vec<u64> = histograms
         .flat_map(|histogram| histogram.0.iter_recorded().map(|value| value.value_iterated_to()))
         .filter(|&value| value < EXACT_TICKS)
@@ -58,17 +61,23 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
     let clock = &comparison.clock;
     let step = clock.step_ticks as f64 / clock.ticks_per_ns.max(f64::MIN_POSITIVE);
     let mut found = Vec::new();
-    let mut operations: Vec<&str> = comparison.journal.operations.keys().map(String::as_str).collect();
+    let mut operations: Vec<&str> =
+        comparison.journal.operations.keys().map(String::as_str).collect();
     operations.push(ALL_OPERATIONS);
     for operation in operations {
         let counts: Vec<(u32, hdrhistogram::Histogram<u64>, f64)> =
             result.runs.iter().filter_map(|run| counted(run, operation)).collect();
-        let Some(calls) = counts.iter().map(|(_, histogram, _)| histogram.len()).min() else { continue };
-        let mut add = |name, resolution, value: &dyn Fn(&hdrhistogram::Histogram<u64>, f64) -> f64| {
-            let values =
-                counts.iter().map(|(round, histogram, inside)| (*round, value(histogram, *inside))).collect();
-            found.push(Figure { operation: operation.to_owned(), name, values, resolution });
+        let Some(calls) = counts.iter().map(|(_, histogram, _)| histogram.len()).min() else {
+            continue;
         };
+        let mut add =
+            |name, resolution, value: &dyn Fn(&hdrhistogram::Histogram<u64>, f64) -> f64| {
+                let values = counts
+                    .iter()
+                    .map(|(round, histogram, inside)| (*round, value(histogram, *inside)))
+                    .collect();
+                found.push(Figure { operation: operation.to_owned(), name, values, resolution });
+            };
         let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
         add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
         for Percentile { label, fraction, .. } in PERCENTILES {
@@ -92,13 +101,18 @@ fn counted(run: &Run, operation: &str) -> Option<(u32, hdrhistogram::Histogram<u
         return (!all.is_empty()).then(|| (run.round, all, run.inside_ns.values().sum()));
     }
     let histogram = &run.latency.get(operation)?.0;
-    (!histogram.is_empty())
-        .then(|| (run.round, histogram.clone(), run.inside_ns.get(operation).copied().unwrap_or(0.0)))
+    (!histogram.is_empty()).then(|| {
+        (run.round, histogram.clone(), run.inside_ns.get(operation).copied().unwrap_or(0.0))
+    })
 }
 
 fn whole_runs(result: &AllocatorResult) -> Vec<Figure> {
-    let figure =
-        |name, values: Vec<(u32, f64)>| Figure { operation: RUN.to_owned(), name, values, resolution: 0.0 };
+    let figure = |name, values: Vec<(u32, f64)>| Figure {
+        operation: RUN.to_owned(),
+        name,
+        values,
+        resolution: 0.0,
+    };
     let of_runs = |value: &dyn Fn(&Run) -> f64| -> Vec<(u32, f64)> {
         result.runs.iter().map(|run| (run.round, value(run))).collect()
     };
@@ -126,7 +140,9 @@ pub fn frame_figures(result: &AllocatorResult) -> Vec<Figure> {
         .filter_map(|run| Some((run.round, &run.frames.as_ref()?.all_threads.0)))
         .filter(|(_, frames)| !frames.is_empty())
         .collect();
-    let Some(count) = frames.iter().map(|(_, frames)| frames.len()).min() else { return Vec::new() };
+    let Some(count) = frames.iter().map(|(_, frames)| frames.len()).min() else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     let mut add = |name, value: &dyn Fn(&hdrhistogram::Histogram<u64>) -> f64| {
         let values = frames.iter().map(|(round, frames)| (*round, value(frames))).collect();

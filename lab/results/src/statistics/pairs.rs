@@ -18,11 +18,16 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     let mut pairs = Vec::new();
     for (place, &one) in contenders.iter().enumerate() {
         for &other in &contenders[place + 1..] {
-            let names =
-                (comparison.allocators[one].name.as_str(), comparison.allocators[other].name.as_str());
+            let names = (
+                comparison.allocators[one].name.as_str(),
+                comparison.allocators[other].name.as_str(),
+            );
             for a in &all[one] {
                 let same = |b: &&Figure| b.operation == a.operation && b.name == a.name;
-                let pair = all[other].iter().find(same).and_then(|b| paired(names, a, b, contenders.len()));
+                let pair = all[other]
+                    .iter()
+                    .find(same)
+                    .and_then(|b| paired(names, a, b, contenders.len()));
                 pairs.extend(pair);
             }
         }
@@ -30,7 +35,9 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     comparison.paired = pairs;
     for (result, figures) in comparison.allocators.iter_mut().zip(all) {
         for figure in figures {
-            if let Some(interval) = widened(interval_of(&figure.plain(), CONFIDENCE), figure.resolution) {
+            if let Some(interval) =
+                widened(interval_of(&figure.plain(), CONFIDENCE), figure.resolution)
+            {
                 let of_operation = result.intervals.entry(figure.operation).or_default();
                 of_operation.insert(figure.name.to_owned(), interval);
             }
@@ -72,7 +79,12 @@ fn widened(interval: Option<Interval>, resolution: f64) -> Option<Interval> {
     })
 }
 
-fn paired((name_a, name_b): (&str, &str), a: &Figure, b: &Figure, contenders: usize) -> Option<Paired> {
+fn paired(
+    (name_a, name_b): (&str, &str),
+    a: &Figure,
+    b: &Figure,
+    contenders: usize,
+) -> Option<Paired> {
     let both: Vec<(f64, f64)> = a
         .values
         .iter()
@@ -125,7 +137,8 @@ impl ClockError {
 /// whose difference from it is not significant. A single name is a verdict. Empty without a pair of
 /// two rounds or more.
 pub fn leaders(comparison: &Comparison, operation: &str, figure: &str) -> Vec<String> {
-    let typical = |result: &AllocatorResult| Some(result.intervals.get(operation)?.get(figure)?.value);
+    let typical =
+        |result: &AllocatorResult| Some(result.intervals.get(operation)?.get(figure)?.value);
     let pairs: Vec<&Paired> = comparison
         .paired
         .iter()
@@ -156,7 +169,11 @@ mod tests {
     use crate::statistics::test_data::{comparison, result};
 
     fn pair<'a>(comparison: &'a Comparison, figure: &str) -> &'a Paired {
-        comparison.paired.iter().find(|one| one.operation == "malloc" && one.figure == figure).unwrap()
+        comparison
+            .paired
+            .iter()
+            .find(|one| one.operation == "malloc" && one.figure == figure)
+            .unwrap()
     }
 
     #[test]
@@ -192,10 +209,15 @@ mod tests {
     fn common_drift_does_not_hide_a_difference_but_the_step_of_the_clock_does() {
         let drifting = [200, 300, 260, 220, 280];
         let slower = drifting.map(|ticks| ticks + 20);
-        let found =
-            comparison(1, vec![result("one", &drifting), result("two", &slower), result("null", &[5])]);
+        let found = comparison(
+            1,
+            vec![result("one", &drifting), result("two", &slower), result("null", &[5])],
+        );
         let p50 = pair(&found, "p50");
-        assert_eq!((p50.a.as_str(), p50.b.as_str(), p50.lower.as_str(), p50.rounds), ("one", "two", "a", 5));
+        assert_eq!(
+            (p50.a.as_str(), p50.b.as_str(), p50.lower.as_str(), p50.rounds),
+            ("one", "two", "a", 5)
+        );
         assert!(p50.ratio.low > 1.05 && p50.ratio.high < 1.12, "{p50:?}");
         assert!(
             found.paired.iter().all(|pair| pair.a != "null" && pair.b != "null"),
@@ -203,13 +225,18 @@ mod tests {
         );
         assert_eq!(leaders(&found, "malloc", "p50"), ["one"]);
         let coarse = comparison(26, vec![result("one", &drifting), result("two", &slower)]);
-        assert_eq!(pair(&coarse, "p50").lower, "", "a difference of 20 ticks on a clock with steps of 26");
+        assert_eq!(
+            pair(&coarse, "p50").lower,
+            "",
+            "a difference of 20 ticks on a clock with steps of 26"
+        );
         assert_eq!(pair(&coarse, "mean").lower, "a", "a mean over many calls has no steps");
     }
 
     #[test]
     fn no_verdict_from_runs_that_disagree_or_from_one_round() {
-        let found = comparison(1, vec![result("one", &[100, 140, 90]), result("two", &[120, 110, 130])]);
+        let found =
+            comparison(1, vec![result("one", &[100, 140, 90]), result("two", &[120, 110, 130])]);
         assert_eq!(pair(&found, "p50").lower, "");
         assert_eq!(leaders(&found, "malloc", "p50"), ["one", "two"]);
         let once = comparison(1, vec![result("one", &[100]), result("two", &[200])]);
@@ -221,6 +248,9 @@ mod tests {
         let found = comparison(26, vec![result("one", &[100, 100, 100])]);
         let p50 = found.allocators[0].intervals["malloc"]["p50"];
         assert_eq!((p50.low.round(), p50.value.round(), p50.high.round()), (87.0, 100.0, 113.0));
-        assert!(!found.allocators[0].intervals["malloc"].contains_key("p99.9"), "one call exceeds it");
+        assert!(
+            !found.allocators[0].intervals["malloc"].contains_key("p99.9"),
+            "one call exceeds it"
+        );
     }
 }

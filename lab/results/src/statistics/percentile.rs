@@ -72,7 +72,10 @@ mod tests {
     #[test]
     fn differences_of_a_part_of_a_step_are_visible() {
         let shown = |ticks| percentile(&readings(ticks, 26), 0.5, 26);
-        assert_eq!(readings(53.0, 26).value_at_quantile(0.5), readings(58.0, 26).value_at_quantile(0.5));
+        assert_eq!(
+            readings(53.0, 26).value_at_quantile(0.5),
+            readings(58.0, 26).value_at_quantile(0.5)
+        );
         assert!(shown(58.0) > shown(53.0) + 1.0, "{} and {}", shown(58.0), shown(53.0));
         assert!([53.0, 58.0, 65.0, 70.0].iter().all(|&ticks| (shown(ticks) - ticks).abs() < 8.0));
     }
@@ -83,7 +86,15 @@ mod tests {
         assert_eq!(readings(5.0, 26).value_at_quantile(0.5), 0);
         assert_eq!(readings(12.0, 26).value_at_quantile(0.5), 0);
         let times = [2.0, 5.0, 12.0, 16.0, 22.0];
-        assert!(times.windows(2).all(|two| shown(two[0]) + 0.5 < shown(two[1])), "{:?}", times.map(shown));
-        assert!(times.iter().all(|&ticks| (shown(ticks) - ticks).abs() < 8.0), "{:?}", times.map(shown));
+        assert!(
+            times.windows(2).all(|two| shown(two[0]) + 0.5 < shown(two[1])),
+            "{:?}",
+            times.map(shown)
+        );
+        assert!(
+            times.iter().all(|&ticks| (shown(ticks) - ticks).abs() < 8.0),
+            "{:?}",
+            times.map(shown)
+        );
     }
 }

@@ -26,7 +26,9 @@ pub fn imprecision(comparison: &Comparison, result: &AllocatorResult) -> Option<
     };
     figures(comparison, result)
         .into_iter()
-        .filter(|figure| figure.name == "p50" && ![ALL_OPERATIONS, RUN].contains(&figure.operation.as_str()))
+        .filter(|figure| {
+            figure.name == "p50" && ![ALL_OPERATIONS, RUN].contains(&figure.operation.as_str())
+        })
         .filter(|figure| frequent(&figure.operation) && figure.values.len() >= FEWEST)
         .filter_map(|figure| {
             let interval = interval_of(&figure.plain(), CONFIDENCE)?;
@@ -41,7 +43,9 @@ pub fn imprecise(comparison: &Comparison) -> Vec<usize> {
         result.failure.is_none()
             && imprecision(comparison, result).is_some_and(|(_, share)| share > PRECISION)
     };
-    (0..comparison.allocators.len()).filter(|&index| is_imprecise(&comparison.allocators[index])).collect()
+    (0..comparison.allocators.len())
+        .filter(|&index| is_imprecise(&comparison.allocators[index]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -67,7 +71,11 @@ mod tests {
             .into(),
             ..Run::default()
         });
-        AllocatorResult { name: name.to_owned(), runs: runs.collect(), ..AllocatorResult::default() }
+        AllocatorResult {
+            name: name.to_owned(),
+            runs: runs.collect(),
+            ..AllocatorResult::default()
+        }
     }
 
     #[test]
@@ -78,11 +86,15 @@ mod tests {
                 result("steady", &[1000, 1002, 998, 1001]),
                 result("varying", &[1000, 1100, 950, 1040]),
                 result("few", &[1000, 2000]),
-                AllocatorResult { failure: Some("gone".to_owned()), ..result("failed", &[1000, 1100, 950]) },
+                AllocatorResult {
+                    failure: Some("gone".to_owned()),
+                    ..result("failed", &[1000, 1100, 950])
+                },
             ],
             ..Comparison::default()
         };
-        comparison.journal.operations = [("malloc".to_owned(), 1000), ("calloc".to_owned(), 5)].into();
+        comparison.journal.operations =
+            [("malloc".to_owned(), 1000), ("calloc".to_owned(), 5)].into();
         assert_eq!(imprecise(&comparison), [1]);
         let (operation, share) = imprecision(&comparison, &comparison.allocators[1]).unwrap();
         assert!(operation == "malloc" && share > 0.05 && share < 0.15, "{operation} {share}");

@@ -136,7 +136,10 @@ mod tests {
         assert_eq!(summary.percentiles[0], 10.0);
         assert_eq!(summary.percentiles[2], 20.0);
         assert!((summary.worst - 1000.0).abs() < 1.0);
-        assert!((summary.mean - (99.0 * 20.0 + 2000.0 + 100.0 * 20.0 + 100.0 * 40.0) / 600.0).abs() < 1e-9);
+        assert!(
+            (summary.mean - (99.0 * 20.0 + 2000.0 + 100.0 * 20.0 + 100.0 * 40.0) / 600.0).abs()
+                < 1e-9
+        );
         assert_eq!((summary.spreads[0].least, summary.spreads[0].most), (10.0, 20.0));
         assert!(super::summary(&result, "calloc", &clock).is_none());
     }

@@ -65,13 +65,17 @@ pub fn after_burst(heap: &Heap, findings: &mut Findings) {
 /// malloc after another thread freed 200,000 small blocks of this one.
 pub fn after_remote_frees(heap: &Heap, findings: &mut Findings) {
     let mut random = Random::new(4);
-    let sizes: Vec<usize> = (0..heap.scaled(200_000)).map(|_| 16 + random.below(240) as usize).collect();
-    let blocks: Vec<usize> = sizes.iter().map(|&size| heap.malloc(size).expose_provenance()).collect();
+    let sizes: Vec<usize> =
+        (0..heap.scaled(200_000)).map(|_| 16 + random.below(240) as usize).collect();
+    let blocks: Vec<usize> =
+        sizes.iter().map(|&size| heap.malloc(size).expose_provenance()).collect();
     let mut again = Vec::with_capacity(sizes.len());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             heap.thread(|| {
-                blocks.iter().for_each(|&block| heap.free(std::ptr::with_exposed_provenance_mut(block)));
+                blocks
+                    .iter()
+                    .for_each(|&block| heap.free(std::ptr::with_exposed_provenance_mut(block)));
             });
         });
     });

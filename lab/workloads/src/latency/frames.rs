@@ -55,8 +55,14 @@ pub fn frame_loop(heap: &Heap, findings: &mut Findings) {
         }
     }
     live.into_iter().for_each(|(block, _)| heap.free(block));
-    for watch in [watches.malloc, watches.free, watches.calloc, watches.realloc, watches.load, watches.unload]
-    {
+    for watch in [
+        watches.malloc,
+        watches.free,
+        watches.calloc,
+        watches.realloc,
+        watches.load,
+        watches.unload,
+    ] {
         watch.finish(findings);
     }
 }
