@@ -71,6 +71,11 @@ bench-programs: ## measure these programs on several allocators; RUNS=3 ONLY="z3
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@bench/programs/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
 
+bench-patterns: ## measure 76 patterns of use on several allocators; RUNS=3 ONLY="turn-6m" BESIDE="mimalloc3=/path/lib.so"
+	@scripts/setup.sh build bench
+	@scripts/build.sh
+	@bench/patterns/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
+
 bench-causes: ## show the causes of the slowest calls on every allocator; JOURNALS="FOLDER ..." MINUTES=25
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -106,4 +111,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-causes stress sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes stress sanitize fuzz install amalgamation crate docs clean

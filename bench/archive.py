@@ -62,14 +62,24 @@ def markdown(head, rows):
     return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows]) + "\n"
 
 
-def keep(benchmark, columns, rows):
-    """Writes the rows, and the command that made them, to a new raw file and a Markdown table."""
+def new_entry(benchmark):
+    """The folder of today's runs, and a free name in it."""
     folder = ROOT / "bench" / "runs" / f"{datetime.date.today()}-{machine()}"
     folder.mkdir(parents=True, exist_ok=True)
-    name = free_name(folder, benchmark)
+    return folder, free_name(folder, benchmark)
+
+
+def command_line():
+    """The command that makes this run, from the root of the repository."""
     program = pathlib.Path(sys.argv[0]).resolve()
     own = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program
-    command = " ".join([str(own), *sys.argv[1:]])
+    return " ".join([str(own), *sys.argv[1:]])
+
+
+def keep(benchmark, columns, rows):
+    """Writes the rows, and the command that made them, to a new raw file and a Markdown table."""
+    folder, name = new_entry(benchmark)
+    command = command_line()
     load = "%.1f %.1f %.1f" % os.getloadavg()
     text = io.StringIO()
     writer = csv.writer(text)

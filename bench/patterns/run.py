@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Patterns of use on several allocators: time, faults, peak memory, as multiples of the best.
+
+bench/patterns/run.py [--rounds N] [--beside NAME=LIBRARY]... [PATTERN...]
+
+Runs each pattern of patterns.c N times on the C library's malloc, on Keel, on Keel without its
+keeper, and on each library of --beside, interleaved in random order, one process per run. Prints a
+table of medians and archives it with every run in bench/runs/<date>-<machine>/patterns.*.
+
+An allocator's multiple of a pattern is its CPU time (all threads of the process) divided by the
+least of the *other* makers' allocators; Keel's two rows are not compared with each other.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from archive import PREFIX, command_line, new_entry, write_raw
+
+SOURCE = pathlib.Path(__file__).with_name("patterns.c")
+LIBKEEL = PREFIX / "lib/libkeel.so"
+LIMIT_SECONDS = 120
+
+
+def build(folder):
+    program = folder / "patterns"
+    command = ["cc", "-std=gnu17", "-O2", "-fno-builtin", "-pthread", "-o", program, SOURCE]
+    subprocess.run(command, check=True)
+    return program
+
+
+def allocators(beside):
+    """Environment of each allocator by name."""
+    found = {
+        "keel": {"LD_PRELOAD": str(LIBKEEL)},
+        "keel without keeper": {"LD_PRELOAD": str(LIBKEEL), "KEEL_KEEPER": "off"},
+        "glibc": {},
+    }
+    for entry in beside:
+        name, _, library = entry.partition("=")
+        if not pathlib.Path(library).is_file():
+            sys.exit(f"--beside {entry}: {library or 'the library'} is not a file")
+        found[name] = {"LD_PRELOAD": library}
+    return found
+
+
+def run_once(program, pattern, environment):
+    """The figures of one run, or None if the program failed or took too long."""
+    try:
+        run = subprocess.run(
+            [program, pattern],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return json.loads(run.stdout) if run.returncode == 0 else None
+
+
+def measure(program, patterns, contestants, rounds):
+    """Runs by pattern and allocator."""
+    runs = {pattern: {name: [] for name in contestants} for pattern in patterns}
+    for done, pattern in enumerate(patterns):
+        print(f"\r{done + 1} of {len(patterns)}: {pattern:24}", end="", file=sys.stderr)
+        for _ in range(rounds):
+            for name in random.sample(list(contestants), len(contestants)):
+                figures = run_once(program, pattern, contestants[name])
+                runs[pattern][name].append(figures)
+    print(file=sys.stderr)
+    return runs
+
+
+def median(figures, key):
+    """Infinite if a run failed."""
+    if any(run is None for run in figures):
+        return math.inf
+    return statistics.median(run[key] for run in figures)
+
+
+def is_rival(name, other):
+    return other != name and not (name.startswith("keel") and other.startswith("keel"))
+
+
+def multiples(runs, name, key, least=1):
+    """By pattern: this allocator's figure divided by the best rival's."""
+    result = {}
+    for pattern, by_name in runs.items():
+        rivals = [median(f, key) for other, f in by_name.items() if is_rival(name, other)]
+        own = median(by_name[name], key)
+        result[pattern] = max(own, least) / max(min(rivals), least)
+    return result
+
+
+def summary_rows(runs, contestants):
+    for name in contestants:
+        time = multiples(runs, name, "cpu_ns")
+        memory = multiples(runs, name, "peak_kib", least=1024)
+        worst = max(time, key=time.get)
+        finite = [value for value in time.values() if math.isfinite(value)]
+        yield [
+            name,
+            f"{math.exp(statistics.fmean(map(math.log, finite))):.2f}",
+            f"{sum(value > 1.25 for value in time.values())} of {len(time)}",
+            sum(value > 2 for value in time.values()),
+            f"{time[worst]:.1f} ({worst})",
+            f"{math.exp(statistics.fmean(map(math.log, memory.values()))):.2f}",
+        ]
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def cell(figures):
+    if any(run is None for run in figures):
+        return "failed"
+    times = [run["cpu_ns"] / 1e6 for run in figures]
+    spread = f" ({min(times):.0f}-{max(times):.0f})" if len(times) > 1 else ""
+    peak = median(figures, "peak_kib") / 1024
+    faults = median(figures, "faults") / 1000
+    return f"{statistics.median(times):.1f}{spread}, {peak:.0f}, {faults:.1f}"
+
+
+def report(runs, contestants, rounds):
+    head = ["allocator", "time, geometric mean", "above 1.25", "above 2", "worst", "peak memory"]
+    load = "%.1f %.1f %.1f" % os.getloadavg()
+    text = "# Patterns of use\n\n"
+    text += f"`{command_line()}`, kernel {os.uname().release}, load after: {load}.\n\n"
+    text += f"{rounds} interleaved rounds, default settings. Multiples of the best other allocator."
+    text += "\n\n"
+    text += table(head, summary_rows(runs, contestants))
+    text += "\nCPU time in ms (lowest-highest), peak memory in MiB, thousands of page faults:\n\n"
+    rows = [[p, *(cell(by_name[n]) for n in contestants)] for p, by_name in runs.items()]
+    return text + table(["pattern", *contestants], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
+    parser.add_argument("--no-archive", action="store_true", help="print only")
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="default: all")
+    arguments = parser.parse_args()
+    contestants = allocators(arguments.beside)
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(pathlib.Path(folder))
+        listed = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
+        known = [line.split("\t")[0] for line in listed.stdout.splitlines()]
+        unknown = set(arguments.patterns) - set(known)
+        if unknown:
+            sys.exit(f"no such pattern: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+        runs = measure(program, arguments.patterns or known, contestants, arguments.rounds)
+    text = report(runs, contestants, arguments.rounds)
+    print(text)
+    if arguments.no_archive:
+        return
+    folder, name = new_entry("patterns")
+    write_raw(folder / f"{name}.json.zst", json.dumps({"command": command_line(), "runs": runs}))
+    (folder / f"{name}.md").write_text(text)
+    print(f"patterns: archived as {folder / name}.md", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
