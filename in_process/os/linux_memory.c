@@ -66,6 +66,14 @@ bool os_remap(void* start, size_t old_bytes, size_t new_bytes) {
     return result != MAP_FAILED;
 }
 
+void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
+    int saved = errno;
+    void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE);
+    count_call(EVENT_REMAP);
+    errno = saved;
+    return result == MAP_FAILED ? NULL : result;
+}
+
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes) {
     int saved = errno;
     void* result = mremap(start, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, target);

@@ -17,6 +17,9 @@ void os_unmap(void* start, size_t bytes);
 // Shrinks or extends a mapping where it is. False: nothing changed.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 
+// Extends a mapping, elsewhere if need be. Where it is now; NULL: nothing changed.
+void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes);
+
 // Moves a mapping's pages, not their content, over the mapping at `target` of new_bytes. False:
 // nothing changed.
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);

@@ -99,6 +99,12 @@ void* os_remap_content(void* start, size_t bytes, void* place) {
 bool os_remaps_content(void) {
     return true;
 }
+void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
+    (void)start;
+    (void)old_bytes;
+    (void)new_bytes;
+    return NULL;
+}
 void* os_find_place(size_t bytes) {
     (void)bytes;
     return NULL;

@@ -59,11 +59,19 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
+// One refill in this many takes the slow path, which drains the remote-free queue and discards a
+// quantum of surplus. So a thread that only hits and refills gets its remote frees back, and memory
+// goes back without a keeper.
+#define HOUSEKEEPING_REFILLS 8u
+KEEL_INLINE bool housekeeping_is_due(const struct heap* heap) {
+    return atomic_get(&heap->counts[HEAP_REFILLS]) % HOUSEKEEPING_REFILLS == 0;
+}
+
 // The most frequent refill: the free list of the current page is long enough, or is all that the
-// page has. NULL: not so.
+// page has. NULL: not so, or housekeeping is due.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
-    if (page == NULL) return NULL;
+    if (page == NULL || housekeeping_is_due(heap)) return NULL;
     const struct page_use* use = page_use(page);
     if (use->local_free == NULL) return NULL;
     uint32_t length = use->carved - use->used;

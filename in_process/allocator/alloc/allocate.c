@@ -77,6 +77,10 @@ static void drain(struct heap* heap) {
 
 // A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
 static struct block* refill(struct heap* heap, unsigned size_class) {
+    if (housekeeping_is_due(heap)) {
+        if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
+        alloc_quantum();
+    }
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     struct page* page = heap->current[size_class];
     if (page != NULL && page_use(page)->local_free != NULL)
@@ -119,10 +123,13 @@ static void large_join(struct heap* heap, struct page* page) {
     user_heap_count_large(heap, large_row(page->bytes));
 }
 
+// Large frees work off surplus; a program that only allocates does so at one call in this many.
+#define LARGE_QUANTUM_DRAWS 4u
+
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
-    alloc_quantum();
+    if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();
     struct large block = large_of(size, alignment, movable);
     if (block.start == NULL && size <= KEEL_SIZE_MAX) {
         make_room(thread_heap);
@@ -153,7 +160,7 @@ void* alloc_movable(size_t size) {
 void* alloc_zeroed(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
         struct large block = alloc_large(size, 1, false);
-        if (block.start != NULL && !block.zero) memset(block.start, 0, good_size(size));
+        if (block.start != NULL && !block.zero) memset(block.start, 0, page_of(block.start)->bytes);
         return block.start;
     }
     unsigned size_class = size_class_of(size);

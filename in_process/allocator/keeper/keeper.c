@@ -2,16 +2,19 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/prefault.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/counters.h"
+#include "os/process.h"
 #include "os/thread.h"
 
 #define DEMAND_PERIODS 16u
-#define STEPS_MAX 16u         // calls to the system of one kind in one tick
-#define POPULATE_SLICES 4u    // 256 KiB a call
+#define STEPS_MAX 16u      // calls to the system of one kind in one tick
+#define POPULATE_SLICES 4u // 256 KiB a call
+#define KEEPER_UNMAP_BYTES ((size_t)16 << 20)
 #define DISCARD_SLICES 16u    // 1 MiB a call
 #define PARKED_MAX 16u        // parked heaps handled in one tick
 #define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
@@ -175,12 +178,14 @@ static uint32_t tick(uint32_t slept_us) {
     busy |= populated > 0;
     size_t prefaulted = prefault_populate();
     busy |= discard_surplus();
+    busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
     if (populated > 0) return TICK_FAST_US; // threads are taking warm slices
     if (prefaulted > 0) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
-    uint32_t longest = run_dirty_slices() > reserve_target() ? TICK_PENDING_US : TICK_MAX_US;
+    bool surplus_possible = run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0;
+    uint32_t longest = surplus_possible ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
     return next < longest ? next : longest;

@@ -1,11 +1,14 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/jumbo.h"
+#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
 #include "base/checked.h"
 
+// From here on a warm mapping is better than cold slices.
+#define CACHED_BYTES_MIN ((size_t)512 << 10)
 #define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
 static size_t slices_for(size_t bytes) {
@@ -38,8 +41,9 @@ static struct large large_of_run(struct run run, size_t slices) {
 }
 
 static struct large large_of_mapping(size_t bytes, size_t alignment) {
-    void* start = jumbo_allocate(bytes, alignment);
-    return (struct large){start, true};
+    struct large block = {NULL, true};
+    block.start = jumbo_allocate(bytes, alignment, &block.zero);
+    return block;
 }
 
 // A mapping is larger than a slice, so that no two begin in the same one.
@@ -57,7 +61,12 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     if (!limit_admits(bytes)) return large_none;
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
-    bool jumbo = bytes > RUN_BYTES_MAX ||
+    if (bytes >= CACHED_BYTES_MIN && bytes <= RUN_BYTES_MAX && alignment_slices == 1) {
+        struct run run = run_allocate_warm((unsigned)slices);
+        if (run.start != NULL) return large_of_run(run, slices);
+        if (mapping_cache_has(bytes)) return large_of_mapping(bytes, alignment);
+    }
+    bool jumbo = bytes >= LARGE_MOVABLE_BYTES ||
                  (alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES);
     if (jumbo) return large_jumbo(bytes, alignment);
     struct run run = alignment_slices > 1
@@ -86,7 +95,7 @@ struct large large_allocate_movable(size_t bytes) {
 
 void large_release(struct page* page) {
     if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
-        jumbo_release(page);
+        jumbo_release(page, reserve_admits_warm());
         return;
     }
     char* start = page->start;
@@ -99,6 +108,7 @@ void large_release(struct page* page) {
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
+    if (mapping_cache_has(bytes)) return NULL; // a copy into warm memory takes no page fault
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;

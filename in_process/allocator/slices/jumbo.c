@@ -1,4 +1,5 @@
 #include "allocator/slices/jumbo.h"
+#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
 #include "base/checked.h"
@@ -41,21 +42,28 @@ static char* map_described(size_t bytes, size_t alignment) {
     return NULL;
 }
 
-void* jumbo_allocate(size_t bytes, size_t alignment) {
+void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
-    char* start = map_described(bytes, alignment < unit ? unit : alignment);
+    if (alignment < unit) alignment = unit;
+    struct mapping mapping = mapping_cache_take(bytes, alignment);
+    *zero = mapping.start == NULL;
+    if (mapping.start == NULL) mapping = (struct mapping){map_described(bytes, alignment), bytes};
+    char* start = mapping.start;
     if (start == NULL) return NULL;
-    jumbo_enter(page_of(start), PAGE_JUMBO, start, bytes);
+    jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }
 
-void jumbo_release(struct page* page) {
+void jumbo_release(struct page* page, bool keep) {
     char* start = page->start;
     size_t bytes = page->bytes;
     jumbo_leave(page); // before another thread may map the range
-    os_unmap(start, bytes);
+    if (keep)
+        mapping_cache_put((struct mapping){start, bytes});
+    else
+        os_unmap(start, bytes);
     count_event(EVENT_JUMBO_RELEASED, 1);
 }
 
@@ -94,13 +102,32 @@ static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
     return start != NULL && os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
 }
 
+// Cuts the block where it is; what is cut off stays warm. False: too little to be worth it.
+static bool jumbo_shrink(struct page* page, size_t bytes) {
+    size_t used = round_up(bytes, SLICE_BYTES);
+    char* rest = page->start + used;
+    if (page->bytes < used + MAPPING_CUT_MIN || window_for(rest) == NULL) return false;
+    size_t rest_bytes = page->bytes - used;
+    (void)atomic_sub(&live_bytes, (int64_t)rest_bytes);
+    page->bytes = used;
+    mapping_cache_put((struct mapping){rest, rest_bytes});
+    return true;
+}
+
 void* jumbo_resize(struct page* page, size_t bytes) {
     uintptr_t owner = atomic_get(&page->owner);
     char* old_start = page->start;
     size_t old_bytes = page->bytes;
     bytes = round_up(bytes, os_page_bytes());
     if (bytes == old_bytes) return old_start;
+    if (bytes < old_bytes && jumbo_shrink(page, bytes)) return old_start;
     jumbo_leave(page); // before another thread may map the range or its tail
+    struct mapping warm = {old_start, old_bytes};
+    if (!mapping_cache_extend(&warm, bytes)) warm = mapping_cache_move(warm, bytes);
+    if (warm.start != NULL) {
+        jumbo_enter(page_of(warm.start), owner, warm.start, warm.bytes);
+        return warm.start;
+    }
     if (os_remap(old_start, old_bytes, bytes)) {
         jumbo_enter(page, owner, old_start, bytes);
         return old_start;

@@ -7,11 +7,14 @@
 #define KEEL_ALLOCATOR_SLICES_JUMBO_H
 
 #include "allocator/slices/page_map.h"
+#include <stdbool.h>
 #include <stddef.h>
 
-// All zero. `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX.
-void* jumbo_allocate(size_t bytes, size_t alignment);
-void jumbo_release(struct page* page);
+// `alignment` is a power of two. NULL: no memory. bytes <= KEEL_SIZE_MAX. *zero: all of it is known
+// to be zero.
+void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero);
+// `keep`: its memory stays warm for the next (mapping_cache.h).
+void jumbo_release(struct page* page, bool keep);
 
 // Grows or shrinks by moving page tables, not content. NULL: nothing changed. The result may be
 // elsewhere.

@@ -1,6 +1,7 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/jumbo.h"
+#include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/run.h"
 #include "base/atomic.h"
@@ -9,11 +10,13 @@
 #include "os/memory.h"
 #include "os/process.h"
 
-#define SLACK_SLICES ((size_t)512)      // 32 MiB
-#define LARGE_SLACK_SLICES ((size_t)64) // 4 MiB
+#define SLACK_SLICES ((size_t)512) // 32 MiB
+#define STEP_UNMAP_BYTES ((size_t)1 << 20)
 
 static atomic_bits period_end_ms; // 0: no period has begun
 static atomic_bits period_lowest; // lowest dirty count of this period
+static atomic_bits peak_now;      // highest count of live slices in this period
+static atomic_bits peak_before;   // and in the period before
 static atomic_bits surplus;       // slices still to be discarded
 static atomic_bits target;        // the target: slices that are never surplus
 static atomic_state kept;
@@ -38,7 +41,19 @@ size_t reserve_target(void) {
     return atomic_get(&target);
 }
 
+static size_t live_slices(void) {
+    return run_live_slices() + jumbo_live_bytes() / SLICE_BYTES;
+}
+
+static size_t recent_peak(void) {
+    uint64_t now = atomic_get(&peak_now);
+    uint64_t before = atomic_get(&peak_before);
+    return now > before ? now : before;
+}
+
 void reserve_note(void) {
+    size_t live = live_slices();
+    if (live > atomic_get(&peak_now)) atomic_set(&peak_now, live);
     size_t dirty = run_dirty_slices();
     if (dirty < atomic_get(&period_lowest)) atomic_set(&period_lowest, dirty);
 }
@@ -47,14 +62,17 @@ void reserve_note(void) {
 static void period_turn(void) {
     uint64_t now = os_clock_ms();
     uint64_t end = atomic_get(&period_end_ms);
-    if (now < end) return;
-    if (!atomic_try_bits(&period_end_ms, &end, now + (uint64_t)option_get(OPTION_RESET_DELAY)))
-        return;
+    int64_t delay = option_get(OPTION_RESET_DELAY);
+    if (delay < 0) return;
+    if (now < end && end <= now + (uint64_t)delay) return; // else the delay was shortened meanwhile
+    if (!atomic_try_bits(&period_end_ms, &end, now + (uint64_t)delay)) return;
     reserve_note();
     uint64_t lowest = atomic_get(&period_lowest);
     uint64_t target_now = atomic_get(&target);
     atomic_set(&surplus, end != 0 && lowest > target_now ? lowest - target_now : 0);
     atomic_set(&period_lowest, run_dirty_slices());
+    atomic_set(&peak_before, atomic_get(&peak_now));
+    atomic_set(&peak_now, live_slices());
 }
 
 size_t reserve_surplus(void) {
@@ -108,23 +126,36 @@ size_t reserve_populate_huge(void) {
     return populate(run);
 }
 
+// True if live and warm memory together exceed the recent peak of live memory by half and 32 MiB.
+// Then cold memory was taken while the warm memory did not fit, and warm memory is discarded before
+// its purge delay is over.
 static bool above_limit(void) {
-    return run_dirty_slices() > run_live_slices() / 2 + SLACK_SLICES;
+    size_t warm = run_dirty_slices() + mapping_cache_bytes() / SLICE_BYTES;
+    if (warm <= SLACK_SLICES) return false;
+    size_t peak = recent_peak();
+    return live_slices() + warm > peak + peak / 2 + reserve_target() + SLACK_SLICES;
 }
-static bool above_large_limit(void) {
-    return run_dirty_slices() > run_live_slices() * 3 / 4 + reserve_target() + LARGE_SLACK_SLICES;
+
+bool reserve_admits_warm(void) {
+    reserve_note();
+    return !above_limit();
 }
 
 void reserve_step_large(size_t slices) {
-    while (slices > 0 && above_large_limit()) {
+    if (atomic_get(&kept)) return;
+    (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
+    for (size_t due = reserve_surplus(); slices > 0 && (due > 0 || above_limit());) {
         size_t done = reserve_discard(slices < 64 ? (unsigned)slices : 64);
+        if (due > 0) reserve_surplus_done(done > 0 ? done : due);
         if (done == 0) break;
-        slices -= done;
+        slices -= done < slices ? done : slices;
+        due -= done < due ? done : due;
     }
 }
 
 void reserve_step(void) {
     if (atomic_get(&kept)) return;
+    if (mapping_cache_bytes() > 0) (void)mapping_cache_age(os_clock_ms(), STEP_UNMAP_BYTES);
     size_t due = reserve_surplus();
     if (due == 0 && !above_limit()) return;
     size_t done = reserve_discard(PURGE_QUANTUM_SLICES);
@@ -133,6 +164,7 @@ void reserve_step(void) {
 }
 
 void reserve_discard_all(void) {
+    mapping_cache_clear();
     // Bounded by what is free now: other threads may free more meanwhile.
     for (size_t left = run_dirty_slices(); left > 0;) {
         size_t done = reserve_discard(64);

@@ -13,10 +13,11 @@
 // needed in it. So the *minimum* of the dirty count over a period, less the target, is its surplus,
 // and is discarded in the next period. A program that frees and allocates the same 10 MiB every
 // frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
-// that of working-set estimation; jemalloc's decay has the same effect by a curve.) Without a
-// keeper the dirty slices also may not exceed half of the live ones + 32 MiB: above that each
-// release works off a quantum at once. The release of a block beyond the contract's limit discards
-// as much as it released if the dirty slices exceed three quarters of the live ones + 4 MiB.
+// that of working-set estimation; jemalloc's decay has the same effect by a curve.) Freed mappings
+// of large blocks stay warm for one period too (mapping_cache.h). Live and warm memory together may
+// exceed the highest live memory of this period and the one before by half and 32 MiB. Above that,
+// without a keeper, each release discards a quantum at once, and the release of a block beyond the
+// contract's limit at most as much as it released.
 //
 // Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with
 // a keeper it does nothing.
@@ -40,6 +41,9 @@ void reserve_step(void);
 // outside of the latency contract, so all of it may be worked off at once.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
+
+// True if a large block that is about to be freed may stay warm.
+bool reserve_admits_warm(void);
 
 // Discards at most slices_max slices in one call to the system. Returns their number; 0: none are
 // free, or the system refused.

@@ -228,6 +228,51 @@ struct run run_allocate(unsigned slices) {
     return run.start != NULL ? run : allocate(slices, RUN_WARM);
 }
 
+// Finds `count` adjacent superblocks that are wholly free and wholly warm. False: none among the
+// places compared.
+static bool wide_warm_place(struct window* window, unsigned count, unsigned* place) {
+    unsigned looks = 0;
+    for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
+        uint64_t dirty = atomic_get(&window->dirty.words[word]);
+        if (dirty == 0) continue;
+        uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
+        uint64_t starts = bit_runs(whole & dirty, count);
+        for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1, looks++) {
+            *place = word * 64 + bit_lowest(starts);
+            if (slices_warm(window, *place, count) == count * SUPERBLOCK_SLICES) return true;
+        }
+    }
+    return false;
+}
+
+static struct run wide_take_warm(struct window* window, unsigned slices) {
+    unsigned first;
+    unsigned failed;
+    struct run run;
+    for (unsigned tries = 0; tries < WIDE_TRIES; tries++) {
+        if (!wide_warm_place(window, superblocks_for(slices), &first)) break;
+        if (range_take(window, (size_t)first * SUPERBLOCK_SLICES, slices, &run, &failed))
+            return run;
+        superblock_unfile(window, failed, RUN_BUCKETS - 1);
+    }
+    return run_none;
+}
+
+struct run run_allocate_warm(unsigned slices) {
+    struct run run = arena_take_shared(slices, 1);
+    if (run.start != NULL || run_dirty_slices() < slices) return run;
+    struct search search = {.slices = slices, .preference = RUN_WARM};
+    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
+        struct window* window = window_at(i);
+        if (window == NULL) continue;
+        search.tries = RUN_TRIES;
+        run = slices > SUPERBLOCK_SLICES ? wide_take_warm(window, slices)
+                                         : dirty_take(window, &search);
+        if (run.start != NULL) return run_count(run, slices);
+    }
+    return run_none;
+}
+
 struct run run_allocate_growing(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return run;

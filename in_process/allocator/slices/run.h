@@ -39,6 +39,9 @@ struct run run_allocate_narrow(unsigned slices, enum run_preference preference);
 // last slices.
 struct run run_allocate(unsigned slices);
 
+// As run_allocate, but only from memory that takes no page fault. NULL: none was found.
+struct run run_allocate_warm(unsigned slices);
+
 // As run_allocate, for a block that has grown and may grow again: if possible with free room behind
 // it for twice the slices. The room is not taken.
 struct run run_allocate_growing(unsigned slices);

@@ -89,12 +89,13 @@ static void test_neighbours(void) {
     enum { NEIGHBOURS = 64 };
     static char* neighbours[NEIGHBOURS];
     unsigned count = 0;
-    unsigned char* block = kl_malloc(8 * MIB);
+    kl_collect(true); // no warm mapping to move to
+    unsigned char* block = kl_malloc(2 * MIB);
     CHECK(block != NULL);
-    mark(block, 0, 8 * MIB);
-    char* behind = (char*)block + 8 * MIB;
+    mark(block, 0, 2 * MIB);
+    char* behind = (char*)block + 2 * MIB;
     while (count < NEIGHBOURS && (count == 0 || neighbours[count - 1] != behind)) {
-        neighbours[count] = kl_malloc(4 * MIB);
+        neighbours[count] = kl_malloc(2 * MIB);
         CHECK(neighbours[count] != NULL);
         count++;
     }
@@ -104,23 +105,23 @@ static void test_neighbours(void) {
     uint64_t remaps = event(EVENT_REMAP);
     size_t live = run_live_slices();
     unsigned char* grown = kl_realloc(block, 16 * MIB);
-    CHECK(grown != NULL && grown != block && is_marked(grown, 8 * MIB));
+    CHECK(grown != NULL && grown != block && is_marked(grown, 2 * MIB));
     CHECK(event(EVENT_JUMBO_ALLOCATED) == mappings + 1 && event(EVENT_RUN_ALLOCATED) == runs);
-    CHECK(run_live_slices() == live - 8 * MIB / SLICE_BYTES && jumbo_live_bytes() == 16 * MIB);
+    CHECK(run_live_slices() == live - 2 * MIB / SLICE_BYTES && jumbo_live_bytes() == 16 * MIB);
     CHECK(kl_usable_size(grown) == 16 * MIB && run_check());
     CHECK(event(EVENT_REMAP) == remaps + 2); // there, and to its new length
-    for (size_t at = 8 * MIB; at < 16 * MIB; at += 4096) CHECK(grown[at] == 0);
-    CHECK(!occupies_memory(block, 8 * MIB));
+    for (size_t at = 2 * MIB; at < 16 * MIB; at += 4096) CHECK(grown[at] == 0);
+    CHECK(!occupies_memory(block, 2 * MIB));
 
     // What it has left is free, and all zero: sooner or later another block is there.
     static char* others[NEIGHBOURS];
     unsigned other = 0;
     do {
-        others[other] = kl_calloc(1, 8 * MIB);
+        others[other] = kl_calloc(1, 2 * MIB);
         CHECK(others[other] != NULL);
     } while (others[other] != (char*)block && ++other < NEIGHBOURS);
     CHECK(other < NEIGHBOURS);
-    for (size_t at = 0; at < 8 * MIB; at += 512) CHECK(block[at] == 0);
+    for (size_t at = 0; at < 2 * MIB; at += 512) CHECK(block[at] == 0);
     for (unsigned i = 0; i <= other; i++) kl_free(others[i]);
     kl_free(grown);
     while (count-- > 0) kl_free(neighbours[count]);
@@ -130,14 +131,14 @@ static void test_neighbours(void) {
 // Where the system sees two mappings in a block, it does not move them; then the block is copied,
 // and no slice is lost, nor counted as touched that is not.
 static void test_two_mappings(void) {
-    unsigned char* block = kl_malloc(8 * MIB);
+    unsigned char* block = kl_malloc(2 * MIB);
     CHECK(block != NULL);
-    mark(block, 0, 8 * MIB);
+    mark(block, 0, 2 * MIB);
     // A fork is not what this is about: it only makes the range two mappings.
-    CHECK(madvise(block, 4 * MIB, MADV_DONTFORK) == 0);
+    CHECK(madvise(block, MIB, MADV_DONTFORK) == 0);
     unsigned char* grown = kl_realloc(block, 100 * MIB); // more than slices can be
-    CHECK(grown != NULL && is_marked(grown, 8 * MIB) && run_check());
-    CHECK(madvise(block, 4 * MIB, MADV_DOFORK) == 0); // its addresses, which are free slices now
+    CHECK(grown != NULL && is_marked(grown, 2 * MIB) && run_check());
+    CHECK(madvise(block, MIB, MADV_DOFORK) == 0); // its addresses, which are free slices now
     kl_free(grown);
     CHECK(run_check());
 }
@@ -186,7 +187,7 @@ static void test_end_of_an_arena(void) {
     char* above = NULL;
     char* arena = MAP_FAILED;
     for (unsigned i = 0; i < 40 && arena == MAP_FAILED; i++) {
-        CHECK((above = kl_malloc(32 * MIB)) != NULL);
+        CHECK((above = kl_malloc(3 * MIB)) != NULL);
         arena = mmap(above - 8 * MIB, 8 * MIB, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     }

@@ -135,14 +135,17 @@ static void test_huge_zone_is_left_closed(void) {
     const size_t mib = (size_t)1 << 20;
     static char* blocks[BLOCKS];
     kl_collect(true);
-    if (kl_warm(32 * mib) < 32 * mib || open_units() < 8) return; // no whole window
+    if (kl_warm(64 * mib) < 64 * mib || open_units() < 8) return; // no whole window
     for (unsigned i = 0; i < BLOCKS; i++) blocks[i] = kl_malloc(8 * mib);
     unsigned first = 0; // one in the zone, with a neighbour behind
     for (unsigned i = 0; i < BLOCKS; i++) {
         size_t at = (uintptr_t)blocks[i] % WINDOW_BYTES;
         for (unsigned j = 0; j < BLOCKS; j++) {
             bool neighbours = blocks[j] == blocks[i] + 8 * mib;
-            if (neighbours && at >= HUGE_ZONE_FIRST * SUPERBLOCK_BYTES) first = i;
+            struct window* window = window_find(blocks[i]);
+            bool zone = at >= HUGE_ZONE_FIRST * SUPERBLOCK_BYTES && window != NULL &&
+                        atomic_get(&window->whole) != 0;
+            if (neighbours && zone) first = i;
         }
     }
     char* block = blocks[first];

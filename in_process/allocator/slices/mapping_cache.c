@@ -1,0 +1,215 @@
+#include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/page_map.h"
+#include "allocator/slices/page_metadata.h"
+#include "allocator/slices/window.h"
+#include "base/bits.h"
+#include "base/options.h"
+#include "os/memory.h"
+#include "os/process.h"
+
+// `bytes` and `put_ms` are hints until the start has been taken: the true size is in the metadata
+// of the mapping's first slice, which belongs to the thread that took it.
+static struct {
+    atomic_word start; // 0: free
+    atomic_word bytes;
+    atomic_bits put_ms;
+} places[MAPPING_PLACES];
+atomic_signed mapping_cache_total;
+
+static const struct mapping mapping_none = {NULL, 0};
+
+static struct mapping place_take(unsigned index) {
+    char* start = (char*)atomic_swap(&places[index].start, 0);
+    if (start == NULL) return mapping_none;
+    struct mapping mapping = {start, page_of(start)->bytes};
+    (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
+    return mapping;
+}
+
+static bool place_put(struct mapping mapping, uint64_t put_ms) {
+    page_of(mapping.start)->bytes = mapping.bytes;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        uintptr_t expected = 0;
+        if (atomic_get(&places[i].start) != 0) continue;
+        (void)atomic_add(&mapping_cache_total, (int64_t)mapping.bytes);
+        if (atomic_try_word(&places[i].start, &expected, (uintptr_t)mapping.start)) {
+            atomic_set(&places[i].bytes, mapping.bytes);
+            atomic_set(&places[i].put_ms, put_ms);
+            return true;
+        }
+        (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
+    }
+    return false;
+}
+
+static void put_or_unmap(struct mapping mapping, uint64_t put_ms) {
+    if (!place_put(mapping, put_ms)) os_unmap(mapping.start, mapping.bytes);
+}
+
+// Joins `mapping` with a cached neighbour. True: it has grown.
+static bool join_with(unsigned index, struct mapping* mapping) {
+    char* start = (char*)atomic_get(&places[index].start);
+    size_t bytes = atomic_get(&places[index].bytes);
+    if (start == NULL) return false;
+    if (start != mapping->start + mapping->bytes && start + bytes != mapping->start) return false;
+    struct mapping other = place_take(index);
+    if (other.start == NULL) return false;
+    if (other.start == mapping->start + mapping->bytes) {
+        mapping->bytes += other.bytes;
+        return true;
+    }
+    if (other.start + other.bytes == mapping->start) {
+        *mapping = (struct mapping){other.start, other.bytes + mapping->bytes};
+        return true;
+    }
+    put_or_unmap(other, os_clock_ms()); // another mapping by now
+    return false;
+}
+
+void mapping_cache_put(struct mapping mapping) {
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) (void)join_with(i, &mapping);
+    put_or_unmap(mapping, os_clock_ms());
+}
+
+// Bytes of the mapping from its first multiple of `alignment` on.
+static size_t usable_bytes(struct mapping mapping, size_t alignment) {
+    size_t head = round_up((uintptr_t)mapping.start, alignment) - (uintptr_t)mapping.start;
+    return head < mapping.bytes ? mapping.bytes - head : 0;
+}
+
+// The place whose mapping fits best: the smallest that is large enough, else the largest.
+static unsigned place_for(size_t bytes, size_t alignment) {
+    unsigned best = MAPPING_PLACES;
+    size_t best_bytes = 0;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        struct mapping hint = {(char*)atomic_get(&places[i].start), atomic_get(&places[i].bytes)};
+        if (hint.start == NULL) continue;
+        size_t here = usable_bytes(hint, alignment);
+        bool better = best_bytes >= bytes ? here >= bytes && here < best_bytes : here > best_bytes;
+        if (!better) continue;
+        best = i;
+        best_bytes = here;
+    }
+    return best;
+}
+
+static struct mapping take_for(size_t bytes, size_t alignment) {
+    if (atomic_get(&mapping_cache_total) <= 0) return mapping_none;
+    unsigned index = place_for(bytes, alignment);
+    return index < MAPPING_PLACES ? place_take(index) : mapping_none;
+}
+
+bool mapping_cache_has(size_t bytes) {
+    unsigned index = atomic_get(&mapping_cache_total) > 0 ? place_for(bytes, 1) : MAPPING_PLACES;
+    return index < MAPPING_PLACES && atomic_get(&places[index].bytes) >= bytes;
+}
+
+// Puts what the mapping has beyond `bytes` back. It is cut at a multiple of the slice size from its
+// start, so that no two mappings begin in one slice.
+static struct mapping cut_to(struct mapping mapping, size_t bytes) {
+    size_t used = round_up(bytes, SLICE_BYTES);
+    if (mapping.bytes < used + MAPPING_CUT_MIN) return mapping;
+    char* rest = mapping.start + used;
+    if (window_for(rest) == NULL) return mapping;
+    put_or_unmap((struct mapping){rest, mapping.bytes - used}, os_clock_ms());
+    mapping.bytes = used;
+    return mapping;
+}
+
+// Cuts off what lies before the first multiple of `alignment`.
+static struct mapping cut_head(struct mapping mapping, size_t alignment) {
+    size_t head = mapping.bytes - usable_bytes(mapping, alignment);
+    if (head == 0) return mapping;
+    struct mapping before = {mapping.start, head};
+    mapping = (struct mapping){mapping.start + head, mapping.bytes - head};
+    if (head >= MAPPING_CUT_MIN)
+        put_or_unmap(before, os_clock_ms());
+    else
+        os_unmap(before.start, before.bytes);
+    return mapping;
+}
+
+static struct mapping grow_to(struct mapping mapping, size_t bytes) {
+    char* start = os_remap_anywhere(mapping.start, mapping.bytes, bytes);
+    if (start == NULL) {
+        put_or_unmap(mapping, os_clock_ms());
+        return mapping_none;
+    }
+    if (window_for(start) != NULL) return (struct mapping){start, bytes};
+    os_unmap(start, bytes);
+    return mapping_none;
+}
+
+struct mapping mapping_cache_take(size_t bytes, size_t alignment) {
+    struct mapping mapping = take_for(bytes, alignment);
+    if (mapping.start == NULL) return mapping;
+    if (usable_bytes(mapping, alignment) >= bytes) {
+        char* aligned = (char*)round_up((uintptr_t)mapping.start, alignment);
+        if (window_for(aligned) != NULL) return cut_to(cut_head(mapping, alignment), bytes);
+    } else if (alignment <= os_page_bytes()) {
+        return grow_to(mapping, bytes);
+    }
+    put_or_unmap(mapping, os_clock_ms());
+    return mapping_none;
+}
+
+bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
+    char* end = mapping->start + mapping->bytes;
+    if (atomic_get(&mapping_cache_total) <= 0) return false;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        if ((char*)atomic_get(&places[i].start) != end) continue;
+        if (mapping->bytes + atomic_get(&places[i].bytes) < bytes) return false;
+        struct mapping behind = place_take(i);
+        if (behind.start == end && mapping->bytes + behind.bytes >= bytes) {
+            *mapping =
+                cut_to((struct mapping){mapping->start, mapping->bytes + behind.bytes}, bytes);
+            return true;
+        }
+        if (behind.start != NULL) put_or_unmap(behind, os_clock_ms());
+        return false;
+    }
+    return false;
+}
+
+struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
+    if (!mapping_cache_has(bytes)) return mapping_none;
+    struct mapping target = take_for(bytes, 1);
+    if (target.start == NULL) return target;
+    if (target.bytes < bytes) {
+        put_or_unmap(target, os_clock_ms());
+        return mapping_none;
+    }
+    target = cut_to(target, bytes);
+    if (os_remap_to(old.start, old.bytes, target.start, old.bytes)) return target;
+    // The system may have unmapped the start of the target before it failed, and that range may be
+    // another's by now: only the rest is still known to be ours.
+    size_t lost = round_up(old.bytes, SLICE_BYTES);
+    if (target.bytes > lost && window_for(target.start + lost) != NULL)
+        put_or_unmap((struct mapping){target.start + lost, target.bytes - lost}, os_clock_ms());
+    return mapping_none;
+}
+
+size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
+    if (atomic_get(&mapping_cache_total) <= 0) return 0;
+    int64_t delay = option_get(OPTION_RESET_DELAY);
+    if (delay < 0) return 0;
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        uint64_t put_ms = atomic_get(&places[i].put_ms);
+        if (atomic_get(&places[i].start) == 0 || now_ms < put_ms + (uint64_t)delay) continue;
+        struct mapping mapping = place_take(i);
+        if (mapping.start == NULL) continue;
+        size_t cut = mapping.bytes < bytes_max + MAPPING_CUT_MIN ? mapping.bytes : bytes_max;
+        mapping.bytes -= cut;
+        os_unmap(mapping.start + mapping.bytes, cut);
+        if (mapping.bytes > 0) put_or_unmap(mapping, put_ms);
+        return cut;
+    }
+    return 0;
+}
+
+void mapping_cache_clear(void) {
+    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+        struct mapping mapping = place_take(i);
+        if (mapping.start != NULL) os_unmap(mapping.start, mapping.bytes);
+    }
+}

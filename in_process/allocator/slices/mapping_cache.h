@@ -1,0 +1,60 @@
+// Freed mappings, kept with their memory for a while: the next large block takes no page fault.
+//
+// A program that frees a block of many MiB often allocates one of that order soon after. Giving the
+// memory back at once costs a page fault for every 4 KiB of the next block. So a freed mapping
+// stays here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined and what is too large
+// is cut without a system call; what is too small grows by moving page tables.
+//
+//   place[0..31]:  start | bytes | time of the last put
+//
+// Bounds: every call looks at MAPPING_PLACES places and makes at most one system call for each
+// mapping that it takes out. Lock-free: a place is taken by exchanging its start for 0.
+#ifndef KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
+#define KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
+
+#include "base/atomic.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MAPPING_PLACES 32u
+// A remainder that is smaller stays with the block.
+#define MAPPING_CUT_MIN ((size_t)256 << 10)
+
+struct mapping {
+    char* start; // NULL: none
+    size_t bytes;
+};
+
+// A mapping of at least `bytes`, a multiple of the system's page size, at a multiple of
+// `alignment`, a power of two. It may hold old content and be larger by less than MAPPING_CUT_MIN.
+// NULL: none fits.
+struct mapping mapping_cache_take(size_t bytes, size_t alignment);
+
+// Extends `mapping` to `bytes` by the cached mapping directly behind it. False: nothing changed.
+bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
+
+// Moves the page tables of `old` to the start of a cached mapping of `bytes`, whose remainder keeps
+// its memory. Afterwards `old` is not mapped. NULL: not possible; nothing changed.
+struct mapping mapping_cache_move(struct mapping old, size_t bytes);
+
+// True if a mapping of `bytes` is here now.
+bool mapping_cache_has(size_t bytes);
+
+// Keeps the mapping. Unmaps it if all places are in use. The caller has ended its page.
+void mapping_cache_put(struct mapping mapping);
+
+// Unmaps at most bytes_max of one mapping that has been here for a purge delay. The bytes unmapped.
+size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
+
+// Unmaps everything that is here now.
+void mapping_cache_clear(void);
+
+extern atomic_signed mapping_cache_total; // bytes kept
+
+KEEL_INLINE size_t mapping_cache_bytes(void) {
+    int64_t bytes = atomic_get(&mapping_cache_total);
+    return bytes < 0 ? 0 : (size_t)bytes;
+}
+
+#endif

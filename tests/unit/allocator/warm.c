@@ -1,0 +1,195 @@
+// Freed memory stays warm for a purge delay and then goes back, without a keeper: large blocks that
+// come and go take no page fault, and a program of one thread gets small.
+#include "allocator/heap/pool.h"
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/run.h"
+#include "base/counters.h"
+#include "base/options.h"
+#include "base/random.h"
+#include "check.h"
+#include "keel/keel.h"
+#include "os/memory.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+#define DELAY_MS 200
+
+static uint64_t event(enum event which) {
+    return atomic_get(&counters.events[which]);
+}
+
+static long faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
+static void touch(char* block, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 4096) block[at] = 1;
+}
+
+static void sleep_ms(unsigned milliseconds) {
+    struct timespec time = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+// The purge delay is long here, so that a slow machine changes nothing: nothing may be purged.
+static void test_large_blocks_in_turn(size_t low, size_t high, unsigned count) {
+    uint64_t random = 1;
+    kl_collect(true);
+    option_set(OPTION_RESET_DELAY, 600000);
+    long before = faults();
+    for (unsigned i = 0; i < count; i++) {
+        size_t bytes = low + random_next(&random) % (high - low + 1);
+        char* block = kl_malloc(bytes);
+        CHECK(block != NULL);
+        touch(block, bytes);
+        kl_free(block);
+    }
+    long taken = faults() - before;
+    // The largest block takes its faults once, and a cut or a growth some more.
+    CHECK(taken <= (long)(2 * high / 4096 + 1000));
+    CHECK(run_check());
+    kl_collect(true);
+    CHECK(mapping_cache_bytes() == 0);
+}
+
+// Blocks of many sizes, some of them resized: each keeps its content, calloc's are zero.
+static void test_contents(void) {
+    enum { SLOTS = 12, STEPS = 1500 };
+    struct {
+        unsigned char* block;
+        size_t bytes;
+        unsigned char mark;
+    } slot[SLOTS] = {{NULL, 0, 0}};
+    uint64_t random = 7;
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned at = (unsigned)(random_next(&random) % SLOTS);
+        size_t bytes = MIB / 2 + random_next(&random) % (12 * MIB);
+        unsigned choice = (unsigned)(random_next(&random) % 4);
+        size_t kept = 0;
+        if (choice == 0 || slot[at].block == NULL) {
+            kl_free(slot[at].block);
+            slot[at].block = kl_calloc(1, bytes);
+            CHECK(slot[at].block != NULL);
+            for (size_t i = 0; i < bytes; i += 509) CHECK(slot[at].block[i] == 0);
+        } else if (choice == 1) {
+            kl_free(slot[at].block);
+            slot[at].block = kl_aligned_alloc(2 * MIB, bytes / (2 * MIB) * (2 * MIB) + 2 * MIB);
+            bytes = bytes / (2 * MIB) * (2 * MIB) + 2 * MIB;
+            CHECK(slot[at].block != NULL && (uintptr_t)slot[at].block % (2 * MIB) == 0);
+        } else {
+            kept = bytes < slot[at].bytes ? bytes : slot[at].bytes;
+            slot[at].block = kl_realloc(slot[at].block, bytes);
+            CHECK(slot[at].block != NULL);
+        }
+        for (size_t i = 0; i < kept; i += 4096) CHECK(slot[at].block[i] == slot[at].mark);
+        slot[at].mark = (unsigned char)(step % 251 + 1);
+        slot[at].bytes = bytes;
+        CHECK(kl_usable_size(slot[at].block) >= bytes);
+        for (size_t i = 0; i < bytes; i += 4096) slot[at].block[i] = slot[at].mark;
+        slot[at].block[bytes - 1] = slot[at].mark;
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        for (size_t at = 0; at < slot[i].bytes; at += 4096)
+            CHECK(slot[i].block[at] == slot[i].mark);
+        kl_free(slot[i].block);
+    }
+    CHECK(jumbo_live_bytes() == 0 && run_check());
+}
+
+// Small mallocs and frees, as a program does that has nothing large to do.
+static void small_calls(unsigned count) {
+    static void* blocks[40];
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned j = 0; j < 40; j++)
+            CHECK((blocks[j] = kl_malloc(16 + (i + j) % 500)) != NULL);
+        for (unsigned j = 0; j < 40; j++) kl_free(blocks[j]);
+    }
+}
+
+// After a burst the surplus goes back while the program makes small calls only.
+static void test_burst(size_t each) {
+    enum { BURST = 64 };
+    size_t count = BURST * MIB / each;
+    option_set(OPTION_RESET_DELAY, DELAY_MS);
+    char** blocks = kl_malloc(count * sizeof *blocks);
+    for (size_t i = 0; i < count; i++) {
+        CHECK((blocks[i] = kl_malloc(each)) != NULL);
+        touch(blocks[i], each);
+    }
+    for (size_t i = 0; i < count; i++) kl_free(blocks[i]);
+    kl_free(blocks);
+    CHECK(run_dirty_slices() * 65536 + mapping_cache_bytes() > BURST * MIB / 2); // kept at first
+    for (unsigned wait = 0; wait < 400; wait++) {
+        if (run_dirty_slices() * 65536 + mapping_cache_bytes() < 4 * MIB) break;
+        small_calls(200);
+        sleep_ms(10);
+    }
+    CHECK(run_dirty_slices() * 65536 + mapping_cache_bytes() < 4 * MIB);
+    CHECK(run_check());
+}
+
+// A negative delay: nothing is ever purged.
+static void test_never(void) {
+    kl_collect(true);
+    option_set(OPTION_RESET_DELAY, -1);
+    uint64_t purges = event(EVENT_PURGE);
+    uint64_t unmaps = event(EVENT_UNMAP);
+    for (unsigned i = 0; i < 200; i++) {
+        char* block = kl_malloc(MIB + i % 8 * MIB);
+        CHECK(block != NULL);
+        kl_free(block);
+        small_calls(5);
+    }
+    CHECK(event(EVENT_PURGE) == purges && event(EVENT_UNMAP) <= unmaps + 2);
+    kl_collect(true);
+}
+
+// The owner refills from its current page all the time; blocks that another thread freed come back
+// all the same.
+static void* free_all(void* argument) {
+    char** blocks = argument;
+    for (unsigned i = 0; blocks[i] != NULL; i++) kl_free(blocks[i]);
+    return NULL;
+}
+static void test_busy_owner(void) {
+    enum { COUNT = 20000, BYTES = 1000 };
+    static char* blocks[COUNT + 1];
+    pthread_t other;
+    for (unsigned i = 0; i < COUNT; i++) CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+    small_calls(10);
+    size_t live = run_live_slices();
+    CHECK(pthread_create(&other, NULL, free_all, blocks) == 0);
+    CHECK(pthread_join(other, NULL) == 0);
+    small_calls(4000);
+    CHECK(remote_queue_is_empty(&thread_heap->remote_queue));
+    CHECK(run_live_slices() < live / 4);
+}
+
+int main(void) {
+    option_set(OPTION_KEEPER, KEEPER_NEVER);
+    test_large_blocks_in_turn(6 * MIB, 6 * MIB, 40);
+    test_large_blocks_in_turn(2 * MIB, 2 * MIB, 40);
+    test_large_blocks_in_turn(4 * MIB, 100 * MIB, 30);
+    test_large_blocks_in_turn(100 * MIB, 100 * MIB, 10);
+    option_set(OPTION_RESET_DELAY, 500);
+    test_contents();
+    test_burst(1000);
+    test_burst(40000);
+    test_burst(300000);
+    test_burst(9 * MIB);
+    test_never();
+    option_set(OPTION_RESET_DELAY, DELAY_MS);
+    test_busy_owner();
+    check_work_bounds();
+    printf("warm: passed\n");
+    return 0;
+}
