@@ -104,7 +104,7 @@ pub struct Places {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no allocator `{name}`{}; `keel allocators` lists them, and any .so can be given by \
-        its path",
+     its path",
     near(nearest)
 )]
 pub struct Unknown {

@@ -203,7 +203,7 @@ fn a_full_spool_ends_the_recording_and_not_the_program() {
     assert!(status.unwrap().success());
     let script = format!(
         "$keel record --spool $disk -o t.journal.parquet -- {} 6 100000; code=$?; ls $disk; exit \
-            $code",
+         $code",
         program.display()
     );
     // Room for the rings of two of the seven threads.

@@ -32,8 +32,8 @@ pub fn hdr(
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment(&format!("Latencies in ns by keel {}", env!("CARGO_PKG_VERSION")))
         .add_comment(&format!(
-            "Single readings of a clock with steps of {:.2} ns: percentiles differ by up to half \
-             a step from those of keel compare",
+            "Single readings of a clock with steps of {:.2} ns: percentiles differ by up to half a \
+             step from those of keel compare",
             step as f64 / comparison.clock.ticks_per_ns
         ))
         // The maxima of intervals have the unit of the values.

@@ -7,7 +7,8 @@
 //! ```text
 //! plan      Header | Thread per thread | Op ... thread by thread, its prologue first |
 //!           schedule: one u64 (ns) per timed Op, if paced
-//! results   Control | ThreadState per thread | empty pairs: u32 ... | Record ... one per timed Op, in their order
+//! results   Control | ThreadState per thread | empty pairs: u32 ... |
+//!           Record ... one per timed Op, in their order
 //! ```
 //!
 //! **Slots.** A live object is identified by the index of its [`Slot`]. A slot is reused after its

@@ -89,13 +89,10 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         let slot = &part.slots[step.slot as usize];
         match step.kind() {
             Kind::Await => {
-                if slot.tag.load(Acquire) != step.argument {
-                    let from = C::now();
-                    if part.waiter.object(slot, step.argument) {
-                        timing.detector.refresh();
-                    }
-                    add(&state.waits, 1);
-                    add(&state.waited_ticks, C::now().wrapping_sub(from));
+                if slot.tag.load(Acquire) != step.argument
+                    && wait_for_object::<C>(&part, slot, step.argument)
+                {
+                    timing.detector.refresh();
                 }
                 continue;
             }
@@ -143,6 +140,16 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     state.first_ticks.store(first.unwrap_or(0), Relaxed);
     state.last_ticks.store(last, Relaxed);
     at_start.report(state);
+}
+
+/// Waits until another thread has allocated the object; reports whether this thread slept.
+fn wait_for_object<C: Clock>(part: &Part<'_>, slot: &Slot, tag: u32) -> bool {
+    let state = &part.states[part.index];
+    let from = C::now();
+    let slept = part.waiter.object(slot, tag);
+    add(&state.waits, 1);
+    add(&state.waited_ticks, C::now().wrapping_sub(from));
+    slept
 }
 
 /// Touches a block after the clock has stopped. The old size of a realloc is not known here, so all

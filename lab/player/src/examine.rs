@@ -5,8 +5,9 @@
 //! ticks_per_ns 2.6
 //! empty_pair_ns 20.1 20.1 30.2    best, median, p99.9
 //! step_ns 10.0
-//! pace 3.5 1.171                  percent of a second in which the processor was slower, and the largest factor; missing
-//!                                 if the clock's steps are about as long as an empty pair
+//! pace 3.5 1.171                  percent of a second in which the processor was slower, and the
+//!                                 largest factor; missing if the clock's steps are about as long
+//!                                 as an empty pair
 //! test sleep 20 20                action, tried, detected
 //! sense flag yes                  flag, tripwire, calls; and whether an interrupt was detected
 //! ```

@@ -1,10 +1,11 @@
 //! The functions that free a block with hints: its size, its alignment, or both.
 //!
 //! ```text
-//!           C23                          mimalloc                     jemalloc                  C++
-//! size      free_sized(p, n)             free_size(p, n)              sdallocx(p, n, 0)         _ZdlPvm(p, n)
-//! alignment                              free_aligned(p, a)                                     _ZdlPv(p, a)
-//! both      free_aligned_sized(p, a, n)  free_size_aligned(p, n, a)   sdallocx(p, n, log2 a)    _ZdlPvm(p, n, a)
+//!           size               alignment           both
+//! C23       free_sized(p, n)                       free_aligned_sized(p, a, n)
+//! mimalloc  free_size(p, n)    free_aligned(p, a)  free_size_aligned(p, n, a)
+//! jemalloc  sdallocx(p, n, 0)                      sdallocx(p, n, log2 a)
+//! C++       _ZdlPvm(p, n)      _ZdlPv(p, a)        _ZdlPvm(p, n, a)
 //! ```
 //!
 //! C++'s operators count only if they are in the same object as malloc: those of a C++ library

@@ -8,7 +8,7 @@
 //! signal is sent, and calls without system calls cost nothing.
 //!
 //! ```text
-//!   any malloc ──▶ C library's mmap:  jmp ──▶ mmap here:  record · syscall · errno ──▶ back to malloc
+//! any malloc ──▶ C library's mmap: jmp ──▶ mmap here: record · syscall · errno ──▶ back to malloc
 //! ```
 //!
 //! Not detected: a `syscall` instruction inside the allocator itself ([`crate::inline_syscalls`]

@@ -1,14 +1,14 @@
 //! Executes a compiled plan under one allocator in a separate process.
 //!
 //! ```text
-//! main            prepare everything, park the threads, load the allocator, release the threads, join
-//!   prologue      each thread allocates the blocks that were live when the recording began   (no clock)
-//!   thread        for each step of its part of the plan:
-//!     hold        wait while too far ahead of the slowest thread             (reported separately)
-//!     pace        wait until the step is due                                 (paces 1x, Nx, compressed)
-//!     await       wait until another thread has allocated the object         (reported separately)
-//!     call        arm · clock · malloc or free, touch · clock · observe      (the record)
-//!     cause       read the detectors; for slow calls also page faults and switches
+//! main        prepare everything, park the threads, load the allocator, release the threads, join
+//!   prologue  each thread allocates the blocks that were live when the recording began (no clock)
+//!   thread    for each step of its part of the plan:
+//!     hold    wait while too far ahead of the slowest thread         (reported separately)
+//!     pace    wait until the step is due                             (paces 1x, Nx, compressed)
+//!     await   wait until another thread has allocated the object     (reported separately)
+//!     call    arm · clock · malloc or free, touch · clock · observe  (the record)
+//!     cause   read the detectors; for slow calls also page faults and switches
 //! ```
 //!
 //! The modules, from the bottom: [`system`], [`clock`] and [`wait`]; the detectors

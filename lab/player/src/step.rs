@@ -2,6 +2,7 @@
 
 use crate::part::{Errors, Part};
 use crate::{free_hints, touch, verify};
+use keel_allocators::table::Table;
 use keel_plan::{Kind, Op, Slot};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -35,7 +36,6 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
     meter: &mut M,
     errors: &Errors<'_>,
 ) -> M::Seen {
-    let table = part.table;
     let kind = step.kind();
     // Without an old block, the slot may still hold the address of a former object.
     let (old, held) = match step.is_fresh() {
@@ -47,62 +47,64 @@ pub(crate) unsafe fn step_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
         // SAFETY: the block is live and has at least this size.
         unsafe { verify::check(old, held, slot.tag.load(Relaxed), step.row, errors) };
     }
-    // SAFETY: in all calls below, the plan guarantees that blocks are live and ours; fresh blocks
-    // have the requested size.
-    let (block, seen) = unsafe {
-        match kind {
-            Kind::Free => meter.around(|| {
-                (table.free)(old.cast::<c_void>());
-                std::ptr::null_mut()
-            }),
-            Kind::FreeSized => meter.around(|| {
-                free_hints::free_sized(table, old.cast(), size);
-                std::ptr::null_mut()
-            }),
-            Kind::FreeAligned => meter.around(|| {
-                free_hints::free_aligned(table, old.cast(), step.align());
-                std::ptr::null_mut()
-            }),
-            Kind::FreeAlignedSized => meter.around(|| {
-                free_hints::free_aligned_sized(table, old.cast(), step.align(), size);
-                std::ptr::null_mut()
-            }),
-            Kind::Realloc => meter.around(|| {
-                let block = (table.realloc)(old.cast(), size).cast::<u8>();
-                if INSIDE && !block.is_null() {
-                    touch::touch::<TOUCH>(block, held, size);
-                }
-                block
-            }),
-            Kind::Calloc => meter.around(|| {
-                let block = (table.calloc)(1, size).cast::<u8>();
-                if INSIDE && !block.is_null() {
-                    touch::touch::<TOUCH>(block, 0, size);
-                }
-                block
-            }),
-            Kind::Aligned => meter.around(|| {
-                let block = (table.aligned)(step.align(), size).cast::<u8>();
-                if INSIDE && !block.is_null() {
-                    touch::touch::<TOUCH>(block, 0, size);
-                }
-                block
-            }),
-            _ => meter.around(|| {
-                let block = (table.malloc)(size).cast::<u8>();
-                if INSIDE && !block.is_null() {
-                    touch::touch::<TOUCH>(block, 0, size);
-                }
-                block
-            }),
-        }
-    };
+    // SAFETY: guaranteed by the caller.
+    let (block, seen) =
+        unsafe { allocator_call::<M, TOUCH, INSIDE>(part.table, step, (old, held), size, meter) };
     if kind.class() == Kind::Free {
         return seen;
     }
     // SAFETY: a fresh block of this size, or null.
     unsafe { publish(part, step, slot, block, size, errors) };
     seen
+}
+
+/// Calls the allocator's function of a step's kind under the meter.
+///
+/// # Safety
+/// The old block is live, or null if the step has none.
+#[inline(always)]
+unsafe fn allocator_call<M: Meter, const TOUCH: u8, const INSIDE: bool>(
+    table: &Table,
+    step: Op,
+    (old, held): (*mut u8, usize),
+    size: usize,
+    meter: &mut M,
+) -> (*mut u8, M::Seen) {
+    let touched = |block: *mut c_void, from: usize| {
+        let block = block.cast::<u8>();
+        if INSIDE && !block.is_null() {
+            // SAFETY: a block of this size, which the allocator has just returned.
+            unsafe { touch::touch::<TOUCH>(block, from, size) };
+        }
+        block
+    };
+    let null = std::ptr::null_mut::<u8>();
+    // SAFETY: in all calls below, the plan guarantees that blocks are live and ours; fresh blocks
+    // have the requested size.
+    unsafe {
+        match step.kind() {
+            Kind::Free => meter.around(|| {
+                (table.free)(old.cast::<c_void>());
+                null
+            }),
+            Kind::FreeSized => meter.around(|| {
+                free_hints::free_sized(table, old.cast(), size);
+                null
+            }),
+            Kind::FreeAligned => meter.around(|| {
+                free_hints::free_aligned(table, old.cast(), step.align());
+                null
+            }),
+            Kind::FreeAlignedSized => meter.around(|| {
+                free_hints::free_aligned_sized(table, old.cast(), step.align(), size);
+                null
+            }),
+            Kind::Realloc => meter.around(|| touched((table.realloc)(old.cast(), size), held)),
+            Kind::Calloc => meter.around(|| touched((table.calloc)(1, size), 0)),
+            Kind::Aligned => meter.around(|| touched((table.aligned)(step.align(), size), 0)),
+            _ => meter.around(|| touched((table.malloc)(size), 0)),
+        }
+    }
 }
 
 /// Stores a fresh block in its slot, where later steps find it.

@@ -144,7 +144,7 @@ fn preloaded(file: &Path) -> Result<&'static Table, String> {
     }
     Err(format!(
         "{} provides no malloc to the process (that comes from {}): it is not an allocator for \
-            LD_PRELOAD",
+         LD_PRELOAD",
         file.display(),
         provider.display()
     ))

@@ -5,7 +5,7 @@
 //! The work between two calls is part of the measured time, so there is little of it:
 //!
 //! ```text
-//! batch       up to 64 steps, all of them within the limit to which the thread may run without waiting
+//! batch       up to 64 steps, all within the limit to which the thread runs without waiting
 //!   announce  the first of its rows, once
 //!   step      prefetch the slot of a later step · call · touch · store the block in its slot
 //! ```

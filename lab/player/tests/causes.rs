@@ -1,4 +1,4 @@
-//! Whether the instrument tells the truth: causes that are known, the clock, the floor.
+//! The instrument reports known causes, the clock and the floor correctly.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -14,8 +14,8 @@ use support::{Bench, allocator, failure, floor, library, mallocs, system, with};
 
 const EVERY: usize = 10;
 
-/// A comparison of an allocator that does something known in every tenth call; and the causes of
-/// its calls.
+/// Compares an allocator that does a known action in every tenth call; returns the comparison and
+/// the causes of its calls.
 fn known() -> (Comparison, Vec<u8>) {
     let mut bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
@@ -35,12 +35,12 @@ fn known() -> (Comparison, Vec<u8>) {
 }
 
 #[test]
-fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
+fn known_causes_are_detected_and_interruptions_are_not_invented() {
     let (comparison, causes) = known();
     let run = &comparison.allocators[0].runs[0];
     let interruptions = comparison.instrument.interruptions;
     let signalled = if interruptions { CAUSE_INTERRUPTED } else { CAUSE_INTERRUPTED_UNKNOWN };
-    let (mut told, mut acted, mut falsely) = (0, 0, 0);
+    let (mut detected, mut acted, mut falsely) = (0, 0, 0);
     for (row, &cause) in causes.iter().enumerate() {
         let has = |bit| cause & bit != 0;
         if row % EVERY != EVERY - 1 {
@@ -52,7 +52,7 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
             continue;
         }
         acted += 1;
-        told += u64::from(match row / EVERY % 4 {
+        detected += u64::from(match row / EVERY % 4 {
             0 => has(CAUSE_SLEPT),
             1 => has(CAUSE_FAULT),
             2 => has(CAUSE_SYSCALL) || !comparison.instrument.system_calls,
@@ -61,7 +61,7 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
         falsely += u64::from(row / EVERY % 4 != 3 && has(CAUSE_INTERRUPTED));
     }
     assert_eq!(acted, 4000);
-    assert!(told * 100 >= acted * 99, "{told} of {acted}");
+    assert!(detected * 100 >= acted * 99, "{detected} of {acted}");
     // A busy machine does preempt some: as often as the kernel counted. Besides, Linux (6.4 and
     // later) looks through each process's processor ids at a timer tick every 100 ms, which clears
     // the flag and is counted as no switch.
@@ -70,7 +70,7 @@ fn known_causes_are_told_and_nothing_is_called_preempted_that_was_not() {
 }
 
 #[test]
-fn slow_calls_are_summed_up_by_cause_and_told_with_what_they_did() {
+fn slow_calls_are_summed_up_by_cause_and_list_their_system_calls() {
     let (comparison, _) = known();
     let run = &comparison.allocators[0].runs[0];
     let counted: u64 = run.slow_causes.values().map(|count| count.calls).sum();
@@ -105,7 +105,7 @@ fn the_self_test_is_a_part_of_the_result() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn an_allocator_that_makes_system_calls_past_the_c_library_is_told_of() {
+fn an_allocator_that_makes_system_calls_past_the_c_library_is_noted() {
     let bench = Bench::new();
     let library = library(bench.folder.path(), "syscaller");
     let own =
@@ -113,14 +113,14 @@ fn an_allocator_that_makes_system_calls_past_the_c_library_is_told_of() {
     let comparison =
         bench.compare(&mallocs(100, 64), vec![own, system(), floor()]).unwrap().comparison;
     assert_eq!(failure(&comparison.allocators[0]), "no failure");
-    let told: Vec<&String> =
+    let noted: Vec<&String> =
         comparison.notes.iter().filter(|note| note.contains("of its own")).collect();
-    assert_eq!(told.len(), usize::from(comparison.instrument.system_calls), "{told:?}");
-    assert!(told.iter().all(|note| note.starts_with("own makes system calls")), "{told:?}");
+    assert_eq!(noted.len(), usize::from(comparison.instrument.system_calls), "{noted:?}");
+    assert!(noted.iter().all(|note| note.starts_with("own makes system calls")), "{noted:?}");
 }
 
 #[test]
-fn the_clock_can_be_chosen_and_a_fallback_is_told() {
+fn the_clock_can_be_chosen_and_a_fallback_is_reported() {
     let mut bench = Bench::new();
     bench.options.clock = ClockChoice::Monotonic;
     let comparison = bench.compare(&mallocs(1000, 32), vec![system()]).unwrap().comparison;

@@ -1,15 +1,15 @@
-/* An allocator for the player's tests: the C library's, with a fault to order. KEEL_FIXTURE says which:
+/* An allocator for the player's tests: the C library's, with a fault that KEEL_FIXTURE names:
  *
  *     crash:N     a null pointer is written to in the N-th malloc
  *     hang:N      the N-th malloc never returns
  *     sleep:N     every N-th malloc sleeps for 2 ms
  *     refuse:N    from the N-th malloc on, NULL
  *     overlap:N   the N-th malloc returns the same block as the one before
- *     known:N     every N-th malloc, in turn: sleeps, takes 3 page faults, maps and unmaps, signals its own thread; the
- *                 others do nothing
- *     map         each malloc is a mapping of its own, of 4 KiB pages
+ *     known:N     every N-th malloc, in turn: sleeps, takes 3 page faults, maps and unmaps,
+ *                 signals its own thread; the others do nothing
+ *     map         each malloc makes its own mapping of 4 KiB pages
  *
- * KEEL_FIXTURE_COUNTS names a file into which the number of calls of each kind is written at the end. */
+ * At exit, the number of calls of each kind is written to the file KEEL_FIXTURE_COUNTS. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ static void* map(size_t size) {
     return block;
 }
 
-/* Things to do whose cause is known. */
+/* The actions of `known`. */
 enum { KNOWN_PAGES = 3, KNOWN_TURNS = 10000 };
 static char* untouched;
 static char quiet[4096];

@@ -1,7 +1,7 @@
-/* An allocator that is told sizes and alignments, under names of its own, for the tests. It remembers what each
- * block was asked for with, and counts the frees of each kind and those that told something else.
- * KEEL_FIXTURE_COUNTS names a file for the counts. With -DOPERATORS it is for LD_PRELOAD, and told by C++ operators.
- */
+/* An allocator for the tests whose free functions take sizes and alignments, under names with a
+ * prefix. It stores the requested size and alignment of each block, and counts the frees of each
+ * kind and the frees with a wrong hint. KEEL_FIXTURE_COUNTS names a file for the counts. With
+ * -DOPERATORS it is for LD_PRELOAD, and receives the hints through C++ operators. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ extern void __libc_free(void*);
 #define FREE_ALIGNED own_free_aligned
 #endif
 
-enum { FREE, SIZED, ALIGNED, ALIGNED_SIZED, LIES, KINDS };
+enum { FREE, SIZED, ALIGNED, ALIGNED_SIZED, WRONG, KINDS };
 static atomic_long counts[KINDS];
 
 struct head {
@@ -43,13 +43,13 @@ static void* place(size_t align, size_t size, size_t hint_align) {
     return (void*)at;
 }
 
-/* `size` or `align` SIZE_MAX: not told. */
+/* SIZE_MAX: the call passed no size or no alignment. */
 static void release(int kind, void* block, size_t align, size_t size) {
     if (block == NULL) return;
     struct head head = ((struct head*)block)[-1];
     counts[kind]++;
-    if (size != SIZE_MAX && size != head.size) counts[LIES]++;
-    if (align != SIZE_MAX && align != head.align) counts[LIES]++;
+    if (size != SIZE_MAX && size != head.size) counts[WRONG]++;
+    if (align != SIZE_MAX && align != head.align) counts[WRONG]++;
     if (head.size >> 32 == 0) __libc_free(head.base);
 }
 
@@ -90,7 +90,7 @@ void own_free_aligned_sized(void* block, size_t align, size_t size) {
 }
 #endif
 
-__attribute__((destructor)) static void tell(void) {
+__attribute__((destructor)) static void write_counts(void) {
     const char* path = getenv("KEEL_FIXTURE_COUNTS");
     long now[KINDS];
     for (int kind = 0; kind < KINDS; kind++) now[kind] = counts[kind];

@@ -1,5 +1,5 @@
-//! Frees that tell the size or the alignment of their blocks reach the allocator as such, and tell
-//! nothing false.
+//! Frees that pass the size or the alignment of their blocks reach the allocator as such, with
+//! correct hints only.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -19,8 +19,8 @@ const ALIGNED: usize = 2;
 const BOTH: usize = 3;
 const LIES: usize = 4;
 
-/// Frees of every kind on two threads, some of blocks of the other; how many of each kind the
-/// allocator must see.
+/// Frees of every kind on two threads, some of blocks of the other thread; and how many of each
+/// kind the allocator must see.
 fn story() -> (Story, [u64; 5]) {
     let mut story = Story::default();
     let mut expected = [0; 5];
@@ -42,8 +42,7 @@ fn story() -> (Story, [u64; 5]) {
         free(&mut story, other, block, FreeHint::BOTH, BOTH);
         let block = story.push(one, Op::Aligned, 600 + round, 0);
         free(&mut story, other, block, FreeHint::ALIGN, ALIGNED);
-        // False, and so replayed as plain frees: by the journal's own word, or though it does not
-        // say so.
+        // Wrong hints, replayed as plain frees: marked as wrong in the journal, or not marked.
         let block = story.malloc(one, 700 + round);
         free(&mut story, one, block, FreeHint::wrong(Some(7), None), FREE);
         let block = story.push(one, Op::Aligned, 800 + round, 0);
@@ -54,7 +53,7 @@ fn story() -> (Story, [u64; 5]) {
     (story, expected)
 }
 
-/// With a block whose size does not fit into a step of the plan.
+/// A journal with a block whose size does not fit into a step of the plan.
 fn large_story() -> (Story, [u64; 5]) {
     let (mut story, mut expected) = story();
     let block = story.malloc(0, (5 << 32) + 6);
@@ -64,7 +63,7 @@ fn large_story() -> (Story, [u64; 5]) {
     (story, expected)
 }
 
-/// What the allocator counted in the last run, and the names that the results tell.
+/// The counts of the allocator in the last run, and the function names in the results.
 fn counted(
     bench: &Bench,
     story: &Story,
@@ -88,7 +87,7 @@ fn names(sized: &str, aligned: &str, both: &str) -> BTreeMap<String, String> {
 }
 
 fn bench(options: Options) -> Bench {
-    // The block of 5 * 2^32 bytes is not to be touched.
+    // The block of 5 * 2^32 bytes must not be touched.
     Bench { options: Options { touch: Touch::None, ..options }, ..Bench::new() }
 }
 
@@ -109,7 +108,7 @@ fn each_free_calls_the_function_for_its_hints() {
             ..allocator("own", Kind::Prefixed, Some(file))
         };
         let (counts, by, notes) = counted(&bench, &story, own);
-        assert_eq!(counts, expected, "free, sized, aligned, both, lies");
+        assert_eq!(counts, expected, "free, sized, aligned, both, wrong");
         assert_eq!(by, names("free_size", "free_aligned", "free_aligned_sized"));
         let hinted = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();
         let note = notes.iter().find(|note| note.contains("own free_aligned and")).unwrap();
@@ -142,7 +141,7 @@ fn a_preloaded_library_receives_hints_through_its_operators() {
 fn an_allocator_without_such_functions_gets_plain_frees() {
     let (story, expected) = story();
     let bench = bench(Bench::new().options);
-    // A table from before it had these functions.
+    // An older table, which does not have these functions.
     let older = allocator("older", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let path = bench.folder.path().join("counts");
     let older = with(&older, &[("KEEL_FIXTURE_COUNTS", path.to_str().unwrap())]);
@@ -155,13 +154,17 @@ fn an_allocator_without_such_functions_gets_plain_frees() {
     let frees: u64 =
         std::fs::read_to_string(path).unwrap().lines().nth(1).unwrap().parse().unwrap();
     assert_eq!(frees, expected.iter().sum::<u64>());
-    assert_eq!(result.runs[0].latency["free"].0.len(), frees, "a free is a free in the tables");
+    assert_eq!(
+        result.runs[0].latency["free"].0.len(),
+        frees,
+        "frees with hints are counted as frees"
+    );
     assert_eq!(outcome.comparison.journal.operations["free"], frees);
     assert_eq!(outcome.comparison.journal.frees["free_sized"], expected[SIZED]);
 }
 
 #[test]
-fn contents_are_verified_at_frees_that_tell_too() {
+fn contents_are_verified_at_frees_with_hints_too() {
     let bench = bench(Options { verify: true, ..Bench::new().options });
     let outcome = bench.compare(&story().0, vec![system()]).unwrap();
     assert_eq!(outcome.comparison.allocators[0].failure, None);

@@ -1,4 +1,4 @@
-//! A machine that is busy with other things: runs are made again, and nothing of it is hidden.
+//! On a busy machine, runs with interference are repeated and reported.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -30,7 +30,7 @@ impl Drop for Others {
 }
 
 #[test]
-fn runs_beside_other_programs_are_told_and_made_again() {
+fn runs_beside_other_programs_are_reported_and_repeated() {
     let others = Others::start();
     let events = mallocs(2_000_000, 64);
     let mut bench = Bench::new();
@@ -53,7 +53,7 @@ fn runs_beside_other_programs_are_told_and_made_again() {
     drop(others);
     let result = &comparison.allocators[0];
     assert_eq!((failure(result), result.runs.len()), ("no failure", 2));
-    // As many as there were runs, at most: they have interference too.
+    // At most one repeat for each run: the repeats have interference too.
     let aside = &result.discarded;
     assert!((1..=2).contains(&aside.len()), "{aside:?}");
     assert!(

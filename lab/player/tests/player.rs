@@ -1,5 +1,5 @@
-//! The player from end to end: journals replayed on real allocators, and on one with faults to
-//! order.
+//! The player from end to end: journals replayed on real allocators, and on one whose faults can be
+//! chosen.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;
@@ -194,7 +194,7 @@ fn threads_that_need_each_other_in_the_middle_of_a_stretch_finish() {
 }
 
 #[test]
-fn threads_that_come_and_go_by_the_hundred_are_started_as_others_end() {
+fn hundreds_of_short_threads_are_started_as_others_end() {
     let mut story = Story::default();
     for thread in 0..700 {
         let object = story.malloc(thread, 100);
@@ -231,8 +231,8 @@ fn touching_writes_each_page_and_no_more() {
         }
         Touched { run, faulted }
     };
-    let near = |told: &Touched, expected: u64| {
-        let faults = told.run.minor_faults;
+    let near = |touched: &Touched, expected: u64| {
+        let faults = touched.run.minor_faults;
         assert!((expected..expected + 150).contains(&faults), "{faults} of {expected}");
     };
     near(&faults(Touch::None, true), 0);
@@ -263,11 +263,11 @@ fn the_allocator_sees_the_journals_calls_and_nothing_else() {
     let expected = [Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned].map(count);
     let seen = counts(&path);
     assert_eq!(seen[..5], expected);
-    assert_eq!(seen[5..], [6, 6], "each thread came and went once");
+    assert_eq!(seen[5..], [6, 6], "each thread started and ended once");
 }
 
 #[test]
-fn nor_does_the_process_use_a_preloaded_allocator_while_it_replays() {
+fn the_process_does_not_use_a_preloaded_allocator_while_it_replays() {
     // What the process itself needs to start is the same whatever the journal, so of two journals
     // the difference counts.
     let bench = Bench::new();
@@ -318,7 +318,7 @@ fn counts(path: &std::path::Path) -> Vec<u64> {
 }
 
 #[test]
-fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
+fn a_failing_allocator_is_reported_and_the_others_continue() {
     let mut bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let story = mallocs(5_000, 32);
@@ -344,7 +344,7 @@ fn an_allocator_that_fails_is_told_of_and_the_others_go_on() {
 }
 
 #[test]
-fn a_comparison_of_nobody_ends_at_once() {
+fn a_comparison_without_a_usable_allocator_ends_at_once() {
     let mut bench = Bench::new();
     bench.options.runs = 5;
     let story = mallocs(5_000, 32);
@@ -396,7 +396,7 @@ fn verification_finds_overlapping_blocks_and_passes_sound_ones() {
 }
 
 #[test]
-fn a_call_that_sleeps_is_seen_to_sleep() {
+fn a_call_that_sleeps_is_detected() {
     let bench = Bench::new();
     let fixture = allocator("fixture", Kind::Peer, Some(library(bench.folder.path(), "fixture")));
     let mut bench = Bench { folder: bench.folder, ..Bench::new() };
@@ -407,8 +407,8 @@ fn a_call_that_sleeps_is_seen_to_sleep() {
     // out.
     let slept = run.outliers.iter().filter(|slow| slow.row % 2000 == 1999).collect::<Vec<_>>();
     assert!(slept.len() >= 3, "{}", slept.len());
-    let told = CAUSE_SLEPT | CAUSE_INTERRUPTED_UNKNOWN;
-    assert!(slept.iter().all(|slow| u32::from(slow.cause) & told != 0), "{slept:?}");
+    let expected = CAUSE_SLEPT | CAUSE_INTERRUPTED_UNKNOWN;
+    assert!(slept.iter().all(|slow| u32::from(slow.cause) & expected != 0), "{slept:?}");
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn at_the_recorded_pace_operations_are_due_when_they_were() {
 }
 
 #[test]
-fn in_series_all_runs_on_one_thread_in_the_order_of_the_journal() {
+fn in_series_everything_runs_on_one_thread_in_the_order_of_the_journal() {
     let mut bench = Bench::new();
     bench.options.serial = true;
     let story = lively();

@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: counts every call of the process's malloc family, whoever makes it, and writes the counts at exit
- * into the file that KEEL_FIXTURE_COUNTS names. */
+/* For LD_PRELOAD: counts all calls of the process to the malloc family, and writes the counts at
+ * exit to the file that KEEL_FIXTURE_COUNTS names. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ void* memalign(size_t alignment, size_t size) {
     return atomic_fetch_add(&calls[ALIGNED], 1), __libc_memalign(alignment, size);
 }
 
-__attribute__((destructor)) static void tell(void) {
+__attribute__((destructor)) static void write_counts(void) {
     const char* path = getenv("KEEL_FIXTURE_COUNTS");
     long now[KINDS];
     for (int kind = 0; kind < KINDS; kind++) now[kind] = atomic_load(&calls[kind]);

@@ -1,9 +1,9 @@
 //! From a journal to a plan.
 //!
-//! The journal is read twice, by the same machine of live objects and slots: once to count (how
-//! many steps each thread has, how many slots are needed, facts about the journal), once to write.
-//! So the plan is laid out in shared memory at its exact size, and besides it only the live objects
-//! are in memory, however long the journal is.
+//! The journal is read twice, by the same state machine of live objects and slots: the first pass
+//! counts (the steps of each thread, the slots, facts about the journal), the second writes. So the
+//! plan is laid out in shared memory at its exact size. Besides it only the live objects are in
+//! memory, for journals of any length.
 
 mod pacing;
 mod slots;
@@ -16,7 +16,7 @@ use pacing::Pacer;
 use rustc_hash::FxHashMap;
 use slots::Slots;
 
-/// A plan and what was learnt on the way.
+/// A plan and facts about its journal.
 #[derive(Debug)]
 pub struct Compiled {
     /// For the player.
@@ -37,15 +37,15 @@ pub(crate) struct Operated {
     pub thread: u32,
     pub frame: u32,
     pub time: u64,
-    /// Rows since the operation that created the block released here; 0 if none is released, or one
-    /// of the prologue.
+    /// Rows since the operation that allocated the freed block; 0 if none is freed, or one of the
+    /// prologue.
     pub age: u32,
 }
 
-/// What the machine hands on.
+/// The output of the state machine.
 trait Sink {
     fn step(&mut self, thread: usize, op: Op, due: u64);
-    /// A step before the run: a block that lived when the recording began.
+    /// A step before the run: a block that was live when the recording began.
     fn prologue(&mut self, thread: usize, op: Op);
     fn operation(&mut self, operation: Operated) -> Result<(), Error>;
 }
@@ -91,7 +91,7 @@ struct Live {
     slot: u32,
     row: u32,
     thread: u32,
-    /// log2 of the alignment asked for; 0 for none.
+    /// log2 of the requested alignment; 0 for none.
     align_log2: u8,
     size: u64,
 }
@@ -146,7 +146,7 @@ impl Machine {
         })
     }
 
-    /// A block that lived when the recording began: made before the run, in no row.
+    /// A block that was live when the recording began: allocated before the run, in no row.
     fn early(&mut self, event: &Event, sink: &mut dyn Sink) {
         self.threads_seen = self.threads_seen.max(event.thread + 1);
         let slot = self.slots.take(event.thread, 0);
@@ -208,7 +208,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The steps of an event: what must be waited for or said first, then the call.
+    /// The steps of an event: waits and the high half of a size first, then the call.
     fn steps(&self, event: &Event, slot: u32, old: Option<Live>, due: u64, sink: &mut dyn Sink) {
         let thread = self.thread_of(event);
         if let Some(old) = old.filter(|old| old.thread != event.thread && !self.serial) {
@@ -227,7 +227,7 @@ impl Machine {
         sink.step(thread, Self::making(event, self.row, slot), due);
     }
 
-    /// The step of an event that makes a block.
+    /// The step of an event that allocates a block.
     fn making(event: &Event, row: u32, slot: u32) -> Op {
         let size = event.size as u32;
         match event.op {
@@ -242,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// The steps of a free. What it tells is what its block was asked for with.
+    /// The steps of a free. Its hints are the size and alignment requested for the block.
     fn free_steps(
         &self,
         event: &Event,
@@ -291,7 +291,7 @@ impl Machine {
         }
     }
 
-    /// A block has come to life.
+    /// Registers an allocated block.
     fn bear(&mut self, event: &Event, slot: u32, row: u32) {
         let (thread, size) = (event.thread, event.size);
         let align_log2 = match event.op {
@@ -299,8 +299,7 @@ impl Machine {
             _ => 0,
         };
         self.live.insert(event.created, Live { slot, row, thread, align_log2, size });
-        // A journal may have blocks that are more in sum than any number is; no allocator will
-        // grant them.
+        // The sum of the blocks of an invalid journal may exceed 64 bits.
         self.live_bytes = self.live_bytes.saturating_add(size);
         if self.live_bytes > self.facts.peak_live_bytes {
             self.facts.peak_live_bytes = self.live_bytes;
@@ -325,15 +324,16 @@ impl Machine {
     }
 }
 
-/// A realloc of a block whose birth nobody saw can only be replayed as the birth of the new one.
+/// A realloc of a block from before the recording is replayed as an allocation of the new block.
 fn replayed_as(op: Operation) -> Operation {
     if op == Operation::ForeignRealloc { Operation::Malloc } else { op }
 }
 
-/// What a free is replayed as.
+/// The kind of call that replays a free.
 fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
-    let free_hint = old
-        .map_or(FreeHint::NONE, |old| true_telling(event.free_hint, old.size, old.align_log2 != 0));
+    let free_hint = old.map_or(FreeHint::NONE, |old| {
+        correct_hints(event.free_hint, old.size, old.align_log2 != 0)
+    });
     match (free_hint.has_size(), free_hint.has_align()) {
         (false, false) => Kind::Free,
         (true, false) => Kind::FreeSized,
@@ -342,10 +342,9 @@ fn replayed_free(event: &Event, old: Option<Live>) -> Kind {
     }
 }
 
-/// What a free may tell the allocator of its block in a replay: what it told, if that is true. The
-/// allocator is not lied to, whatever a journal says. A block of 0 bytes is freed plainly, because
-/// a realloc to 0 bytes is replayed as one to 1.
-pub(crate) fn true_telling(free_hint: FreeHint, size: u64, aligned: bool) -> FreeHint {
+/// The hints that a free passes in a replay: the recorded ones if they are correct, else none. A
+/// block of 0 bytes is freed without hints, because a realloc to 0 bytes is replayed as one to 1.
+pub(crate) fn correct_hints(free_hint: FreeHint, size: u64, aligned: bool) -> FreeHint {
     if free_hint.is_wrong() || size == 0 || free_hint.has_align() != aligned {
         FreeHint::NONE
     } else {
@@ -353,7 +352,7 @@ pub(crate) fn true_telling(free_hint: FreeHint, size: u64, aligned: bool) -> Fre
     }
 }
 
-/// What an aligned call is made with: at least a pointer's size, as posix_memalign asks.
+/// The alignment of an aligned call: at least a pointer's size, as posix_memalign requires.
 fn alignment(asked: u64) -> u64 {
     asked.max(8).checked_next_power_of_two().unwrap_or(8)
 }
@@ -387,7 +386,7 @@ impl Sink for Count {
         self.last_due = self.last_due.max(due);
     }
 
-    /// Its thread is there from the first row on.
+    /// The thread exists from the first row on.
     fn prologue(&mut self, thread: usize, _: Op) {
         self.thread(thread).shape.prologue += 1;
     }
@@ -409,14 +408,14 @@ impl Count {
         &mut self.threads[thread]
     }
 
-    /// The most threads whose rows overlap: a sweep over their first and last rows.
+    /// The largest number of threads whose rows overlap: a sweep over their first and last rows.
     fn alive_at_once(&self) -> u32 {
         let mut edges: Vec<(u32, i32)> = Vec::with_capacity(2 * self.threads.len());
         for thread in self.threads.iter().filter(|thread| thread.shape != ThreadShape::default()) {
             edges.push((thread.first_row, -1));
             edges.push((thread.last_row, 1));
         }
-        // At one row, a thread that begins counts before one that ends is taken off.
+        // At the same row, a thread that begins is counted before one that ends is subtracted.
         edges.sort_unstable();
         let (mut alive, mut most) = (0i32, 0i32);
         for (_, edge) in edges {

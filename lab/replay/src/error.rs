@@ -28,7 +28,7 @@ pub enum Error {
     /// More rows than a plan can number.
     #[error(
         "the journal has more than {MOST_ROWS} operations: record a shorter period (`keel record \
-            --max-events`)"
+         --max-events`)"
     )]
     TooLong,
     /// Shared memory was refused, mostly because there is too little memory.

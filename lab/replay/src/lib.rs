@@ -1,10 +1,14 @@
 //! Compiles a journal to a plan, schedules interleaved runs of players, and writes a result folder.
 //!
 //! ```text
-//! compare      compile the journal (in two passes: count, write)        -> plan in shared memory, operations.parquet
-//!              for each run in a shuffled order: a fresh player         -> results in shared memory, samples of memory
-//!              digest                                                   -> Run, run-<allocator>-<number>.parquet
-//!              choose the run of each allocator whose rows are kept     -> results.json
+//! compare  compile the journal (two passes: count, write)
+//!              -> plan in shared memory, operations.parquet
+//!          for each run, in a shuffled order: a fresh player
+//!              -> results in shared memory, samples of memory
+//!          digest
+//!              -> Run, run-<allocator>-<number>.parquet
+//!          choose the run of each allocator whose rows are kept
+//!              -> results.json
 //! ```
 
 mod compare;

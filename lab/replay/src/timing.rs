@@ -2,7 +2,7 @@
 //! around its calls.
 
 use crate::Player;
-use crate::compile::true_telling;
+use crate::compile::correct_hints;
 use keel_allocators::Allocator;
 use keel_journal::{Event, FreeHint, Op, Reader};
 use keel_plan::{Call, Reading, Script, SharedError, Step};
@@ -30,13 +30,13 @@ pub struct Segment {
     pub mark: String,
     /// Its operations.
     pub operations: u64,
-    /// Bytes asked for that live at its end.
+    /// Requested bytes that are live at its end.
     pub live_bytes: u64,
-    /// Blocks that live at its end.
+    /// Live blocks at its end.
     pub live_blocks: u64,
 }
 
-/// A journal made ready to be timed, any number of times.
+/// A journal that is ready to be timed, any number of times.
 #[derive(Debug)]
 pub struct Timing {
     script: Script,
@@ -73,7 +73,7 @@ impl Timing {
     /// Plays it once; a reading for each segment.
     ///
     /// # Errors
-    /// A sentence for people when the allocator or its player failed.
+    /// A message when the allocator or its player failed.
     pub fn play(&self, player: &Player, allocator: &Allocator) -> Result<Vec<Reading>, String> {
         let script = self.script.memory().descriptor().as_raw_fd();
         let mut command = allocator.command(&player.executable);
@@ -96,7 +96,7 @@ impl Timing {
             .map_err(|error| format!("the player {place} cannot be started: {error}"))?;
         let mut said = String::new();
         if let Some(stderr) = child.stderr.take() {
-            // What cannot be read is not told.
+            // Read errors are ignored.
             let _ = stderr.take(1 << 16).read_to_string(&mut said);
         }
         let status = child.wait().map_err(|error| format!("its player was lost: {error}"))?;
@@ -107,7 +107,7 @@ impl Timing {
     }
 }
 
-/// A script on its way.
+/// A script under construction.
 #[derive(Default)]
 struct Building {
     steps: Vec<Step>,
@@ -115,7 +115,7 @@ struct Building {
     segments: Vec<Segment>,
     /// Slot, size and alignment of each live object; alignment 0 for none.
     live: HashMap<u64, (u64, u64, u64)>,
-    /// Slots whose blocks were freed: the last is the first used again.
+    /// Slots whose blocks were freed; the last one is reused first.
     free: Vec<u64>,
     slots: u64,
     live_bytes: u64,
@@ -145,12 +145,12 @@ impl Building {
                 return;
             }
             (Op::Free, Some((_, size, align))) => {
-                freed(true_telling(event.free_hint, size, align != 0))
+                freed(correct_hints(event.free_hint, size, align != 0))
             }
             (Op::Calloc, _) => Call::Calloc,
             (Op::Realloc, Some(_)) => Call::Realloc,
             (Op::Aligned, _) => Call::Aligned,
-            // The slot is empty, so that `realloc(NULL, size)` is what it was.
+            // The slot is empty, so that this replays `realloc(NULL, size)`.
             (Op::Realloc, None) => Call::Realloc,
             (Op::Malloc | Op::ForeignRealloc, _) => Call::Malloc,
         };

@@ -18,20 +18,13 @@ const FIRST: &str = "#panels .panel canvas.density";
 const STRIPS: [&str; 4] = ["memory", "frames", "lateness", "lanes"];
 const CTRL: u32 = 2;
 /// Turns the wheel above `chart` once per frame, back and forth; returns the times of the frames.
-const MOVE: &str = "(chart, keys, there, turns, seconds) => new Promise((done) => { \
-    const element = document.querySelector(chart); \
-    const box = element.getBoundingClientRect(); \
-    const place = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }; \
-    const drawn = []; \
-    const each = (at) => { \
-      drawn.push(at); \
-      if (at - drawn[0] > seconds * 1000) { done(drawn); return; } \
-      const deltaY = Math.floor(drawn.length / turns) % 2 ? -there : there; \
-      element.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY, \
-      ...place, ...keys })); \
-      requestAnimationFrame(each); \
-    }; \
-    requestAnimationFrame(each); })";
+const MOVE: &str = "(chart, keys, there, turns, seconds) => new Promise((done) => { const element \
+    = document.querySelector(chart); const box = element.getBoundingClientRect(); const place = { \
+    clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }; const drawn = []; \
+    const each = (at) => { drawn.push(at); if (at - drawn[0] > seconds * 1000) { done(drawn); \
+    return; } const deltaY = Math.floor(drawn.length / turns) % 2 ? -there : there; \
+    element.dispatchEvent(new WheelEvent('wheel', { bubbles: true, cancelable: true, deltaY, \
+    ...place, ...keys })); requestAnimationFrame(each); }; requestAnimationFrame(each); })";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -83,7 +76,7 @@ fn measure(window: &window::Window, what: &str, script: &str) {
     let at = |part: f64| between[((between.len() - 1) as f64 * part) as usize];
     println!(
         "{what}: {} frames; between frames {:.1} median, {:.1} p95, {:.1} most; worked {:.1} a \
-            frame",
+         frame",
         moments.len(),
         at(0.5),
         at(0.95),

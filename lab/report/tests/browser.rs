@@ -19,11 +19,10 @@ use window::{Window, screenshots};
 /// Counts the coloured pixels of a canvas: drawn data, not background or grey axes.
 fn coloured(selector: &str) -> String {
     format!(
-        "(() => {{ const c = document.querySelector({selector:?}); \
-         const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; \
-         for (let i = 0; i < p.length; i += 4) {{ \
-           const spread = Math.max(p[i], p[i+1], p[i+2]) - Math.min(p[i], p[i+1], p[i+2]); \
-           if (p[i+3] > 200 && spread > 28) n += 1; }} return n; }})()"
+        "(() => {{ const c = document.querySelector({selector:?}); const p = \
+         c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 0; \
+         i < p.length; i += 4) {{ const spread = Math.max(p[i], p[i+1], p[i+2]) - Math.min(p[i], \
+         p[i+1], p[i+2]); if (p[i+3] > 200 && spread > 28) n += 1; }} return n; }})()"
     )
 }
 
@@ -38,8 +37,7 @@ fn picture(selector: &str) -> String {
 fn press(window: &Window, label: &str) {
     let script = format!(
         "(() => {{ const b = [...document.querySelectorAll('button')].find((b) => \
-            b.textContent.trim() === {label:?}); \
-         if (!b) return false; b.click(); return true; }})()"
+         b.textContent.trim() === {label:?}); if (!b) return false; b.click(); return true; }})()"
     );
     assert_eq!(window.eval(&script), Value::Bool(true), "no button {label}");
     window.wait_until_drawn();
@@ -102,7 +100,7 @@ fn draws_every_allocator(window: &Window, comparison: &keel_results::Comparison)
     }
     let strips = window.eval(
         "[...document.querySelectorAll('.criterion')].map((c) => \
-            c.querySelectorAll('.strip').length)",
+         c.querySelectorAll('.strip').length)",
     );
     assert_eq!(
         strips,
@@ -120,13 +118,11 @@ fn glance_matches_the_cards(window: &Window, drawn: usize) {
     let cards = "[...document.querySelectorAll('.criterion')].map((c) => \
         [c.querySelector('h3').textContent, \
         Object.fromEntries([...c.querySelectorAll('.strip')].map((s) => \
-          [s.querySelector('.allocator').textContent, s.classList.contains('best')]))])";
+        [s.querySelector('.allocator').textContent, s.classList.contains('best')]))])";
     let marks = "(() => { const heads = [...document.querySelectorAll('#glance thead th')].map((h) \
-        => h.textContent); \
-        const rows = [...document.querySelectorAll('#glance tbody tr')]; \
-        return heads.flatMap((head, at) => at < 2 ? [] : [[head, Object.fromEntries(rows.map((r) \
-        => \
-          [r.cells[0].textContent, !!r.cells[at].querySelector('.mark')]))]]); })()";
+        => h.textContent); const rows = [...document.querySelectorAll('#glance tbody tr')]; return \
+        heads.flatMap((head, at) => at < 2 ? [] : [[head, Object.fromEntries(rows.map((r) => \
+        [r.cells[0].textContent, !!r.cells[at].querySelector('.mark')]))]]); })()";
     let marks = window.eval(marks);
     assert_eq!(marks, window.eval(cards));
     assert!(marks.to_string().contains("true"), "no allocator is marked: {marks}");
@@ -144,11 +140,10 @@ fn glance_matches_the_cards(window: &Window, drawn: usize) {
 fn table_shows_medians_and_sorts(window: &Window, comparison: &keel_results::Comparison) {
     let cell = |row: usize, column: &str| {
         window.number(&format!(
-            "(() => {{ const table = [...document.querySelectorAll('#tables table')] \
-               .find((t) => t.caption.textContent === 'malloc'); \
-             const at = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === \
-             {column:?}); \
-             return Number(table.tBodies[0].rows[{row}].cells[at].dataset.value); }})()"
+            "(() => {{ const table = [...document.querySelectorAll('#tables table')] .find((t) => \
+             t.caption.textContent === 'malloc'); const at = \
+             [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === {column:?}); return \
+             Number(table.tBodies[0].rows[{row}].cells[at].dataset.value); }})()"
         ))
     };
     let step = keel_results::clock_step(comparison);
@@ -241,11 +236,9 @@ fn drag(window: &Window, from: f64, to: f64) {
     let script = format!(
         "(() => {{ const c = document.querySelector({:?}); const b = c.getBoundingClientRect(); \
          const fire = (kind, part) => c.dispatchEvent(new PointerEvent(kind, {{ bubbles: true, \
-         pointerId: 1, \
-           pointerType: 'mouse', button: 0, clientX: b.left + 50 + (b.width - 58) * part, clientY: \
-           b.top + 60 }})); \
-         c.setPointerCapture = () => {{}}; \
-         fire('pointerdown', {from}); fire('pointermove', {to}); fire('pointerup', {to}); }})()",
+         pointerId: 1, pointerType: 'mouse', button: 0, clientX: b.left + 50 + (b.width - 58) * \
+         part, clientY: b.top + 60 }})); c.setPointerCapture = () => {{}}; fire('pointerdown', \
+         {from}); fire('pointermove', {to}); fire('pointerup', {to}); }})()",
         panel(0)
     );
     window.eval(&script);
@@ -265,9 +258,8 @@ fn page_fits_a_phone() {
     assert!(window.number(&coloured(&panel(0))) > 1500.0);
     assert!(window.number(&coloured("#percentiles")) > 200.0);
     let unnamed = window.eval(
-        "[...document.querySelectorAll('button, canvas[role=img]')] \
-           .filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label'))).map((e) => \
-           e.outerHTML)",
+        "[...document.querySelectorAll('button, canvas[role=img]')] .filter((e) => \
+         !(e.textContent.trim() || e.getAttribute('aria-label'))).map((e) => e.outerHTML)",
     );
     assert_eq!(unnamed, serde_json::json!([]), "elements without a name");
     window.assert_no_problems();

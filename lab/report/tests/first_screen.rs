@@ -186,16 +186,14 @@ fn first_screen_lists_the_lowest_allocators_of_each_figure() {
 /// The visible headings of the table at a glance.
 fn headings(window: &Window) -> Vec<String> {
     let seen = "[...document.querySelectorAll('#glance thead th')].filter((h) => \
-        h.getClientRects().length) \
-        .map((h) => h.textContent)";
+        h.getClientRects().length) .map((h) => h.textContent)";
     serde_json::from_value(window.eval(seen)).unwrap()
 }
 
 fn overflowing(window: &Window) -> Value {
     window.eval(
-        "['glance', 'answers', 'hitch'].map((id) => document.getElementById(id)) \
-           .filter((e) => e.scrollWidth > e.clientWidth).map((e) => [e.id, e.scrollWidth, \
-           e.clientWidth])",
+        "['glance', 'answers', 'hitch'].map((id) => document.getElementById(id)) .filter((e) => \
+         e.scrollWidth > e.clientWidth).map((e) => [e.id, e.scrollWidth, e.clientWidth])",
     )
 }
 
@@ -215,8 +213,8 @@ fn table_at_a_glance_fits_a_phone_and_a_tap_shows_the_other_figures() {
     window.eval(lengthen);
     assert_eq!(overflowing(&window), json!([]));
     window.eval(
-        "document.getElementById('glance').scrollIntoView({ behavior: 'instant', block: \
-        'center' })",
+        "document.getElementById('glance').scrollIntoView({ behavior: 'instant', block: 'center' \
+         })",
     );
     let [left, top, width, height] = window.bounds_of("#glance [aria-pressed=false]");
     window.touch("touchStart", &[(left + width / 2.0, top + height / 2.0)]);

@@ -41,7 +41,7 @@ fn view(window: &Window) -> (f64, f64) {
 fn points(window: &Window, shares: &[f64]) -> Vec<(f64, f64)> {
     window.eval(&format!(
         "document.querySelector({FIRST:?}).scrollIntoView({{ behavior: 'instant', block: 'center' \
-            }})"
+         }})"
     ));
     window.wait_until_drawn();
     let [left, top, width, height] = window.bounds_of(FIRST);
@@ -109,12 +109,10 @@ fn tap_on_a_slow_call_shows_its_details() {
     window.tab.find_element(FIRST).unwrap().focus().unwrap();
     let ring = format!(
         "(() => {{ const c = \
-            document.querySelector({FIRST:?}).parentElement.querySelector('.overlay'); \
-         const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let [x, y, n] = \
-         [0, 0, 0]; \
-         for (let i = 3; i < p.length; i += 4) if (p[i] > 99) {{ \
-           x += (i >> 2) % c.width; y += Math.floor((i >> 2) / c.width); n += 1; }} \
-         return n ? [x / n, y / n] : null; }})()"
+         document.querySelector({FIRST:?}).parentElement.querySelector('.overlay'); const p = \
+         c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let [x, y, n] = [0, 0, 0]; \
+         for (let i = 3; i < p.length; i += 4) if (p[i] > 99) {{ x += (i >> 2) % c.width; y += \
+         Math.floor((i >> 2) / c.width); n += 1; }} return n ? [x / n, y / n] : null; }})()"
     );
     window.tab.press_key("n").unwrap();
     window.wait_until_drawn();
@@ -187,9 +185,8 @@ fn every_control_has_a_name_and_is_reachable_with_tab() {
     let unnamed: Vec<_> = unnamed.collect();
     assert!(unnamed.is_empty(), "elements without a name: {unnamed:?}");
     let reachable = "[...document.querySelectorAll('button:not(:disabled), select, \
-        [tabindex=\"0\"], \
-        a[href], summary')].filter((e) => e.getClientRects().length \
-          && !e.closest('details:not([open]) > :not(summary)'))";
+        [tabindex=\"0\"], a[href], summary')].filter((e) => e.getClientRects().length && \
+        !e.closest('details:not([open]) > :not(summary)'))";
     let wanted = window.number(&format!("{reachable}.length")) as usize;
     window.eval("window.met = new Set()");
     for _ in 0..wanted + 2 {
@@ -225,26 +222,22 @@ fn print_fits_the_paper_and_hides_the_controls() {
     assert_eq!(theme(), "light");
     let wide = window.eval(
         "[...document.querySelectorAll('main > section, figcaption, .scroll')].filter((e) => \
-            e.getClientRects().length \
-           && (e.getBoundingClientRect().right > 700.5 + \
-           document.querySelector('main').getBoundingClientRect().left \
-             || (e.scrollWidth > e.clientWidth + 1 && e.tagName === 'DIV'))).map((e) => e.id || \
-             e.textContent)",
+         e.getClientRects().length && (e.getBoundingClientRect().right > 700.5 + \
+         document.querySelector('main').getBoundingClientRect().left || (e.scrollWidth > \
+         e.clientWidth + 1 && e.tagName === 'DIV'))).map((e) => e.id || e.textContent)",
     );
     assert_eq!(wide, json!([]), "elements wider than the paper");
     // An element that must not break moves to the next page as a whole, so no such element may be
     // tall, even with nine allocators. A page is about 1,000 pixels high.
     window.eval(
         "[...document.querySelectorAll('.strips')].forEach((box) => { const strip = \
-            box.querySelector('.strip'); \
-           while (box.querySelectorAll('.strip').length < 9) strip.after(strip.cloneNode(true)); \
-           })",
+         box.querySelector('.strip'); while (box.querySelectorAll('.strip').length < 9) \
+         strip.after(strip.cloneNode(true)); })",
     );
     let tall = window.eval(
         "[...document.querySelectorAll('.verdict *')].filter((e) => \
-            getComputedStyle(e).breakInside === 'avoid' \
-           && e.tagName !== 'TABLE' && e.getBoundingClientRect().height > 160).map((e) => \
-           e.className)",
+         getComputedStyle(e).breakInside === 'avoid' && e.tagName !== 'TABLE' && \
+         e.getBoundingClientRect().height > 160).map((e) => e.className)",
     );
     assert_eq!(tall, json!([]), "unbreakable elements that are too tall");
     let [_, cautions, ..] = window.bounds_of("#cautions");
@@ -265,13 +258,11 @@ fn print_fits_the_paper_and_hides_the_controls() {
 fn ring(window: &Window, at_end: bool) -> (f64, f64) {
     let side = |outside: bool| {
         window.number(&format!(
-            "(() => {{ const c = document.querySelector({FIRST:?}); \
-             const edge = {at_end} ? c.width - 8 : 50; const x = {at_end} === {outside} ? edge : \
-             edge - 6; \
-             const p = c.getContext('2d').getImageData(x, 0, 6, c.height - 24).data; let n = 0; \
-             for (let i = 0; i < p.length; i += 4) if (p[i + 3] > 128 && p[i] + p[i + 1] + p[i + \
-             2] < 210) n += 1; \
-             return n; }})()"
+            "(() => {{ const c = document.querySelector({FIRST:?}); const edge = {at_end} ? \
+             c.width - 8 : 50; const x = {at_end} === {outside} ? edge : edge - 6; const p = \
+             c.getContext('2d').getImageData(x, 0, 6, c.height - 24).data; let n = 0; for (let i = \
+             0; i < p.length; i += 4) if (p[i + 3] > 128 && p[i] + p[i + 1] + p[i + 2] < 210) n += \
+             1; return n; }})()"
         ))
     };
     (side(true), side(false))
@@ -339,10 +330,8 @@ const CHARTS: &str = "#panels canvas.density, #overview, #memory, #frames, #lane
 fn changed(window: &Window) -> Value {
     window.eval(&format!(
         "(() => {{ const now = [...document.querySelectorAll('{CHARTS}')].map((c) => \
-            c.toDataURL()); \
-           const other = now.flatMap((picture, at) => picture === window.pictures?.[at] ? [] : \
-           [at]); \
-           window.pictures = now; return other; }})()"
+         c.toDataURL()); const other = now.flatMap((picture, at) => picture === \
+         window.pictures?.[at] ? [] : [at]); window.pictures = now; return other; }})()"
     ))
 }
 

@@ -29,9 +29,8 @@ fn make_page(folders: &[&Path], rows: usize, allocators: usize) -> PathBuf {
 /// Presses the first button with this text inside an element.
 fn press(window: &Window, within: &str, label: &str) {
     let script = format!(
-        "(() => {{ const b = [...document.querySelectorAll('{within} button')]\
-           .find((b) => b.textContent.trim() === {label:?}); if (!b) return false; b.click(); \
-           return true; }})()"
+        "(() => {{ const b = [...document.querySelectorAll('{within} button')].find((b) => \
+         b.textContent.trim() === {label:?}); if (!b) return false; b.click(); return true; }})()"
     );
     assert_eq!(window.eval(&script), Value::Bool(true), "no button {label} in {within}");
     window.wait_until_drawn();
@@ -41,8 +40,7 @@ fn press(window: &Window, within: &str, label: &str) {
 fn plot(selector: &str) -> String {
     format!(
         "(() => {{ const c = document.querySelector({selector:?}); const o = \
-            document.createElement('canvas'); \
-         o.width = c.width - 58; o.height = c.height - 30; \
+         document.createElement('canvas'); o.width = c.width - 58; o.height = c.height - 30; \
          o.getContext('2d').drawImage(c, -50, -6); return o.toDataURL(); }})()"
     )
 }
@@ -51,14 +49,11 @@ fn plot(selector: &str) -> String {
 fn distance(window: &Window, one: &str, other: &str) -> f64 {
     let script = format!(
         "(async () => {{ const read = async (url) => {{ const i = new Image(); i.src = url; await \
-            i.decode(); \
-           const c = document.createElement('canvas'); c.width = 160; c.height = 60; const x = \
-           c.getContext('2d'); \
-           x.imageSmoothingQuality = 'high'; x.drawImage(i, 0, 0, 160, 60); \
-           return x.getImageData(0, 0, 160, 60).data; }}; \
-         const [a, b] = [await read({one:?}), await read({other:?})]; let sum = 0; \
-         for (let i = 0; i < a.length; i += 1) sum += Math.abs(a[i] - b[i]); return sum / \
-         a.length; }})()"
+         i.decode(); const c = document.createElement('canvas'); c.width = 160; c.height = 60; \
+         const x = c.getContext('2d'); x.imageSmoothingQuality = 'high'; x.drawImage(i, 0, 0, 160, \
+         60); return x.getImageData(0, 0, 160, 60).data; }}; const [a, b] = [await read({one:?}), \
+         await read({other:?})]; let sum = 0; for (let i = 0; i < a.length; i += 1) sum += \
+         Math.abs(a[i] - b[i]); return sum / a.length; }})()"
     );
     window.number(&script)
 }
@@ -150,8 +145,8 @@ fn call_details_and_difference_panel_follow_the_selection() {
 
 fn choose(window: &Window, label: &str, option: &str) {
     let script = format!(
-        "(() => {{ const s = document.querySelector('select[aria-label={label:?}]'); \
-         s.value = [...s.options].find((o) => o.text === {option:?}).value; s.dispatchEvent(new \
+        "(() => {{ const s = document.querySelector('select[aria-label={label:?}]'); s.value = \
+         [...s.options].find((o) => o.text === {option:?}).value; s.dispatchEvent(new \
          Event('change')); }})()"
     );
     window.eval(&script);
@@ -233,12 +228,11 @@ fn budget_options_change_the_budget_tables() {
 fn tooltips(window: &Window, chart: &str) -> Vec<String> {
     let script = format!(
         "(() => {{ const c = document.getElementById({chart:?}); const b = \
-            c.getBoundingClientRect(); \
-         const tip = document.getElementById('tip'); const tips = []; \
+         c.getBoundingClientRect(); const tip = document.getElementById('tip'); const tips = []; \
          for (let x = 96; x < b.width; x += 2) {{ c.dispatchEvent(new PointerEvent('pointermove', \
-             {{ clientX: b.left + x, clientY: b.top + 13, bubbles: true }})); \
-           if (!tip.hidden) tips.push(tip.textContent); }} \
-         c.dispatchEvent(new PointerEvent('pointerleave')); return tips; }})()"
+         {{ clientX: b.left + x, clientY: b.top + 13, bubbles: true }})); if (!tip.hidden) \
+         tips.push(tip.textContent); }} c.dispatchEvent(new PointerEvent('pointerleave')); return \
+         tips; }})()"
     );
     serde_json::from_value(window.eval(&script)).unwrap()
 }
@@ -247,8 +241,8 @@ fn tooltips(window: &Window, chart: &str) -> Vec<String> {
 fn pair_rows(window: &Window) -> Vec<Vec<String>> {
     let rows = "[...document.querySelectorAll('#pair-table tbody')].flatMap((b) => \
         [...b.querySelectorAll('tr:not(.group)')].map((r) => \
-        [b.querySelector('.group').textContent, \
-        ...[...r.children].map((c) => c.textContent.replaceAll('\\u00a0', ' '))]))";
+        [b.querySelector('.group').textContent, ...[...r.children].map((c) => \
+        c.textContent.replaceAll('\\u00a0', ' '))]))";
     serde_json::from_value(window.eval(rows)).unwrap()
 }
 
@@ -325,8 +319,8 @@ fn page_and_plots_use_the_same_budget_colours() {
         let svg = picture.svg().unwrap();
         let swatches = window.eval(
             "[...document.querySelectorAll('#frames-legend .swatch')].map((s) => \
-             getComputedStyle(s).backgroundColor.match(/\\d+/g) \
-               .reduce((text, part) => text + Number(part).toString(16).padStart(2, '0'), '#'))",
+             getComputedStyle(s).backgroundColor.match(/\\d+/g) .reduce((text, part) => text + \
+             Number(part).toString(16).padStart(2, '0'), '#'))",
         );
         let swatches: Vec<String> = serde_json::from_value(swatches).unwrap();
         assert_eq!(swatches.len(), 4);
@@ -354,7 +348,7 @@ fn page_switches_between_several_comparisons() {
     );
     window.eval(
         "document.querySelectorAll('#comparisons-toolbar \
-            .choice')[0].querySelectorAll('button')[1].click()",
+         .choice')[0].querySelectorAll('button')[1].click()",
     );
     window.until("location.hash === '#2' && document.documentElement?.dataset.ready === 'true'");
     window.until(&format!("{malloc} !== {first}"));

@@ -15,7 +15,7 @@ pub enum FolderError {
     /// A folder or file that no comparison wrote.
     #[error(
         "{}: not a result folder (it has no {RESULTS_FILE}); `keel compare JOURNAL -o FOLDER` \
-            makes one",
+         makes one",
         .0.display()
     )]
     Foreign(PathBuf),
@@ -30,7 +30,7 @@ pub enum FolderError {
     /// Written by another version of Keel.
     #[error(
         "{}: result format {found}, but this keel reads format {RESULTS_VERSION}: run `keel \
-            compare` again",
+         compare` again",
         path.display()
     )]
     Version {

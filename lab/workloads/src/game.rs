@@ -3,7 +3,8 @@
 //! the frees between.
 //!
 //! ```text
-//! load     every second block stays until its level ends; the others are freed within some hundred calls
+//! load     half of the blocks stay until the level ends; the others are freed within some hundred
+//!          calls
 //! play     blocks are freed within some hundred calls; one in 32 replaces a block of the level
 //! unload   the level's first 60 % are freed, and the next load fills the level again
 //! ```

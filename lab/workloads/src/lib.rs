@@ -2,7 +2,7 @@
 //! from here.
 //!
 //! ```text
-//! Bench::run   every workload on every contestant, interleaved  ->  Sample, Sample, ...   (plain data, archived)
+//! Bench::run   every workload on every contestant, interleaved  ->  Sample, ... (archived)
 //! summary      samples  ->  median and range over the rounds
 //! bars         samples, targets of Keel  ->  reached, or missed by a factor
 //! ```
@@ -25,7 +25,7 @@ pub enum Suite {
     Throughput,
 }
 
-/// A workload as `keel-workload --list` tells of it.
+/// A workload as `keel-workload --list` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     /// Its name.

@@ -127,8 +127,8 @@ mod tests {
         // SAFETY: returns a number.
         let parent = unsafe { libc::getppid() };
         for _ in 0..3 {
-            let (seen, told) = trap.watch(arch::harmless_system_call);
-            assert_eq!((seen, told), (Some(true), parent));
+            let (seen, reported) = trap.watch(arch::harmless_system_call);
+            assert_eq!((seen, reported), (Some(true), parent));
         }
         let (seen, sum) = trap.watch(|| (0..100).map(std::hint::black_box).sum::<u32>());
         assert_eq!((seen, sum), (Some(false), 4950));

@@ -1,8 +1,8 @@
 //! The instrument around single calls.
 //!
 //! ```text
-//! timed    arm flag · clock · CALL · clock · read     then empty windows, in total as long as the calls before them
-//! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes far longer than the call
+//! timed    arm flag · clock · CALL · clock · read     then empty windows, as long as the calls
+//! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes longer than the call
 //! ```
 //!
 //! A call during which the thread was preempted is excluded and counted separately. The thread

@@ -70,11 +70,11 @@ fn every_bar_names_an_existing_workload_and_event() {
         assert!(known.iter().any(|one| one.name == bar.workload), "{bar:?}");
         let Some(event) = &bar.event else { continue };
         if !events.iter().any(|(name, _)| *name == bar.workload) {
-            let told = tiny("system", &bar.workload, &[]).events;
-            events.push((bar.workload.clone(), told.into_iter().map(|one| one.event).collect()));
+            let read = tiny("system", &bar.workload, &[]).events;
+            events.push((bar.workload.clone(), read.into_iter().map(|one| one.event).collect()));
         }
         assert!(
-            events.iter().any(|(name, told)| *name == bar.workload && told.contains(event)),
+            events.iter().any(|(name, read)| *name == bar.workload && read.contains(event)),
             "{bar:?}"
         );
     }
@@ -82,12 +82,12 @@ fn every_bar_names_an_existing_workload_and_event() {
 
 #[test]
 fn the_c_library_unmaps_large_blocks_in_free_and_small_blocks_cost_no_system_call() {
-    let told = |workload, event: &str| {
+    let counted = |workload, event: &str| {
         let counted = tiny("system", workload, &["--count"]).counted;
         counted.into_iter().find(|one| one.event == event).unwrap()
     };
-    let large = told("free-large", "free");
-    let small = told("threads", "first mallocs of a thread");
+    let large = counted("free-large", "free");
+    let small = counted("threads", "first mallocs of a thread");
     if let (Some(of_large), Some(of_small)) = (large.system_calls, small.system_calls) {
         assert!(of_large >= 1, "{large:?}");
         assert!(of_small * 10 < small.calls, "{small:?}");

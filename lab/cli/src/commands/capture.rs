@@ -75,8 +75,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
 fn describe(overlap: &Overlap) -> String {
     let ((new, bytes), (live, live_bytes)) = (overlap.new, overlap.live);
     format!(
-        "the {bytes} bytes at {new:x} overlap the {live_bytes} bytes at {live:x}, \
-         allocated at line {} and not freed since",
+        "the {bytes} bytes at {new:x} overlap the {live_bytes} bytes at {live:x}, allocated at \
+         line {} and not freed since",
         overlap.line
     )
 }

@@ -151,7 +151,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if arguments.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
         eprintln!(
             "keel: --symbols applies to libraries given by path, and there is none: add one, such \
-                as -a ./libx.so"
+             as -a ./libx.so"
         );
         return Ok(ExitCode::from(2));
     }
@@ -302,7 +302,7 @@ impl ResultFolder {
         if !arguments.force {
             bail!(
                 "{} already contains results: choose another folder with -o, or replace it with \
-                    --force",
+                 --force",
                 folder.display()
             );
         }

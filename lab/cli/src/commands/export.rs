@@ -17,11 +17,10 @@ use std::process::ExitCode;
 /// a text trace that `keel import` reads again; facts that the form of the trace cannot express are
 /// counted on stderr.
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
-                        keel export game.comparison --to perfetto -o game.perfetto-trace\n  \
-                        keel export game.comparison --to csv -a keel > calls.csv"
-)]
+#[command(after_help = "Examples:\n  \
+                  keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
+                  keel export game.comparison --to perfetto -o game.perfetto-trace\n  \
+                  keel export game.comparison --to csv -a keel > calls.csv")]
 pub struct Arguments {
     /// The result folder or the journal
     input: PathBuf,
@@ -75,13 +74,13 @@ impl ValueEnum for Format {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Format::Csv => {
-                "Folder: the table of the Doom 3 blog, a line for each block with the times of \
-                    its malloc and its free"
+                "Folder: the table of the Doom 3 blog, a line for each block with the times of its \
+                 malloc and its free"
                     .into()
             }
-            Format::Parquet => "Folder: one Parquet table, a row for each call on each \
-                allocator"
-                .into(),
+            Format::Parquet => {
+                "Folder: one Parquet table, a row for each call on each allocator".into()
+            }
             Format::Hdr => "Folder: HdrHistogram interval log, one interval for each run, values \
                 in ns"
                 .into(),

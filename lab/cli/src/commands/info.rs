@@ -175,8 +175,8 @@ fn wrong_frees(count: u64, first: &WrongFree) -> String {
     let requested = words(Some(first.size), first.align);
     format!(
         "{count} {noun} passed another size or alignment than the allocation requested; the first \
-            is the {} in row {} \
-         by thread {}, which passed {passed}; the allocation requested {requested}",
+         is the {} in row {} by thread {}, which passed {passed}; the allocation requested \
+         {requested}",
         first.kind, first.row, first.thread,
     )
 }

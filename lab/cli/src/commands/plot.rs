@@ -79,7 +79,7 @@ fn budget(text: &str) -> Result<Budget, String> {
         (_, Some(ms @ 2..=1000)) if ms % 2 == 0 => Ok(Budget::Buffer(u64::from(ms) * 1_000_000)),
         _ => {
             Err("give a frame rate of 1Hz to 1000Hz, or an audio buffer as an even number of ms, \
-            such as 2ms"
+                such as 2ms"
                 .to_owned())
         }
     }

@@ -19,17 +19,15 @@ impl Session<'_> {
         }
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
-                "{} threads were alive at once, on {} processors: waiting threads sleep, and \
-                    calls that were preempted \
-                 are marked as interrupted.",
+                "{} threads were alive at once, on {} processors: waiting threads sleep, and calls \
+                 that were preempted are marked as interrupted.",
                 header.alive, comparison.machine.cpus
             ));
         }
         if pace == Pace::Max && header.threads > 1 && !serial {
             notes.push(format!(
                 "At pace max each thread runs as fast as it can, at most {} operations ahead of \
-                    the slowest; memory over \
-                 time follows this order, not the recorded one.",
+                 the slowest; memory over time follows this order, not the recorded one.",
                 header.skew
             ));
         }
@@ -37,8 +35,7 @@ impl Session<'_> {
         if facts.prologue_blocks > 0 {
             notes.push(format!(
                 "{} blocks ({:.1} MiB in total) were live when the recording began: they are \
-                    allocated before the clock \
-                 starts and counted in no figure.",
+                 allocated before the clock starts and counted in no figure.",
                 facts.prologue_blocks,
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
@@ -46,26 +43,7 @@ impl Session<'_> {
         notes_on_instrument(comparison, &mut notes);
         notes_on_interference(comparison, &mut notes);
         notes_on_medians(comparison, &mut notes);
-        for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
-            if *calls > 0 {
-                notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run, first {}; its numbers do not \
-                        include those blocks.",
-                    allocator.name,
-                    place(*row)
-                ));
-            }
-        }
-        for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
-            if *places > 0 && comparison.instrument.system_calls {
-                notes.push(format!(
-                    "{} makes system calls by instructions of its own (places in its code: \
-                        {places}). They are not \
-                     detected, and their time counts as own work unless the thread slept.",
-                    allocator.name
-                ));
-            }
-        }
+        self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
                 "Contents were verified; therefore fresh blocks were not touched inside the calls."
@@ -81,11 +59,35 @@ impl Session<'_> {
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
                 "The rows kept of each allocator are those of its median run by total time inside \
-                    calls."
+                 calls."
                     .to_owned(),
             );
         }
         notes
+    }
+
+    /// Refused calls, and system calls that cannot be detected.
+    fn notes_on_allocators(&self, comparison: &Comparison, notes: &mut Vec<String>) {
+        for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
+            if *calls > 0 {
+                notes.push(format!(
+                    "{} returned NULL from {calls} calls of a run, first {}; its numbers do not \
+                     include those blocks.",
+                    allocator.name,
+                    place(*row)
+                ));
+            }
+        }
+        for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
+            if *places > 0 && comparison.instrument.system_calls {
+                notes.push(format!(
+                    "{} makes system calls by instructions of its own (places in its code: \
+                     {places}). They are not detected, and their time counts as own work unless \
+                     the thread slept.",
+                    allocator.name
+                ));
+            }
+        }
     }
 }
 
@@ -105,15 +107,14 @@ fn note_on_frees(facts: &JournalFacts, comparison: &Comparison) -> Vec<String> {
         });
         notes.push(format!(
             "{hinted} frees passed the size or the alignment of their blocks, and were replayed \
-                by: {}.",
+             by: {}.",
             by.collect::<Vec<_>>().join(", ")
         ));
     }
     if facts.wrong_frees > 0 {
         notes.push(format!(
             "{} frees passed another size or alignment than the requested one (`keel info` shows \
-                the first); they were \
-             replayed by plain free.",
+             the first); they were replayed by plain free.",
             facts.wrong_frees
         ));
     }
@@ -125,8 +126,7 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     if let Some(fault) = &instrument.clock_fallback {
         notes.push(format!(
             "Calls were timed with CLOCK_MONOTONIC, not with the processor's counter ({fault}): a \
-                pair of readings \
-             costs {:.0} ns here, and short calls cannot be distinguished.",
+             pair of readings costs {:.0} ns here, and short calls cannot be distinguished.",
             clock.empty_pair.0.value_at_quantile(0.5) as f64 / clock.ticks_per_ns
         ));
     }
@@ -137,16 +137,14 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     if !instrument.system_calls {
         notes.push(
             "System calls cannot be detected here (the C library's functions could not be \
-                redirected), except by \
-             calls that slept in one."
+             redirected), except by calls that slept in one."
                 .to_owned(),
         );
     }
     if !instrument.locked {
         notes.push(
             "The result arrays could not be locked in memory (raise `ulimit -l`): under memory \
-                pressure, writing a \
-             record may fault between two calls."
+             pressure, writing a record may fault between two calls."
                 .to_owned(),
         );
     }
@@ -156,7 +154,7 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     if stolen * 100 > elapsed * u64::from(comparison.machine.cpus.max(1)) {
         notes.push(format!(
             "The hypervisor took {:.1} % of the processors' time during the runs: it is part of \
-                the tails.",
+             the tails.",
             stolen as f64 * 100.0 / (elapsed * u64::from(comparison.machine.cpus.max(1))) as f64
         ));
     }
@@ -169,8 +167,7 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     if discarded > 0 {
         notes.push(format!(
             "Runs with interference were repeated, and of each run and its repeats the one with \
-                the least interference \
-             counts: {discarded} runs were discarded ({}).",
+             the least interference counts: {discarded} runs were discarded ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }
@@ -182,9 +179,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "{kept} of {} counted runs had interference: the processor was slower in {}, the \
-                hypervisor took more than \
-             2 % of the processors' time in {}, other programs more than 10 % in {}. It is part \
-             of medians and tails.",
+             hypervisor took more than 2 % of the processors' time in {}, other programs more than \
+             10 % in {}. It is part of medians and tails.",
             runs().count(),
             by("slow processor"),
             by("stolen time"),
@@ -220,10 +216,8 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
     if !imprecise.is_empty() {
         notes.push(format!(
             "The medians of another comparison may differ by more than {:.0} %: the 95 % interval \
-                of a median extends \
-             more than {:.0} % to one side for {}. More runs (-r auto, -r 12..30) or a quieter \
-             machine (keel doctor) \
-             help.",
+             of a median extends more than {:.0} % to one side for {}. More runs (-r auto, -r \
+             12..30) or a quieter machine (keel doctor) help.",
             keel_results::AGREEMENT * 100.0,
             keel_results::PRECISION * 100.0,
             imprecise.join(", ")

@@ -4,7 +4,7 @@ use crate::{Pace, Sourced};
 use keel_plan::SKEW_ROWS;
 use proptest::prelude::*;
 
-/// A journal told in a few words.
+/// Builds a journal.
 #[derive(Default)]
 struct Story {
     source: Sourced,
@@ -118,8 +118,8 @@ fn a_size_of_more_than_32_bits_is_said_in_two_steps() {
 
 #[test]
 fn slots_are_bounded_by_the_live_objects_and_not_by_the_length() {
-    // Thread 0 makes, thread 1 frees: the hardest case, since no slot ever comes back to its maker
-    // by itself.
+    // Thread 0 allocates and thread 1 frees: the hardest case, since no slot returns to its
+    // allocating thread by itself.
     let mut story = Story::default();
     for _ in 0..200_000 {
         let object = story.malloc(0, 8);
@@ -179,7 +179,7 @@ fn blocks_that_lived_before_are_made_before_the_run_and_in_no_row() {
     let kinds: Vec<_> = before(1).iter().map(|step| (step.kind(), step.argument)).collect();
     assert_eq!(kinds, [(Kind::High, 5), (Kind::Malloc, 6)]);
     assert!(steps(&compiled, 0).is_empty(), "all that it did lies before the run");
-    // Another thread's block must be waited for: threads that are created late make theirs late.
+    // A thread waits for the block of another thread: threads that start late allocate late.
     let run: Vec<_> = steps(&compiled, 1).iter().map(|step| (step.kind(), step.row)).collect();
     assert_eq!(run, [(Kind::Malloc, 0), (Kind::Await, 1), (Kind::Free, 1), (Kind::Free, 2)]);
     assert_eq!(steps(&compiled, 1)[1].argument, keel_plan::PROLOGUE_ROW + 1);
@@ -206,9 +206,9 @@ fn foreign_frees_are_left_out_and_counted() {
     assert_eq!(compiled.plan.header().rows, 2);
 }
 
-/// Executes a plan as the player's threads may, in the most unequal order that it allows: `choices`
-/// say which of the threads that may go on does, and how far. Every step must find in its slot the
-/// object that the journal means.
+/// Executes a plan as the player's threads may, in the most unequal order that it allows. `choices`
+/// selects which of the runnable threads continues, and how far. Every step must find the journal's
+/// object in its slot.
 fn execute(plan: &Plan, skew: u32, choices: &[u8]) {
     let threads: Vec<&[Op]> = plan.threads().iter().map(|thread| plan.steps(thread)).collect();
     let mut next = vec![0usize; threads.len()];
@@ -254,10 +254,12 @@ fn execute(plan: &Plan, skew: u32, choices: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
-    /// Slots are used again while other threads lag behind as far as they may: no object is ever
-    /// lost or mixed up, and the threads never wait for each other in a circle.
+    /// Slots are used again while other threads lag behind as far as the skew allows. No object is
+    /// lost or confused with another, and the threads never deadlock.
     #[test]
     fn any_order_that_the_skew_allows_finds_every_object(
         moves in prop::collection::vec((0u32..4, 0u8..10, any::<u16>()), 1..1500),
@@ -280,7 +282,7 @@ proptest! {
     }
 }
 
-/// With a small skew and few slots kept, so that short journals come to the limits of both.
+/// A small skew and few kept slots, so that short journals reach both limits.
 fn compile_skewed(source: &Sourced, skew: u32) -> Plan {
     let options = Options::default();
     let machine = || Machine { slots: Slots::new(skew, 1), ..Machine::new(&options) };

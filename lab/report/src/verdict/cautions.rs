@@ -90,8 +90,8 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the calls above their operation's p99.9 were interrupted (preempted, \
-         or asleep at a lock): their duration depends on the machine as well as on the allocator."
+        "{percent:.0} % of the calls above their operation's p99.9 were interrupted (preempted, or \
+         asleep at a lock): their duration depends on the machine as well as on the allocator."
     );
     let Some(calm) = calm else { return Some(share) };
     let of =

@@ -35,7 +35,7 @@ pub struct Criterion {
     /// The allocators that may be lowest; a single one is significantly lowest. Empty if the runs
     /// support no conclusion.
     pub best: Vec<usize>,
-    /// The allocators whose intervals are too wide to tell.
+    /// The allocators whose intervals are too wide to decide.
     pub noisy: Vec<usize>,
     /// The figure of each of `rows` over that of the first of `best`.
     pub ratios: Vec<Option<Ratio>>,

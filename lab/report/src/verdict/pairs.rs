@@ -59,9 +59,9 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     one_round: "unknown: one round",
     nothing: "They ran in fewer than two rounds together, so no difference can be significant.",
     conclusion: "Of {known} figures {a} is lower in {a_lower}, {b} in {b_lower}; {same} show no \
-                 significant difference. Each 95 % interval is for its figure alone. \
-                 \u{201c}Lower\u{201d} is corrected for the number of allocators, \
-                 \u{201c}possibly\u{201d} is not; neither is corrected for the number of figures.",
+        significant difference. Each 95 % interval is for its figure alone. \u{201c}Lower\u{201d} \
+        is corrected for the number of allocators, \u{201c}possibly\u{201d} is not; neither is \
+        corrected for the number of figures.",
     few: " {rounds} rounds are few: compare with --runs 5 or more before deciding.",
 };
 

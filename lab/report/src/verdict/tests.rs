@@ -111,8 +111,8 @@ fn runs_that_vary_give_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator is significantly lowest in any figure. \
-         In malloc p99.9 there is no significant difference."
+        "No allocator is significantly lowest in any figure. In malloc p99.9 there is no \
+         significant difference."
     );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;

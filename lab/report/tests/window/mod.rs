@@ -17,15 +17,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Installed before the scripts of the page: collects errors and warnings in `window.problems`.
-const WATCH_ERRORS: &str = "window.problems = [];\
-    addEventListener('error', (e) => problems.push(String(e.message)));\
-    addEventListener('unhandledrejection', (e) => problems.push(String(e.reason && e.reason.stack \
-    || e.reason)));\
-    for (const level of ['error', 'warn']) {\
-      const plain = console[level];\
-      console[level] = (...words) => { problems.push(words.join(' ')); plain.apply(console, \
-      words); };\
-    }";
+const WATCH_ERRORS: &str = "window.problems = [];addEventListener('error', (e) => \
+    problems.push(String(e.message)));addEventListener('unhandledrejection', (e) => \
+    problems.push(String(e.reason && e.reason.stack || e.reason)));for (const level of ['error', \
+    'warn']) {const plain = console[level];console[level] = (...words) => { \
+    problems.push(words.join(' ')); plain.apply(console, words); };}";
 
 /// A command of the DevTools protocol with its parameters as JSON.
 macro_rules! command {

@@ -146,7 +146,7 @@ fn clock(player: &Player) -> Finding {
     };
     let cost = format!(
         "an empty pair of readings takes {best} ns at best, {median} ns at the median, {tail} ns \
-            at p99.9"
+         at p99.9"
     );
     if player.text("clock") == "counter" {
         return finding("clock", Level::Good, format!("the processor's counter; {cost}"), "");
@@ -192,8 +192,7 @@ fn pace(player: &Player) -> Finding {
     }
     let found = format!(
         "the processor was slowed in {slowed:.1} % of a second, by at most {:.0} %; another guest \
-            on the host may \
-         share its core",
+         on the host may share its core",
         (most - 1.0) * 100.0
     );
     let advice = if slowed > 10.0 {
@@ -280,7 +279,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
             "it interrupts processors undetected, which appears as own work of some microseconds: \
-                compare tails with the floor's",
+             compare tails with the floor's",
         ),
     });
     all.push(governor(machine));
@@ -290,7 +289,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             Level::Fair,
             format!("processors share cores: {}", system.siblings.join(" ")),
             "taskset -c with one processor of each core, or echo off > \
-                /sys/devices/system/cpu/smt/control",
+             /sys/devices/system/cpu/smt/control",
         ));
     }
     all.push(isolation(system));
@@ -322,7 +321,7 @@ fn isolation(system: &System) -> Finding {
             Level::Fair,
             "no processor is isolated from other work".to_owned(),
             "for the least noise, boot with isolcpus=managed_irq,2-3 nohz_full=2-3 and run under \
-                taskset -c 2-3",
+             taskset -c 2-3",
         ),
         list => finding(
             "isolation",
@@ -341,7 +340,7 @@ fn memory(machine: &Machine, system: &System, player: &Player) -> Vec<Finding> {
                 Level::Fair,
                 "always: a first write may zero 2 MiB".to_owned(),
                 "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, unless your users \
-                    have this setting",
+                 have this setting",
             ),
             "" => finding("huge pages", Level::Good, "not available".to_owned(), ""),
             other => finding("huge pages", Level::Good, other.to_owned(), ""),

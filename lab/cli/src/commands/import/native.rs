@@ -18,7 +18,7 @@ pub fn import(
         if !skip_modules.is_empty() {
             bail!(
                 "--skip-module needs the callers, and traces of other tools do not contain them; \
-                    leave it out"
+                 leave it out"
             );
         }
         return Ok(None);
