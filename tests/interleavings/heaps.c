@@ -59,7 +59,7 @@ static void look_after_parked(void) {
     heap_park(parked);
 }
 
-static void check_home(unsigned sent) {
+static void check_drained(unsigned sent) {
     unsigned heaps = 0;
     unsigned parked = 0;
     for (struct heap* each = heap_first(); each != NULL; each = each->next_all) heaps++;
@@ -72,11 +72,11 @@ static void check_home(unsigned sent) {
     while (heap_take_parked() != NULL) parked++;
     EXPLORE_CHECK(parked == heaps && heaps <= 3);
 }
-static void check_1_home(void) {
-    check_home(1);
+static void check_1_drained(void) {
+    check_drained(1);
 }
-static void check_2_home(void) {
-    check_home(2);
+static void check_2_drained(void) {
+    check_drained(2);
 }
 
 static const struct explore_scenario one_after_another = {
@@ -85,7 +85,7 @@ static const struct explore_scenario one_after_another = {
     .threads = 3,
     .called = {"first", "second", "sender"},
     .run = {live_and_end, live_and_end, send_0},
-    .check = check_1_home,
+    .check = check_1_drained,
     .preemptions = EXPLORE_ALL,
 };
 static const struct explore_scenario adopted_and_inspected = {
@@ -94,16 +94,16 @@ static const struct explore_scenario adopted_and_inspected = {
     .threads = 3,
     .called = {"thread", "keeper", "sender"},
     .run = {live_and_end, look_after_parked, send_0_1},
-    .check = check_2_home,
+    .check = check_2_drained,
     .preemptions = EXPLORE_ALL,
 };
-static const struct explore_scenario hand_over = {
+static const struct explore_scenario next_holder = {
     .name = "heaps, change of holder from the keeper to a thread, in every order",
     .prepare = prepare_parked,
     .threads = 3,
     .called = {"keeper", "second keeper", "sender"},
     .run = {look_after_parked, look_after_parked, send_0},
-    .check = check_1_home,
+    .check = check_1_drained,
     .preemptions = EXPLORE_ALL,
     .weak = 3,
 };
@@ -115,17 +115,17 @@ TEST(heaps_adopted_and_inspected) {
     explore_holds(&adopted_and_inspected);
 }
 TEST(heaps_change_of_holder) {
-    explore_holds(&hand_over);
+    explore_holds(&next_holder);
 }
 // Seeded: two threads use the pool at once and take the same heap.
 TEST(heaps_find_a_split_lock) {
     explore_break("os_lock_try", "try_state", SPLIT);
-    explore_finds(&hand_over, "race");
+    explore_finds(&next_holder, "race");
 }
 // Seeded: the next holder does not see the writes of the previous one.
 TEST(heaps_find_a_weak_lock) {
     explore_break("os_lock_release", "swap", WEAKENED);
-    explore_finds(&hand_over, "race");
+    explore_finds(&next_holder, "race");
 }
 // Seeded: a block that is sent while the holder changes is lost.
 TEST(heaps_find_a_split_take) {
@@ -225,6 +225,39 @@ static const struct explore_scenario kept_slices = {
     .preemptions = EXPLORE_ALL,
 };
 
+// The owner puts nine slices where three entries are unused, while another thread takes all. That
+// thread may pass the unused entries before the owner fills them, and then take the last one.
+static struct page* filled[HEAP_EMPTY_MAX + 1];
+
+static void prepare_full_row(void) {
+    struct page* first[HEAP_EMPTY_MAX];
+    heap = heap_acquire();
+    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) first[i] = full_page();
+    for (unsigned i = 3; i <= HEAP_EMPTY_MAX; i++) filled[i] = full_page();
+    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) (void)heap_page_emptied(heap, first[i]);
+    for (unsigned i = 0; i < 3; i++) filled[i] = full_page();
+    EXPLORE_CHECK(heap->empty_count == HEAP_EMPTY_MAX - 3);
+    explore_name(heap->empty, sizeof heap->empty, "empty");
+    explore_refuse_memory();
+    pages_live = 0; // at the end
+}
+static void owner_puts_nine(void) {
+    for (unsigned i = 0; i <= HEAP_EMPTY_MAX; i++) (void)heap_page_emptied(heap, filled[i]);
+}
+
+static const struct explore_scenario full_row = {
+    .name = "heaps, the owner puts nine slices while another thread takes all",
+    .prepare = prepare_full_row,
+    .threads = 2,
+    .called = {"owner", "thief"},
+    .run = {owner_puts_nine, release_empty},
+    .check = check_slices,
+    .preemptions = 2,
+};
+
+TEST(heaps_full_row_of_kept_slices) {
+    explore_holds(&full_row);
+}
 TEST(heaps_kept_slice) {
     explore_holds(&kept_slice);
 }

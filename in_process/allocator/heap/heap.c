@@ -68,8 +68,11 @@ static char* empty_take(struct heap* heap) {
 
 static bool empty_put(struct heap* heap, char* start) {
     if (heap->empty_count == HEAP_EMPTY_MAX) {
-        if (atomic_get(&heap->empty[HEAP_EMPTY_MAX - 1]) != 0) return false;
-        heap->empty_count = 0; // other threads have taken all of them
+        // Other threads may have taken the last entry and left earlier ones.
+        while (heap->empty_count > 0 && atomic_get(&heap->empty[heap->empty_count - 1]) == 0) {
+            heap->empty_count--;
+        }
+        if (heap->empty_count == HEAP_EMPTY_MAX) return false;
     }
     atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
     return true;
