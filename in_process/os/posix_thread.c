@@ -1,5 +1,6 @@
 #include "os/thread.h"
 #include <errno.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -7,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACK_BYTES ((size_t)128 * 1024)
+#define STACK_BYTES ((size_t)128 * 1024) // besides thread-local storage
 
 KEEL_TLS bool os_thread_is_own;
 
@@ -35,6 +36,23 @@ static void* thread_main(void* run) {
     return NULL;
 }
 
+static int add_tls_bytes(struct dl_phdr_info* image, size_t size, void* total) {
+    (void)size;
+    for (unsigned i = 0; i < image->dlpi_phnum; i++) {
+        const ElfW(Phdr)* header = &image->dlpi_phdr[i];
+        if (header->p_type == PT_TLS) *(size_t*)total += header->p_memsz + header->p_align;
+    }
+    return 0;
+}
+
+// glibc stores a thread's static thread-local storage on its stack, and refuses a stack that is too
+// small for it.
+static size_t stack_bytes(void) {
+    size_t tls_bytes = 0;
+    (void)dl_iterate_phdr(add_tls_bytes, &tls_bytes);
+    return STACK_BYTES + tls_bytes;
+}
+
 bool os_thread_start(void (*run)(void)) {
     int saved = errno;
     sigset_t all, before;
@@ -46,7 +64,7 @@ bool os_thread_start(void (*run)(void)) {
     if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
         if (pthread_attr_init(&attributes) == 0) {
             (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-            (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+            (void)pthread_attr_setstacksize(&attributes, stack_bytes());
             started = pthread_create(&thread, &attributes, thread_main, argument) == 0;
             (void)pthread_attr_destroy(&attributes);
         }
