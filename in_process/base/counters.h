@@ -1,8 +1,8 @@
-// Process-wide counts. Data low down; the report that reads them stands in api/.
+// Process-wide counts. The report that reads them is in api/.
 //
-// EVENTS are counted always: each lies on a path that costs far more than the addition. WORK is
-// counted in KEEL_COUNT builds only, and keeps the *largest* amount that one call did, which the
-// tests hold against the bounds.
+// EVENTS are always counted: each is on a path that costs far more than the addition. WORK is
+// counted in KEEL_COUNT builds only, and keeps the *largest* amount that one call did. The tests
+// compare it with the bounds.
 #ifndef KEEL_BASE_COUNTERS_H
 #define KEEL_BASE_COUNTERS_H
 
@@ -12,17 +12,17 @@ enum event {
     EVENT_MAP,           // mmap calls
     EVENT_UNMAP,         // munmap calls
     EVENT_REMAP,         // mremap calls
-    EVENT_PURGE,         // madvise calls that give memory back
-    EVENT_PURGED_SLICES, // slices given back
+    EVENT_PURGE,         // madvise calls that return memory
+    EVENT_PURGED_SLICES, // slices whose memory was returned
     EVENT_INLINE_CALLS,  // any of the calls above and below on a thread of the program
     // first touches by the allocator, on a thread of the program, of memory that may be absent
     EVENT_INLINE_FAULTS,
     EVENT_POPULATE,         // madvise calls that ask for memory ahead of use
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
     EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched
-    EVENT_RELIEVED_PAGES,   // pages that the keeper let go for a thread that sleeps
+    EVENT_RELIEVED_PAGES,   // pages that the keeper released for a thread that sleeps
     EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena
-    EVENT_RUN_RELEASED,     // runs of slices given back to it
+    EVENT_RUN_RELEASED,     // runs of slices returned to it
     EVENT_JUMBO_ALLOCATED,
     EVENT_JUMBO_RELEASED,
     EVENT_HEAP_CREATED,
@@ -38,7 +38,7 @@ enum work {
     WORK_DRAIN_BATCHES, // batches spliced by one drain
     WORK_PAGE_PROBES,   // pages looked at by one refill
     WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation in one window
-    WORK_PURGE_SLICES,  // slices given back by one quantum
+    WORK_PURGE_SLICES,  // slices purged by one quantum
     WORK_COUNT
 };
 
@@ -46,7 +46,7 @@ struct counters {
     atomic_bits events[EVENT_COUNT];
     atomic_bits worst[WORK_COUNT];
     uint64_t started_ms;     // the clock at process start; constant from then on
-    uint64_t started_cycles; // and that of the slow paths' durations
+    uint64_t started_cycles; // cycles_now at process start
 };
 
 extern struct counters counters;
@@ -66,8 +66,8 @@ KEEL_COLD void work_exceeded(enum work work);
 KEEL_INLINE void count_work(enum work work, uint64_t amount) {
     if (KEEL_COUNT && amount > atomic_get(&counters.worst[work])) {
         if (amount > work_bound(work)) work_exceeded(work);
-        atomic_set(&counters.worst[work],
-                   amount); // a lost race loses a maximum seen by the other; tests repeat
+        // Not atomic: of two maxima at the same time one may be lost. The tests repeat.
+        atomic_set(&counters.worst[work], amount);
     }
 }
 

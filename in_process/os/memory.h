@@ -43,7 +43,7 @@ bool os_discard(void* start, size_t bytes);
 // memory).
 bool os_populate(void* start, size_t bytes);
 
-// Asks that this range never be backed by huge pages, whose zeroing would be a 300 us fault on the
+// Asks that this range never be backed by huge pages, whose zeroing would be a 300 µs fault on the
 // caller.
 void os_forbid_huge_pages(void* start, size_t bytes);
 

@@ -11,41 +11,39 @@
 
 static const size_t sizes[] = {0,     1,     8,     24,     100,      1000,     5000,
                                40000, 65530, 70000, 600000, 5u * MIB, 20u * MIB};
-#define EACH_SIZE(i) (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+#define FOR_EACH_SIZE(i) for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 
 // Writes to memory that later blocks will use, so they are not zero by chance.
 static void dirty(void) {
     void* blocks[200];
-    for
-        EACH_SIZE(s) {
-            unsigned count = sizes[s] > 100000 ? 2 : 200;
-            for (unsigned i = 0; i < count; i++) {
-                blocks[i] = kl_malloc(sizes[s]);
-                CHECK(blocks[i] != NULL);
-                memset(blocks[i], 0xA5, kl_usable_size(blocks[i]));
-            }
-            for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
+    FOR_EACH_SIZE(s) {
+        unsigned count = sizes[s] > 100000 ? 2 : 200;
+        for (unsigned i = 0; i < count; i++) {
+            blocks[i] = kl_malloc(sizes[s]);
+            CHECK(blocks[i] != NULL);
+            memset(blocks[i], 0xA5, kl_usable_size(blocks[i]));
         }
+        for (unsigned i = 0; i < count; i++) kl_free(blocks[i]);
+    }
 }
 
 TEST(a_block_is_aligned_at_its_offset) {
-    for
-        EACH_SIZE(s) {
-            for (size_t alignment = 1; alignment <= 65536; alignment *= 4) {
-                static const size_t offsets[] = {0, 1, 8, 24, 100, 4096, 65535, 1000000};
-                for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++) {
-                    char* p = kl_aligned_alloc_at(alignment, offsets[o], sizes[s]);
-                    CHECK_WITH(p != NULL, "%zu at %zu of %zu", alignment, offsets[o], sizes[s]);
-                    CHECK_WITH(is_aligned(p + offsets[o], alignment), "%zu, %zu", alignment,
-                               offsets[o]);
-                    CHECK(kl_usable_size(p) >= sizes[s]);
-                    pattern_fill(p, kl_usable_size(p), s);
-                    CHECK(pattern_holds(p, kl_usable_size(p), kl_usable_size(p), s));
-                    CHECK(kl_contains(p));
-                    kl_free(p);
-                }
+    FOR_EACH_SIZE(s) {
+        for (size_t alignment = 1; alignment <= 65536; alignment *= 4) {
+            static const size_t offsets[] = {0, 1, 8, 24, 100, 4096, 65535, 1000000};
+            for (size_t o = 0; o < sizeof offsets / sizeof *offsets; o++) {
+                char* p = kl_aligned_alloc_at(alignment, offsets[o], sizes[s]);
+                CHECK_WITH(p != NULL, "%zu at %zu of %zu", alignment, offsets[o], sizes[s]);
+                CHECK_WITH(is_aligned(p + offsets[o], alignment), "%zu, %zu", alignment,
+                           offsets[o]);
+                CHECK(kl_usable_size(p) >= sizes[s]);
+                pattern_fill(p, kl_usable_size(p), s);
+                CHECK(pattern_holds(p, kl_usable_size(p), kl_usable_size(p), s));
+                CHECK(kl_contains(p));
+                kl_free(p);
             }
         }
+    }
 }
 
 TEST(blocks_at_an_offset_do_not_overlap) {
@@ -65,22 +63,20 @@ TEST(blocks_at_an_offset_do_not_overlap) {
 }
 
 TEST(blocks_at_an_offset_can_be_resized_with_and_without_their_alignment) {
-    for
-        EACH_SIZE(s) {
-        for
-            EACH_SIZE(t) {
-                if (sizes[t] == 0) continue;
-                size_t kept = sizes[s] < sizes[t] ? sizes[s] : sizes[t];
-                char* p = kl_aligned_alloc_at(128, 40, sizes[s]);
-                pattern_fill(p, sizes[s], 3);
-                p = kl_aligned_realloc_at(p, 128, 40, sizes[t]);
-                CHECK(p != NULL && ((uintptr_t)p + 40) % 128 == 0);
-                CHECK_WITH(pattern_holds(p, kept, sizes[s], 3), "%zu to %zu", sizes[s], sizes[t]);
-                p = kl_realloc(p, sizes[s] + 1);
-                CHECK(p != NULL && pattern_holds(p, kept, sizes[s], 3));
-                kl_free(p);
-            }
+    FOR_EACH_SIZE(s) {
+        FOR_EACH_SIZE(t) {
+            if (sizes[t] == 0) continue;
+            size_t kept = sizes[s] < sizes[t] ? sizes[s] : sizes[t];
+            char* p = kl_aligned_alloc_at(128, 40, sizes[s]);
+            pattern_fill(p, sizes[s], 3);
+            p = kl_aligned_realloc_at(p, 128, 40, sizes[t]);
+            CHECK(p != NULL && ((uintptr_t)p + 40) % 128 == 0);
+            CHECK_WITH(pattern_holds(p, kept, sizes[s], 3), "%zu to %zu", sizes[s], sizes[t]);
+            p = kl_realloc(p, sizes[s] + 1);
+            CHECK(p != NULL && pattern_holds(p, kept, sizes[s], 3));
+            kl_free(p);
         }
+    }
 }
 
 TEST(an_invalid_alignment_fails) {
@@ -101,79 +97,73 @@ TEST(an_invalid_alignment_fails) {
 
 TEST(zeroing_resizes_zero_the_new_bytes) {
     dirty();
-    for
-        EACH_SIZE(s) {
-        for
-            EACH_SIZE(t) {
-                if (sizes[t] == 0) continue;
-                char* p = kl_zalloc(sizes[s]);
-                memset(p, 1, sizes[s]);
-                p = kl_rezalloc(p, sizes[t]);
-                CHECK(p != NULL);
-                CHECK_WITH(is_zero_between(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s],
-                           sizes[t]);
-                memset(p, 2, sizes[t]);
-                size_t more = sizes[t] + sizes[t] / 9 + 1; // often fits in the same block
-                p = kl_rezalloc(p, more);
-                CHECK_WITH(is_zero_between(p, sizes[t], more), "%zu to %zu to %zu", sizes[s],
-                           sizes[t], more);
-                kl_free(p);
-            }
+    FOR_EACH_SIZE(s) {
+        FOR_EACH_SIZE(t) {
+            if (sizes[t] == 0) continue;
+            char* p = kl_zalloc(sizes[s]);
+            memset(p, 1, sizes[s]);
+            p = kl_rezalloc(p, sizes[t]);
+            CHECK(p != NULL);
+            CHECK_WITH(is_zero_between(p, sizes[s], sizes[t]), "%zu to %zu", sizes[s], sizes[t]);
+            memset(p, 2, sizes[t]);
+            size_t more = sizes[t] + sizes[t] / 9 + 1; // often fits in the same block
+            p = kl_rezalloc(p, more);
+            CHECK_WITH(is_zero_between(p, sizes[t], more), "%zu to %zu to %zu", sizes[s], sizes[t],
+                       more);
+            kl_free(p);
         }
+    }
 }
 
 TEST(a_zeroing_resize_down_and_up_restores_no_old_bytes) {
     dirty();
-    for
-        EACH_SIZE(s) {
-            if (sizes[s] < 8) continue;
-            char* p = kl_calloc(1, sizes[s]);
-            memset(p, 7, sizes[s]);
-            p = kl_recalloc(p, 1, sizes[s] - 5);
-            p = kl_recalloc(p, 1, sizes[s]);
-            CHECK_WITH(is_zero_between(p, sizes[s] - 5, sizes[s]) && p[0] == 7, "%zu", sizes[s]);
-            kl_free(p);
-        }
+    FOR_EACH_SIZE(s) {
+        if (sizes[s] < 8) continue;
+        char* p = kl_calloc(1, sizes[s]);
+        memset(p, 7, sizes[s]);
+        p = kl_recalloc(p, 1, sizes[s] - 5);
+        p = kl_recalloc(p, 1, sizes[s]);
+        CHECK_WITH(is_zero_between(p, sizes[s] - 5, sizes[s]) && p[0] == 7, "%zu", sizes[s]);
+        kl_free(p);
+    }
 }
 
 TEST(aligned_zeroing_resizes_align_and_zero) {
     dirty();
-    for
-        EACH_SIZE(s) {
-            char* p = kl_aligned_calloc(256, 1, sizes[s]);
-            CHECK(is_aligned(p, 256) && is_zero_between(p, 0, sizes[s]));
-            memset(p, 1, sizes[s]);
-            p = kl_aligned_recalloc(p, 256, 2, sizes[s] + 9);
-            CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 18));
-            p = kl_aligned_rezalloc(p, 256, 3 * sizes[s] + 30);
-            CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 30));
-            kl_free(p);
-            p = kl_aligned_calloc_at(256, 8, 1, sizes[s]);
-            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, 0, sizes[s]));
-            memset(p, 1, sizes[s]);
-            p = kl_aligned_rezalloc_at(p, 256, 8, 2 * sizes[s] + 9);
-            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 9));
-            p = kl_aligned_recalloc_at(p, 256, 8, 3, sizes[s] + 9);
-            CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 27));
-            kl_free(p);
-        }
+    FOR_EACH_SIZE(s) {
+        char* p = kl_aligned_calloc(256, 1, sizes[s]);
+        CHECK(is_aligned(p, 256) && is_zero_between(p, 0, sizes[s]));
+        memset(p, 1, sizes[s]);
+        p = kl_aligned_recalloc(p, 256, 2, sizes[s] + 9);
+        CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 18));
+        p = kl_aligned_rezalloc(p, 256, 3 * sizes[s] + 30);
+        CHECK(is_aligned(p, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 30));
+        kl_free(p);
+        p = kl_aligned_calloc_at(256, 8, 1, sizes[s]);
+        CHECK(is_aligned(p + 8, 256) && is_zero_between(p, 0, sizes[s]));
+        memset(p, 1, sizes[s]);
+        p = kl_aligned_rezalloc_at(p, 256, 8, 2 * sizes[s] + 9);
+        CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 2 * sizes[s] + 9));
+        p = kl_aligned_recalloc_at(p, 256, 8, 3, sizes[s] + 9);
+        CHECK(is_aligned(p + 8, 256) && is_zero_between(p, sizes[s], 3 * sizes[s] + 27));
+        kl_free(p);
+    }
 }
 
 TEST(usable_sizes_are_returned) {
-    for
-        EACH_SIZE(s) {
-            size_t usable = 1, before = 1, freed = 1;
-            void* p = kl_umalloc(sizes[s], &usable);
-            CHECK(usable >= sizes[s] && usable == kl_usable_size(p) &&
-                  usable == kl_good_size(sizes[s]));
-            p = kl_urealloc(p, sizes[s] * 2 + 1, &before, &usable);
-            CHECK(before >= sizes[s] && usable >= sizes[s] * 2 + 1 && usable == kl_usable_size(p));
-            kl_ufree(p, &freed);
-            CHECK_EQUAL(freed, usable);
-            p = kl_ucalloc(3, sizes[s], &usable);
-            CHECK(usable >= 3 * sizes[s] && is_zero_between(p, 0, 3 * sizes[s]));
-            kl_ufree(p, NULL);
-        }
+    FOR_EACH_SIZE(s) {
+        size_t usable = 1, before = 1, freed = 1;
+        void* p = kl_umalloc(sizes[s], &usable);
+        CHECK(usable >= sizes[s] && usable == kl_usable_size(p) &&
+              usable == kl_good_size(sizes[s]));
+        p = kl_urealloc(p, sizes[s] * 2 + 1, &before, &usable);
+        CHECK(before >= sizes[s] && usable >= sizes[s] * 2 + 1 && usable == kl_usable_size(p));
+        kl_ufree(p, &freed);
+        CHECK_EQUAL(freed, usable);
+        p = kl_ucalloc(3, sizes[s], &usable);
+        CHECK(usable >= 3 * sizes[s] && is_zero_between(p, 0, 3 * sizes[s]));
+        kl_ufree(p, NULL);
+    }
     size_t usable = 1;
     CHECK(kl_umalloc(SIZE_MAX, &usable) == NULL && usable == 0);
 }

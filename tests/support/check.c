@@ -126,7 +126,7 @@ static void run_one(const struct check_test* test) {
     judge(test);
 }
 
-static void tell_failure(const struct check_test* test) {
+static void print_failure(const struct check_test* test) {
     int status = outcome.status;
     printf("FAIL %s: ", test->name);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
@@ -148,7 +148,7 @@ static void tell_failure(const struct check_test* test) {
 }
 
 static void report(const struct check_test* test) {
-    if (outcome.kind == FAILED) tell_failure(test);
+    if (outcome.kind == FAILED) print_failure(test);
     if (outcome.kind == SKIPPED) printf("SKIP %s: %s\n", test->name, outcome.text);
     if (outcome.kind == PASSED && is_set("CHECK_VERBOSE"))
         printf("ok   %s (%ld ms)\n", test->name, outcome.milliseconds);

@@ -36,8 +36,8 @@ static void sleep_ms(long milliseconds) {
     (void)nanosleep(&time, NULL);
 }
 
-// The keeper sleeps between its rounds, and a busy machine lets it wait.
-enum { PATIENCE_MS = 60000 };
+// The keeper sleeps between its rounds, and on a busy machine it waits for a processor.
+enum { TIMEOUT_MS = 60000 };
 
 enum { BLOCKS = 60000, BLOCK_BYTES = 96 }; // 5.5 MiB: 88 slices
 static void* blocks[BLOCKS];
@@ -67,7 +67,7 @@ static void test_warm(void) {
 
 static void test_reserve(void) {
     CHECK(kl_warm(0) == 0);
-    for (unsigned waited = 0; run_dirty_slices() < KEEPER_RESERVE_MIN && waited < PATIENCE_MS;
+    for (unsigned waited = 0; run_dirty_slices() < KEEPER_RESERVE_MIN && waited < TIMEOUT_MS;
          waited += 10)
         sleep_ms(10);
     CHECK(run_dirty_slices() >= KEEPER_RESERVE_MIN);
@@ -79,8 +79,8 @@ static bool is_resident(uintptr_t address) {
     return (there & 1) != 0;
 }
 
-// A page that begins cold is populated ahead of the carving, so that a thread that leaves the
-// keeper the time for it takes few page faults in it.
+// A page that begins cold is populated ahead of the carving. A thread that leaves the keeper enough
+// time takes few page faults in it.
 static void test_carving_ahead(void) {
     enum { BYTES = 1536, PAGES = 16, COUNT = PAGES * 4096 / BYTES };
     static char* block[COUNT];
@@ -95,12 +95,14 @@ static void test_carving_ahead(void) {
         faults += faults_of_this_thread() - taken;
         CHECK(block[i] != NULL);
         if (event(EVENT_INLINE_FAULTS) == touched) continue;
-        // What was asked for includes the system page behind the one that the block ends in.
+        // The keeper also populates the system page after the one in which the block ends.
         uintptr_t next = (uintptr_t)block[i] + BYTES - 1 + 4096;
-        if (next / SLICE_BYTES != (uintptr_t)block[0] / SLICE_BYTES) continue; // there is none
-        for (; !is_resident(next) && waited < PATIENCE_MS; waited++) sleep_ms(1);
+        if (next / SLICE_BYTES != (uintptr_t)block[0] / SLICE_BYTES)
+            continue; // the last page of the slice
+        for (; !is_resident(next) && waited < TIMEOUT_MS; waited++) sleep_ms(1);
     }
-    CHECK(event(EVENT_INLINE_FAULTS) >= before + PAGES - 1); // so many it would have been
+    // Without the keeper, each of these events would have been a page fault.
+    CHECK(event(EVENT_INLINE_FAULTS) >= before + PAGES - 1);
     if (!KEEL_TEST_SANITIZED) CHECK(faults <= PAGES / 4);
     for (unsigned i = 0; i < COUNT; i++) kl_free(block[i]);
 }
@@ -116,7 +118,7 @@ static void test_memory_goes_back(void) {
     }
     for (unsigned i = 0; i < COUNT; i++) kl_free(large[i]);
     uint64_t calls = event(EVENT_INLINE_CALLS);
-    for (unsigned waited = 0; run_dirty_slices() > 64 && waited < PATIENCE_MS; waited += 20)
+    for (unsigned waited = 0; run_dirty_slices() > 64 && waited < TIMEOUT_MS; waited += 20)
         sleep_ms(20);
     CHECK(run_dirty_slices() <= 64);
     CHECK(event(EVENT_INLINE_CALLS) == calls);
@@ -124,7 +126,7 @@ static void test_memory_goes_back(void) {
 
 int main(void) {
     if (!kl_keeper_start()) {
-        CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // so the environment says
+        CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // the environment forbids it
         return 0;
     }
     test_carving_ahead();
