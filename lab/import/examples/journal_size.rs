@@ -1,8 +1,9 @@
 //! Bytes an operation, by journal and column, as the table of docs/reference/journal-size.md:
-//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst C.journal.parquet ...`
+//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst C.journal.parquet
+//! ...`
 //!
-//! A `NAME.frames` beside a text is its frames file. Also prints, to stderr, how fast each import went. A journal is
-//! written again as it is.
+//! A `NAME.frames` beside a text is its frames file. Also prints, to stderr, how fast each import
+//! went. A journal is written again as it is.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
 use keel_import::{Options, import};
@@ -26,7 +27,8 @@ fn main() -> Result<(), Failure> {
     }
     std::fs::remove_file(&output)?;
     println!(
-        "| journal | operations | bytes | bytes/op | time | thread | op | size | align | created | released | frame |"
+        "| journal | operations | bytes | bytes/op | time | thread | op | size | align | created \
+            | released | frame |"
     );
     println!("| --- |{}", " ---: |".repeat(11));
     lines.sort();
@@ -52,7 +54,8 @@ fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failu
     let rows = reader.rows() as f64;
     // Text journals say nothing of these.
     let silent = ["begin", "module", "stack", "free_hint", "hint_size", "hint_align"];
-    let columns = reader.column_sizes().into_iter().filter(|column| !silent.contains(&column.name.as_str()));
+    let columns =
+        reader.column_sizes().into_iter().filter(|column| !silent.contains(&column.name.as_str()));
     let cells: Vec<String> =
         columns.map(|column| format!("{:.3}", column.compressed as f64 / rows)).collect();
     let bytes = reader.bytes();

@@ -9,8 +9,8 @@ use keel_journal::{Mark, Metadata, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes a journal of the traces in a program's output. Nothing in the output is an error: a line that is no trace is
-/// a marker, and contradictions are repaired and counted.
+/// Writes a journal of the traces in a program's output. Nothing in the output is an error: a line
+/// that is no trace is a marker, and contradictions are repaired and counted.
 pub struct Capture {
     writer: Writer,
     objects: Objects,
@@ -69,7 +69,8 @@ impl Capture {
         })
     }
 
-    /// Takes the next line, without its line break. The first line that only one form has determines the form.
+    /// Takes the next line, without its line break. The first line that only one form has
+    /// determines the form.
     ///
     /// # Errors
     /// Only of writing the journal.
@@ -91,7 +92,8 @@ impl Capture {
                 self.objects.adapt_once(parser);
                 let overlap = self.overlaps.check(&record, self.line);
                 // Repairing, it refuses no line.
-                if let Err(Refusal::Journal(error)) = self.objects.apply(&record, &mut self.writer) {
+                if let Err(Refusal::Journal(error)) = self.objects.apply(&record, &mut self.writer)
+                {
                     return Err(error);
                 }
                 Ok(overlap.map_or(Heard::Trace, Heard::Overlap))
@@ -106,7 +108,11 @@ impl Capture {
             return Heard::Marker;
         }
         let text = String::from_utf8_lossy(line).into_owned();
-        self.marks.push(Mark { time: self.objects.now(), thread: self.objects.current_thread(), text });
+        self.marks.push(Mark {
+            time: self.objects.now(),
+            thread: self.objects.current_thread(),
+            text,
+        });
         Heard::Marker
     }
 

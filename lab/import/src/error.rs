@@ -26,7 +26,8 @@ pub enum Error {
         advice: &'static str,
     },
     /// A line that cannot be read or that contradicts what came before.
-    #[error("{path}, {place}: expected {expected}, found {found}. {advice}", place = place(*line, *column))]
+    #[error("{path}, {place}: expected {expected}, found {found}. \
+        {advice}", place = place(*line, *column))]
     Line {
         /// The file.
         path: PathBuf,
@@ -42,7 +43,10 @@ pub enum Error {
         advice: &'static str,
     },
     /// There was not one operation.
-    #[error("{path} holds no operation: a text journal has lines such as `a 2048 23101F264A0 15888 542200`")]
+    #[error(
+        "{path} holds no operation: a text journal has lines such as `a 2048 23101F264A0 \
+        15888 542200`"
+    )]
     Empty {
         /// The last input.
         path: PathBuf,

@@ -1,7 +1,7 @@
 //! Foreign trace formats to journals, one file each.
 //!
-//! [`import`] streams: one thread reads and decompresses, the caller's parses and numbers the objects, the journal
-//! writer's encodes. Memory is bounded by the live set.
+//! [`import`] streams: one thread reads and decompresses, the caller's parses and numbers the
+//! objects, the journal writer's encodes. Memory is bounded by the live set.
 
 mod capture;
 mod error;
@@ -44,8 +44,8 @@ pub struct Options {
     pub form: Option<Form>,
     /// Of a text with several processes, the one to read.
     pub process: Option<u64>,
-    /// The allocations at the text's first moment stand for blocks that lived when it began: the journal says so, and a
-    /// replay makes them before its clock starts. Needs a form with times.
+    /// The allocations at the text's first moment stand for blocks that lived when it began: the
+    /// journal says so, and a replay makes them before its clock starts. Needs a form with times.
     pub prologue: bool,
 }
 
@@ -94,8 +94,9 @@ pub struct Summary {
     pub repairs: std::collections::BTreeMap<String, u64>,
 }
 
-/// Imports text journals, which together are one in the order given, into the journal file `output`. `-` is standard
-/// input. Calls `progress` now and then with the number of bytes read from the inputs on the disk.
+/// Imports text journals, which together are one in the order given, into the journal file
+/// `output`. `-` is standard input. Calls `progress` now and then with the number of bytes read
+/// from the inputs on the disk.
 ///
 /// # Errors
 /// See [`Error`]; the output is then as it was before.
@@ -105,8 +106,10 @@ pub fn import(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary> {
-    let mut frames =
-        options.frames.as_deref().map_or(Ok(Vec::new()), |path| read_frames(path, options.repair))?;
+    let mut frames = options
+        .frames
+        .as_deref()
+        .map_or(Ok(Vec::new()), |path| read_frames(path, options.repair))?;
     let source = Source::start(inputs)?;
     let mut lines = None;
     let mut text_bytes = 0;
@@ -116,8 +119,12 @@ pub fn import(
         let lines = match &mut lines {
             Some(lines) => lines,
             none => {
-                let journal =
-                    || Ok(Opening::new(Writer::with_options(output, options.journal())?, options.prologue));
+                let journal = || {
+                    Ok(Opening::new(
+                        Writer::with_options(output, options.journal())?,
+                        options.prologue,
+                    ))
+                };
                 let frames = std::mem::take(&mut frames);
                 none.insert(Lines::start(block.text(), path, options, frames, journal)?)
             }
@@ -137,7 +144,8 @@ pub fn import(
     if options.prologue && metadata.clock == ORDER {
         return Err(Error::Unsupported {
             path: last,
-            found: "its operations have no times, so the operations of the prologue cannot be distinguished"
+            found: "its operations have no times, so the operations of the prologue cannot be \
+                distinguished"
                 .to_owned(),
             advice: "import it without --prologue",
         });
@@ -190,8 +198,9 @@ enum Stop {
     Fault(Fault),
 }
 
-/// Lines that are parsed before they are applied. The table of live addresses is larger than the caches; looking all of
-/// them up in a row lets the processor wait for many lines of memory at once instead of one after the other.
+/// Lines that are parsed before they are applied. The table of live addresses is larger than the
+/// caches; looking all of them up in a row lets the processor wait for many lines of memory at once
+/// instead of one after the other.
 const WAITING_LINES: usize = 64;
 
 /// The clock of a journal whose text had no times.
@@ -252,7 +261,9 @@ impl<S: Sink> Lines<S> {
             let (line, rest, stop) = self.parse_some(bytes);
             self.apply_waiting(path)?;
             match stop {
-                Some(Stop::Fault(_)) if self.repair && rest.is_empty() && bytes.last() != Some(&b'\n') => {
+                Some(Stop::Fault(_))
+                    if self.repair && rest.is_empty() && bytes.last() != Some(&b'\n') =>
+                {
                     self.cut_off += 1;
                 }
                 Some(Stop::Fault(fault)) => return Err(fault.at(path, self.line)),
@@ -266,7 +277,8 @@ impl<S: Sink> Lines<S> {
         Ok(())
     }
 
-    /// Parses some lines into `waiting`, up to the first that is no operation; returns it and what follows.
+    /// Parses some lines into `waiting`, up to the first that is no operation; returns it and what
+    /// follows.
     fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Stop>) {
         let mut line = &[][..];
         while !bytes.is_empty() && self.waiting_count < WAITING_LINES {
@@ -301,7 +313,9 @@ impl<S: Sink> Lines<S> {
         }
         self.objects.warm(waiting.iter().map(|(_, record)| record));
         for (line, record) in waiting {
-            self.objects.apply(record, &mut self.sink).map_err(|refusal| refusal.at(path, *line))?;
+            self.objects
+                .apply(record, &mut self.sink)
+                .map_err(|refusal| refusal.at(path, *line))?;
         }
         Ok(())
     }
@@ -354,7 +368,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Says what the text begins with, which no form does.
 fn unknown(text: &[u8], path: &Path) -> Error {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let says_something = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#");
+    let says_something =
+        |line: &&[u8]| !line.trim_ascii().is_empty() && !line.trim_ascii().starts_with(b"#");
     let mut lines = text.split(|byte| *byte == b'\n').zip(1..);
     match lines.find(|(line, _)| says_something(line)) {
         None => Error::Empty { path: path.to_path_buf() },
@@ -372,7 +387,9 @@ fn read_frames(path: &Path, repair: bool) -> Result<Vec<u64>> {
     let mut frames = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let number = index as u64 + 1;
-        let Some(time) = doom3::parse_frame(line).map_err(|fault| fault.at(path, number))? else { continue };
+        let Some(time) = doom3::parse_frame(line).map_err(|fault| fault.at(path, number))? else {
+            continue;
+        };
         let last = frames.last().copied().unwrap_or(0);
         if time < last && !repair {
             let fault = Fault {

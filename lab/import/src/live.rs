@@ -1,12 +1,12 @@
 //! The live blocks: what is known of the one at an address.
 //!
-//! A bucket is one line of memory with room for four blocks, and takes those whose addresses come to it. All four
-//! addresses are compared, whatever is there: which of them it is, and whether the block comes or goes, nobody can
-//! foresee, so nothing branches on it. A block whose bucket is full strays to the next one that has room; buckets are
-//! half full at most, taken together, so few do.
+//! A bucket is one line of memory with room for four blocks, and takes those whose addresses come
+//! to it. All four addresses are compared, whatever is there: which of them it is, and whether the
+//! block comes or goes, nobody can foresee, so nothing branches on it. A block whose bucket is full
+//! strays to the next one that has room; buckets are half full at most, taken together, so few do.
 //!
-//! With as many live blocks as large programs have, most buckets lie outside of the caches; [`Live::warm`] asks for
-//! many at once.
+//! With as many live blocks as large programs have, most buckets lie outside of the caches;
+//! [`Live::warm`] asks for many at once.
 
 use keel_journal::Requested;
 use rustc_hash::FxHashMap;
@@ -22,8 +22,9 @@ struct Bucket {
     blocks: [Packed; SLOTS],
 }
 
-/// What is known of a block, in a word: its number, and in the upper bits how many bytes it was asked for with, or
-/// [`Packed::ELSEWHERE`]. Of the first slot, [`Packed::STRAYS`] tells of the bucket.
+/// What is known of a block, in a word: its number, and in the upper bits how many bytes it was
+/// asked for with, or [`Packed::ELSEWHERE`]. Of the first slot, [`Packed::STRAYS`] tells of the
+/// bucket.
 #[derive(Clone, Copy, Default)]
 struct Packed(u64);
 
@@ -108,17 +109,18 @@ impl Live {
         (address.wrapping_mul(SPREAD) >> (64 - self.buckets.len().trailing_zeros())) as usize
     }
 
-    /// Reads the buckets that these addresses come to, and forgets them. No branch depends on what is read, so the
-    /// processor waits for all of them together.
+    /// Reads the buckets that these addresses come to, and forgets them. No branch depends on what
+    /// is read, so the processor waits for all of them together.
     pub fn warm(&self, addresses: impl Iterator<Item = u64>) {
-        let read = addresses
-            .fold(0, |read, address| read ^ self.buckets[self.preferred_bucket(address)].addresses[0]);
+        let read = addresses.fold(0, |read, address| {
+            read ^ self.buckets[self.preferred_bucket(address)].addresses[0]
+        });
         std::hint::black_box(read);
     }
 
-    /// What nearly every line does: a block comes where none is, or the one at the address goes. Returns the number of
-    /// the one that goes, 0 if none does. `None`, and nothing is done, where it is not as simple: then
-    /// [`Live::insert`] and [`Live::remove`] tell.
+    /// What nearly every line does: a block comes where none is, or the one at the address goes.
+    /// Returns the number of the one that goes, 0 if none does. `None`, and nothing is done, where
+    /// it is not as simple: then [`Live::insert`] and [`Live::remove`] tell.
     #[inline]
     pub fn exchange(&mut self, address: u64, comes: bool, block: Block) -> Option<u64> {
         let preferred = self.preferred_bucket(address);
@@ -166,7 +168,10 @@ impl Live {
             self.forget_stray(preferred);
         }
         let unusual = if block.is_elsewhere() { self.unusual.remove(&address) } else { None };
-        Some((block.object(), unusual.unwrap_or_else(|| Requested::new(block.0 >> Packed::SHIFT, 0))))
+        Some((
+            block.object(),
+            unusual.unwrap_or_else(|| Requested::new(block.0 >> Packed::SHIFT, 0)),
+        ))
     }
 
     /// Whether half of the room is taken.
@@ -267,8 +272,9 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// The same as the standard table, whatever comes, by the short way where there is one or by the long one. Few
-        /// addresses, and half of them come to the same few buckets, so that many stray.
+        /// The same as the standard table, whatever comes, by the short way where there is one or
+        /// by the long one. Few addresses, and half of them come to the same few buckets, so that
+        /// many stray.
         #[test]
         fn it_is_a_map(
             steps in prop::collection::vec((0_u64..3000, any::<bool>(), any::<bool>()), 0..6000)
@@ -314,10 +320,16 @@ mod tests {
         let odd = |number| address(number * 80 + 1);
         for number in 0..20 {
             assert_eq!(live.preferred_bucket(odd(number)), live.preferred_bucket(odd(0)));
-            assert_eq!(live.exchange(odd(number), true, block(number + 1)).is_some(), number < SLOTS as u64);
+            assert_eq!(
+                live.exchange(odd(number), true, block(number + 1)).is_some(),
+                number < SLOTS as u64
+            );
             live.insert(odd(number), block(number + 1));
         }
-        assert!(live.buckets.len() == LEAST_BUCKETS && live.strays[&live.preferred_bucket(odd(0))] == 16);
+        assert!(
+            live.buckets.len() == LEAST_BUCKETS
+                && live.strays[&live.preferred_bucket(odd(0))] == 16
+        );
         for number in (0..20).rev() {
             assert_eq!(live.remove(odd(number)), Some(block(number + 1)));
             assert_eq!(live.remove(odd(number)), None);

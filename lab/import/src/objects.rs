@@ -1,4 +1,5 @@
-//! Addresses to objects: turns what lines say into events, and finds where they contradict each other.
+//! Addresses to objects: turns what lines say into events, and finds where they contradict each
+//! other.
 
 use crate::Sink;
 use crate::error::{Fault, Refusal};
@@ -33,7 +34,10 @@ impl Repair {
             Repair::FailedAllocation => "allocation that returned NULL: left out",
             Repair::Alignment => "alignment not a power of two: rounded up",
             Repair::OtherProcess => "line of another process: left out",
-            Repair::ThreadAgain => "thread id used again after its thread ended: a thread of its own",
+            Repair::ThreadAgain => {
+                "thread id used again after its thread ended: a thread of its \
+                own"
+            }
         }
     }
 }
@@ -58,7 +62,8 @@ pub(crate) struct Objects {
     repairs: BTreeMap<&'static str, u64>,
     foreign: u64,
     events: u64,
-    /// Whether the text has times, and which of them is 0: none is known before the first operation.
+    /// Whether the text has times, and which of them is 0: none is known before the first
+    /// operation.
     timed: bool,
     zero: Option<u64>,
     /// Whether the text's times are those of the journal.
@@ -130,8 +135,12 @@ impl Objects {
 
     /// A line of another process than the one that is read.
     pub fn other_process(&mut self) -> Result<(), Fault> {
-        let refused =
-            self.repair(Repair::OtherProcess, "a line of the process of the lines above", "another's");
+        let refused = self.repair(
+            Repair::OtherProcess,
+            "a line of the process of the lines \
+                above",
+            "another's",
+        );
         refused.map_err(|fault| Fault { advice: PROCESSES, ..fault })
     }
 
@@ -140,10 +149,11 @@ impl Objects {
         self.live.warm(records.map(|record| if record.old != 0 { record.old } else { record.new }));
     }
 
-    /// What the next line does, into the sink: nothing where it is left out, two events where a lost free is put in.
+    /// What the next line does, into the sink: nothing where it is left out, two events where a
+    /// lost free is put in.
     ///
-    /// Events go there one by one and are not returned: to copy one that was just put together costs more than to
-    /// put it together.
+    /// Events go there one by one and are not returned: to copy one that was just put together
+    /// costs more than to put it together.
     #[inline]
     pub fn apply(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
         match self.usual(record) {
@@ -152,8 +162,8 @@ impl Objects {
         }
     }
 
-    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time of the text, of a
-    /// thread that is known. `None`, and nothing is done, if it is not as simple.
+    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time
+    /// of the text, of a thread that is known. `None`, and nothing is done, if it is not as simple.
     #[inline(always)]
     fn usual(&mut self, record: &Record) -> Option<Event> {
         let comes = record.op != Op::Free;
@@ -167,8 +177,11 @@ impl Objects {
             return None;
         }
         let same_thread = (record.thread == self.last_thread.0) & (self.last_thread.1 != u32::MAX);
-        let thread =
-            if same_thread { self.last_thread.1 } else { *self.thread_indices.get(&record.thread)? };
+        let thread = if same_thread {
+            self.last_thread.1
+        } else {
+            *self.thread_indices.get(&record.thread)?
+        };
         let size = if comes { record.size } else { 0 };
         let created = self.created + u64::from(comes);
         let released = self.live.exchange(address, comes, (created, Requested::new(size, 0)))?;
@@ -197,7 +210,12 @@ impl Objects {
             return Ok(());
         }
         if record.op != Op::Free && record.new == 0 {
-            self.repair(Repair::FailedAllocation, "the address of a block", "0 (a call that failed)")?;
+            self.repair(
+                Repair::FailedAllocation,
+                "the address of a block",
+                "0 (a call that \
+                failed)",
+            )?;
             return Ok(());
         }
         let (begin, time) = self.times_of(record)?;
@@ -217,9 +235,17 @@ impl Objects {
             return self.free(record, event, sink);
         }
         if record.op == Op::Aligned && !record.align.is_power_of_two() {
-            self.repair_numbers(Repair::Alignment, "an alignment that is a power of two", record.align)?;
-            event.align =
-                record.align.checked_next_power_of_two().filter(|align| align >> 63 == 0).unwrap_or(1 << 62);
+            self.repair_numbers(
+                Repair::Alignment,
+                "an alignment that is a power of \
+                two",
+                record.align,
+            )?;
+            event.align = record
+                .align
+                .checked_next_power_of_two()
+                .filter(|align| align >> 63 == 0)
+                .unwrap_or(1 << 62);
         }
         if record.old != 0 {
             self.release_for_realloc(record, &mut event)?;
@@ -228,7 +254,12 @@ impl Objects {
     }
 
     #[inline]
-    fn free(&mut self, record: &Record, mut event: Event, sink: &mut impl Sink) -> Result<(), Refusal> {
+    fn free(
+        &mut self,
+        record: &Record,
+        mut event: Event,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
         (event.size, event.align) = (0, 0);
         if let Some((object, asked)) = self.live.remove(record.old) {
             event.released = object;
@@ -238,8 +269,11 @@ impl Objects {
             self.events += 1;
             return Ok(sink.push(&event)?);
         }
-        let found =
-            format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
+        let found = format!(
+            "{}, which is not live: never allocated, or freed \
+                already",
+            self.name(record.old)
+        );
         self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
         event.op = Op::ForeignFree;
         self.foreign += 1;
@@ -253,8 +287,11 @@ impl Objects {
             event.released = object;
             return Ok(());
         }
-        let found =
-            format!("{}, which is not live: never allocated, or freed already", self.name(record.old));
+        let found = format!(
+            "{}, which is not live: never allocated, or freed \
+                already",
+            self.name(record.old)
+        );
         self.repair(Repair::UnknownRealloc, "the old address of a live block", &found)?;
         event.op = Op::ForeignRealloc;
         event.begin = event.time;
@@ -263,7 +300,12 @@ impl Objects {
     }
 
     #[inline]
-    fn create(&mut self, record: &Record, mut event: Event, sink: &mut impl Sink) -> Result<(), Refusal> {
+    fn create(
+        &mut self,
+        record: &Record,
+        mut event: Event,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
         self.created += 1;
         event.created = self.created;
         self.events += 1;
@@ -271,11 +313,16 @@ impl Objects {
         let Some((object, _)) = self.live.insert(record.new, (self.created, asked)) else {
             return Ok(sink.push(&event)?);
         };
-        let found = format!("{}, which was allocated before and not freed since", self.name(record.new));
+        let found = format!(
+            "{}, which was allocated before and not freed \
+            since",
+            self.name(record.new)
+        );
         self.repair(Repair::LiveAddress, "an address that is not live", &found)?;
         let (op, begin) = (Op::Free, event.time);
         let frame = self.frame_of(begin);
-        let lost = Event { op, begin, frame, size: 0, align: 0, created: 0, released: object, ..event };
+        let lost =
+            Event { op, begin, frame, size: 0, align: 0, created: 0, released: object, ..event };
         if !self.timed {
             event.time += STEP_NS;
             event.begin = event.time;
@@ -376,7 +423,11 @@ impl Objects {
             threads: self.threads.into_iter().map(thread).collect(),
             frames: self.frames,
             foreign: self.foreign,
-            repairs: self.repairs.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+            repairs: self
+                .repairs
+                .into_iter()
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
         }
     }
 }

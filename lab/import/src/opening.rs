@@ -1,5 +1,5 @@
-//! The beginning of a trace that was cut out of a longer one: the blocks that lived there come first, as allocations at
-//! its first moment.
+//! The beginning of a trace that was cut out of a longer one: the blocks that lived there come
+//! first, as allocations at its first moment.
 
 use crate::{Result, Sink};
 use keel_journal::{Event, Writer};

@@ -28,7 +28,8 @@ struct Block {
 }
 
 impl Overlaps {
-    /// Takes note of what the record does; the live block that its new one overlaps, if there is one.
+    /// Takes note of what the record does; the live block that its new one overlaps, if there is
+    /// one.
     pub fn check(&mut self, record: &Record, line: u64) -> Option<Overlap> {
         if record.old != 0 {
             self.live.remove(&record.old);
@@ -38,10 +39,11 @@ impl Overlaps {
         }
         let new = (record.new, record.size);
         let end = record.new.saturating_add(record.size.max(1));
-        // Live blocks overlap none before them, so the last one that begins before the end is the only candidate,
-        // unless they overlapped already.
+        // Live blocks overlap none before them, so the last one that begins before the end is the
+        // only candidate, unless they overlapped already.
         let found = self.live.range(..end).next_back().map(|(address, block)| (*address, *block));
-        let found = found.filter(|(address, block)| address.saturating_add(block.bytes.max(1)) > record.new);
+        let found = found
+            .filter(|(address, block)| address.saturating_add(block.bytes.max(1)) > record.new);
         self.live.insert(record.new, Block { bytes: record.size, line });
         let (address, block) = found?;
         self.count += 1;

@@ -1,14 +1,16 @@
 //! Numbers of a line in its plainest form, eight digits at a time.
 //!
-//! The ends of a line's fields are found in all of its bytes at once, so that no field has to wait for the one before
-//! it. Digits are joined two by two, four by four and eight by eight: nothing branches on how many there are, which
-//! nobody can foresee, but on whether they are more than eight. What is wrong is gathered, and looked at once a line.
-//! What is not in this form (other blanks, longer numbers, a prefix, a line of more than 64 bytes, the last bytes of a
-//! block) is left to [`crate::text::Cursor`], which also says what is wrong with it.
+//! The ends of a line's fields are found in all of its bytes at once, so that no field has to wait
+//! for the one before it. Digits are joined two by two, four by four and eight by eight: nothing
+//! branches on how many there are, which nobody can foresee, but on whether they are more than
+//! eight. What is wrong is gathered, and looked at once a line. What is not in this form (other
+//! blanks, longer numbers, a prefix, a line of more than 64 bytes, the last bytes of a block) is
+//! left to [`crate::text::Cursor`], which also says what is wrong with it.
 
 /// Bytes of text in which the ends of fields are looked for, half of them at a time.
 const LINE_BYTES: usize = 64;
-/// Bytes of text that can be loaded: a field that begins in the last of those is loaded as two words.
+/// Bytes of text that can be loaded: a field that begins in the last of those is loaded as two
+/// words.
 const TEXT_BYTES: usize = LINE_BYTES + 16;
 const HALF: usize = LINE_BYTES / 2;
 
@@ -56,8 +58,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The last field as a decimal number, and the line's end: the number, and the length of the line. `None` if the
-    /// line is not in this form.
+    /// The last field as a decimal number, and the line's end: the number, and the length of the
+    /// line. `None` if the line is not in this form.
     #[inline]
     pub fn last_decimal(mut self) -> Option<(u64, usize)> {
         let (start, digits) = self.field();
@@ -67,7 +69,8 @@ impl<'a> Plain<'a> {
         (self.wrong == 0 && self.text[end] == b'\n').then_some((value, end + 1))
     }
 
-    /// Where the field here begins, and how many bytes come before the first that is no visible character.
+    /// Where the field here begins, and how many bytes come before the first that is no visible
+    /// character.
     #[inline]
     fn field(&mut self) -> (usize, usize) {
         if self.ends == 0 {
@@ -76,7 +79,8 @@ impl<'a> Plain<'a> {
         let (start, end) = (self.at, self.ends.trailing_zeros() as usize);
         self.ends &= self.ends.wrapping_sub(1);
         self.at = end + 1;
-        // Without an end, `end` is 64: too many bytes for a number, or not the end that is expected.
+        // Without an end, `end` is 64: too many bytes for a number, or not the end that is
+        // expected.
         (start, end.wrapping_sub(start))
     }
 

@@ -78,7 +78,9 @@ impl Source {
 pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut reader = open(path, Arc::default())?;
-    reader.read_to_end(&mut bytes).map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
+    reader
+        .read_to_end(&mut bytes)
+        .map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
     Ok(bytes)
 }
 
@@ -163,7 +165,11 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     } else {
         let file = File::open(path).map_err(read_error)?;
         if file.metadata().map_err(read_error)?.is_dir() {
-            return Err(read_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+            return Err(read_error(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a \
+                directory",
+            )));
         }
         Box::new(file)
     };
@@ -171,7 +177,11 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     raw.by_ref().take(8).read_to_end(&mut head).map_err(read_error)?;
     if let Some((found, advice)) = recognise_other(&head) {
-        return Err(Error::Unsupported { path: path.to_path_buf(), found: found.to_owned(), advice });
+        return Err(Error::Unsupported {
+            path: path.to_path_buf(),
+            found: found.to_owned(),
+            advice,
+        });
     }
     let whole = io::Cursor::new(head.clone()).chain(raw);
     match head.as_slice() {
@@ -180,7 +190,9 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
             decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
             Ok(Box::new(decoder))
         }
-        head if head.starts_with(&GZIP_MAGIC) => Ok(Box::new(flate2::read::MultiGzDecoder::new(whole))),
+        head if head.starts_with(&GZIP_MAGIC) => {
+            Ok(Box::new(flate2::read::MultiGzDecoder::new(whole)))
+        }
         head if head.starts_with(zip::MAGIC) => {
             Ok(Box::new(zip::Member::open(Box::new(whole)).map_err(read_error)?))
         }
@@ -194,7 +206,12 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let kinds: [(&[u8], &str, &str); 4] = [
         (b"PAR1", "it is a Parquet file, perhaps a journal already", "look at it with `keel info`"),
-        (b"BZh", "it is compressed with bzip2", "pipe it: bzip2 -dc FILE | keel import - -o OUTPUT"),
+        (
+            b"BZh",
+            "it is compressed with bzip2",
+            "pipe it: bzip2 -dc FILE | keel import - -o \
+            OUTPUT",
+        ),
         (
             &[0xfd, b'7', b'z', b'X', b'Z'],
             "it is compressed with xz",
@@ -206,5 +223,8 @@ fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
             "convert it: iconv -f UTF-16 -t UTF-8 FILE | keel import - -o OUTPUT",
         ),
     ];
-    kinds.into_iter().find(|(magic, ..)| head.starts_with(magic)).map(|(_, found, advice)| (found, advice))
+    kinds
+        .into_iter()
+        .find(|(magic, ..)| head.starts_with(magic))
+        .map(|(_, found, advice)| (found, advice))
 }

@@ -95,7 +95,11 @@ impl<'a> Cursor<'a> {
     pub fn decimal(&mut self, what: &'static str) -> Result<u64, Fault> {
         let start = self.field(what)?;
         let value = self.digits();
-        if !self.at_field_end() { Err(self.fault_at(start, what)) } else { self.fitting(start, value, what) }
+        if !self.at_field_end() {
+            Err(self.fault_at(start, what))
+        } else {
+            self.fitting(start, value, what)
+        }
     }
 
     /// A decimal number below 2^63 right here.
@@ -108,7 +112,9 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn digits(&mut self) -> u64 {
         let mut value = 0_u64;
-        while let Some(digit) = self.peek().map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+        while let Some(digit) =
+            self.peek().map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10)
+        {
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             self.at += 1;
         }
@@ -133,7 +139,8 @@ impl<'a> Cursor<'a> {
         if self.at_field_end() { Ok(value) } else { Err(self.fault_at(start, what)) }
     }
 
-    /// A hexadecimal number right here, with or without `0x`; `(nil)` and `NULL` are 0, as some C libraries print it.
+    /// A hexadecimal number right here, with or without `0x`; `(nil)` and `NULL` are 0, as some C
+    /// libraries print it.
     pub fn hexadecimal_here(&mut self, what: &'static str) -> Result<u64, Fault> {
         if self.takes(b"(nil)") || self.takes(b"NULL") {
             return Ok(0);
@@ -148,7 +155,11 @@ impl<'a> Cursor<'a> {
             self.at
         };
         let value = self.hexadecimal_digits(start, what)?;
-        if value >> 63 != 0 || !self.at_field_end() { Err(self.fault_at(start, what)) } else { Ok(value) }
+        if value >> 63 != 0 || !self.at_field_end() {
+            Err(self.fault_at(start, what))
+        } else {
+            Ok(value)
+        }
     }
 
     #[inline]
@@ -166,7 +177,11 @@ impl<'a> Cursor<'a> {
             value = value << 4 | u64::from(digit);
             self.at += 1;
         }
-        if self.at == first_digit || overflow != 0 { Err(self.fault_at(start, what)) } else { Ok(value) }
+        if self.at == first_digit || overflow != 0 {
+            Err(self.fault_at(start, what))
+        } else {
+            Ok(value)
+        }
     }
 
     #[inline]
@@ -178,7 +193,15 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn end(&mut self) -> Result<(), Fault> {
         self.skip_blanks();
-        if self.at == self.bytes.len() { Ok(()) } else { Err(self.fault_at(self.at, "the end of the line")) }
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(self.fault_at(
+                self.at,
+                "the end of \
+            the line",
+            ))
+        }
     }
 
     /// A fault here.
@@ -224,9 +247,9 @@ pub(crate) fn without_byte_order_marks(mut line: &[u8]) -> &[u8] {
 
 /// Whether this run of digits is below 2^63.
 fn fits(digits: &[u8]) -> bool {
-    let value = digits
-        .iter()
-        .try_fold(0_i64, |value, digit| value.checked_mul(10)?.checked_add(i64::from(digit - b'0')));
+    let value = digits.iter().try_fold(0_i64, |value, digit| {
+        value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))
+    });
     value.is_some()
 }
 

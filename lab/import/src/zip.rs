@@ -13,7 +13,8 @@ const SIZES_FOLLOW: u16 = 8;
 
 type Raw = BufReader<Box<dyn Read + Send>>;
 
-/// The bytes of the only member; it is an error if there is a second one, or if the checksum is wrong.
+/// The bytes of the only member; it is an error if there is a second one, or if the checksum is
+/// wrong.
 pub(crate) struct Member {
     body: Body,
     sum: flate2::Crc,
@@ -34,10 +35,14 @@ impl Member {
         let mut header = [0; 30];
         raw.read_exact(&mut header)?;
         let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-        let long =
-            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let long = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
         let (flags, method) = (short(6), short(8));
-        io::copy(&mut raw.by_ref().take(u64::from(short(26)) + u64::from(short(28))), &mut io::sink())?;
+        io::copy(
+            &mut raw.by_ref().take(u64::from(short(26)) + u64::from(short(28))),
+            &mut io::sink(),
+        )?;
         let body = match method {
             _ if flags & ENCRYPTED != 0 => return Err(refused("its member is encrypted")),
             DEFLATED => Body::Deflated(flate2::bufread::DeflateDecoder::new(raw)),
@@ -56,7 +61,11 @@ impl Member {
             Body::Ended => return Ok(()),
         };
         if missing > 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the zip archive is cut short"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the zip archive is cut \
+                short",
+            ));
         }
         let mut next = peek(&mut raw)?;
         if next == DESCRIPTOR {

@@ -60,9 +60,14 @@ impl Case {
     /// The message of the failure, after checking that nothing is left at the output's place.
     fn failure(&self) -> String {
         let error = self.run().unwrap_err().to_string();
-        let left: Vec<_> =
-            std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert!(!left.iter().any(|path| path.to_string_lossy().contains("out.parquet")), "{left:?}");
+        let left: Vec<_> = std::fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert!(
+            !left.iter().any(|path| path.to_string_lossy().contains("out.parquet")),
+            "{left:?}"
+        );
         error
     }
 }
@@ -75,7 +80,8 @@ fn brief(events: &[Event]) -> Vec<Brief> {
     events.iter().map(row).collect()
 }
 
-const BLOG: &str = "a 2048 0000023101F264A0 15888 542200\r\na 1280 0000023101F28020 15888 1098100\r\n\
+const BLOG: &str = "a 2048 0000023101F264A0 15888 542200\r\na 1280 0000023101F28020 15888 \
+    1098100\r\n\
                     f 0000023101F28020 15888 1142000\r\na 1280 0000023101F28020 7 1171200\r\n";
 
 #[test]
@@ -96,7 +102,8 @@ fn the_blog_s_journal_is_read() {
 
 #[test]
 fn the_extension_and_frames_are_read() {
-    let text = b"# a comment\n\nc 100 10 0 5\nr 200 0 0x20 0 10\nr 300 10 10 1 20\nm 64 7 30 1 20\n\
+    let text =
+        b"# a comment\n\nc 100 10 0 5\nr 200 0 0x20 0 10\nr 300 10 10 1 20\nm 64 7 30 1 20\n\
                  f 20 0 30\nf 10 0 31";
     let case = Case::new(&[text]).with_frames(b"F 10\r\nF 20\nF 30\n");
     let expected = vec![
@@ -161,13 +168,25 @@ fn every_broken_line_is_named() {
             "a 1 10 0 5\nf 20 0 6\n",
             "line 2: expected the address of a live block, found 20, which is not live",
         ),
-        ("a 1 10 0 5\nf 10 0 6\nf 10 0 6\n", "line 3: expected the address of a live block, found 10"),
-        ("a 1 10 0 5\nr 9 20 30 0 6\n", "line 2: expected the old address of a live block, found 20"),
+        (
+            "a 1 10 0 5\nf 10 0 6\nf 10 0 6\n",
+            "line 3: expected the address of a live block, found \
+            10",
+        ),
+        (
+            "a 1 10 0 5\nr 9 20 30 0 6\n",
+            "line 2: expected the old address of a live block, found \
+            20",
+        ),
         (
             "a 1 10 0 5\na 1 20 0 4\n",
             "line 2: expected a time of at least 5 ns, that of the line above, found 4",
         ),
-        ("a 1 10 0 5\nf 0 0 6\n", "line 2: expected the address of a live block, found 0 (a free of NULL)"),
+        (
+            "a 1 10 0 5\nf 0 0 6\n",
+            "line 2: expected the address of a live block, found 0 (a free \
+            of NULL)",
+        ),
         ("a 1 0 0 5\n", "line 1: expected the address of a block, found 0 (a call that failed)"),
         ("m 24 1 10 0 5\n", "line 1: expected an alignment that is a power of two, found 24"),
         ("f 10 0 5\nf 20 0 5\n", "line 1: expected the address of a live block, found 10"),
@@ -189,7 +208,8 @@ fn every_broken_line_is_named() {
 #[test]
 fn repairs_mend_and_count() {
     let text =
-        b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 0 9\n\
+        b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 \
+            0 9\n\
                  a 5 0 0 9\na 1 4";
     let case = Case::new(&[text]).with_frames(b"F 5\nF 4\n").repairing();
     let expected = vec![
@@ -223,9 +243,13 @@ fn repairs_mend_and_count() {
 
 #[test]
 fn huge_sizes_are_kept() {
-    let text = b"a 9223372036854775807 10 0 5\na 1099511627776 20 0 5\nf 10 0 9223372036854775807\n";
+    let text = b"a 9223372036854775807 10 0 5\na 1099511627776 20 0 5\nf 10 0 \
+        9223372036854775807\n";
     let events = Case::new(&[text]).events();
-    assert_eq!((events[0].size, events[1].size, events[2].time), (i64::MAX as u64, 1 << 40, i64::MAX as u64));
+    assert_eq!(
+        (events[0].size, events[1].size, events[2].time),
+        (i64::MAX as u64, 1 << 40, i64::MAX as u64)
+    );
 }
 
 #[test]
@@ -244,7 +268,8 @@ fn inputs_that_are_no_text_journal_are_told_apart() {
         let failure = Case::new(&[bytes]).failure();
         assert!(failure.contains(expected), "{failure} lacks {expected}");
     }
-    let missing = import(&["/nonexistent".into()], Path::new("/tmp/x"), &Options::default(), &mut |_| {});
+    let missing =
+        import(&["/nonexistent".into()], Path::new("/tmp/x"), &Options::default(), &mut |_| {});
     assert!(missing.unwrap_err().to_string().contains("cannot read /nonexistent"));
 }
 
@@ -254,8 +279,14 @@ fn nearly() -> impl Strategy<Value = String> {
         (0u64..50, 0u64..9, 0u64..3, 0u64..99)
             .prop_map(|(size, ptr, tid, ns)| format!("a {size} {ptr:x} {tid} {ns}")),
         (0u64..9, 0u64..3, 0u64..99).prop_map(|(ptr, tid, ns)| format!("f {ptr:X} {tid} {ns}\r")),
-        (0u64..9, 0u64..9, 0u64..99).prop_map(|(old, new, ns)| format!("r 5 {old:x} 0x{new:x} 0 {ns}")),
-        (0u64..99, 0u64..9, 0u64..99).prop_map(|(align, ptr, ns)| format!("m {align} 6 {ptr:x} 0 {ns}")),
+        (0u64..9, 0u64..9, 0u64..99).prop_map(|(old, new, ns)| format!(
+            "r 5 {old:x} 0x{new:x} 0 \
+            {ns}"
+        )),
+        (0u64..99, 0u64..9, 0u64..99).prop_map(|(align, ptr, ns)| format!(
+            "m {align} 6 {ptr:x} 0 \
+            {ns}"
+        )),
     ];
     prop::collection::vec(line, 1..80).prop_map(|lines| lines.join("\n"))
 }

@@ -1,4 +1,5 @@
-//! Every form: real samples are told apart by content, read, written again and read again, to the same operations.
+//! Every form: real samples are told apart by content, read, written again and read again, to the
+//! same operations.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_export::{TraceForm, trace};
@@ -17,7 +18,11 @@ fn options(repair: bool) -> Options {
 }
 
 /// Imports a file and checks every rule of the journal.
-fn read(input: &Path, output: &Path, options: &Options) -> Result<(Summary, Vec<Event>, Metadata), Error> {
+fn read(
+    input: &Path,
+    output: &Path,
+    options: &Options,
+) -> Result<(Summary, Vec<Event>, Metadata), Error> {
     let summary = import(&[input.to_path_buf()], output, options, &mut |_| {})?;
     let reader = Reader::open(output)?;
     let events: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
@@ -40,12 +45,18 @@ fn write(journal: &Path, form: Form) -> Vec<u8> {
 /// Imports, exports, imports again; the operations and marks must be the same.
 fn round_trip(input: &Path, repair: bool) -> (Summary, Vec<Event>) {
     let folder = tempfile::tempdir().unwrap();
-    let (first, second) = (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
+    let (first, second) =
+        (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
     let (summary, events, metadata) = read(input, &first, &options(repair)).unwrap();
     let text = write(&first, summary.form);
     let again = folder.path().join("again.txt");
     std::fs::write(&again, &text).unwrap();
-    assert_eq!(keel_import::detect(&text), Some(summary.form), "the exported text is of the same form");
+    assert_eq!(
+        keel_import::detect(&text),
+        Some(summary.form),
+        "the exported text is of the same \
+        form"
+    );
     let (_, same, its_metadata) = read(&again, &second, &options(repair)).unwrap();
     assert_eq!(same.len(), events.len(), "{input:?}");
     for (index, (event, same)) in events.iter().zip(&same).enumerate() {
@@ -64,7 +75,8 @@ fn counts(events: &[Event]) -> BTreeMap<&'static str, usize> {
     })
 }
 
-/// What a sample must give: name, form, whether it needs mending, threads, marks, operations by kind.
+/// What a sample must give: name, form, whether it needs mending, threads, marks, operations by
+/// kind.
 type Expected = (&'static str, Form, bool, u64, u64, &'static [(&'static str, usize)]);
 
 const SAMPLES: [Expected; 18] = [
@@ -97,7 +109,14 @@ const SAMPLES: [Expected; 18] = [
         0,
         &[("aligned", 3), ("calloc", 1), ("free", 8), ("malloc", 6), ("realloc", 3)],
     ),
-    ("valgrind-cpp.txt", Form::Valgrind, true, 1, 0, &[("calloc", 1), ("free", 20), ("malloc", 19)]),
+    (
+        "valgrind-cpp.txt",
+        Form::Valgrind,
+        true,
+        1,
+        0,
+        &[("calloc", 1), ("free", 20), ("malloc", 19)],
+    ),
     ("heaptrack-raw.zst", Form::Heaptrack, false, 1, 0, &[("free", 18), ("malloc", 20)]),
     ("heaptrack.gz", Form::Heaptrack, false, 1, 0, &[("free", 18), ("malloc", 20)]),
     ("judy-letters.txt", Form::Judy, false, 1, 3, &[("free", 3), ("malloc", 4)]),
@@ -127,7 +146,11 @@ const SAMPLES: [Expected; 18] = [
 fn samples_are_told_apart_and_come_back() {
     for (name, form, repair, threads, marks, operations) in SAMPLES {
         let (summary, events) = round_trip(&sample(name), repair);
-        assert_eq!((summary.form, summary.threads, summary.marks), (form, threads, marks), "{name}");
+        assert_eq!(
+            (summary.form, summary.threads, summary.marks),
+            (form, threads, marks),
+            "{name}"
+        );
         let expected: BTreeMap<&str, usize> = operations.iter().copied().collect();
         assert_eq!(counts(&events), expected, "{name}");
     }
@@ -137,7 +160,8 @@ fn samples_are_told_apart_and_come_back() {
 fn what_needs_mending_says_so_and_where() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.parquet");
-    let failure = |name: &str| read(&sample(name), &output, &options(false)).unwrap_err().to_string();
+    let failure =
+        |name: &str| read(&sample(name), &output, &options(false)).unwrap_err().to_string();
     assert!(
         failure("android.zip")
             .contains("line 1243: expected the address of a live block, found 0 (a free of NULL)")
@@ -156,13 +180,25 @@ fn faults_have_line_and_column() {
     let cases = [
         ("a 1 10 0 5\na 1 2x 0 6\n", "line 2, column 5: expected a pointer, found `2x 0 6`"),
         ("7: malloc 0x10 8\n7: mallocs 0x10 8\n", "line 2, column 4: expected an action"),
-        ("7: malloc 0x10 8\n7: free 0x20\n", "line 2: expected the address of a live block, found 20"),
+        (
+            "7: malloc 0x10 8\n7: free 0x20\n",
+            "line 2: expected the address of a live block, found \
+            20",
+        ),
         (
             "1 2 malloc(8)=#1\n1 2 malloc(8)=#\n",
             "line 2, column 16: expected a pointer, found the end of the line",
         ),
-        ("malloc(8) = 0x10\nfree(0x10\n", "line 2, column 10: expected `)`, found the end of the line"),
-        ("= Start\n@ x + 0x10 0x20\n@ x + 0x20 zz\n", "line 3, column 12: expected a size, found `zz`"),
+        (
+            "malloc(8) = 0x10\nfree(0x10\n",
+            "line 2, column 10: expected `)`, found the end of the \
+            line",
+        ),
+        (
+            "= Start\n@ x + 0x10 0x20\n@ x + 0x20 zz\n",
+            "line 3, column 12: expected a size, found \
+            `zz`",
+        ),
         ("= Start\n@ x < 0x10\n", "line 2, column 1: expected the new block of a realloc (>)"),
         (
             "--5-- malloc(8) = 0x10\n--5-- malloc(9 = 0x20\n",
@@ -178,9 +214,21 @@ fn faults_have_line_and_column() {
             "line 3: expected the address of a live block, found the block of this line",
         ),
         ("a 0 8\na 1\n", "line 2, column 4: expected a size, found the end of the line"),
-        ("10\n1\n3\n1\na 0 8\nf 0\n", "line 6: expected 3 operations, as its third line says, found 2"),
-        ("a 0 8\nf 1\n", "line 2: expected the address of a live block, found 1, which is not live"),
-        ("Allocate a 8\nAllocate b\n", "line 2, column 11: expected a size, found the end of the line"),
+        (
+            "10\n1\n3\n1\na 0 8\nf 0\n",
+            "line 6: expected 3 operations, as its third line says, \
+            found 2",
+        ),
+        (
+            "a 0 8\nf 1\n",
+            "line 2: expected the address of a live block, found 1, which is not \
+            live",
+        ),
+        (
+            "Allocate a 8\nAllocate b\n",
+            "line 2, column 11: expected a size, found the end of the \
+            line",
+        ),
         (
             "Alloc(8),\nFree(1),\n",
             "line 2: expected the address of a live block, found the block of this line",
@@ -192,7 +240,10 @@ fn faults_have_line_and_column() {
         std::fs::write(&input, text).unwrap();
         let message = read(&input, &output, &options(false)).unwrap_err().to_string();
         assert!(message.contains(expected), "{text:?}: {message}");
-        assert!(!output.exists() && !folder.path().join("out.parquet.partial").exists(), "{text:?}");
+        assert!(
+            !output.exists() && !folder.path().join("out.parquet.partial").exists(),
+            "{text:?}"
+        );
     }
 }
 
@@ -200,7 +251,8 @@ fn faults_have_line_and_column() {
 fn a_thread_id_may_come_again() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
-    let text = "5: malloc 0x10 8\n6: malloc 0x20 8\n5: thread_done 0x0\n6: free 0x10\n5: free 0x20\n";
+    let text = "5: malloc 0x10 8\n6: malloc 0x20 8\n5: thread_done 0x0\n6: free 0x10\n5: free \
+        0x20\n";
     std::fs::write(&input, text).unwrap();
     let (summary, events, metadata) = read(&input, &output, &options(false)).unwrap();
     assert_eq!(events.iter().map(|event| event.thread).collect::<Vec<_>>(), [0, 1, 1, 2]);
@@ -213,7 +265,12 @@ fn a_thread_id_may_come_again() {
 fn one_of_several_processes_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
-    std::fs::write(&input, "1 1 malloc(8)=#1\n2 2 malloc(9)=#1\n2 2 free(#1)\n1 1 free(#1)\n").unwrap();
+    std::fs::write(
+        &input,
+        "1 1 malloc(8)=#1\n2 2 malloc(9)=#1\n2 2 free(#1)\n1 1 \
+        free(#1)\n",
+    )
+    .unwrap();
     let sizes = |options: &Options| -> Vec<u64> {
         let (_, events, _) = read(&input, &output, options).unwrap();
         events.iter().map(|event| event.size).collect()
@@ -233,7 +290,10 @@ fn a_form_may_be_given() {
     let (summary, events, _) = read(&input, &output, &judy).unwrap();
     assert_eq!((summary.form, events.len(), events[1].size), (Form::Judy, 2, 0x20));
     let doom3 = Options { form: Some(Form::Doom3), ..Options::default() };
-    assert!(read(&input, &output, &doom3).unwrap_err().to_string().contains("line 1: expected the address"));
+    assert!(read(&input, &output, &doom3).unwrap_err().to_string().contains(
+        "line 1: expected the \
+        address"
+    ));
 }
 
 #[test]
@@ -246,7 +306,10 @@ fn zip_archives_are_checked() {
         read(&input, &output, &options(true)).unwrap_err().to_string()
     };
     assert!(failure(&whole[..whole.len() / 2]).contains("cannot read"));
-    assert!(failure(&[&whole[..whole.len() - 300], &whole[..200]].concat()).contains("cannot read"));
+    assert!(failure(&[&whole[..whole.len() - 300], &whole[..200]].concat()).contains(
+        "cannot \
+        read"
+    ));
     let mut flipped = whole.clone();
     flipped[14] ^= 1; // the checksum
     assert!(failure(&flipped).contains("checksum"));
@@ -275,7 +338,8 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
             };
             if kind < 2 && !live.is_empty() {
                 (event.op, event.size) = (Op::Free, 0);
-                let (object, size, align): (u64, u64, u64) = live.swap_remove(usize::from(pick) % live.len());
+                let (object, size, align): (u64, u64, u64) =
+                    live.swap_remove(usize::from(pick) % live.len());
                 event.released = object;
                 event.free_hint = match (kind, power) {
                     (0, 0..3) => FreeHint::NONE,
@@ -307,7 +371,8 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Any journal, written in a form, is read as a journal J of that form; J written and read again is J.
+    /// Any journal, written in a form, is read as a journal J of that form; J written and read
+    /// again is J.
     #[test]
     fn any_journal_comes_back_from_every_form((events, metadata) in journal()) {
         let folder = tempfile::tempdir().unwrap();
@@ -337,7 +402,8 @@ proptest! {
         }
     }
 
-    /// Lines of all forms in any order, cut anywhere: an answer or an error, never a panic, and no rule broken.
+    /// Lines of all forms in any order, cut anywhere: an answer or an error, never a panic, and no
+    /// rule broken.
     #[test]
     fn mixed_lines_never_panic(
         picks in prop::collection::vec((0_usize..LINES.len(), 0_usize..60), 1..60),
@@ -392,8 +458,12 @@ const LINES: [&str; 28] = [
 fn blocks_at_the_first_moment_are_a_prologue_where_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let (text, journal) = (folder.path().join("cut.txt"), folder.path().join("cut.parquet"));
-    std::fs::write(&text, "a 16 0x10 0 50\na 32 0x20 1 50\nf 0x10 0 50\na 64 0x30 0 50\nf 0x20 1 70\n")
-        .unwrap();
+    std::fs::write(
+        &text,
+        "a 16 0x10 0 50\na 32 0x20 1 50\nf 0x10 0 50\na 64 0x30 0 50\nf 0x20 1 \
+        70\n",
+    )
+    .unwrap();
     let asked = Options { prologue: true, ..Options::default() };
     // What follows the first operation of another kind is the program's, whatever its time.
     assert_eq!(read(&text, &journal, &asked).unwrap().2.prologue, 2);

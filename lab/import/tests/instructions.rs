@@ -1,7 +1,9 @@
-//! What a line of text costs on its way into the journal, counted in instructions, which no other load disturbs.
+//! What a line of text costs on its way into the journal, counted in instructions, which no other
+//! load disturbs.
 //!
-//! The test runs itself under callgrind, which counts all threads: reading, parsing, ordering, packing and compressing.
-//! What an import costs whatever it reads falls out, as two texts are imported of which one is longer.
+//! The test runs itself under callgrind, which counts all threads: reading, parsing, ordering,
+//! packing and compressing. What an import costs whatever it reads falls out, as two texts are
+//! imported of which one is longer.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use keel_import::{Options, import};
@@ -9,8 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// A row group, and what a line may cost on average. It was 1,285 when this was written, and 1,663 while a
-/// line's fields were found one after the other.
+/// A row group, and what a line may cost on average. It was 1,285 when this was written, and 1,663
+/// while a line's fields were found one after the other.
 const LINES: usize = 1 << 18;
 const BOUND: f64 = 1400.0;
 
@@ -53,7 +55,14 @@ fn counted(lines: usize, folder: &Path) -> u64 {
         .expect("valgrind is there; `make setup` installs it");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
-    let line = text.lines().find_map(|line| line.split_once("Collected :")).expect("callgrind's sum").1;
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once("Collected :"))
+        .expect(
+            "callgrind's \
+        sum",
+        )
+        .1;
     line.trim().replace(',', "").parse().unwrap()
 }
 

@@ -2,13 +2,13 @@
 use super::*;
 use crate::ring::CLOCK_MONOTONIC;
 use crate::rows::describe;
-use keel_journal::Rules;
+use keel_journal::{Event, Op, Rules};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 const TID: u64 = 4000;
 
-/// With the monotonic clock a tick is a nanosecond.
+/// With the monotonic clock, a tick is a nanosecond.
 fn assembler() -> (Assembler, u64) {
     let clock = Clock::start(CLOCK_MONOTONIC);
     let origin = clock.now();
@@ -23,7 +23,8 @@ fn realloc_end(time: u64, old: u64, new: u64, size: u64) -> RawEvent {
     RawEvent { time, address: new, size, word: u64::from(op::REALLOC_END) | 1 << 8 | old << 16 }
 }
 
-/// Feeds one batch of events to each ring, each led in by a thread of its own, and returns rows and facts.
+/// Adds one batch of events to each ring, each begun by a separate thread, and returns rows and
+/// facts.
 fn assemble(rings: &[Vec<RawEvent>]) -> (Vec<Event>, Facts) {
     let (mut assembler, origin) = assembler();
     for (ring, events) in rings.iter().enumerate() {
@@ -32,7 +33,7 @@ fn assemble(rings: &[Vec<RawEvent>]) -> (Vec<Event>, Facts) {
         assembler.add(ring, &all);
     }
     let mut rows = Vec::new();
-    let clock = assembler.clock;
+    let clock = assembler.applier.clock;
     assembler.write(clock, u64::MAX, &mut |row: &Event| {
         rows.push(*row);
         Taken::More
@@ -52,19 +53,22 @@ fn check(rows: &[Event], facts: Facts) -> Metadata {
 }
 
 #[test]
-fn a_release_that_seems_to_come_after_the_next_birth_is_put_before_it() {
+fn release_timed_after_the_next_allocation_is_moved_before_it() {
     let first = vec![event(1000, op::MALLOC, 0x10, 8), event(5000, op::FREE, 0x10, 0)];
     let second = vec![event(4900, op::MALLOC, 0x10, 16), event(9000, op::FREE, 0x10, 0)];
     let (rows, facts) = assemble(&[first, second]);
     let released: Vec<_> = rows.iter().map(|row| (row.op, row.created, row.released)).collect();
-    assert_eq!(released, [(Op::Malloc, 1, 0), (Op::Free, 0, 1), (Op::Malloc, 2, 0), (Op::Free, 0, 2)]);
+    assert_eq!(
+        released,
+        [(Op::Malloc, 1, 0), (Op::Free, 0, 1), (Op::Malloc, 2, 0), (Op::Free, 0, 2)]
+    );
     assert_eq!(facts.repairs.get("inverted"), Some(&1));
     assert_eq!(facts.foreign, 0);
     check(&rows, facts);
 }
 
 #[test]
-fn a_release_that_seems_to_come_before_its_birth_waits_for_it() {
+fn release_timed_before_its_allocation_waits_for_it() {
     let first = vec![event(1000, op::MALLOC, 0x20, 8), event(5000, op::MALLOC, 0x10, 8)];
     let second = vec![event(4900, op::FREE, 0x10, 0)];
     let (rows, facts) = assemble(&[first, second]);
@@ -74,39 +78,40 @@ fn a_release_that_seems_to_come_before_its_birth_waits_for_it() {
 }
 
 #[test]
-fn what_really_happened_unseen_is_told() {
+fn unrecorded_operations_are_counted() {
     let events = vec![
         event(1000, op::MALLOC, 0x10, 8),
-        event(2000, op::MALLOC, 0x10, 9), // the program freed it by a way that nobody sees
+        event(2000, op::MALLOC, 0x10, 9), // the program freed it without a recorded call
         event(3000, op::FREE, 0x10, 0),
-        event(4000, op::FREE, 0x10, 0), // and this it had from elsewhere
+        event(4000, op::FREE, 0x10, 0), // its allocation was not recorded
         event(5000, op::REALLOC_BEGIN, 0x30, 64),
         realloc_end(6000, 0x30, 0x40, 64),
     ];
     let (rows, facts) = assemble(&[events]);
     let ops: Vec<_> = rows.iter().map(|row| row.op).collect();
-    // A free is waited for a while.
+    // A free without a live object is written later.
     assert_eq!(ops, [Op::Malloc, Op::Malloc, Op::Free, Op::ForeignRealloc, Op::ForeignFree]);
     assert_eq!((facts.foreign, facts.repairs.get("unseen_free")), (2, Some(&1)));
     check(&rows, facts);
 }
 
 #[test]
-fn a_realloc_gives_up_its_block_when_it_begins() {
+fn realloc_releases_its_block_at_its_beginning() {
     // While the realloc copies, another thread gets the old address.
     let first = vec![
         event(1000, op::MALLOC, 0x10, 8),
         event(2000, op::REALLOC_BEGIN, 0x10, 99),
         realloc_end(900_000, 0x10, 0x50, 99),
         event(910_000, op::REALLOC_BEGIN, 0x50, 1 << 60),
-        realloc_end(911_000, 0x50, 0, 1 << 60), // fails: the block lives on
+        realloc_end(911_000, 0x50, 0, 1 << 60), // fails: the block stays live
         event(920_000, op::REALLOC_BEGIN, 0x50, 0),
         realloc_end(921_000, 0x50, 0, 0), // a free
         event(930_000, op::REALLOC_NULL, 0x60, 7),
     ];
     let second = vec![event(400_000, op::MALLOC, 0x10, 16), event(500_000, op::FREE, 0x10, 0)];
     let (rows, facts) = assemble(&[first, second]);
-    let seen: Vec<_> = rows.iter().map(|r| (r.begin, r.time, r.op, r.size, r.created, r.released)).collect();
+    let seen: Vec<_> =
+        rows.iter().map(|r| (r.begin, r.time, r.op, r.size, r.created, r.released)).collect();
     let expected = [
         (1000, 1000, Op::Malloc, 8, 1, 0),
         (400_000, 400_000, Op::Malloc, 16, 2, 0),
@@ -120,7 +125,7 @@ fn a_realloc_gives_up_its_block_when_it_begins() {
 }
 
 #[test]
-fn frames_count_by_time_even_within_a_nanosecond() {
+fn frames_are_separated_even_within_a_nanosecond() {
     let events = vec![
         event(1000, op::MALLOC, 0x10, 8),
         event(1000, op::FRAME, 0, 0),
@@ -134,7 +139,7 @@ fn frames_count_by_time_even_within_a_nanosecond() {
 }
 
 #[test]
-fn threads_share_a_ring_one_after_the_other_and_tell_their_names() {
+fn successive_threads_of_a_ring_keep_their_names() {
     let name = *b"a name of 15 ch\0";
     let half = |at: usize| u64::from_le_bytes(name[at..at + 8].try_into().unwrap());
     let events = vec![
@@ -153,10 +158,10 @@ fn threads_share_a_ring_one_after_the_other_and_tell_their_names() {
 }
 
 #[test]
-fn an_executed_program_starts_with_an_empty_heap() {
+fn executed_program_starts_with_an_empty_heap() {
     let (mut assembler, origin) = assembler();
     let mut rows = Vec::new();
-    let clock = assembler.clock;
+    let clock = assembler.applier.clock;
     let mut sink = |row: &Event| {
         rows.push((row.op, row.created, row.thread));
         Taken::More
@@ -165,8 +170,10 @@ fn an_executed_program_starts_with_an_empty_heap() {
     assembler.add(0, &[begin, event(origin + 10, op::MALLOC, 0x10, 8)]);
     assembler.write(clock, u64::MAX, &mut sink);
     assembler.exec(&Names { program: "old".to_owned(), ..Names::default() });
-    assembler
-        .add(0, &[begin, event(origin + 20, op::MALLOC, 0x10, 8), event(origin + 30, op::FREE, 0x99, 0)]);
+    assembler.add(
+        0,
+        &[begin, event(origin + 20, op::MALLOC, 0x10, 8), event(origin + 30, op::FREE, 0x99, 0)],
+    );
     assembler.write(clock, u64::MAX, &mut sink);
     let facts = assembler.finish(&Names { program: "new".to_owned(), ..Names::default() });
     assert_eq!(rows, [(Op::Malloc, 1, 0), (Op::Malloc, 2, 1), (Op::ForeignFree, 0, 1)]);
@@ -175,9 +182,9 @@ fn an_executed_program_starts_with_an_empty_heap() {
 }
 
 #[test]
-fn nothing_counts_after_the_program_stopped_recording() {
+fn events_after_the_stop_are_dropped() {
     let (mut assembler, origin) = assembler();
-    let clock = assembler.clock;
+    let clock = assembler.applier.clock;
     let times = [10, 20, 30, 40].map(|at| event(origin + at, op::MALLOC, at, 8));
     assembler.add(0, &times);
     assembler.cut(origin + 25);
@@ -189,13 +196,19 @@ fn nothing_counts_after_the_program_stopped_recording() {
     assert_eq!(count, 2);
 }
 
-/// A recording of limited length knows its end from the start.
+/// The end of a recording of limited length is known from the start.
 #[test]
-fn an_early_free_waits_from_one_reading_to_the_next() {
+fn early_free_waits_across_readings() {
     let (mut assembler, origin) = assembler();
-    let clock = assembler.clock;
-    assembler.add(0, &[event(origin, op::THREAD_BEGIN, TID, 1), event(origin + 5000, op::MALLOC, 0x10, 8)]);
-    assembler.add(1, &[event(origin, op::THREAD_BEGIN, TID + 1, 2), event(origin + 4900, op::FREE, 0x10, 0)]);
+    let clock = assembler.applier.clock;
+    assembler.add(
+        0,
+        &[event(origin, op::THREAD_BEGIN, TID, 1), event(origin + 5000, op::MALLOC, 0x10, 8)],
+    );
+    assembler.add(
+        1,
+        &[event(origin, op::THREAD_BEGIN, TID + 1, 2), event(origin + 4900, op::FREE, 0x10, 0)],
+    );
     let mut rows = Vec::new();
     for until in [4950, 1_000_000] {
         assembler.cut(origin + 1_000_000);
@@ -208,32 +221,35 @@ fn an_early_free_waits_from_one_reading_to_the_next() {
     check(&rows, assembler.finish(&Names::default()));
 }
 
-/// How a history came about.
+/// Parameters of a random history.
 #[derive(Clone, Copy)]
 struct Manner {
     threads: usize,
-    /// Times are read so much too early at most, ns.
+    /// The largest error by which times are too early, ns.
     skew: u64,
-    /// Only those of frees; and an address is used again at once, in place of the one that was freed first.
-    exact_births: bool,
+    /// Only the times of frees have errors, and the address freed last is reused first (otherwise,
+    /// the one freed first).
+    exact_allocations: bool,
 }
 
-/// A true history: threads allocate and free each other's blocks, and addresses are reused.
+/// A consistent history: threads allocate and free each other's blocks, and addresses are reused.
 fn random_history(seed: u64, manner: Manner) -> (Vec<(usize, RawEvent, u64)>, u64) {
-    let Manner { threads, skew, exact_births } = manner;
+    let Manner { threads, skew, exact_allocations } = manner;
     let mut random = StdRng::seed_from_u64(seed);
-    let (mut live, mut free) = (Vec::<u64>::new(), (1..400).map(|n| n * 16).collect::<VecDeque<u64>>());
+    let (mut live, mut free) =
+        (Vec::<u64>::new(), (1..400).map(|n| n * 16).collect::<VecDeque<u64>>());
     let mut history = Vec::new();
     let mut now = 10_000;
     for _ in 0..4000 {
         now += random.random_range(1..60);
         let thread = random.random_range(0..threads);
         let stamp = now - random.random_range(0..=skew);
-        let born = live.is_empty() || (!free.is_empty() && random.random_bool(0.5));
-        let raw = if born {
-            let address = if exact_births { free.pop_back() } else { free.pop_front() }.unwrap();
+        let allocates = live.is_empty() || (!free.is_empty() && random.random_bool(0.5));
+        let raw = if allocates {
+            let address =
+                if exact_allocations { free.pop_back() } else { free.pop_front() }.unwrap();
             live.push(address);
-            event(if exact_births { now } else { stamp }, op::MALLOC, address, 8)
+            event(if exact_allocations { now } else { stamp }, op::MALLOC, address, 8)
         } else {
             let address = live.swap_remove(random.random_range(0..live.len()));
             free.push_back(address);
@@ -245,28 +261,28 @@ fn random_history(seed: u64, manner: Manner) -> (Vec<(usize, RawEvent, u64)>, u6
 }
 
 #[test]
-fn no_order_of_reading_breaks_a_dependency() {
+fn dependencies_hold_for_any_reading_order() {
     for seed in 0..300 {
         let (threads, skew) = (1 + seed as usize % 6, [0, 50, 400][seed as usize % 3]);
-        any_order_of_reading(seed, Manner { threads, skew, exact_births: false });
+        check_random_reading_order(seed, Manner { threads, skew, exact_allocations: false });
     }
 }
 
-/// Several lives of one address in the time by which frees may be wrong.
+/// Several objects at one address within the error of the times of frees.
 #[test]
-fn early_frees_end_one_life_each() {
+fn early_frees_release_one_object_each() {
     for seed in 0..300 {
         let (threads, skew) = (2 + seed as usize % 5, [50, 400, 3000][seed as usize % 3]);
-        any_order_of_reading(seed, Manner { threads, skew, exact_births: true });
+        check_random_reading_order(seed, Manner { threads, skew, exact_allocations: true });
     }
 }
 
-fn any_order_of_reading(seed: u64, manner: Manner) {
+fn check_random_reading_order(seed: u64, manner: Manner) {
     let threads = manner.threads;
     let (history, end) = random_history(seed, manner);
     let mut random = StdRng::seed_from_u64(!seed);
     let (mut assembler, origin) = assembler();
-    let clock = assembler.clock;
+    let clock = assembler.applier.clock;
     for ring in 0..threads {
         let begin = event(origin, op::THREAD_BEGIN, TID + ring as u64, ring as u64 + 1);
         assembler.add(ring, &[begin]);
@@ -285,7 +301,8 @@ fn any_order_of_reading(seed: u64, manner: Manner) {
             assembler.add(ring, &[RawEvent { time: event.time + origin, ..event }]);
             at += 1;
         }
-        let until = if at == history.len() { u64::MAX } else { origin + round.saturating_sub(slack) };
+        let until =
+            if at == history.len() { u64::MAX } else { origin + round.saturating_sub(slack) };
         assembler.write(clock, until, &mut sink);
     }
     let facts = assembler.finish(&Names::default());

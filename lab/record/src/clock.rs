@@ -1,8 +1,8 @@
-//! The recording's clock as nanoseconds since the recording began.
+//! Converts the recording's clock to nanoseconds since the recording began.
 
 use crate::ring;
 
-/// One moment on both clocks.
+/// One moment, read from both clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
     pub ticks: u64,
@@ -10,8 +10,9 @@ pub struct Moment {
     pub raw_ns: u64,
 }
 
-/// Converts ticks. The frequency is that between the session's start and the latest [`Clock::calibrate`], so it grows
-/// exact with the recording (1e-5 after 5 ms, 1e-8 after 10 s); conversion goes from the latest moment.
+/// Converts ticks. The frequency is measured between the session's start and the latest
+/// [`Clock::calibrate`], so its error shrinks as the recording goes on (1e-5 after 5 ms, 1e-8 after
+/// 10 s). Conversion starts from the latest moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     kind: u32,
@@ -21,20 +22,21 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that must be calibrated once more, some milliseconds later, before its first use.
+    /// Starts a clock. It must be calibrated, some milliseconds later, before its first use.
     pub fn start(kind: u32) -> Clock {
         let first = moment(kind);
         Clock { kind, first, latest: first, ns_per_tick: 1.0 }
     }
 
-    /// That of a recording with these first and last moments.
+    /// The clock of a recording with these first and last moments.
     pub fn between(kind: u32, first: Moment, latest: Moment) -> Clock {
         let mut clock = Clock { kind, first, latest, ns_per_tick: 1.0 };
         clock.set_frequency();
         clock
     }
 
-    /// `CLOCK_TSC` where the processor's counter runs evenly through all its states, else `CLOCK_MONOTONIC`.
+    /// `CLOCK_TSC` if the processor's counter has a constant rate in all power states, else
+    /// `CLOCK_MONOTONIC`.
     pub fn best_kind() -> u32 {
         let even = if cfg!(target_arch = "x86_64") {
             let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -47,7 +49,7 @@ impl Clock {
         if even { ring::CLOCK_TSC } else { ring::CLOCK_MONOTONIC }
     }
 
-    /// Takes a new moment.
+    /// Reads both clocks again, and updates the frequency.
     pub fn calibrate(&mut self) {
         self.latest = moment(self.kind);
         self.set_frequency();
@@ -72,7 +74,7 @@ impl Clock {
         (latest as f64 + distance).max(0.0) as u64
     }
 
-    /// Ticks in that many nanoseconds.
+    /// Nanoseconds as ticks.
     pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
         (nanoseconds as f64 / self.ns_per_tick) as u64
     }
@@ -82,7 +84,7 @@ impl Clock {
         (ticks as f64 * self.ns_per_tick) as u64
     }
 
-    /// Now, in ticks. All that this thread reads from memory afterwards is later.
+    /// The present time, in ticks. Later memory reads of this thread happen after it.
     pub fn now(&self) -> u64 {
         let now = ticks(self.kind);
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
@@ -100,7 +102,8 @@ impl Clock {
     }
 }
 
-/// The closest of a few pairs, so that an interrupt between the two readings does no harm.
+/// Reads both clocks several times and keeps the closest pair, so that an interrupt between two
+/// readings has no effect.
 fn moment(kind: u32) -> Moment {
     let mut best = (u64::MAX, Moment { ticks: 0, raw_ns: 0 });
     for _ in 0..8 {
@@ -115,8 +118,8 @@ fn moment(kind: u32) -> Moment {
     best.1
 }
 
-/// Nothing that this thread does afterwards is done before the counter is read: no fence of memory alone holds that,
-/// since reading a counter is no access to memory.
+/// Reads the counter. Nothing that this thread does afterwards is executed before the read. A
+/// memory fence alone does not ensure this, because reading a counter is not a memory access.
 fn ticks(kind: u32) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if kind == ring::CLOCK_TSC {
@@ -131,7 +134,10 @@ fn ticks(kind: u32) -> u64 {
     if kind == ring::CLOCK_TSC {
         let ticks: u64;
         // SAFETY: reads the virtual counter, which user space may.
-        unsafe { std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack)) };
+        unsafe {
+            std::arch::asm!("isb", "mrs {}, \
+            cntvct_el0", "isb", out(reg) ticks, options(nostack))
+        };
         return ticks;
     }
     let _ = kind;
@@ -160,10 +166,11 @@ mod tests {
             let least = clock_ns(libc::CLOCK_MONOTONIC_RAW) - began;
             let measured = clock.nanoseconds(clock.now());
             let most = clock_ns(libc::CLOCK_MONOTONIC_RAW) - before;
-            // However long the pauses between these lines are; the clocks themselves run apart by less than that.
-            let apart = 100_000 + most / 1000;
+            // These bounds hold however long the pauses between these lines are. The two clocks
+            // differ by less than the tolerance.
+            let tolerance = 100_000 + most / 1000;
             assert!(
-                (least - apart..most + apart).contains(&measured),
+                (least - tolerance..most + tolerance).contains(&measured),
                 "{measured} ns, not from {least} to {most} ns"
             );
             assert_eq!(clock.nanoseconds(clock.first.ticks) / 1_000_000, 0);

@@ -1,9 +1,10 @@
 //! Frees whose time was read too early, so that they precede the allocation of their block.
 //!
-//! The recorder reads the time of a free without waiting for earlier loads (`journal/ring.h`, ORDER). The times of
-//! allocations are exact, so before each allocation at an address there are as many frees as earlier allocations. A free
-//! that finds no live object waits for the allocation. It may release the object before its own; the free of that object
-//! is then displaced, and waits for the next allocation.
+//! The recorder reads the time of a free without waiting for earlier loads (`journal/ring.h`,
+//! ORDER). The times of allocations are exact, so before each allocation at an address there are as
+//! many frees as earlier allocations. A free that finds no live object waits for the allocation. It
+//! may release the object before its own; the free of that object is then displaced, and waits for
+//! the next allocation.
 
 use crate::ring::RawEvent;
 use keel_journal::Origin;
@@ -51,21 +52,26 @@ impl EarlyFrees {
     }
 
     /// The object at an address was released.
-    pub fn ended(&mut self, ring: usize, event: &RawEvent) {
+    pub fn released(&mut self, ring: usize, event: &RawEvent) {
         let RawEvent { address, time, .. } = *event;
-        self.released[place(address)] = Release { address, time, ring };
+        self.released[slot(address)] = Release { address, time, ring };
     }
 
-    /// No object is live at the address of this free. `skew`: the largest error of times, ticks.
+    /// Keeps a free at whose address no object is live. `skew`: the largest error of times, ticks.
     pub fn wait(&mut self, ring: usize, serial: u32, event: RawEvent, origin: Origin, skew: u64) {
-        let last = self.released[place(event.address)];
+        let last = self.released[slot(event.address)];
         let near = event.time.saturating_sub(last.time) <= skew;
         let displaced = last.address == event.address && last.ring != ring && near;
         self.waiting.push_back(Waiting { ring, serial, event, origin, displaced });
     }
 
-    /// The free that waited for an allocation: one that precedes it (of a block that was not recorded), or follows it.
-    pub fn at_birth(&mut self, ring: usize, address: u64) -> (Option<Waiting>, Option<Waiting>) {
+    /// Removes the free that waited for an allocation at `address`. It precedes the allocation
+    /// (first value: its block was not recorded), or follows it (second value).
+    pub fn at_allocation(
+        &mut self,
+        ring: usize,
+        address: u64,
+    ) -> (Option<Waiting>, Option<Waiting>) {
         let first = self.waiting.iter().position(|waiting| waiting.event.address == address);
         match first.and_then(|at| self.waiting.remove(at)) {
             // In its own ring, a free precedes its allocation only if it was displaced.
@@ -74,26 +80,26 @@ impl EarlyFrees {
         }
     }
 
-    /// A waiting free has released the object at this address. It may have displaced the next free, also of that ring,
-    /// and those that still wait.
+    /// A waiting free has released the object at this address. It may have displaced the next free,
+    /// also of that ring, and those that still wait.
     pub fn displaced(&mut self, address: u64) {
-        self.released[place(address)].ring = NO_RING;
+        self.released[slot(address)].ring = NO_RING;
         let same = |other: &&mut Waiting| other.event.address == address;
         self.waiting.iter_mut().filter(same).for_each(|other| other.displaced = true);
     }
 
     #[inline]
-    pub fn nobody_waits(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// A free whose allocation has not come by `now`, ticks.
-    pub fn given_up(&mut self, now: u64, skew: u64) -> Option<Waiting> {
+    /// Removes a free whose allocation has not appeared by `now`, ticks.
+    pub fn expired(&mut self, now: u64, skew: u64) -> Option<Waiting> {
         let first = self.waiting.front()?;
         if first.event.time.saturating_add(skew) < now { self.waiting.pop_front() } else { None }
     }
 }
 
-const fn place(address: u64) -> usize {
+const fn slot(address: u64) -> usize {
     (address >> 4) as usize % REMEMBERED
 }

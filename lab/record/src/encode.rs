@@ -1,4 +1,5 @@
-//! The thread that turns raw events into journals, behind the one that empties the rings.
+//! The encoder thread: converts raw events to journals. The collector thread reads the rings and
+//! feeds it.
 
 use crate::assemble::Assembler;
 use crate::clock::Clock;
@@ -16,58 +17,61 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Raw events that may wait between the two threads; beyond, the rings fill up and the program waits.
+/// Bytes of raw events that may wait between the two threads. Beyond this limit, the rings fill up
+/// and the program waits.
 const BACKLOG_BYTES: usize = 256 << 20;
 
-/// A row group is written when it has so many rows and is so old: more than that a killed recorder does not lose.
+/// A row group is written when it has at least this many rows and this age. A killed recorder loses
+/// no more.
 const CUT_ROWS: usize = 4096;
 const CUT_AFTER: Duration = Duration::from_secs(10);
-/// Then it is written however small it is.
+/// At this age, a row group of any size is written.
 const CUT_ALL_AFTER: Duration = Duration::from_secs(60);
 
-/// What to do next; `process` numbers the recorded processes.
+/// A message to the encoder; `process` is the index of the recorded process.
 pub enum Work {
-    /// A process appeared, which began at `origin` ticks. Its journal is `writer`, or made at `path` when it has a row.
+    /// A process appeared, which began at `origin` ticks. Its journal is `writer`; without one, it
+    /// is created at `path` with the first row.
     Begin(Box<Begin>),
-    /// It runs another program now.
+    /// The process executed another program.
     Exec { process: usize, names: Names },
-    /// Its rings held this.
+    /// Events read from its rings.
     Rows(Rows),
-    /// It is over.
+    /// The process has ended.
     Finish { process: usize, metadata: Box<Metadata>, names: Names },
 }
 
 /// See [`Work::Begin`].
 pub struct Begin {
-    /// Which.
+    /// Index of the process.
     pub process: usize,
     /// Ticks.
     pub origin: u64,
     /// The calibration so far.
     pub clock: Clock,
-    /// The journal's.
+    /// Path of the journal.
     pub path: PathBuf,
-    /// The journal, if it is begun already.
+    /// The journal, if it has been created already.
     pub writer: Option<Writer>,
-    /// What is known of the process.
+    /// The facts known about the process.
     pub metadata: Metadata,
-    /// What becomes a row.
+    /// Selects the rows.
     pub filter: Filter,
-    /// The journal ends when it has about so many bytes; 0: no limit.
+    /// The journal ends when it has about this many bytes; 0: no limit.
     pub max_bytes: u64,
 }
 
-/// One reading of a process's rings.
+/// The events of one reading of a process's rings.
 pub struct Rows {
-    /// Which.
+    /// Index of the process.
     pub process: usize,
-    /// Where the program's code lies now, if that has changed.
+    /// Where the program's code is mapped now, if that has changed.
     pub maps: Option<Vec<Mapping>>,
     /// The latest calibration.
     pub clock: Clock,
-    /// Noted before the rings were read.
+    /// The time before the rings were read, ticks.
     pub until: u64,
-    /// Later events do not count.
+    /// Later events are dropped.
     pub cut: Option<u64>,
     /// Ring by ring.
     pub rings: Vec<(u32, Vec<RawEvent>)>,
@@ -75,19 +79,19 @@ pub struct Rows {
 
 /// The journal of one process.
 pub struct Finished {
-    /// Which.
+    /// Index of the process.
     pub process: usize,
-    /// Where it lies; `None` when it had no operation and no file was asked for.
+    /// The file; `None` if there was no operation and no file was requested.
     pub path: Option<PathBuf>,
-    /// What the metadata says, with threads, frames and counts.
+    /// Its metadata, with threads, frames and counts.
     pub metadata: Metadata,
     /// Operations seen, whether or not they could be written.
     pub operations: u64,
-    /// What became of the file.
+    /// Size of the file, or why it is not complete.
     pub written: Result<Written, keel_journal::Error>,
     /// It ended at a limit, before the program did.
     pub limited: bool,
-    /// It ended before its first row was wanted.
+    /// The process ended before the first row was wanted.
     pub early: bool,
 }
 
@@ -107,10 +111,9 @@ struct Shared {
 }
 
 impl Encoder {
-    /// Starts the thread. `on_end` is called there when a journal has all it can or shall take.
+    /// Starts the thread. It calls `on_end` when a journal has reached a limit or failed.
     ///
-    /// # Errors
-    /// When the system gives no thread.
+    /// # Errors The system cannot create the thread.
     pub fn start(on_end: impl Fn() + Send + 'static) -> std::io::Result<Encoder> {
         let (work, receiver) = channel();
         let shared = Arc::new(Shared::default());
@@ -121,7 +124,7 @@ impl Encoder {
         Ok(Encoder { work, shared, thread })
     }
 
-    /// Gives work.
+    /// Sends a message.
     pub fn send(&self, work: Work) {
         if let Work::Rows(rows) = &work {
             self.shared.backlog.fetch_add(bytes_of(rows), AcqRel);
@@ -130,12 +133,12 @@ impl Encoder {
         drop(self.work.send(work));
     }
 
-    /// Whether the rings should rather stay full.
+    /// Whether the backlog is full, so that the rings should not be read.
     pub fn is_behind(&self) -> bool {
         self.shared.backlog.load(Acquire) > BACKLOG_BYTES
     }
 
-    /// Whether a journal has all it can or shall take.
+    /// Whether a journal has reached a limit or failed.
     pub fn is_over(&self) -> bool {
         self.shared.over.load(Acquire)
     }
@@ -156,7 +159,7 @@ fn bytes_of(rows: &Rows) -> usize {
     rows.rings.iter().map(|(_, events)| events.len() * size_of::<RawEvent>()).sum()
 }
 
-/// A journal that comes to be with its first row.
+/// A journal that is created with its first row.
 struct Output {
     path: PathBuf,
     writer: Option<Writer>,
@@ -167,7 +170,7 @@ struct Output {
 }
 
 impl Output {
-    /// Lets no row group grow old.
+    /// Writes the current row group if it is old.
     fn cut_old(&mut self, assembler: &Assembler) {
         let Some(writer) = &mut self.writer else { return };
         let (rows, age) = (writer.rows_in_memory(), self.cut.elapsed());
@@ -177,7 +180,7 @@ impl Output {
         assembler.known(&mut self.metadata);
         writer.describe(self.metadata.clone());
         self.cut = Instant::now();
-        // A full disk is seen again with the next row.
+        // An error, for instance of a full disk, appears again with the next row.
         drop(writer.cut());
     }
 }
@@ -200,7 +203,7 @@ impl RowSink for Output {
             self.error = Some(error);
             return Taken::Failed;
         }
-        /// What a row in memory takes in the file, about.
+        /// Approximate size in the file of a row in memory.
         const ROW_BYTES: u64 = 3;
         let bytes = writer.bytes() + writer.rows_in_memory() as u64 * ROW_BYTES;
         if self.max_bytes > 0 && bytes >= self.max_bytes { Taken::Enough } else { Taken::More }
@@ -213,7 +216,8 @@ fn encode(work: &Receiver<Work>, shared: &Shared, on_end: &dyn Fn()) -> Vec<Fini
     while let Ok(work) = work.recv() {
         match work {
             Work::Begin(begin) => {
-                let Begin { process, origin, clock, path, writer, metadata, filter, max_bytes } = *begin;
+                let Begin { process, origin, clock, path, writer, metadata, filter, max_bytes } =
+                    *begin;
                 let cut = Instant::now();
                 let output = Output { path, writer, error: None, metadata, max_bytes, cut };
                 processes.insert(process, (Assembler::new(clock, origin, &filter), output));
@@ -276,7 +280,8 @@ fn finish(
     rows::describe(facts, &mut metadata);
     let Output { path, writer, error, .. } = output;
     let (path, written) = match (writer, error) {
-        // A fault of ours, not of the disk, is worth more than the journal's usual end.
+        // An invalid row is our fault, not the disk's; it is reported rather than the result of
+        // `finish`.
         (Some(writer), Some(error @ keel_journal::Error::Invalid { .. })) => {
             drop(writer.finish(metadata.clone()));
             (Some(path), Err(error))

@@ -1,4 +1,5 @@
-//! Errors before the program starts. Every message names the problem, its place, and what to do next.
+//! Errors before the program starts. Every message names the problem, its place, and what to do
+//! next.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ pub enum Error {
     /// No such program.
     #[error("cannot find the program {0}: give its path, or a name that is in PATH")]
     NotFound(String),
-    /// It is there, and may not be executed.
+    /// It exists and cannot be executed.
     #[error("{} cannot be executed: {reason}", path.display())]
     NotExecutable {
         /// The file.
@@ -26,18 +27,19 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
-    /// The journal's file.
+    /// The journal's file cannot be written.
     #[error("{0}")]
     Journal(keel_journal::Error),
-    /// The shared memory.
-    #[error("cannot set up the recording in {}: {cause}; name another folder with --spool", path.display())]
+    /// The shared memory cannot be set up.
+    #[error("cannot set up the recording in {}: {cause}; name another folder with \
+        --spool", path.display())]
     Session {
         /// Folder or file.
         path: PathBuf,
         /// Why.
         cause: io::Error,
     },
-    /// The start itself.
+    /// The program cannot be started.
     #[error("cannot start {}: {cause}", path.display())]
     Start {
         /// The program.

@@ -14,15 +14,17 @@ pub struct Kept {
     pub left_out: u64,
 }
 
-/// Writes the journal `from` to `to` without the operations that these modules called, and without later operations on
-/// their blocks. A block of another module that a skipped module frees is still freed.
+/// Writes the journal `from` to `to` without the operations that these modules called, and without
+/// later operations on their blocks. A block of another module that a skipped module frees is still
+/// freed.
 ///
 /// # Errors
 /// Those of reading and writing journals.
 pub fn skip_modules(from: &Path, to: &Path, names: &[String]) -> Result<Kept> {
     let reader = Reader::open(from)?;
     let mut metadata = reader.metadata().clone();
-    let is_skipped = |module: &keel_journal::Module| names.iter().any(|name| is_named(&module.path, name));
+    let is_skipped =
+        |module: &keel_journal::Module| names.iter().any(|name| is_named(&module.path, name));
     let skipped: Vec<bool> = metadata.modules.iter().map(is_skipped).collect();
     let mut writer = Writer::create(to)?;
     let mut filter = Filter { skipped, numbers: FxHashMap::default(), created: 0 };

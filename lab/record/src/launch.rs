@@ -1,4 +1,4 @@
-//! Starts the program as a shell would, passes signals on, and waits for it on a thread of its own.
+//! Starts the program as a shell would, forwards signals, and waits for it on a separate thread.
 
 use crate::ring::Control;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicI32, AtomicU32};
 use std::sync::mpsc::{Receiver, channel};
 
-/// What is started, and in which environment.
+/// The program to start, and its environment.
 pub struct Start<'a> {
     /// The file.
     pub path: &'a Path,
@@ -26,7 +26,7 @@ pub struct Start<'a> {
 pub struct Running {
     /// Its process id.
     pub pid: u32,
-    /// Receives how it ended, once.
+    /// Receives the exit status, once.
     pub ended: Receiver<io::Result<ExitStatus>>,
 }
 
@@ -44,10 +44,12 @@ pub fn start(
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
     let root_pid: &'static AtomicU32 = {
         let pointer: *const AtomicU32 = &raw const control.root_pid;
-        // SAFETY: used only in the child between fork and exec, where the parent's mapping is as it was at the fork.
+        // SAFETY: used only in the child between fork and exec, where the parent's mapping is as it
+        // was at the fork.
         unsafe { &*pointer }
     };
-    // SAFETY: the closure makes one system call and one store; both are allowed between fork and exec.
+    // SAFETY: the closure makes one system call and one store; both are allowed between fork and
+    // exec.
     unsafe {
         command.pre_exec(move || {
             root_pid.store(std::process::id(), SeqCst);
@@ -66,7 +68,8 @@ pub fn start(
     Ok(Running { pid, ended })
 }
 
-/// Waits for the end and leaves the zombie, so that its pid is not another's while signals are still passed on.
+/// Waits for the end without reaping the zombie, so that no other process gets its pid while
+/// signals are still forwarded.
 fn wait_unreaped(pid: u32) {
     loop {
         // SAFETY: `information` is valid for writing.
@@ -85,20 +88,22 @@ const SIGNALS: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIG
 static CHILD: AtomicI32 = AtomicI32::new(0);
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// While it lives, signals that would end us go to the program, and we stay to write the journal.
+/// While this value exists, signals that would end this process are forwarded to the program, and
+/// this process stays to write the journal.
 pub struct Signals {
     before: Vec<(i32, libc::sigaction)>,
 }
 
 impl Signals {
-    /// Takes the signals over; those that are ignored (nohup) stay so.
+    /// Installs the handlers. Ignored signals (nohup) stay ignored.
     pub fn take() -> Signals {
         PENDING.store(0, SeqCst);
-        let before = SIGNALS.iter().filter_map(|signal| install(*signal).map(|action| (*signal, action)));
+        let before =
+            SIGNALS.iter().filter_map(|signal| install(*signal).map(|action| (*signal, action)));
         Signals { before: before.collect() }
     }
 
-    /// From now on they go to this process.
+    /// Forwards signals to this process from now on.
     pub fn pass_to(&self, pid: u32) {
         CHILD.store(pid as i32, SeqCst);
         let pending = PENDING.swap(0, SeqCst);
@@ -119,12 +124,12 @@ impl Drop for Signals {
 }
 
 fn forget_child(pid: u32) {
-    // Another recording of this process may have begun meanwhile.
+    // This process may have begun another recording meanwhile.
     let _ = CHILD.compare_exchange(pid as i32, 0, SeqCst, SeqCst);
 }
 
 fn install(signal: i32) -> Option<libc::sigaction> {
-    // SAFETY: both structures are valid; the handler does only what a handler may.
+    // SAFETY: both structures are valid; the handler is async-signal-safe.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut before);
@@ -132,15 +137,20 @@ fn install(signal: i32) -> Option<libc::sigaction> {
             return None;
         }
         let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = pass_on;
+        let handler: extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) = forward;
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0).then_some(before)
     }
 }
 
-/// The terminal sends Ctrl-C and Ctrl-\ to the program by itself; what one process sent to us is passed on.
-extern "C" fn pass_on(signal: i32, information: *const libc::siginfo_t, _context: *const libc::c_void) {
+/// The terminal sends Ctrl-C and Ctrl-\ to the program as well. Only signals from other processes
+/// are forwarded.
+extern "C" fn forward(
+    signal: i32,
+    information: *const libc::siginfo_t,
+    _context: *const libc::c_void,
+) {
     // SAFETY: the kernel gives a valid structure, as SA_SIGINFO is set.
     let from_terminal = unsafe { (*information).si_code } > 0;
     if from_terminal && matches!(signal, libc::SIGINT | libc::SIGQUIT) {
@@ -150,7 +160,7 @@ extern "C" fn pass_on(signal: i32, information: *const libc::siginfo_t, _context
     if child == 0 {
         PENDING.store(signal, SeqCst);
     } else {
-        // SAFETY: a system call that a handler may make.
+        // SAFETY: `kill` is async-signal-safe.
         unsafe { libc::kill(child, signal) };
     }
 }

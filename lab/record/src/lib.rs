@@ -7,6 +7,7 @@
 //!                         never waits   the objects
 //! ```
 
+mod apply;
 mod assemble;
 mod clock;
 mod early_frees;
@@ -36,17 +37,18 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What to record, and how.
+/// The options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program as the user named it: a path, or a name in `search_path`.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// The journal. With `follow_children`, `<name>.journal.parquet` stands for `<name>.<pid>.journal.parquet`.
+    /// The journal. With `follow_children`, `<name>.journal.parquet` means
+    /// `<name>.<pid>.journal.parquet`.
     pub output: PathBuf,
-    /// Write a journal for each process of the program's tree, and wait for all of them. Otherwise only the program's own
-    /// process is recorded, including all programs that it executes.
+    /// Write a journal for each process of the program's tree, and wait for all of them. Otherwise
+    /// only the program's own process is recorded, including all programs that it executes.
     pub follow_children: bool,
     /// `libkeel_recorder.so`.
     pub recorder_library: PathBuf,
@@ -60,8 +62,8 @@ pub struct Options {
     pub embedded: bool,
     /// Return addresses to record of each operation, innermost first; 0: only the calling module.
     pub stacks: u32,
-    /// Leave out operations that these modules call: the beginning of the file's name, or its path. What becomes of
-    /// their blocks is left out too.
+    /// Leave out operations that these modules call: the beginning of the file's name, or its path.
+    /// Operations on their blocks are left out too.
     pub skip_modules: Vec<String>,
     /// Begin this long after the program's start, with the blocks that are live then.
     pub after: Option<Duration>,
@@ -89,7 +91,8 @@ pub struct Progress {
 pub struct Recorded {
     /// How the program ended.
     pub status: ExitStatus,
-    /// One for each recorded process, in the order of their ends; the program's own is the last with children.
+    /// One for each recorded process, in the order of their ends; the program's own is the last
+    /// with children.
     pub journals: Vec<Journal>,
     /// Problems during the recording, as text.
     pub problems: Vec<String>,
@@ -104,9 +107,9 @@ pub struct Journal {
     pub operations: u64,
     /// From the process's first allocation to its end.
     pub seconds: f64,
-    /// What the file's footer says.
+    /// The metadata in the file's footer.
     pub metadata: keel_journal::Metadata,
-    /// Rows and bytes of the file, or what kept it from being whole.
+    /// Rows and bytes of the file, or why it is not complete.
     pub written: Result<keel_journal::Written, keel_journal::Error>,
     /// It ended at a limit, before the program did.
     pub limited: bool,

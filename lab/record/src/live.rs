@@ -8,7 +8,7 @@ pub const SKIPPED: u64 = u64::MAX;
 /// A live block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live {
-    /// [`SKIPPED`] if the journal does not have it, 0 if its allocation was not recorded.
+    /// [`SKIPPED`] if it is not in the journal, 0 if its allocation was not recorded.
     pub object: u64,
     /// Its requested size and alignment.
     pub asked: Requested,

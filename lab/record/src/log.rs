@@ -1,10 +1,12 @@
-//! The file that a program made of itself with `keel/recorder.h` (`journal/ring.h`, chunks) becomes a journal.
+//! Imports the file that a program wrote with `keel/recorder.h` (`journal/ring.h`, chunks).
 //!
-//! Each ring's chunks are in order; across rings nothing is. So the rings are merged: of those that have more in the
-//! file, the one that has come least far in time gives its next chunk, and rows up to shortly before where the least
-//! has come are written. Shortly before, because its next chunk may begin at that very time, with what others at that
-//! time depend on: the counters of many arm64 machines stand still for 40 ns, which is three calls of malloc. Memory: a
-//! chunk for each ring, and what lies between the rings in time.
+//! The chunks of each ring are in order; chunks of different rings are not. So the rings are
+//! merged: of the rings with further chunks, the one whose last event is the earliest is read next.
+//! Then rows are written up to shortly before the earliest of these last events. Not up to that
+//! time itself, because the next chunk of that ring may begin at the same time, with events that
+//! others depend on: the counters of many arm64 machines do not change for 40 ns, which is three
+//! calls of malloc. Memory: a chunk for each ring, and the events between the positions of the
+//! rings.
 
 use crate::assemble::{Assembler, SKEW_NS};
 use crate::clock::{Clock, Moment};
@@ -19,38 +21,39 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// What came of a program's own recording.
+/// The result of [`import_log`].
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// Operations.
     pub rows: u64,
     /// Size of the journal.
     pub bytes: u64,
-    /// What the journal's footer says.
+    /// The metadata in the journal's footer.
     pub metadata: Metadata,
-    /// The program ended the recording; otherwise it died.
+    /// The program ended the recording; otherwise it crashed.
     pub ended_in_order: bool,
-    /// Events found in the rings of a program that died.
+    /// Events found in the rings of a program that crashed.
     pub from_rings: u64,
-    /// Bytes at the file's end that are no whole event.
+    /// Bytes at the file's end that are not a whole event.
     pub torn_bytes: u64,
 }
 
-/// Why it failed.
+/// The reason why [`import_log`] failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// A file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         cause: io::Error,
     },
-    /// It is of another version.
+    /// The file has another version.
     #[error(
-        "{}: its recorder has version {found}, this keel reads {}; import it with the keel that its libkeel_record \
+        "{}: its recorder has version {found}, this keel reads {}; import it with the keel that \
+            its libkeel_record \
          came with",
         path.display(), ring::VERSION
     )]
@@ -60,29 +63,35 @@ pub enum LogError {
         /// Its version.
         found: u32,
     },
-    /// There is not one event.
-    #[error("{} holds no operation: did the program call kl_record_alloc while its recording was on?", path.display())]
+    /// The file has no event.
+    #[error("{} holds no operation: did the program call kl_record_alloc while its recording was \
+        on?", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The journal.
+    /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] keel_journal::Error),
 }
 
-/// Whether this is the file of a recording that a program made of itself.
+/// Whether this file is a program's recording of itself.
 pub fn is_log(path: &Path) -> bool {
     let mut magic = [0; 8];
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0));
     read.is_ok() && u64::from_le_bytes(magic) == ring::LOG_MAGIC
 }
 
-/// Turns the file `path`, with `<path>.rings` if the program died, into the journal `output`. Both stay as they are.
+/// Converts the file `path`, with `<path>.rings` if the program crashed, to the journal `output`.
+/// Both files stay unchanged.
 ///
 /// # Errors
 /// See [`LogError`]; the output is then as it was before.
-pub fn import_log(path: &Path, output: &Path, skip_modules: &[String]) -> Result<Imported, LogError> {
+pub fn import_log(
+    path: &Path,
+    output: &Path,
+    skip_modules: &[String],
+) -> Result<Imported, LogError> {
     let read_error = |cause| LogError::Read { path: path.to_path_buf(), cause };
     let log = Log::open(path).map_err(read_error)?;
     if log.version != ring::VERSION {
@@ -159,19 +168,20 @@ struct Log {
     metadata: Metadata,
     rings: BTreeMap<u32, Vec<Piece>>,
     maps: Vec<String>,
-    /// Number and ticks, the last told of each ring, summed.
+    /// Number and ticks: the sums of the last values of each ring.
     stalls: (u64, u64),
     ended: bool,
     torn_bytes: u64,
 }
 
-/// What a program that died left in its rings.
+/// The events that a crashed program left in its rings.
 #[derive(Default)]
 struct Rest {
     rings: BTreeMap<u32, Vec<RawEvent>>,
     stalls: u64,
     stalled_ticks: u64,
-    /// The recording ended by itself then: an event was lost, so later ones do not count.
+    /// The time at which the recording ended by itself: an event was lost, so later ones are
+    /// dropped.
     stop: Option<u64>,
 }
 
@@ -228,16 +238,20 @@ impl Log {
                 break;
             };
             at += CHUNK_BYTES as u64;
-            // A disk that was full cuts the last chunk short.
+            // A full disk truncates the last chunk.
             let present = chunk.bytes.min(length - at);
             moments.push(chunk.moment);
             match chunk.kind {
-                // No such ring can be: the head of the chunk is not what was written.
+                // No such ring exists: the header of the chunk is damaged.
                 ring::CHUNK_EVENTS if chunk.ring >= ring::RING_MAX => torn_bytes += present,
                 ring::CHUNK_EVENTS => {
                     let count = present / EVENT_BYTES;
                     torn_bytes += present % EVENT_BYTES;
-                    rings.entry(chunk.ring).or_default().push(Piece { at, count, first: chunk.first });
+                    rings.entry(chunk.ring).or_default().push(Piece {
+                        at,
+                        count,
+                        first: chunk.first,
+                    });
                     stalls.insert(chunk.ring, chunk.stalls);
                 }
                 ring::CHUNK_MAPS => {
@@ -271,7 +285,8 @@ impl Log {
     }
 
     fn program_name(&self) -> String {
-        let name = Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
+        let name =
+            Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
         name.chars().take(15).collect()
     }
 
@@ -300,9 +315,14 @@ impl Log {
             }
             stream.reach = events.iter().map(|event| event.time).fold(stream.reach, u64::max);
             assembler.add(stream.ring as usize, &events);
-            let reaches = streams.iter().filter(|stream| stream.has_more()).map(|stream| stream.reach);
+            let reaches =
+                streams.iter().filter(|stream| stream.has_more()).map(|stream| stream.reach);
             if let Some(reach) = reaches.min() {
-                assembler.write(self.clock, reach.saturating_sub(self.clock.ticks_in(SKEW_NS)), sink);
+                assembler.write(
+                    self.clock,
+                    reach.saturating_sub(self.clock.ticks_in(SKEW_NS)),
+                    sink,
+                );
             }
         }
         assembler.write(self.clock, u64::MAX, sink);
@@ -310,7 +330,7 @@ impl Log {
     }
 }
 
-/// What a ring still has to give.
+/// The events of a ring that are not merged yet.
 struct Stream<'a> {
     ring: u32,
     pieces: &'a [Piece],
@@ -338,17 +358,17 @@ impl Rest {
         let spool = match Spool::open_left_behind(path) {
             Ok(Some(spool)) => spool,
             Ok(None) => return Ok(Rest::default()),
-            // Removed, or not copied along: what the chunks hold is still good.
+            // It was removed, or not copied with the log. The chunks are still valid.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Rest::default()),
             Err(error) => return Err(error),
         };
         let mut rings = BTreeMap::new();
         for ring in 0..spool.prepared() {
             let pieces = log.rings.get(&ring).and_then(|pieces| pieces.last());
-            // The program may have died between writing a chunk and giving its room back.
+            // The program may have crashed after writing a chunk and before releasing its slots.
             let written = pieces.map_or(0, |piece| piece.first.saturating_add(piece.count));
             let mut events = Vec::new();
-            spool.copy_out(ring, written.max(spool.given_back(ring)), true, &mut events);
+            spool.copy_out(ring, written.max(spool.released_until(ring)), true, &mut events);
             rings.insert(ring, events);
         }
         let stalls = spool.stalls();

@@ -1,10 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 use super::*;
-use crate::ring::{CHUNK_EVENTS, CHUNK_MAGIC, CLOCK_MONOTONIC, LOG_MAGIC, PAGE_BYTES, SpoolHeader, op};
+use crate::ring::{
+    CHUNK_EVENTS, CHUNK_MAGIC, CLOCK_MONOTONIC, LOG_MAGIC, PAGE_BYTES, SpoolHeader, op,
+};
 use keel_journal::{Op, Reader};
 use std::mem::offset_of;
 
-/// A file as a program leaves it: pieces of rings in the order in which they were written. Times in ns.
+/// A file as a program writes it: pieces of rings, in the order of writing. Times in ns.
 fn written(pieces: &[(u32, &[RawEvent])]) -> Vec<u8> {
     let mut file = vec![0; PAGE_BYTES];
     let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -12,8 +14,16 @@ fn written(pieces: &[(u32, &[RawEvent])]) -> Vec<u8> {
     put(offset_of!(SpoolHeader, version), &ring::VERSION.to_le_bytes());
     put(offset_of!(SpoolHeader, clock), &CLOCK_MONOTONIC.to_le_bytes());
     let chunk = |kind: u32, ring: u32, first: usize, bytes: usize| {
-        let words =
-            [CHUNK_MAGIC, u64::from(kind) | u64::from(ring) << 32, first as u64, bytes as u64, 0, 0, 0, 0];
+        let words = [
+            CHUNK_MAGIC,
+            u64::from(kind) | u64::from(ring) << 32,
+            first as u64,
+            bytes as u64,
+            0,
+            0,
+            0,
+            0,
+        ];
         words.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
     };
     let mut counts = BTreeMap::new();
@@ -34,10 +44,11 @@ fn event(time: u64, op: u8, address: u64, size: u64) -> RawEvent {
     RawEvent { time, address, size, word: u64::from(op) | 1 << 8 }
 }
 
-/// The clock of the file stands still for a while, as that of many arm64 machines: one thread frees a block, and
-/// another gets its memory, at the same time; the free is in a piece that begins with that time.
+/// The clock of the file does not change for some time, as on many arm64 machines. One thread frees
+/// a block and another gets its memory at the same time. The free is in a piece that begins at that
+/// time.
 #[test]
-fn events_of_the_same_time_in_pieces_yet_to_come_are_waited_for() {
+fn rows_wait_for_later_pieces_with_events_of_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
     let (log, journal) = (folder.path().join("log"), folder.path().join("journal.parquet"));
     let begin = |ring: u64| event(1000, op::THREAD_BEGIN, 4000 + ring, ring + 1);
@@ -57,7 +68,12 @@ fn events_of_the_same_time_in_pieces_yet_to_come_are_waited_for() {
         let row = row.unwrap();
         rows.push((row.op, row.created, row.released));
     }
-    let wanted =
-        [(Op::Malloc, 1, 0), (Op::Malloc, 2, 0), (Op::Free, 0, 1), (Op::Malloc, 3, 0), (Op::Free, 0, 3)];
+    let wanted = [
+        (Op::Malloc, 1, 0),
+        (Op::Malloc, 2, 0),
+        (Op::Free, 0, 1),
+        (Op::Malloc, 3, 0),
+        (Op::Free, 0, 3),
+    ];
     assert_eq!(rows, wanted);
 }

@@ -7,10 +7,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn describe() -> Metadata {
     let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let processors = line("/proc/cpuinfo");
-    let model = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = processors.lines().find_map(|line| {
+        line.strip_prefix(
+            "model \
+        name",
+        )?
+        .split_once(':')
+    });
     Metadata {
         host: line("/proc/sys/kernel/hostname"),
-        kernel: format!("{} {}", line("/proc/sys/kernel/ostype"), line("/proc/sys/kernel/osrelease")),
+        kernel: format!(
+            "{} {}",
+            line("/proc/sys/kernel/ostype"),
+            line("/proc/sys/kernel/osrelease")
+        ),
         cpu: model.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
         ..Metadata::default()
     }
@@ -24,7 +34,9 @@ pub fn now() -> String {
 
 fn rfc3339(seconds: u64) -> String {
     let (days, time) = (seconds / 86_400, seconds % 86_400);
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let (mut year, mut day) = (1970, days);
     while day >= 365 + u64::from(leap(year)) {
         day -= 365 + u64::from(leap(year));

@@ -1,4 +1,4 @@
-//! From addresses in the program to modules and call stacks.
+//! Resolves addresses in the program to modules and call stacks.
 
 use crate::ring::{self, RawEvent};
 use keel_journal::{Module, Origin, Stacks};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Behind the last.
+    /// The address after the last.
     pub end: u64,
-    /// Where in the file `start` lies.
+    /// Offset of `start` in the file.
     pub offset: u64,
-    /// The file; empty for code that has none (a just-in-time compiler's).
+    /// The file; empty for code without a file (of a just-in-time compiler).
     pub path: String,
 }
 
-/// The executable mappings in a text as `/proc/<pid>/maps`.
+/// The executable mappings of a text in the format of `/proc/<pid>/maps`.
 pub fn parse_maps(text: &str) -> Vec<Mapping> {
     let mapping = |line: &str| {
-        // The path may hold spaces; everything before it does not.
+        // The path may contain spaces; the fields before it do not.
         let mut rest = line;
         let mut field = || {
             let (word, tail) = rest.split_once(' ')?;
@@ -36,7 +36,12 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
         let path = if path.starts_with('/') { path.to_owned() } else { String::new() };
-        (permissions.as_bytes().get(2) == Some(&b'x')).then_some(Mapping { start, end, offset, path })
+        (permissions.as_bytes().get(2) == Some(&b'x')).then_some(Mapping {
+            start,
+            end,
+            offset,
+            path,
+        })
     };
     text.lines().filter_map(mapping).collect()
 }
@@ -44,9 +49,9 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
 /// The modules and stacks of one process's operations.
 #[derive(Default)]
 pub struct Origins {
-    /// By start; they do not overlap.
+    /// Sorted by start; they do not overlap.
     mappings: BTreeMap<u64, Mapping>,
-    /// Module of an address's page; forgotten when the mappings change.
+    /// Module of an address's page; cleared when the mappings change.
     pages: FxHashMap<u64, u32>,
     modules: Vec<Module>,
     module_indices: FxHashMap<String, u32>,
@@ -65,13 +70,13 @@ pub struct Origins {
 const PAGE_SHIFT: u32 = 12;
 
 impl Origins {
-    /// With names of modules to be left out: the beginning of a file's name, or a whole path.
+    /// `skip`: names of modules to leave out, each the beginning of a file's name, or a whole path.
     pub fn new(skip: &[String]) -> Origins {
         Origins { skip: skip.to_vec(), ..Origins::default() }
     }
 
-    /// Takes the mappings of now. Older ones stay where there is nothing new: events from before a library was closed
-    /// may still be on their way.
+    /// Sets the present mappings. Older ones stay where no new one overlaps them, because events
+    /// from before a library was closed may still arrive.
     pub fn map(&mut self, mappings: &[Mapping]) {
         for new in mappings {
             let overlapping: Vec<u64> = self
@@ -89,7 +94,7 @@ impl Origins {
         self.pages.clear();
     }
 
-    /// The process runs another program now.
+    /// The process has executed another program.
     pub fn exec(&mut self) {
         self.mappings.clear();
         self.pages.clear();
@@ -97,7 +102,7 @@ impl Origins {
         self.pending.clear();
     }
 
-    /// Takes a `STACK` event.
+    /// Adds the frames of a `STACK` event.
     pub fn add_frames(&mut self, ring: usize, event: &RawEvent) {
         let name = event.extra();
         if self.named.contains_key(&name) {
@@ -110,7 +115,7 @@ impl Origins {
         }
     }
 
-    /// What an operation's extra says.
+    /// The origin in an operation's extra.
     pub fn resolve(&mut self, ring: usize, extra: u64) -> Origin {
         if extra & ring::ORIGIN_STACK == 0 {
             return Origin { module: self.module_of(extra), stack: Origin::NONE };
@@ -191,7 +196,7 @@ impl Origins {
         &self.stacks
     }
 
-    /// Modules and stacks, the modules with the build ids that their files have now.
+    /// Returns modules and stacks; the build ids are read from the files now.
     pub fn finish(mut self) -> (Vec<Module>, Stacks) {
         for module in &mut self.modules {
             module.build_id = crate::program::build_id(module.path.as_ref()).unwrap_or_default();
@@ -200,7 +205,7 @@ impl Origins {
     }
 }
 
-/// Whether a module goes by that name: the beginning of its file's name, or its whole path.
+/// Whether `name` matches a module: the beginning of its file's name, or its whole path.
 pub fn is_named(path: &str, name: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     if name.contains('/') { path == name } else { !name.is_empty() && file.starts_with(name) }
@@ -225,7 +230,7 @@ nonsense
     }
 
     #[test]
-    fn only_code_counts_and_paths_may_hold_spaces() {
+    fn only_code_is_parsed_and_paths_may_contain_spaces() {
         let maps = parse_maps(MAPS);
         let paths: Vec<&str> = maps.iter().map(|mapping| mapping.path.as_str()).collect();
         assert_eq!(paths, ["/usr/bin/a program", "", "/usr/lib/libc.so.6 (deleted)", ""]);
@@ -233,7 +238,7 @@ nonsense
     }
 
     #[test]
-    fn a_library_that_takes_anothers_place_is_told_from_it() {
+    fn library_loaded_in_place_of_another_is_a_new_module() {
         let mut origins = Origins::new(&["libold".to_owned()]);
         let at = |start, end, path: &str| Mapping { start, end, offset: 0, path: path.to_owned() };
         origins.map(&[at(0x1000, 0x9000, "/lib/libold.so"), at(0x9000, 0xa000, "/lib/libc.so")]);
@@ -241,9 +246,16 @@ nonsense
         origins.map(&[at(0x4000, 0x6000, "/lib/libnew.so")]);
         let new = origins.resolve(0, 0x5000);
         assert_eq!((old.module, new.module), (0, 1));
-        assert_eq!(origins.resolve(0, 0x9abc).module, 2, "what was not replaced stays");
-        assert_eq!(origins.resolve(0, 0x1000).module, Origin::NONE, "what was overlapped is gone");
-        assert!(origins.is_skipped(0) && !origins.is_skipped(1) && !origins.is_skipped(Origin::NONE));
+        assert_eq!(origins.resolve(0, 0x9abc).module, 2, "a mapping that nothing overlaps stays");
+        assert_eq!(
+            origins.resolve(0, 0x1000).module,
+            Origin::NONE,
+            "an overlapped mapping is \
+            removed"
+        );
+        assert!(
+            origins.is_skipped(0) && !origins.is_skipped(1) && !origins.is_skipped(Origin::NONE)
+        );
     }
 
     #[test]
@@ -257,7 +269,12 @@ nonsense
         origins.add_frames(4, &stack(5, 1, 2));
         let first = origins.resolve(3, 5 | ring::ORIGIN_STACK);
         let second = origins.resolve(3, 6 | ring::ORIGIN_STACK);
-        assert_eq!(origins.resolve(4, 5 | ring::ORIGIN_STACK), first, "a name means the same in all rings");
+        assert_eq!(
+            origins.resolve(4, 5 | ring::ORIGIN_STACK),
+            first,
+            "a name means the same in \
+            all rings"
+        );
         assert_eq!(origins.resolve(4, 9 | ring::ORIGIN_STACK), Origin::UNKNOWN);
         let (modules, stacks) = origins.finish();
         assert_eq!(modules[first.module as usize].path, "/usr/lib/libc.so.6 (deleted)");
@@ -270,9 +287,11 @@ nonsense
     }
 
     #[test]
-    fn names_are_beginnings_of_file_names_or_whole_paths() {
+    fn names_match_beginnings_of_file_names_or_whole_paths() {
         let path = "/usr/lib/x86_64-linux-gnu/libGLX_mesa.so.0";
-        assert!(is_named(path, "libGLX_mesa.so.0") && is_named(path, "libGLX") && is_named(path, path));
+        assert!(
+            is_named(path, "libGLX_mesa.so.0") && is_named(path, "libGLX") && is_named(path, path)
+        );
         assert!(
             !is_named(path, "GLX")
                 && !is_named(path, "usr")

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 const NAMES_EVERY: Duration = Duration::from_millis(500);
 const MAPS_EVERY: Duration = Duration::from_millis(10);
 
-/// What the collector knows of a process.
+/// The state that the collector keeps of a process.
 pub struct Process {
     pub pid: u32,
     pub spool: Spool,
-    /// Readable when the process has ended; the program itself is waited for instead.
+    /// Readable when the process has ended. Not used for the program itself, for which another
+    /// thread waits.
     pidfd: Option<OwnedFd>,
     pub ended: bool,
     /// When it began, in ticks.
@@ -26,7 +27,7 @@ pub struct Process {
     names: FxHashMap<u64, String>,
     names_read: Option<Instant>,
     pub code: Code,
-    /// Of images that are over.
+    /// Of earlier images.
     pub stalls: Stalls,
     pub seconds: f64,
 }
@@ -61,7 +62,7 @@ impl Process {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Adds what the image that is over has waited for us.
+    /// Adds the stalls of the image that has ended.
     pub fn add_stalls(&mut self) {
         let stalls = self.spool.stalls();
         self.stalls.count += stalls.count;
@@ -73,61 +74,65 @@ impl Process {
         self.pidfd = None;
     }
 
-    /// The names for the image that is over.
+    /// Takes the names of the image that has ended.
     pub fn take_names(&mut self) -> Names {
-        let program = Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
+        let program =
+            Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
         let program = program.chars().take(15).collect();
         self.names_read = None;
         Names { threads: std::mem::take(&mut self.names), program }
     }
 
-    /// The names of the threads that live right now; those that end tell theirs by themselves.
+    /// Reads the names of the running threads. A thread that ends records its own name.
     pub fn read_names(&mut self) {
         if self.names_read.is_some_and(|at| at.elapsed() < NAMES_EVERY) {
             return;
         }
         self.names_read = Some(Instant::now());
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
         for task in tasks {
-            let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else { continue };
+            let Some(id) = task.file_name().to_str().and_then(|id| id.parse().ok()) else {
+                continue;
+            };
             if let Ok(name) = std::fs::read_to_string(task.path().join("comm")) {
                 self.names.insert(id, name.trim_end_matches('\n').to_owned());
             }
         }
     }
 
-    /// Where code lies that these events come from, if that is not known yet.
+    /// The mappings, read again if these events come from unknown code.
     pub fn new_maps(&mut self, rings: &[(u32, Vec<RawEvent>)]) -> Option<Vec<Mapping>> {
-        let mut strange = false;
+        let mut unknown = false;
         for event in rings.iter().flat_map(|(_, events)| events) {
-            strange |= self.code.is_strange(event);
+            unknown |= self.code.is_from_unknown_code(event);
         }
-        (strange && !self.ended).then(|| self.code.read(self.pid)).flatten()
+        (unknown && !self.ended).then(|| self.code.read(self.pid)).flatten()
     }
 }
 
-/// Where the process's code lies, as far as the collector has asked.
+/// Where the process's code is mapped, as far as the collector has read it.
 #[derive(Default)]
 pub struct Code {
     /// Start and end, by start.
     ranges: Vec<(u64, u64)>,
     /// The range found last.
     last: (u64, u64),
-    /// Pages that belong to nothing.
-    nowhere: FxHashSet<u64>,
-    asked: Vec<u64>,
+    /// Pages without a mapping.
+    unmapped: FxHashSet<u64>,
+    unknown_pages: Vec<u64>,
     read: Option<Instant>,
 }
 
 impl Code {
-    /// Takes the mappings of now.
+    /// Sets the present mappings.
     pub fn take(&mut self, mappings: &[Mapping]) {
         self.ranges = mappings.iter().map(|mapping| (mapping.start, mapping.end)).collect();
         self.ranges.sort_unstable();
         self.last = (0, 0);
     }
 
-    fn is_strange(&mut self, event: &RawEvent) -> bool {
+    fn is_from_unknown_code(&mut self, event: &RawEvent) -> bool {
         if event.has_origin() {
             return event.extra() & ORIGIN_STACK == 0 && self.is_unknown(event.extra());
         }
@@ -140,21 +145,23 @@ impl Code {
             return false;
         }
         let at = self.ranges.partition_point(|(start, _)| *start <= address);
-        if let Some(range) = at.checked_sub(1).and_then(|at| self.ranges.get(at)).filter(|r| address < r.1) {
+        if let Some(range) =
+            at.checked_sub(1).and_then(|at| self.ranges.get(at)).filter(|r| address < r.1)
+        {
             self.last = *range;
             return false;
         }
         let page = address >> 12;
-        if address == 0 || self.nowhere.contains(&page) {
+        if address == 0 || self.unmapped.contains(&page) {
             return false;
         }
-        if self.asked.len() < 64 {
-            self.asked.push(page);
+        if self.unknown_pages.len() < 64 {
+            self.unknown_pages.push(page);
         }
         true
     }
 
-    /// Asks the system, unless that was only just done.
+    /// Reads the mappings, unless they were read within `MAPS_EVERY`.
     fn read(&mut self, pid: u32) -> Option<Vec<Mapping>> {
         if self.read.is_some_and(|at| at.elapsed() < MAPS_EVERY) {
             return None;
@@ -166,13 +173,13 @@ impl Code {
             return None;
         }
         self.take(&mappings);
-        // What is still nowhere is not asked for again.
-        for page in std::mem::take(&mut self.asked) {
+        // Pages that are still unmapped do not cause another read.
+        for page in std::mem::take(&mut self.unknown_pages) {
             if self.is_unknown(page << 12 | 0xfff) {
-                self.nowhere.insert(page);
+                self.unmapped.insert(page);
             }
         }
-        self.asked.clear();
+        self.unknown_pages.clear();
         Some(mappings)
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the program and says beforehand why it could not be recorded.
+//! Finds the program, and checks before its start that it can be recorded.
 
 use crate::Error;
 use object::elf;
@@ -34,8 +34,9 @@ pub fn find(name: &OsStr, search_path: Option<&OsStr>) -> Result<PathBuf, Error>
 }
 
 fn check_executable(path: &Path) -> Result<(), Error> {
-    let refuse =
-        |reason: &str| Err(Error::NotExecutable { path: path.to_path_buf(), reason: reason.to_owned() });
+    let refuse = |reason: &str| {
+        Err(Error::NotExecutable { path: path.to_path_buf(), reason: reason.to_owned() })
+    };
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -52,12 +53,12 @@ fn check_executable(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a program into which the recorder cannot be loaded, or which would not come by it.
+/// Refuses a program into which the recorder cannot be loaded, or which would not call it.
 ///
-/// # Errors
-/// [`Error::NotRecordable`] with the reason; [`Error::NotExecutable`] for what is no program at all.
+/// # Errors [`Error::NotRecordable`] with the reason; [`Error::NotExecutable`] if the file is not a
+/// program.
 pub fn check_recordable(path: &Path) -> Result<(), Error> {
-    /// The kernel follows so many interpreters.
+    /// The kernel follows this many interpreters.
     const INTERPRETERS_MAX: usize = 4;
     let mut path = path.to_path_buf();
     for _ in 0..INTERPRETERS_MAX {
@@ -67,7 +68,7 @@ pub fn check_recordable(path: &Path) -> Result<(), Error> {
             None => return check_elf(&path),
         }
     }
-    Err(Error::NotExecutable { path, reason: "its #! lines go in a circle".to_owned() })
+    Err(Error::NotExecutable { path, reason: "its #! lines form a cycle".to_owned() })
 }
 
 /// The program named by a script's `#!` line.
@@ -79,7 +80,15 @@ fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(refuse("its #! interpreter does not exist".to_owned()));
         }
-        Err(error) => return Err(not_recordable(path, format!("it cannot be read to be checked ({error})"))),
+        Err(error) => {
+            return Err(not_recordable(
+                path,
+                format!(
+                    "it cannot be read to be checked \
+            ({error})"
+                ),
+            ));
+        }
     };
     let length = file.read(&mut head).map_err(|error| refuse(error.to_string()))?;
     let head = &head[..length];
@@ -93,7 +102,9 @@ fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
         return Ok(None);
     }
     Err(refuse(
-        "it is neither an ELF program nor a script with a #! line; name its interpreter first".to_owned(),
+        "it is neither an ELF program nor a script with a #! line; name its interpreter \
+            first"
+            .to_owned(),
     ))
 }
 
@@ -104,10 +115,13 @@ fn check_privileges(path: &Path) -> Result<(), Error> {
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
     let mode = metadata.mode();
     let gains_user = mode & libc::S_ISUID != 0 && metadata.uid() != user;
-    let gains_group = mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && metadata.gid() != group;
+    let gains_group =
+        mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && metadata.gid() != group;
     if gains_user || gains_group || (user != 0 && has_capabilities(path)) {
-        let reason = "it is setuid, setgid or has file capabilities, and the system loads no recorder into a program \
-                      that gains privileges; record it as the user that it becomes, or a copy of it without the bit";
+        let reason = "it is setuid, setgid or has file capabilities, and the system loads no \
+            recorder into a program \
+                      that gains privileges; record it as the user that it becomes, or a copy of \
+                      it without the bit";
         return Err(not_recordable(path, reason.to_owned()));
     }
     Ok(())
@@ -116,7 +130,9 @@ fn check_privileges(path: &Path) -> Result<(), Error> {
 fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: both names are NUL-terminated; with size 0 nothing is written.
-    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+    unsafe {
+        libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0
+    }
 }
 
 fn not_recordable(path: &Path, reason: String) -> Error {
@@ -131,14 +147,17 @@ fn check_elf(path: &Path) -> Result<(), Error> {
         path: path.to_path_buf(),
         reason: format!("its ELF headers are damaged ({error})"),
     };
-    let file = std::fs::File::open(path).map_err(|error| not_recordable(path, error.to_string()))?;
-    // SAFETY: a program file; should it shrink meanwhile, the system would refuse to run it as well (text file busy).
-    let data =
-        unsafe { memmap2::Mmap::map(&file) }.map_err(|error| not_recordable(path, error.to_string()))?;
+    let file =
+        std::fs::File::open(path).map_err(|error| not_recordable(path, error.to_string()))?;
+    // SAFETY: a program file. If it shrank meanwhile, the system would refuse to run it as well
+    // (text file busy).
+    let data = unsafe { memmap2::Mmap::map(&file) }
+        .map_err(|error| not_recordable(path, error.to_string()))?;
     let data: &[u8] = &data;
     if data.get(4) == Some(&elf::ELFCLASS32) {
         return fail(
-            "it is a 32-bit program, and the recorder is 64-bit; build or install its 64-bit version",
+            "it is a 32-bit program, and the recorder is 64-bit; build or install its 64-bit \
+                version",
         );
     }
     let header = Elf::parse(data).map_err(broken)?;
@@ -149,8 +168,10 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     let segments = header.program_headers(endian, data).map_err(broken)?;
     if !segments.iter().any(|segment| segment.p_type(endian) == elf::PT_INTERP) {
         return fail(
-            "it is statically linked, so nothing can be loaded into it and its malloc cannot be seen. Link it \
-             dynamically to record it, or let it tell its allocations itself (keel/recorder.h) and record it with \
+            "it is statically linked, so nothing can be loaded into it and its malloc cannot be \
+                seen. Link it \
+             dynamically to record it, or let it report its allocations itself (keel/recorder.h) \
+             and record it with \
              --embedded",
         );
     }
@@ -162,8 +183,9 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     });
     if defines_malloc {
         return fail(
-            "it exports a malloc of its own, which comes before any that is loaded into it, so nothing could be \
-             recorded. Build it without that allocator to record it, or let it tell its allocations itself \
+            "it exports its own malloc, which is found before the recorder's, so nothing could be \
+             recorded. Build it without that allocator to record it, or let it report its \
+             allocations itself \
              (keel/recorder.h) and record it with --embedded",
         );
     }
@@ -174,7 +196,8 @@ fn check_elf(path: &Path) -> Result<(), Error> {
 pub fn build_id(path: &Path) -> Option<String> {
     use object::Object as _;
     let file = std::fs::File::open(path).ok()?;
-    // SAFETY: an object file in use; should it shrink meanwhile, the programs that use it would die as well.
+    // SAFETY: an object file in use. If it shrank meanwhile, the programs that use it would crash
+    // as well.
     let data = unsafe { memmap2::Mmap::map(&file) }.ok()?;
     let object = object::File::parse(&*data).ok()?;
     let id = object.build_id().ok()??;

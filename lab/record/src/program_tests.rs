@@ -26,22 +26,33 @@ fn programs_are_found_as_a_shell_finds_them() {
     assert_eq!(find(good.as_os_str(), None).unwrap(), good);
 
     let missing = find(OsStr::new("no-such-tool"), Some(&path)).unwrap_err().to_string();
-    assert_eq!(missing, "cannot find the program no-such-tool: give its path, or a name that is in PATH");
-    let refused = find(OsStr::new("tool"), Some(folder.path().as_os_str())).unwrap_err().to_string();
-    assert!(refused.ends_with("it is not executable; `chmod +x` it if it is a program"), "{refused}");
+    assert_eq!(
+        missing,
+        "cannot find the program no-such-tool: give its path, or a name that is \
+        in PATH"
+    );
+    let refused =
+        find(OsStr::new("tool"), Some(folder.path().as_os_str())).unwrap_err().to_string();
+    assert!(
+        refused.ends_with(
+            "it is not executable; `chmod +x` it if it is a \
+        program"
+        ),
+        "{refused}"
+    );
     let directory = find(folder.path().as_os_str(), None).unwrap_err().to_string();
     assert!(directory.ends_with("it is a directory"), "{directory}");
 }
 
 #[test]
-fn what_runs_is_the_last_interpreter() {
+fn scripts_are_checked_through_their_interpreters() {
     let folder = tempfile::tempdir().unwrap();
     let inner = script(folder.path(), "inner", 0o755, "#! /bin/sh -e\n");
     let outer = script(folder.path(), "outer", 0o755, &format!("#!{}\n", inner.display()));
     check_recordable(&outer).unwrap();
-    let circle = folder.path().join("circle");
-    script(folder.path(), "circle", 0o755, &format!("#!{}\n", circle.display()));
-    assert!(message(check_recordable(&circle)).ends_with("its #! lines go in a circle"));
+    let cycle = folder.path().join("cycle");
+    script(folder.path(), "cycle", 0o755, &format!("#!{}\n", cycle.display()));
+    assert!(message(check_recordable(&cycle)).ends_with("its #! lines form a cycle"));
     let lost = script(folder.path(), "lost", 0o755, "#!/no/such/interpreter\n");
     assert!(message(check_recordable(&lost)).ends_with("its #! interpreter does not exist"));
     let text = script(folder.path(), "text", 0o755, "hello\n");
@@ -49,7 +60,7 @@ fn what_runs_is_the_last_interpreter() {
 }
 
 #[test]
-fn damaged_headers_are_no_panic() {
+fn damaged_headers_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let shell = std::fs::read("/bin/sh").unwrap();
     for (number, length) in [5, 20, 64, 100, 1000, 5000].into_iter().enumerate() {

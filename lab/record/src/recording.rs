@@ -1,4 +1,4 @@
-//! The recording itself: start the program, empty its rings until it is over.
+//! The recording: starts the program, and reads its rings until it has ended.
 
 use crate::clock::Clock;
 use crate::encode::{Begin, Encoder, Finished, Rows, Work};
@@ -15,9 +15,10 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// A thread that is stopped between reading the clock and storing its event is rarely stopped for longer.
+/// A thread that is interrupted between reading the clock and storing its event rarely stays so for
+/// longer.
 const SLACK_NS: u64 = 2_000_000;
-/// The frequency is known to 1e-5 after this.
+/// After this time the error of the frequency is 1e-5.
 const CALIBRATION: Duration = Duration::from_millis(5);
 const BUSY_WAIT: Duration = Duration::from_millis(4);
 const IDLE_WAIT: Duration = Duration::from_millis(20);
@@ -25,17 +26,17 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Records a program from its start to its end, and writes its journals.
 ///
-/// Standard streams are the program's; signals meant for us go to it. Blocks until the program (with
-/// `follow_children`, its whole tree) has ended and the journals are written. One recording at a time in a process.
+/// The program uses the standard streams; signals sent to this process are forwarded to it. Blocks
+/// until the program (with `follow_children`, its whole tree) has ended and the journals are
+/// written. One recording at a time in a process.
 ///
-/// # Errors
-/// Those found before the start; the program has not run then. What goes wrong later is in [`Recorded::problems`] and
-/// with each journal, because the program goes on.
+/// # Errors Errors before the start; the program has not run then. Later problems are in
+/// [`Recorded::problems`] and in each journal, because the program continues.
 pub fn record(options: &Options) -> Result<Recorded, Error> {
     record_with(options, &mut |_| {})
 }
 
-/// The same; reports the progress twice a second.
+/// As [`record`]; reports the progress twice a second.
 ///
 /// # Errors
 /// As [`record`].
@@ -55,19 +56,20 @@ pub fn record_with(options: &Options, report: &mut dyn FnMut(Progress)) -> Resul
     let session = Session::create(&options.spool_folder, settings)?;
     let start_error = |cause| Error::Start { path: path.clone(), cause };
     let environment = environment(options, &session).map_err(start_error)?;
-    let (bell, their_bell) = (session.bell(), session.bell());
-    let encoder = Encoder::start(move || their_bell.ring()).map_err(start_error)?;
+    let (bell, encoder_bell) = (session.bell(), session.bell());
+    let encoder = Encoder::start(move || encoder_bell.ring()).map_err(start_error)?;
     let mut collector = Collector::new(options, session, encoder, kind, writer);
     let signals = Signals::take();
-    let start = Start { path: &path, name: &options.program, arguments: &options.arguments, environment };
-    let running =
-        launch::start(&start, collector.session.control(), move || bell.ring()).map_err(start_error)?;
+    let start =
+        Start { path: &path, name: &options.program, arguments: &options.arguments, environment };
+    let running = launch::start(&start, collector.session.control(), move || bell.ring())
+        .map_err(start_error)?;
     signals.pass_to(running.pid);
     let status = collector.run(&running, report).map_err(start_error)?;
     Ok(collector.finish(&path, running.pid, status))
 }
 
-/// Finds out before the start whether the journal can be written. The one journal is begun right away.
+/// Checks before the start that the journal can be written. A single journal is created now.
 fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
     if !options.follow_children {
         return Ok(Some(Writer::create(&options.output).map_err(Error::Journal)?));
@@ -77,7 +79,8 @@ fn prepare_output(options: &Options) -> Result<Option<Writer>, Error> {
     Ok(None)
 }
 
-/// `<name>.<pid>.journal.parquet`; a pid that was used before in this recording gets a number as well.
+/// `<name>.<pid>.journal.parquet`; a pid that was used before in this recording gets a number as
+/// well.
 fn journal_path(options: &Options, pid: u32, uses: usize) -> PathBuf {
     if !options.follow_children {
         return options.output.clone();
@@ -89,13 +92,16 @@ fn journal_path(options: &Options, pid: u32, uses: usize) -> PathBuf {
     options.output.with_file_name(format!("{stem}.{pid}{number}.journal.parquet"))
 }
 
-fn environment(options: &Options, session: &Session) -> std::io::Result<Vec<(&'static str, OsString)>> {
+fn environment(
+    options: &Options,
+    session: &Session,
+) -> std::io::Result<Vec<(&'static str, OsString)>> {
     let folder = (ring::SESSION_VARIABLE, session.folder().into());
     if options.embedded {
         return Ok(vec![folder]);
     }
     let mut library = options.recorder_library.canonicalize()?;
-    // LD_PRELOAD is divided at spaces and colons, and knows no quoting.
+    // LD_PRELOAD is split at spaces and colons, and has no quoting.
     if library.to_string_lossy().contains([' ', ':']) {
         let link = session.folder().join("recorder.so");
         std::os::unix::fs::symlink(&library, &link)?;
@@ -120,7 +126,7 @@ struct Collector<'a> {
     processes: Vec<Process>,
     known: Vec<PathBuf>,
     announced: u32,
-    /// When rows are wanted no more, in ticks.
+    /// The time after which no rows are wanted, in ticks.
     until: Option<u64>,
     reported: Instant,
     problems: Vec<String>,
@@ -153,7 +159,11 @@ impl<'a> Collector<'a> {
     }
 
     /// Empties the rings until everything recorded has ended.
-    fn run(&mut self, running: &Running, report: &mut dyn FnMut(Progress)) -> std::io::Result<ExitStatus> {
+    fn run(
+        &mut self,
+        running: &Running,
+        report: &mut dyn FnMut(Progress),
+    ) -> std::io::Result<ExitStatus> {
         let mut status = None;
         let mut wait = BUSY_WAIT;
         loop {
@@ -166,8 +176,9 @@ impl<'a> Collector<'a> {
             }
             self.calibrate();
             let root_gone = status.is_some();
-            // Asked before the rings are read, so that the last reading comes after the end.
-            let gone: Vec<bool> = self.processes.iter().map(|p| p.is_gone(running.pid, root_gone)).collect();
+            // Checked before the rings are read, so that the last reading comes after the end.
+            let gone: Vec<bool> =
+                self.processes.iter().map(|p| p.is_gone(running.pid, root_gone)).collect();
             self.admit_new();
             let events = self.read_all();
             for (index, gone) in gone.into_iter().enumerate() {
@@ -182,7 +193,7 @@ impl<'a> Collector<'a> {
             self.report(report);
             wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
             if let Some(status) = status {
-                // A process admitted just now was not asked yet whether it has ended.
+                // A process admitted in this round has not been checked for its end yet.
                 if self.processes.iter().all(|process| process.ended) {
                     return Ok(status);
                 }
@@ -202,7 +213,9 @@ impl<'a> Collector<'a> {
 
     fn calibrate(&mut self) {
         let interval = if self.began.elapsed() < Duration::from_secs(1) { 10 } else { 100 };
-        if self.calibrated == self.began || self.calibrated.elapsed() >= Duration::from_millis(interval) {
+        if self.calibrated == self.began
+            || self.calibrated.elapsed() >= Duration::from_millis(interval)
+        {
             self.clock.calibrate();
             self.calibrated = Instant::now();
         }
@@ -228,7 +241,11 @@ impl<'a> Collector<'a> {
             match Spool::open(&path) {
                 Ok(None) => continue,
                 Ok(Some(spool)) => self.admit(spool),
-                Err(error) => self.problems.push(format!("cannot read {}: {error}", path.display())),
+                Err(error) => self.problems.push(format!(
+                    "cannot read {}: \
+                    {error}",
+                    path.display()
+                )),
             }
             self.known.push(path);
         }
@@ -277,9 +294,10 @@ impl<'a> Collector<'a> {
         let after = self.options.after.unwrap_or_default();
         if self.until.is_none() {
             let length = self.options.length.map(|length| after + length);
-            self.until = length.map(|length| first.saturating_add(clock.ticks_in(length.as_nanos() as u64)));
+            self.until =
+                length.map(|length| first.saturating_add(clock.ticks_in(length.as_nanos() as u64)));
         }
-        // A process that begins after the recorded span did has nothing to leave out.
+        // A process that begins after the start of the recorded span has nothing to leave out.
         let before = clock.duration(origin.saturating_sub(first));
         let filter = Filter {
             after_ns: (after.as_nanos() as u64).saturating_sub(before),
@@ -321,11 +339,16 @@ impl<'a> Collector<'a> {
         if let Err(error) = self.processes[index].spool.prepare_rings() {
             self.session.stop();
             let folder = self.session.folder().display();
-            let already =
-                self.problems.iter().any(|problem| problem.starts_with("the recording was cut short"));
+            let already = self.problems.iter().any(|problem| {
+                problem.starts_with(
+                    "the recording was cut \
+                    short",
+                )
+            });
             if !already {
                 self.problems.push(format!(
-                    "the recording was cut short: no room for another thread's ring in {folder} ({error}). \
+                    "the recording was cut short: no room for another thread's ring in {folder} \
+                        ({error}). \
                      What was recorded until then is kept; name a folder with room with --spool"
                 ));
             }
@@ -333,7 +356,7 @@ impl<'a> Collector<'a> {
         self.read_rings(index, until, false)
     }
 
-    /// The process has ended, or its image has been replaced: what its rings still hold is all there will be.
+    /// Reads the rings for the last time: the process has ended, or its image has been replaced.
     fn read_last(&mut self, index: usize) {
         self.read_rings(index, u64::MAX, true);
     }
@@ -387,7 +410,7 @@ impl<'a> Collector<'a> {
                 process.pid
             ));
         }
-        // How the program itself ended is known last; its metadata goes out with `finish`.
+        // The exit status of the program itself is known last; `finish` sends its metadata.
         if self.options.follow_children && index != 0 {
             let metadata = Box::new(process.metadata.clone());
             let names = process.take_names();
@@ -395,18 +418,21 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Closes what is open and collects the results.
+    /// Ends all journals and collects the results.
     fn finish(mut self, program: &Path, root_pid: u32, status: ExitStatus) -> Recorded {
         if self.processes.is_empty() && self.problems.is_empty() {
             let program = program.display();
             self.problems.push(if self.options.embedded {
                 format!(
-                    "nothing was recorded: {program} has no recorder of its own. Link it with libkeel_record and let \
-                     it tell its allocations (keel/recorder.h), or record its malloc, without --embedded"
+                    "nothing was recorded: {program} does not contain a recorder. Link it with \
+                        libkeel_record and let \
+                     it report its allocations (keel/recorder.h), or record its malloc, without \
+                     --embedded"
                 )
             } else {
                 format!(
-                    "nothing was recorded: {program} did not load the recorder. Did it end before its first \
+                    "nothing was recorded: {program} did not load the recorder. Did it end before \
+                        its first \
                      instruction, or does it change LD_PRELOAD?"
                 )
             });
@@ -426,20 +452,24 @@ impl<'a> Collector<'a> {
             self.encoder.send(Work::Finish { process: index, metadata, names });
         }
         let finished = self.encoder.finish();
-        if let Some(after) = self.options.after.filter(|_| finished.iter().all(|finished| finished.early)) {
+        if let Some(after) =
+            self.options.after.filter(|_| finished.iter().all(|finished| finished.early))
+        {
             self.problems.push(format!(
                 "nothing was recorded: the program ended within the {} s that --after leaves out",
                 after.as_secs_f64()
             ));
         }
         let journals = finished.into_iter().map(|finished| {
-            let seconds = self.processes.get(finished.process).map_or(0.0, |process| process.seconds);
+            let seconds =
+                self.processes.get(finished.process).map_or(0.0, |process| process.seconds);
             journal(finished, seconds)
         });
         Recorded { status, journals: journals.collect(), problems: self.problems }
     }
 
-    /// The program never came by the recorder; its journal is empty and says so.
+    /// The program never loaded the recorder. Its journal is empty, with the metadata of the
+    /// program.
     fn finish_unseen(&mut self, writer: Writer, program: &Path, root_pid: u32, status: ExitStatus) {
         let process = usize::MAX;
         let clock = self.clock;

@@ -1,4 +1,5 @@
-//! The Rust mirror of `journal/ring.h`, which explains everything here. Both sides assert every offset.
+//! The Rust mirror of `journal/ring.h`, which explains everything here. Both sides assert every
+//! offset.
 
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -7,7 +8,7 @@ pub const SESSION_VARIABLE: &str = "KEEL_RECORDER_SESSION";
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c4b;
 pub const SPOOL_MAGIC: u64 = 0x3130_474e_4952_4c4b;
 pub const VERSION: u32 = 2;
-/// Of the file that a program makes of itself, and of its chunks.
+/// Constants of a program's recording of itself, and of its chunks.
 pub const LOG_MAGIC: u64 = 0x314c_4f4f_5053_4c4b;
 pub const CHUNK_MAGIC: u64 = 0x314b_4e55_4843_4c4b;
 pub const CHUNK_EVENTS: u32 = 1;
@@ -65,9 +66,9 @@ const _: () = assert!(size_of::<Slot>() == 32);
 pub struct RawEvent {
     /// Ticks of the recording's clock.
     pub time: u64,
-    /// The block's address, or what the operation says.
+    /// The block's address, or another value that depends on the operation.
     pub address: u64,
-    /// Bytes asked for, or what the operation says.
+    /// Requested bytes, or another value that depends on the operation.
     pub size: u64,
     /// `extra << 16 | tag << 8 | op`.
     pub word: u64,
@@ -123,7 +124,7 @@ impl RawEvent {
         bytes.take_while(|byte| *byte != 0).collect()
     }
 
-    /// Whether the event gives up a block.
+    /// Whether the event releases a block.
     pub fn releases(&self) -> bool {
         matches!(self.op(), op::FREE | op::REALLOC_BEGIN)
     }
@@ -186,7 +187,7 @@ pub struct SpoolHeader {
     pub program: [u8; 512],
     pub arguments: [u8; PAGE_BYTES - 1024],
 }
-/// The header as it lies in a file.
+/// The header, read from a file.
 pub struct ParsedHeader {
     pub version: u32,
     pub pid: u32,
@@ -200,9 +201,11 @@ pub struct ParsedHeader {
 impl SpoolHeader {
     /// From the first page of a file.
     pub fn parse(page: &[u8]) -> ParsedHeader {
-        let half = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
+        let half =
+            |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         let part = |from: usize, to: usize| page[from..to].to_vec();
-        let (allocator, program) = (offset_of!(SpoolHeader, allocator), offset_of!(SpoolHeader, program));
+        let (allocator, program) =
+            (offset_of!(SpoolHeader, allocator), offset_of!(SpoolHeader, program));
         let arguments = offset_of!(SpoolHeader, arguments);
         let started = offset_of!(SpoolHeader, started_ticks);
         ParsedHeader {
@@ -255,7 +258,7 @@ pub fn ring_slots(index: u32) -> u32 {
     }
 }
 
-/// Bytes of a ring with that many slots, its header included.
+/// Bytes of a ring with this many slots, including its header.
 pub fn ring_bytes(slots: u32) -> u64 {
     RING_HEADER_BYTES + u64::from(slots) * size_of::<Slot>() as u64
 }
@@ -281,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_lie_one_behind_the_other() {
+    fn rings_are_contiguous() {
         let mut offset = SPOOL_RINGS;
         for index in 0..RING_MAX {
             assert_eq!(ring_offset(index), offset, "ring {index}");
@@ -292,8 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn a_free_tells_a_size_an_alignment_both_or_nothing() {
-        let free_hint = |size| RawEvent { time: 0, address: 16, size, word: u64::from(op::FREE) }.free_hint();
+    fn free_hint_has_a_size_an_alignment_both_or_neither() {
+        let free_hint =
+            |size| RawEvent { time: 0, address: 16, size, word: u64::from(op::FREE) }.free_hint();
         assert_eq!(free_hint(0), (None, None));
         assert_eq!(free_hint(HINT_SIZE), (Some(0), None));
         assert_eq!(free_hint(HINT_SIZE | 77), (Some(77), None));
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_changes_with_each_lap_and_an_empty_slot_never_counts_as_full() {
+    fn tag_changes_with_each_lap() {
         assert_eq!(lap_tag(0, 2048), 1);
         assert_eq!(lap_tag(2047, 2048), 1);
         assert_eq!(lap_tag(2048, 2048), 2);

@@ -30,7 +30,8 @@ impl<F: FnMut(&Event) -> Taken> RowSink for F {
 /// The rows that are written, and those that are left out.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Nanoseconds after the start of the recording at which the rows begin, with the blocks that are live then.
+    /// Nanoseconds after the start of the recording at which the rows begin, with the blocks that
+    /// are live then.
     pub after_ns: u64,
     /// Operations of these modules, and operations on their blocks, are left out.
     pub skip_modules: Vec<String>,
@@ -76,8 +77,11 @@ pub struct Names {
 
 /// Puts the facts into the metadata.
 pub fn describe(facts: Facts, metadata: &mut Metadata) {
-    metadata.threads =
-        facts.threads.iter().map(|(id, name)| keel_journal::Thread { id: *id, name: name.clone() }).collect();
+    metadata.threads = facts
+        .threads
+        .iter()
+        .map(|(id, name)| keel_journal::Thread { id: *id, name: name.clone() })
+        .collect();
     metadata.frames = facts.frames;
     metadata.marks = facts.marks;
     metadata.prologue = facts.prologue;

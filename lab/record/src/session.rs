@@ -1,7 +1,7 @@
 //! The session's folder and its spools: the reader's side of `journal/ring.h`.
 //!
-//! The recorded program can write anything into this memory. Nothing read from it is used as an address or a length
-//! without a bound of our own.
+//! The recorded program can write anything into this memory. Nothing read from it is used as an
+//! address or a length without a check of its bounds.
 
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
 use crate::{Error, clock::Clock};
@@ -18,29 +18,29 @@ use std::time::Duration;
 
 const FOLDER_PREFIX: &str = "keel-record-";
 
-/// What the recorded processes are asked for.
+/// The settings that the recorded processes read.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// `ring::CLOCK_...`.
     pub clock_kind: u32,
-    /// Every process of the tree.
+    /// Record every process of the tree.
     pub follow: bool,
     /// Return addresses of each call.
     pub stacks: u32,
-    /// What programs tell by keel/recorder.h, in place of malloc.
+    /// Record the calls that programs report by keel/recorder.h, not malloc.
     pub embedded: bool,
 }
 
-/// A recording session: made before the program starts, removed when dropped.
+/// A recording session: created before the program starts, removed when dropped.
 pub struct Session {
     folder: PathBuf,
     control: Arc<MmapRaw>,
-    /// Holds the lock by which later sessions know that this one is alive.
+    /// Its lock shows later sessions that this one is in use.
     _control_file: File,
 }
 
 impl Session {
-    /// Makes a session in the folder `parent`, and removes those that killed readers left there.
+    /// Creates a session in the folder `parent`, and removes those that killed readers left there.
     pub fn create(parent: &Path, settings: Settings) -> Result<Session, Error> {
         let parent = parent.canonicalize().map_err(|source| session_error(parent, source))?;
         remove_abandoned(&parent);
@@ -70,7 +70,8 @@ impl Session {
     }
 
     fn make_control(folder: &Path) -> io::Result<(File, MmapRaw)> {
-        let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
+        let options =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
         let file = options.open(folder.join("control"))?;
         // SAFETY: flock on a descriptor that we own.
         unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
@@ -79,7 +80,7 @@ impl Session {
         Ok((file, map))
     }
 
-    /// The folder; goes into the program's environment.
+    /// The folder; its path is passed in the program's environment.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -89,7 +90,7 @@ impl Session {
         control_of(&self.control)
     }
 
-    /// Spools that have appeared since, oldest image of a process first.
+    /// Spools that are not in `known`, the oldest image of a process first.
     pub fn new_spools(&self, known: &[PathBuf]) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut found: Vec<((u32, u32), PathBuf)> = entries
@@ -104,12 +105,12 @@ impl Session {
         found.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// Asks all processes to record no more.
+    /// Asks all processes to stop recording.
     pub fn stop(&self) {
         self.control().stop.store(1, Release);
     }
 
-    /// Sleeps until somebody rings or the time is up, and shows that the reader lives.
+    /// Sleeps until the bell rings or the timeout expires, and advances the heartbeat.
     pub fn wait(&self, timeout: Duration) {
         let control = self.control();
         let bell = control.bell.load(SeqCst);
@@ -119,7 +120,7 @@ impl Session {
         control.heartbeat.fetch_add(1, Relaxed);
     }
 
-    /// Ends [`Session::wait`] from another thread, even when the session is gone already.
+    /// A handle that ends [`Session::wait`] from another thread. It may outlive the session.
     pub fn bell(&self) -> Bell {
         Bell(Arc::clone(&self.control))
     }
@@ -130,7 +131,7 @@ impl Session {
 pub struct Bell(Arc<MmapRaw>);
 
 impl Bell {
-    /// Rings.
+    /// Wakes the thread in [`Session::wait`].
     pub fn ring(&self) {
         let control = control_of(&self.0);
         control.bell.fetch_add(1, SeqCst);
@@ -139,7 +140,8 @@ impl Bell {
 }
 
 fn control_of(map: &MmapRaw) -> &Control {
-    // SAFETY: the mapping is a page, aligned, lives as long as the reference, and Control is all atomics.
+    // SAFETY: the mapping is a page, aligned, lives as long as the reference, and Control is all
+    // atomics.
     unsafe { &*map.as_ptr().cast::<Control>() }
 }
 
@@ -150,14 +152,14 @@ impl Drop for Session {
     }
 }
 
-/// Sessions whose reader was killed: nobody holds their lock.
+/// Removes sessions whose reader was killed: no process holds their lock.
 fn remove_abandoned(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
             continue;
         }
         let Ok(file) = File::open(entry.path().join("control")) else { continue };
-        // A session being made has a lock or no page yet.
+        // A session that is being created is locked, or its file is still empty.
         let made = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         // SAFETY: flock on a descriptor that we own.
         let free = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
@@ -167,7 +169,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// What a ring's state says besides its events.
+/// How often, and for how long, threads waited for free slots.
 #[derive(Clone, Copy, Default)]
 pub struct Stalls {
     pub count: u64,
@@ -182,10 +184,11 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Maps a spool; `None` while its process is still filling it in.
+    /// Maps a spool; `None` while its process still initializes it.
     pub fn open(path: &Path) -> io::Result<Option<Spool>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        // The program reserves the first pages before it writes there; a hole must not be touched before that.
+        // The program reserves the first pages before it writes there; a hole must not be touched
+        // before that.
         if !is_whole(&file)? || file_is_hole(&file) {
             return Ok(None);
         }
@@ -209,7 +212,9 @@ impl Spool {
         if header.ready.load(Acquire) != 1 {
             return Ok(None);
         }
-        if header.magic.load(Relaxed) != ring::SPOOL_MAGIC || header.version.load(Relaxed) != ring::VERSION {
+        if header.magic.load(Relaxed) != ring::SPOOL_MAGIC
+            || header.version.load(Relaxed) != ring::VERSION
+        {
             return Err(io::Error::other("it was made by another version of the recorder"));
         }
         Ok(Some(spool))
@@ -217,20 +222,24 @@ impl Spool {
 
     /// The first page.
     pub fn header(&self) -> &SpoolHeader {
-        // SAFETY: the mapping is longer than a page and lives as long as self; the fields that change are atomics.
+        // SAFETY: the mapping is longer than a page and lives as long as self; the fields that
+        // change are atomics.
         unsafe { &*self.map.as_ptr().cast::<SpoolHeader>() }
     }
 
     /// The object files at the image's start, as in `/proc/<pid>/maps`.
     pub fn maps(&self) -> String {
-        let length = u64::from(self.header().maps_bytes.load(Relaxed)).min(ring::MAPS_BYTES) as usize;
-        // SAFETY: inside the mapping; the program wrote it before `ready`, and would only spoil its own journal.
-        let bytes =
-            unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(ring::SPOOL_MAPS as usize), length) };
+        let length =
+            u64::from(self.header().maps_bytes.load(Relaxed)).min(ring::MAPS_BYTES) as usize;
+        // SAFETY: inside the mapping; the program wrote it before `ready`; a later change would
+        // only damage its own journal.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(self.map.as_ptr().add(ring::SPOOL_MAPS as usize), length)
+        };
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// Its rings that have memory.
+    /// Number of rings that have memory.
     pub fn prepared(&self) -> u32 {
         self.header().prepared.load(Acquire).min(ring::RING_MAX)
     }
@@ -238,13 +247,14 @@ impl Spool {
     fn entry(&self, index: u32) -> &RingEntry {
         assert!(index < ring::RING_MAX);
         let at = ring::PAGE_BYTES + index as usize * size_of::<RingEntry>();
-        // SAFETY: inside the table, aligned; all atomics.
+        // SAFETY: inside the table, aligned; all fields are atomics.
         unsafe { &*self.map.as_ptr().add(at).cast::<RingEntry>() }
     }
 
     fn ring(&self, index: u32) -> &RingHeader {
         assert!(index < ring::RING_MAX);
-        // SAFETY: the place follows from the index alone and lies inside the mapping; all that changes is atomic.
+        // SAFETY: the offset depends on the index only and is inside the mapping; the fields that
+        // change are atomics.
         unsafe { &*self.map.as_ptr().add(ring::ring_offset(index) as usize).cast::<RingHeader>() }
     }
 
@@ -252,16 +262,18 @@ impl Spool {
         assert!(index < ring::RING_MAX);
         let place = ring::ring_offset(index) + ring::RING_HEADER_BYTES;
         let number = at & (u64::from(ring::ring_slots(index)) - 1);
-        // SAFETY: the slot's number is below the ring's slots, so it lies inside the mapping; all atomics.
+        // SAFETY: the slot's number is below the number of slots, so it is inside the mapping; all
+        // fields are atomics.
         unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
-    /// Gives the process more rings when few are free. The file system's error, no room, is one only when a thread
-    /// waits for a ring.
+    /// Reserves more rings when few are free. An error of the file system (no space) is returned
+    /// only if a thread waits for a ring.
     pub fn prepare_rings(&self) -> io::Result<()> {
         let prepared = self.prepared();
-        let free =
-            (0..prepared).filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE).count();
+        let free = (0..prepared)
+            .filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE)
+            .count();
         let wanted = self.header().wanted.load(SeqCst).min(64);
         let target = wanted + 2;
         if free as u32 >= target || prepared == ring::RING_MAX {
@@ -284,8 +296,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Copies out what ring `index` holds, at most one lap, and gives the room back. With `last`, the process is gone:
-    /// slots that were claimed and never filled are skipped.
+    /// Copies the events of ring `index`, at most one lap, and releases their slots. With `last`,
+    /// the process has ended: slots that were claimed and never filled are skipped.
     pub fn read(&mut self, index: u32, last: bool, into: &mut Vec<RawEvent>) {
         if self.tails.len() <= index as usize {
             self.tails.resize(index as usize + 1, 0);
@@ -305,18 +317,19 @@ impl Spool {
         }
     }
 
-    /// Where the room begins that was given back.
-    pub fn given_back(&self, index: u32) -> u64 {
+    /// Index of the first slot that has not been released.
+    pub fn released_until(&self, index: u32) -> u64 {
         self.ring(index).tail.load(Acquire)
     }
 
-    /// Copies out what the ring holds from index `first` on; returns where it stopped.
+    /// Copies the events of the ring from index `first` on; returns the index after the last one.
     pub fn copy_out(&self, index: u32, first: u64, last: bool, into: &mut Vec<RawEvent>) -> u64 {
-        /// Signal handlers nest no deeper than this in the few instructions between a claim and its store.
+        /// Signal handlers nest no deeper than this in the few instructions between a claim and its
+        /// store.
         const HOLES_MAX: u64 = 64;
         let slots = ring::ring_slots(index);
         let mut at = first;
-        // No ring comes so far.
+        // No ring reaches such an index.
         if first > u64::MAX / 2 {
             return first;
         }
@@ -326,7 +339,8 @@ impl Spool {
                 at += 1;
                 continue;
             }
-            let next = (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
+            let next =
+                (at + 1..at + HOLES_MAX).find(|next| last && self.event(index, *next).is_some());
             let Some(next) = next else { break };
             at = next;
         }
@@ -349,7 +363,7 @@ impl Spool {
         })
     }
 
-    /// How often and how long the program's threads waited for us.
+    /// How often, and for how long, the program's threads waited for this process.
     pub fn stalls(&self) -> Stalls {
         let rings = (0..self.prepared()).map(|index| self.ring(index));
         rings.fold(Stalls::default(), |sum, ring| Stalls {
@@ -358,7 +372,8 @@ impl Spool {
         })
     }
 
-    /// The time from which on the program's events do not count, if it has stopped recording, and why.
+    /// The time after which the program's events are dropped, and the reason, if it has stopped
+    /// recording.
     pub fn stopped(&self) -> Option<(u64, u32)> {
         let header = self.header();
         let reason = header.stopped.load(Acquire);
@@ -384,7 +399,7 @@ pub fn arguments(bytes: &[u8]) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Whether it has the size of a spool.
+/// Whether the file has the size of a spool.
 fn is_whole(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.len() == ring::ring_offset(ring::RING_MAX))
 }
@@ -408,10 +423,20 @@ fn session_error(path: &Path, cause: io::Error) -> Error {
 }
 
 fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
-    let timeout =
-        libc::timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as i64,
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
     // SAFETY: the word lives for the call; a spurious return is allowed by all callers.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const timeout) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            expected,
+            &raw const timeout,
+        )
+    };
 }
 
 fn futex_wake(word: &AtomicU32) {

@@ -1,4 +1,5 @@
-//! What frees tell of their blocks beside the address: recorded as told, once, and compared with what was asked for.
+//! What frees tell of their blocks beside the address: recorded as told, once, and compared with
+//! what was asked for.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -10,7 +11,8 @@ use std::collections::BTreeMap;
 
 /// What the frees of blocks of this size told, and how often.
 fn free_hint(journal: &Journal, size: u64) -> BTreeMap<FreeHint, usize> {
-    let sizes: Vec<u64> = journal.events.iter().filter(|e| e.created != 0).map(|e| e.size).collect();
+    let sizes: Vec<u64> =
+        journal.events.iter().filter(|e| e.created != 0).map(|e| e.size).collect();
     let of_size = |e: &&Event| e.op == Op::Free && sizes[e.released as usize - 1] == size;
     let mut counts = BTreeMap::new();
     for free in journal.events.iter().filter(of_size) {
@@ -26,7 +28,8 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
     let bump = bench.compile_library("bump.c");
     for preload in [None, Some(bump.into_os_string())] {
         let own = preload.is_some();
-        let recorded = keel_record::record(&Options { preload, ..bench.options(&program, &[]) }).unwrap();
+        let recorded =
+            keel_record::record(&Options { preload, ..bench.options(&program, &[]) }).unwrap();
         assert_eq!(recorded.status.code(), Some(0));
         let journal = whole(&recorded);
         assert_eq!(journal.metadata.foreign, 0);
@@ -45,7 +48,12 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
             (1280, FreeHint::NONE),
         ];
         for (asked, expected) in right {
-            assert_eq!(free_hint(&journal, asked), BTreeMap::from([(expected, 10)]), "{asked}, own: {own}");
+            assert_eq!(
+                free_hint(&journal, asked),
+                BTreeMap::from([(expected, 10)]),
+                "{asked}, \
+                own: {own}"
+            );
         }
         let largest = (1 << 57) - 1;
         let wrong = [

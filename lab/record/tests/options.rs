@@ -9,7 +9,8 @@ use keel_record::Options;
 use std::path::Path;
 use std::time::Duration;
 
-/// late.c sleeps for six seconds between its halves. The first must be over by then, on a busy machine too.
+/// late.c sleeps for six seconds between its halves. The first must be over by then, on a busy
+/// machine too.
 const AMID_ITS_PAUSE: Duration = Duration::from_secs(5);
 
 #[test]
@@ -20,11 +21,14 @@ fn a_recording_that_starts_late_begins_with_the_live_set() {
     let recorded = keel_record::record(&Options { after, ..bench.options(&program, &[]) }).unwrap();
     assert_eq!(recorded.status.code(), Some(0));
     let journal = whole(&recorded);
-    // Of its early blocks the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones; 10 it frees later.
+    // Of its early blocks the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones;
+    // 10 it frees later.
     let prologue = journal.metadata.prologue as usize;
     let early = &journal.events[..prologue];
     assert!(early.iter().all(|event| event.time == 0 && event.op.creates() && event.released == 0));
-    let of = |op: Op, size: u64| early.iter().filter(|event| event.op == op && event.size == size).count();
+    let of = |op: Op, size: u64| {
+        early.iter().filter(|event| event.op == op && event.size == size).count()
+    };
     assert_eq!([of(Op::Malloc, 1001), of(Op::Aligned, 1003), of(Op::Calloc, 1005)], [100, 10, 10]);
     assert_eq!(early.iter().filter(|event| event.align == 256).count(), 10);
     assert_eq!(of(Op::Malloc, 1007), 10, "a block that was last reallocated");
@@ -34,7 +38,8 @@ fn a_recording_that_starts_late_begins_with_the_live_set() {
     assert_eq!((journal.metadata.foreign, journal.metadata.frames.len()), (0, 1));
     let first = journal.events[prologue..].iter().find(|event| event.size == 1011).unwrap();
     assert!(first.time > 0, "{first:?}");
-    let known = journal.origins[..prologue].iter().filter(|origin| origin.module != Origin::NONE).count();
+    let known =
+        journal.origins[..prologue].iter().filter(|origin| origin.module != Origin::NONE).count();
     assert_eq!(known, prologue);
 }
 
@@ -43,7 +48,8 @@ fn a_program_that_ends_before_its_recording_begins_is_told() {
     let bench = Bench::new();
     let program = bench.compile("ends.c", &[]);
     let after = Some(Duration::from_secs(3600));
-    let recorded = keel_record::record(&Options { after, ..bench.options(&program, &["exit"]) }).unwrap();
+    let recorded =
+        keel_record::record(&Options { after, ..bench.options(&program, &["exit"]) }).unwrap();
     assert_eq!(recorded.status.code(), Some(5));
     assert!(recorded.problems[0].contains("ended within the 3600 s"), "{:?}", recorded.problems);
 }
@@ -52,7 +58,8 @@ fn a_program_that_ends_before_its_recording_begins_is_told() {
 fn limits_end_the_recording_and_not_the_program() {
     let bench = Bench::new();
     let program = bench.compile("counts.c", &[]);
-    let options = Options { max_operations: Some(1234), ..bench.options(&program, &["2", "20000"]) };
+    let options =
+        Options { max_operations: Some(1234), ..bench.options(&program, &["2", "20000"]) };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(7));
     assert_eq!(whole(&recorded).events.len(), 1234);
@@ -101,7 +108,8 @@ fn a_module_can_be_left_out_with_its_blocks() {
     };
     assert_eq!(counts(&all), [(30, 30), (30, 30), (30, 30), (30, 30)]);
 
-    // The program frees the driver's blocks and the driver the program's: what counts is who made the block.
+    // The program frees the driver's blocks and the driver the program's: what counts is who made
+    // the block.
     let skip_modules = vec!["libdriver".to_owned()];
     let options = Options { skip_modules: skip_modules.clone(), ..bench.options(&program, &[]) };
     let left = whole(&keel_record::record(&options).unwrap());
@@ -140,7 +148,8 @@ fn call_sites_are_told_from_the_inside_out() {
     let options = Options { stacks: 4, ..bench.options(&program, &[]) };
     let journal = whole(&keel_record::record(&options).unwrap());
     let stacks_of = |size: u64| {
-        let rows = journal.events.iter().zip(&journal.origins).filter(|(event, _)| event.size == size);
+        let rows =
+            journal.events.iter().zip(&journal.origins).filter(|(event, _)| event.size == size);
         let mut stacks: Vec<u32> = rows.map(|(_, origin)| origin.stack).collect();
         stacks.sort_unstable();
         stacks.dedup();
@@ -150,8 +159,8 @@ fn call_sites_are_told_from_the_inside_out() {
     assert_eq!((stacks_of(1001).len(), stacks_of(1003).len()), (2, 1));
     assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Malloc, 1003)), (4000, 2000));
     let stacks = &journal.metadata.stacks;
-    let [one, other] =
-        [stacks_of(1001)[0], stacks_of(1001)[1]].map(|stack| stacks.walk(stack).collect::<Vec<_>>());
+    let [one, other] = [stacks_of(1001)[0], stacks_of(1001)[1]]
+        .map(|stack| stacks.walk(stack).collect::<Vec<_>>());
     assert_eq!((one.len(), other.len()), (4, 4));
     assert_eq!(one[0], other[0], "the same call of malloc");
     assert_ne!(one[1], other[1], "from two functions");
@@ -171,7 +180,8 @@ fn marks_and_names_are_the_programs_words() {
     let long = "long ".repeat(60);
     assert_eq!(texts, ["level 1", "a mark of exactly 32 characters!", &long[..240], ""]);
     assert_eq!(journal.metadata.frames.len(), 3);
-    let names: Vec<&str> = journal.metadata.threads.iter().map(|thread| thread.name.as_str()).collect();
+    let names: Vec<&str> =
+        journal.metadata.threads.iter().map(|thread| thread.name.as_str()).collect();
     assert!(names.contains(&"the loader"), "{names:?}");
     assert!(names.contains(&"by pthread"), "{names:?}");
 }
@@ -183,7 +193,8 @@ fn an_address_that_was_asked_for_ends_frames_too() {
     let program = bench.compile("asked_frames.c", &[library.to_str().unwrap()]);
     let (recorded, journal) = bench.record(&program, &[]);
     assert_eq!(recorded.status.code(), Some(0));
-    // Ten each by glXGetProcAddress, eglGetProcAddress and vkGetDeviceProcAddr; other names are not ours to touch.
+    // Ten each by glXGetProcAddress, eglGetProcAddress and vkGetDeviceProcAddr; other names are not
+    // ours to touch.
     assert_eq!(journal.metadata.frames.len(), 30);
 }
 
@@ -197,7 +208,9 @@ fn rare_entry_points_are_recorded() {
         assert_eq!((journal.count(Op::Malloc, size), journal.released(size)), (10, 10), "{size}");
     }
     assert_eq!((journal.count(Op::Aligned, 1007), journal.released(1007)), (10, 10), "valloc");
-    assert!(journal.events.iter().filter(|event| event.size == 1007).all(|event| event.align == 4096));
+    assert!(
+        journal.events.iter().filter(|event| event.size == 1007).all(|event| event.align == 4096)
+    );
 }
 
 #[test]

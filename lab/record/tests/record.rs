@@ -38,13 +38,18 @@ fn every_operation_of_many_threads_is_there_once() {
         journal.events.iter().filter(|e| e.align != 0).map(|e| (e.size, e.align)).collect();
     assert_eq!(aligns, BTreeMap::from([(1009, 64), (1152, 128), (1011, 256)]));
     assert_eq!(journal.metadata.foreign, 0);
-    assert!(journal.events.iter().all(|event| event.size < 1 << 40), "failed calls are no operations");
+    assert!(
+        journal.events.iter().all(|event| event.size < 1 << 40),
+        "failed calls are no \
+        operations"
+    );
     let metadata = &journal.metadata;
     assert_eq!((metadata.drops, metadata.ended.as_str()), (0, "exit 7"));
     assert_eq!(metadata.program, program.display().to_string());
     assert_eq!(metadata.arguments, ["4", "5000"]);
     let working = (0..metadata.threads.len() as u32).filter(|thread| {
-        journal.events.iter().filter(|event| event.thread == *thread && event.size == 1001).count() == 5000
+        journal.events.iter().filter(|event| event.thread == *thread && event.size == 1001).count()
+            == 5000
     });
     assert_eq!(working.count(), 4);
 }
@@ -71,8 +76,9 @@ fn a_killed_program_leaves_all_it_did() {
     let counter_file = bench.path("counter");
     std::fs::write(&counter_file, [0; 4096]).unwrap();
     let options = bench.options(&program, &[counter_file.to_str().unwrap()]);
-    let word =
-        |at: usize| u64::from_le_bytes(std::fs::read(&counter_file).unwrap()[at..at + 8].try_into().unwrap());
+    let word = |at: usize| {
+        u64::from_le_bytes(std::fs::read(&counter_file).unwrap()[at..at + 8].try_into().unwrap())
+    };
     let count = || word(0);
     let recorded = std::thread::scope(|scope| {
         let recording = scope.spawn(|| keel_record::record(&options).unwrap());
@@ -143,11 +149,19 @@ fn followed_children_have_journals_of_their_own() {
         let recorded = keel_record::record(&options).unwrap();
         assert_eq!(recorded.status.code(), Some(0), "{how}");
         assert_eq!(recorded.problems, Vec::<String>::new(), "{how}");
-        let journals: Vec<Journal> =
-            recorded.journals.iter().map(|journal| Journal::read(journal.path.as_ref().unwrap())).collect();
-        let counts = |journal: &Journal| [1001, 1003, 1005].map(|size| journal.count(Op::Malloc, size));
+        let journals: Vec<Journal> = recorded
+            .journals
+            .iter()
+            .map(|journal| Journal::read(journal.path.as_ref().unwrap()))
+            .collect();
+        let counts =
+            |journal: &Journal| [1001, 1003, 1005].map(|size| journal.count(Op::Malloc, size));
         assert_eq!(journals.iter().map(counts).collect::<Vec<_>>(), [child, parent], "{how}");
-        assert_eq!(journals.iter().map(|j| j.metadata.foreign).collect::<Vec<_>>(), [foreign, 0], "{how}");
+        assert_eq!(
+            journals.iter().map(|j| j.metadata.foreign).collect::<Vec<_>>(),
+            [foreign, 0],
+            "{how}"
+        );
         for journal in &recorded.journals {
             let name = format!("out.{}.journal.parquet", journal.metadata.pid);
             assert_eq!(journal.path.as_ref().unwrap().file_name().unwrap().to_str().unwrap(), name);
@@ -159,7 +173,12 @@ fn followed_children_have_journals_of_their_own() {
 fn the_compiler_is_followed_through_its_passes() {
     let bench = Bench::new();
     let source = bench.path("hello.c");
-    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n").unwrap();
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; \
+        }\n",
+    )
+    .unwrap();
     let arguments =
         [source.to_str().unwrap(), "-o", bench.path("hello").to_str().unwrap()].map(str::to_owned);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -167,12 +186,19 @@ fn the_compiler_is_followed_through_its_passes() {
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(0));
     assert!(bench.path("hello").is_file());
-    let journals: Vec<Journal> =
-        recorded.journals.iter().map(|journal| Journal::read(journal.path.as_ref().unwrap())).collect();
+    let journals: Vec<Journal> = recorded
+        .journals
+        .iter()
+        .map(|journal| Journal::read(journal.path.as_ref().unwrap()))
+        .collect();
     let programs: Vec<&str> =
         journals.iter().map(|j| j.metadata.program.rsplit('/').next().unwrap()).collect();
     for wanted in ["cc1", "as", "collect2", "ld", "gcc"] {
-        assert!(programs.iter().any(|program| program.contains(wanted)), "no {wanted} in {programs:?}");
+        assert!(
+            programs.iter().any(|program| program.contains(wanted)),
+            "no {wanted} in \
+            {programs:?}"
+        );
     }
     let compiler = journals.iter().find(|j| j.metadata.program.ends_with("/cc1")).unwrap();
     assert!(compiler.events.len() > 1000 && compiler.metadata.foreign == 0);
@@ -185,11 +211,13 @@ fn thousands_of_threads_come_and_go() {
     let (recorded, journal) = bench.record(&program, &["3000", "250"]);
     assert_eq!(recorded.status.code(), Some(0));
     assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (3000, 3000));
-    // The key's destructor runs four times a thread; the block of its third and last malloc is freed by the fourth.
+    // The key's destructor runs four times a thread; the block of its third and last malloc is
+    // freed by the fourth.
     assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1003)), (9000, 9000));
     assert_eq!(journal.metadata.foreign, 0);
     assert_eq!(journal.metadata.threads.len(), 3001);
-    let named = journal.metadata.threads.iter().filter(|thread| thread.name.starts_with("worker ")).count();
+    let named =
+        journal.metadata.threads.iter().filter(|thread| thread.name.starts_with("worker ")).count();
     assert_eq!(named, 3000);
 }
 
@@ -200,8 +228,10 @@ fn a_signal_handler_may_strike_anywhere() {
     let bump = bench.compile_library("bump.c");
     let counted = bench.path("counted");
     let script = format!("exec {} 2000000 > {}", program.display(), counted.display());
-    let options =
-        Options { preload: Some(bump.into()), ..bench.options(Path::new("/bin/sh"), &["-c", &script]) };
+    let options = Options {
+        preload: Some(bump.into()),
+        ..bench.options(Path::new("/bin/sh"), &["-c", &script])
+    };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(0));
     let journal = whole(&recorded);
@@ -225,8 +255,10 @@ fn operators_are_recorded_once_whoever_serves_them() {
         assert_eq!(recorded.status.code(), Some(i32::from(own)));
         let journal = whole(&recorded);
         for (form, size) in (1001..1016).step_by(2).enumerate() {
-            let births: usize = [Op::Malloc, Op::Aligned].map(|op| journal.count(op, size)).iter().sum();
-            // libstdc++ rounds the size of an aligned block up to the alignment; the program did not ask for that.
+            let births: usize =
+                [Op::Malloc, Op::Aligned].map(|op| journal.count(op, size)).iter().sum();
+            // libstdc++ rounds the size of an aligned block up to the alignment; the program did
+            // not ask for that.
             assert_eq!(births, 10, "form {form}, own operators: {own}");
             assert_eq!(journal.released(size), 10, "form {form}, own operators: {own}");
         }
@@ -242,7 +274,8 @@ fn frames_are_marked_where_a_picture_is_shown() {
     let (_, journal) = bench.record(&program, &[]);
     assert_eq!(journal.metadata.frames.len(), 60);
     let mut in_frame = vec![0; 60];
-    for event in journal.events.iter().filter(|event| event.op == Op::Malloc && event.size == 1001) {
+    for event in journal.events.iter().filter(|event| event.op == Op::Malloc && event.size == 1001)
+    {
         in_frame[event.frame as usize] += 1;
     }
     assert_eq!(in_frame, vec![3; 60]);
@@ -251,7 +284,8 @@ fn frames_are_marked_where_a_picture_is_shown() {
 #[test]
 fn what_cannot_be_recorded_is_not_started() {
     let bench = Bench::new();
-    let refused = |program: &Path| keel_record::record(&bench.options(program, &[])).unwrap_err().to_string();
+    let refused =
+        |program: &Path| keel_record::record(&bench.options(program, &[])).unwrap_err().to_string();
     let fixed = bench.compile("ends.c", &["-static"]);
     let message = refused(&fixed);
     assert!(message.contains("it is statically linked") && message.contains("ends"), "{message}");

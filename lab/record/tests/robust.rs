@@ -1,6 +1,6 @@
-//! Programs that are hard to record: one small program and one exact expectation each. The first of them are in
-//! record.rs: fork, exec, vfork, posix_spawn, thread storms, keys' destructors, handlers that allocate, a malloc of the
-//! program's own, _exit, abort, crashes, SIGKILL.
+//! Programs that are hard to record: one small program and one exact expectation each. The first of
+//! them are in record.rs: fork, exec, vfork, posix_spawn, thread storms, keys' destructors,
+//! handlers that allocate, a malloc of the program's own, _exit, abort, crashes, SIGKILL.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -21,7 +21,11 @@ fn a_sandbox_is_not_disturbed_and_all_its_threads_are_recorded() {
             continue;
         }
         assert_eq!(recorded.status.code(), Some(0), "{how}: {:?}", recorded.status);
-        assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (150_000, 150_000), "{how}");
+        assert_eq!(
+            (journal.count(Op::Malloc, 1001), journal.released(1001)),
+            (150_000, 150_000),
+            "{how}"
+        );
         assert_eq!((journal.metadata.drops, journal.metadata.foreign), (0, 0), "{how}");
     }
 }
@@ -44,8 +48,11 @@ fn a_program_that_links_another_allocator_is_recorded_on_it() {
     let (recorded, journal) = bench.record(&program, &[]);
     assert_eq!(recorded.status.code(), Some(0));
     assert!(journal.metadata.allocator.ends_with("/libbump.so"), "{}", journal.metadata.allocator);
-    // bump.c serves posix_memalign and aligned_alloc by calling memalign by name: each block is one birth.
-    for (op, size) in [(Op::Malloc, 1001), (Op::Calloc, 1043), (Op::Aligned, 1009), (Op::Aligned, 1152)] {
+    // bump.c serves posix_memalign and aligned_alloc by calling memalign by name: each block is one
+    // birth.
+    for (op, size) in
+        [(Op::Malloc, 1001), (Op::Calloc, 1043), (Op::Aligned, 1009), (Op::Aligned, 1152)]
+    {
         assert_eq!((journal.count(op, size), journal.released(size)), (40, 40), "{op:?} {size}");
     }
     assert_eq!((journal.count(Op::Realloc, 1007), journal.released(1005)), (40, 40));
@@ -70,18 +77,24 @@ fn a_static_program_tells_its_own_allocations() {
     let library = bench.static_library();
     let include = format!("-I{}", root().join("in_process/include").display());
     let program = bench.compile("teller.c", &["-static", &include, library.to_str().unwrap()]);
-    let options = Options { embedded: true, follow_children: false, ..bench.options(&program, &[]) };
+    let options =
+        Options { embedded: true, follow_children: false, ..bench.options(&program, &[]) };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(0));
     let journal = whole(&recorded);
     assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (1000, 510));
     assert_eq!((journal.count(Op::Realloc, 1003), journal.released(1003)), (10, 0));
     assert_eq!(journal.count(Op::Aligned, 1005), 10);
-    assert!(journal.events.iter().filter(|event| event.size == 1005).all(|event| event.align == 256));
+    assert!(
+        journal.events.iter().filter(|event| event.size == 1005).all(|event| event.align == 256)
+    );
     assert_eq!((journal.count(Op::Realloc, 1007), journal.released(1007)), (1, 1));
     for (size, free_hint, count) in [(1013, FreeHint::SIZE, 10), (1015, FreeHint::BOTH, 9)] {
         assert_eq!(journal.released(size), 10);
-        assert_eq!(journal.events.iter().filter(|event| event.free_hint == free_hint).count(), count);
+        assert_eq!(
+            journal.events.iter().filter(|event| event.free_hint == free_hint).count(),
+            count
+        );
     }
     let wrong: Vec<_> = journal.events.iter().filter(|event| event.free_hint.is_wrong()).collect();
     assert_eq!((wrong.len(), wrong[0].free_hint), (1, FreeHint::wrong(Some(1016), Some(128))));
@@ -114,11 +127,18 @@ fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
             );
         }
         assert_eq!(journal.metadata.threads.len(), 2, "{round}");
-        // What is left of the recording before is freed in this one; between the two nothing is told.
+        // What is left of the recording before is freed in this one; between the two nothing is
+        // told.
         let from_before = if round == 0 { 0 } else { 10 };
         assert_eq!(journal.metadata.foreign, from_before, "{round}");
-        assert_eq!(journal.events.len(), 3 * blocks + from_before as usize, "{round}: and nothing else");
-        let marks: Vec<&str> = journal.metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
+        assert_eq!(
+            journal.events.len(),
+            3 * blocks + from_before as usize,
+            "{round}: and nothing \
+            else"
+        );
+        let marks: Vec<&str> =
+            journal.metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
         assert_eq!(marks, [format!("recording {round}")]);
         assert_eq!(journal.metadata.repairs.get("unseen_free"), None);
     }
@@ -128,7 +148,8 @@ fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
 fn the_same_program_gives_the_same_operations() {
     let bench = Bench::new();
     let program = std::path::Path::new("sort");
-    let lines: String = (0..20_000u64).map(|i| format!("{}\n", i * 2_654_435_761 % 1_000_003)).collect();
+    let lines: String =
+        (0..20_000u64).map(|i| format!("{}\n", i * 2_654_435_761 % 1_000_003)).collect();
     let file = bench.path("lines");
     std::fs::write(&file, lines).unwrap();
     let out = bench.path("sorted");
@@ -136,7 +157,8 @@ fn the_same_program_gives_the_same_operations() {
     let run = || {
         let (recorded, journal) = bench.record(program, &arguments);
         assert_eq!(recorded.status.code(), Some(0));
-        let row = |e: &keel_journal::Event| (e.op, e.size, e.align, e.created, e.released, e.thread);
+        let row =
+            |e: &keel_journal::Event| (e.op, e.size, e.align, e.created, e.released, e.thread);
         journal.events.iter().map(row).collect::<Vec<_>>()
     };
     let first = run();

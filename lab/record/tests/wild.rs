@@ -1,5 +1,5 @@
-//! Files that no sound program writes: what import makes of them is an error or a journal, and never a panic. Most of
-//! these were found by `make fuzz` or by reading; it goes on looking.
+//! Files that no sound program writes: what import makes of them is an error or a journal, and
+//! never a panic. Most of these were found by `make fuzz` or by reading; it goes on looking.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -63,8 +63,11 @@ fn sizes_alignments_and_times_beyond_what_a_journal_can_say_are_told_as_the_larg
     slots.extend(slot(u64::MAX / 3, 0, 0, 10));
     slots.extend(slot(u64::MAX / 3, 0, 0, 10));
     slots.extend(slot(u64::MAX / 3, 0x1001, 0, 2));
-    let chunks =
-        [chunk(2, 0, [1000, 1000], b""), chunk(1, 0, [1001, 9000], &slots), chunk(3, 0, [1002, 9001], b"")];
+    let chunks = [
+        chunk(2, 0, [1000, 1000], b""),
+        chunk(1, 0, [1001, 9000], &slots),
+        chunk(3, 0, [1002, 9001], b""),
+    ];
     let (_, journal) = import(folder.path(), &chunks);
     assert_eq!(journal.count(Op::Malloc, i64::MAX as u64), 4);
     assert_eq!(journal.events[4].align, 1 << 62);

@@ -1,4 +1,5 @@
-//! What recordings that were not finished leave behind: bytes that a program, or chance, can have made anything of.
+//! What recordings that were not finished leave behind: bytes that a program, or chance, can have
+//! made anything of.
 //!
 //! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`);
 //! - `rings`: such a file without its end, and the rings beside it;
@@ -38,8 +39,8 @@ impl Left {
         }
     }
 
-    /// Puts a word where one stands, as a wild store would; after it the sums of a partial journal are right again, or
-    /// nothing behind them would ever be looked at.
+    /// Puts a word where one stands, as a wild store would; after it the sums of a partial journal
+    /// are right again, or nothing behind them would ever be looked at.
     pub fn mutate(self, input: &mut [u8], random: &mut Random) {
         const WIDTHS: [usize; 3] = [1, 4, 8];
         let width = WIDTHS[random.below(3)];
@@ -86,7 +87,9 @@ impl Left {
                 false
             }
             // The metadata of a partial journal is as the input says.
-            Ok((rows, _)) if self == Left::Partial => read(&output, None).is_ok_and(|read| read == *rows),
+            Ok((rows, _)) if self == Left::Partial => {
+                read(&output, None).is_ok_and(|read| read == *rows)
+            }
             Ok((rows, ended)) => {
                 let read = read(&output, Some(&mut hasher))?;
                 if read != *rows {
@@ -100,7 +103,8 @@ impl Left {
     }
 }
 
-/// Reads a journal; its rows. With a hasher, every rule is checked and what is special about it is told.
+/// Reads a journal; its rows. With a hasher, every rule is checked and what is special about it is
+/// told.
 fn read(path: &Path, hasher: Option<&mut FxHasher>) -> Result<u64, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
     let metadata = reader.metadata();
@@ -119,15 +123,20 @@ fn read(path: &Path, hasher: Option<&mut FxHasher>) -> Result<u64, String> {
         }
     }
     if let Some(hasher) = hasher {
-        let counts =
-            [metadata.threads.len(), metadata.marks.len(), metadata.frames.len(), metadata.modules.len()];
+        let counts = [
+            metadata.threads.len(),
+            metadata.marks.len(),
+            metadata.frames.len(),
+            metadata.modules.len(),
+        ];
         (kinds, counts.map(|count| count.min(4)), metadata.foreign.min(4)).hash(hasher);
         metadata.repairs.keys().for_each(|kind| kind.hash(hasher));
     }
     Ok(rows)
 }
 
-// ---- the file of a program that recorded itself: an input is the first 64 bytes of its header, then its chunks
+// ---- the file of a program that recorded itself: an input is the first 64 bytes of its header,
+// then its chunks
 
 const PAGE: usize = 4096;
 const HEADER: usize = 64;
@@ -152,13 +161,15 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Magic; version and ready; pid and rings with memory; start; wanted and stopped; end; length of maps and clock.
+/// Magic; version and ready; pid and rings with memory; start; wanted and stopped; end; length of
+/// maps and clock.
 fn header(magic: u64) -> Vec<u8> {
     words(&[magic, 2 | 1 << 32, 77 | 2 << 32, 1000, 0, 0, 0, 0])
 }
 
 fn chunk(kind: u64, ring: u64, first: u64, moment: u64, bytes: &[u8]) -> Vec<u8> {
-    let head = [CHUNK_MAGIC, kind | ring << 32, first, bytes.len() as u64, moment * 3, moment, 0, 0];
+    let head =
+        [CHUNK_MAGIC, kind | ring << 32, first, bytes.len() as u64, moment * 3, moment, 0, 0];
     [words(&head), bytes.to_vec()].concat()
 }
 
@@ -205,7 +216,8 @@ fn spool(ended: bool) -> Vec<u8> {
     file
 }
 
-// ---- its rings: an input is both headers, those of two rings, and the slots of either, half and half
+// ---- its rings: an input is both headers, those of two rings, and the slots of either, half and
+// half
 
 const RING_HEADER: usize = 128;
 const SLOTS_AT: usize = 2 * HEADER + 2 * RING_HEADER;
@@ -230,7 +242,10 @@ fn write_rings(path: &Path, rings: &Path, input: &[u8]) -> Result<(), Failure> {
     drop(std::fs::remove_file(rings));
     let file = File::options().read(true).write(true).create_new(true).open(rings)?;
     file.set_len(
-        RINGS_AT + 4 * LARGE_RING + 60 * (RING_PAGE + 8192 * 32) + (8192 - 64) * (RING_PAGE + 2048 * 32),
+        RINGS_AT
+            + 4 * LARGE_RING
+            + 60 * (RING_PAGE + 8192 * 32)
+            + (8192 - 64) * (RING_PAGE + 2048 * 32),
     )?;
     file.write_all_at(&input[HEADER..2 * HEADER], 0)?;
     let slots = input[SLOTS_AT..].as_chunks::<32>().0;
@@ -263,7 +278,11 @@ fn partial() -> Result<Vec<u8>, Failure> {
     let options = keel_journal::Options { rows_per_group: 20, ..keel_journal::Options::default() };
     let mut writer = Writer::with_options(&path, options)?;
     for number in 1..=35_u64 {
-        writer.push(&Event { size: number * 8, created: number, ..Event::at(number * 100, Op::Malloc) })?;
+        writer.push(&Event {
+            size: number * 8,
+            created: number,
+            ..Event::at(number * 100, Op::Malloc)
+        })?;
         writer.push(&Event { released: number, ..Event::at(number * 100 + 50, Op::Free) })?;
     }
     writer.cut()?;
@@ -283,7 +302,12 @@ fn mend_sums(file: &mut [u8]) {
         .collect();
     for end in ends {
         let Some(tail) = end.checked_sub(RECORD_TAIL) else { continue };
-        let length = u32::from_le_bytes([file[tail + 12], file[tail + 13], file[tail + 14], file[tail + 15]]);
+        let length = u32::from_le_bytes([
+            file[tail + 12],
+            file[tail + 13],
+            file[tail + 14],
+            file[tail + 15],
+        ]);
         let Some(start) = tail.checked_sub(length as usize) else { continue };
         let mut sum = flate2::Crc::new();
         sum.update(&file[start..tail]);

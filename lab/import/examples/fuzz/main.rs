@@ -1,17 +1,18 @@
 //! Fuzzes the importers: `fuzz [--seconds N] [--seed N] [TARGET...]`, `make fuzz`.
 //!
-//! A target is a form of text, `packed` for the archives around them, or what unfinished recordings leave: `spool`,
-//! `rings`, `partial` (left.rs). A form begins with the samples and with texts that `keel export` writes, changes
-//! bytes, numbers, fields and lines, and keeps for further changes whatever made the importer behave in a new way:
-//! another fault, another kind of mend, other operations. For each input must hold:
+//! A target is a form of text, `packed` for the archives around them, or what unfinished recordings
+//! leave: `spool`, `rings`, `partial` (left.rs). A form begins with the samples and with texts that
+//! `keel export` writes, changes bytes, numbers, fields and lines, and keeps for further changes
+//! whatever made the importer behave in a new way: another fault, another kind of mend, other
+//! operations. For each input must hold:
 //!
 //! - no panic, with and without `--repair`;
 //! - with `--repair`, no fault but those of lines that cannot be read;
 //! - the events keep every rule of journals;
 //! - written by `keel export` and read again, they are the same.
 //!
-//! An input for which one of them does not hold is written to `fuzz-findings/`, and the exit code is 1. It needs no
-//! instrumented build, so it runs with whatever compiler builds Keel.
+//! An input for which one of them does not hold is written to `fuzz-findings/`, and the exit code
+//! is 1. It needs no instrumented build, so it runs with whatever compiler builds Keel.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
 mod left;
@@ -71,7 +72,8 @@ enum Target {
 
 impl Target {
     fn named(name: &str) -> Option<Target> {
-        let left = Left::ALL.iter().find(|(its, _)| *its == name).map(|(_, left)| Target::Left(*left));
+        let left =
+            Left::ALL.iter().find(|(its, _)| *its == name).map(|(_, left)| Target::Left(*left));
         let packed = (name == "packed").then_some(Target::Packed);
         left.or(packed).or_else(|| Form::from_name(name).map(Target::Form))
     }
@@ -98,7 +100,12 @@ struct Outcome {
 
 impl Campaign {
     fn new(target: Target, seed: u64) -> Campaign {
-        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
+        let folder = tempfile::tempdir().unwrap_or_else(|error| {
+            panic!(
+                "no temporary folder: \
+            {error}"
+            )
+        });
         let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         Campaign { target, random, corpus: seeds(target), seen: FxHashSet::default(), folder }
     }
@@ -128,7 +135,11 @@ impl Campaign {
             }
         }
         let rate = inputs as f64 / started.elapsed().as_secs_f64();
-        println!("| {name} | {inputs} | {rate:.0} | {} | {whole} | {findings} |", self.corpus.len());
+        println!(
+            "| {name} | {inputs} | {rate:.0} | {} | {whole} | {findings} \
+            |",
+            self.corpus.len()
+        );
         Ok(findings)
     }
 
@@ -235,7 +246,8 @@ const TOKENS: [&str; 24] = [
 fn replace_number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
     let start = input[..at].iter().rposition(|byte| !is_digit(byte)).map_or(0, |before| before + 1);
-    let end = input[at..].iter().position(|byte| !is_digit(byte)).map_or(input.len(), |after| at + after);
+    let end =
+        input[at..].iter().position(|byte| !is_digit(byte)).map_or(input.len(), |after| at + after);
     let number = match random.below(4) {
         0 => random.below(8) as u64,
         1 => random.next(),
@@ -248,11 +260,15 @@ fn replace_number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
 /// Copies or moves the line at a place to another.
 fn move_line(input: &mut Vec<u8>, at: usize, random: &mut Random, keep: bool) {
     let start = input[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |before| before + 1);
-    let end = input[at..].iter().position(|byte| *byte == b'\n').map_or(input.len(), |after| at + after + 1);
+    let end = input[at..]
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(input.len(), |after| at + after + 1);
     let line: Vec<u8> =
         if keep { input[start..end].to_vec() } else { input.splice(start..end, []).collect() };
     let target = random.below(input.len() + 1);
-    let target = input[..target].iter().rposition(|byte| *byte == b'\n').map_or(0, |before| before + 1);
+    let target =
+        input[..target].iter().rposition(|byte| *byte == b'\n').map_or(0, |before| before + 1);
     input.splice(target..target, line).for_each(drop);
 }
 
@@ -277,17 +293,27 @@ fn check_form(form: Form, input: &[u8]) -> Result<Outcome, String> {
 
 fn check_events(form: Form, events: &[Event], metadata: &Metadata) -> Result<(), String> {
     let mut rules = Rules::new(metadata).map_err(|violation| violation.to_string())?;
-    events.iter().try_for_each(|event| rules.check(event)).map_err(|violation| violation.to_string())?;
+    events
+        .iter()
+        .try_for_each(|event| rules.check(event))
+        .map_err(|violation| violation.to_string())?;
     let mut text = Vec::new();
     let trace_form = TraceForm::from_name(form.name()).ok_or("a form that is not exported")?;
     trace_events(events, metadata, trace_form, &mut text).map_err(|error| error.to_string())?;
     let options = Options { form: Some(form), repair: true, ..Options::default() };
-    let (again, its_metadata) = parse(&text, &options).map_err(|error| format!("exported, then: {error}"))?;
+    let (again, its_metadata) = parse(&text, &options).map_err(|error| {
+        format!(
+            "exported, then: \
+        {error}"
+        )
+    })?;
     if again.as_slice() != events {
         let differs = events.iter().zip(&again).find(|(one, other)| one != other);
         return Err(format!("exported and read again it is not the same: {differs:?}"));
     }
-    let marks = |metadata: &Metadata| metadata.marks.iter().map(|mark| mark.text.clone()).collect::<Vec<_>>();
+    let marks = |metadata: &Metadata| {
+        metadata.marks.iter().map(|mark| mark.text.clone()).collect::<Vec<_>>()
+    };
     if marks(metadata) != marks(&its_metadata) {
         return Err("exported and read again it has other markers".to_owned());
     }
@@ -313,7 +339,12 @@ fn describe(result: &Result<(Vec<Event>, Metadata), Error>, hasher: &mut FxHashe
 fn shape(message: &str) -> String {
     let end = message.find(", found").unwrap_or(message.len().min(200));
     let start = message.find("expected").unwrap_or(0).min(end);
-    message.get(start..end).unwrap_or_default().chars().filter(|letter| !letter.is_ascii_digit()).collect()
+    message
+        .get(start..end)
+        .unwrap_or_default()
+        .chars()
+        .filter(|letter| !letter.is_ascii_digit())
+        .collect()
 }
 
 /// The samples of a form, and the other forms' samples written in it.

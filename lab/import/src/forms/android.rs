@@ -16,8 +16,10 @@ use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "Lines have the forms `TID: malloc PTR SIZE`, `TID: calloc PTR COUNT SIZE`, `TID: realloc NEW OLD \
-                      SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and `TID: thread_done 0x0`, each perhaps \
+const ADVICE: &str = "Lines have the forms `TID: malloc PTR SIZE`, `TID: calloc PTR COUNT SIZE`, \
+    `TID: realloc NEW OLD \
+                      SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and `TID: \
+                      thread_done 0x0`, each perhaps \
                       with START_NS END_NS; repair or remove this line";
 
 #[derive(Default)]
@@ -89,8 +91,11 @@ impl Android {
                 return Ok(Line::ThreadEnds(thread));
             }
             _ => {
-                return Err(cursor
-                    .fault_at(start, "an action (malloc, calloc, realloc, memalign, free or thread_done)"));
+                return Err(cursor.fault_at(
+                    start,
+                    "an action (malloc, calloc, realloc, memalign, free or \
+                        thread_done)",
+                ));
             }
         }
         self.times(&mut cursor, &mut record)?;

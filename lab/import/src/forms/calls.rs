@@ -1,4 +1,5 @@
-//! Traces that write operations as calls: cmt, Mozilla's logalloc and `valgrind --trace-malloc=yes`.
+//! Traces that write operations as calls: cmt, Mozilla's logalloc and `valgrind
+//! --trace-malloc=yes`.
 //!
 //! ```text
 //! malloc(56) = 0x800e00000                  cmt
@@ -16,11 +17,14 @@ use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
 const PAGE_BYTES: u64 = 4096;
-const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and `free(PTR)`; repair or \
+const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and \
+    `free(PTR)`; repair or \
                    remove this line";
-const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, realloc, memalign and the \
+const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, \
+    realloc, memalign and the \
                         like, or `PID TID free(PTR)`; repair or remove this line";
-const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions likewise; repair or \
+const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions \
+    likewise; repair or \
                         remove this line";
 
 pub(crate) struct Calls {
@@ -123,13 +127,16 @@ impl Function {
             | b"mallopt"
             | b"malloc_trim" => Function::Query,
             _ if name.starts_with(b"_Znw") || name.starts_with(b"_Zna") => Function::New,
-            _ if name.starts_with(b"_Zdl") || name.starts_with(b"_Zda") => Function::Free(hint_of(name)),
+            _ if name.starts_with(b"_Zdl") || name.starts_with(b"_Zda") => {
+                Function::Free(hint_of(name))
+            }
             _ => return None,
         })
     }
 }
 
-/// The hint of a form of `operator delete`, by the types of its parameters: `Pv` is the block, `m` a size.
+/// The hint of a form of `operator delete`, by the types of its parameters: `Pv` is the block, `m`
+/// a size.
 fn hint_of(name: &[u8]) -> FreeHint {
     let parameters = name.get(b"_ZdlPv".len()..).unwrap_or_default();
     let sized = parameters.starts_with(b"m");
@@ -180,7 +187,11 @@ impl Calls {
             // The rest of a realloc that freed, `--PID--  = 0`, and other messages.
             return match self.form {
                 Form::Valgrind => Ok(Line::Silent),
-                _ => Err(cursor.fault_at(start, "a function (malloc, calloc, realloc, free and the like)")),
+                _ => Err(cursor.fault_at(
+                    start,
+                    "a function (malloc, calloc, realloc, free and \
+                    the like)",
+                )),
             };
         };
         if self.form == Form::Valgrind && cursor.peek() != Some(b'(') {
@@ -195,8 +206,10 @@ impl Calls {
             comma(&mut cursor)?;
         }
         let mut record = Record { thread, ..arguments(&mut cursor, function)? };
-        // valgrind says so what its realloc does: `realloc(0x0,12)malloc(12) = ...`, `realloc(0x4A435F0,0)free(...)`.
-        if function == Function::Realloc && (cursor.takes(b"malloc(") || cursor.rest().starts_with(b"free("))
+        // valgrind says so what its realloc does: `realloc(0x0,12)malloc(12) = ...`,
+        // `realloc(0x4A435F0,0)free(...)`.
+        if function == Function::Realloc
+            && (cursor.takes(b"malloc(") || cursor.rest().starts_with(b"free("))
         {
             if cursor.takes(b"free(") {
                 record = Record { op: Op::Free, old: record.old, thread, ..Record::default() };
@@ -254,7 +267,8 @@ fn arguments(cursor: &mut Cursor<'_>, function: Function) -> Result<Record, Faul
             (record.op, record.free_hint) = (Op::Free, free_hint);
             record.old = pointer(cursor, "a pointer")?;
             let not_said = |free_hint| if free_hint { NOT_SAID } else { 0 };
-            (record.size, record.align) = (not_said(free_hint.has_size()), not_said(free_hint.has_align()));
+            (record.size, record.align) =
+                (not_said(free_hint.has_size()), not_said(free_hint.has_align()));
             while cursor.peek() == Some(b',') {
                 comma(cursor)?;
                 if cursor.takes(b"al ") {
@@ -315,7 +329,14 @@ mod tests {
             operation(Form::Cmt, "malloc(56) = 0x800e00000"),
             (Op::Malloc, 56, 0, 0, 0x8_00e0_0000, 0)
         );
-        assert_eq!(operation(Form::Cmt, "realloc(0x10, 80) = 0x20"), (Op::Realloc, 80, 0, 16, 32, 0));
+        assert_eq!(
+            operation(
+                Form::Cmt,
+                "realloc(0x10, 80) = \
+            0x20"
+            ),
+            (Op::Realloc, 80, 0, 16, 32, 0)
+        );
         assert_eq!(operation(Form::Cmt, "calloc(3, 8) = 20\r"), (Op::Calloc, 24, 0, 0, 32, 0));
         assert_eq!(operation(Form::Cmt, "free(0x20)"), (Op::Free, 0, 0, 32, 0, 0));
     }
@@ -337,7 +358,14 @@ mod tests {
     #[test]
     fn valgrind_is_read() {
         let form = Form::Valgrind;
-        assert_eq!(operation(form, "--12-- _Znwm(41) = 0x4D6FC80"), (Op::Malloc, 41, 0, 0, 0x4d6_fc80, 0));
+        assert_eq!(
+            operation(
+                form,
+                "--12-- _Znwm(41) = \
+            0x4D6FC80"
+            ),
+            (Op::Malloc, 41, 0, 0, 0x4d6_fc80, 0)
+        );
         assert_eq!(
             operation(form, "--12-- _ZnwmSt11align_val_t(size 64, al 32) = 0x40"),
             (Op::Aligned, 64, 32, 0, 64, 0)
@@ -351,10 +379,22 @@ mod tests {
             (Op::Realloc, 12, 0, 0, 64, 0)
         );
         assert_eq!(operation(form, "--12-- realloc(0x40,0)free(0x40)"), (Op::Free, 0, 0, 64, 0, 0));
-        assert_eq!(operation(form, "--00:00:00:01.250 12-- free(0x40)"), (Op::Free, 0, 0, 64, 0, 0));
-        for line in
-            ["--12--  = 0", "==12== Memcheck, a memory error detector", "hello", "--12-- REDIR: x", ""]
-        {
+        assert_eq!(
+            operation(
+                form,
+                "--00:00:00:01.250 12-- \
+            free(0x40)"
+            ),
+            (Op::Free, 0, 0, 64, 0, 0)
+        );
+        for line in [
+            "--12--  = 0",
+            "==12== Memcheck, a memory error detector",
+            "hello",
+            "--12-- REDIR: \
+                x",
+            "",
+        ] {
             assert_eq!(Calls::new(form, None).parse(line.as_bytes()), Ok(Line::Silent), "{line}");
         }
     }
@@ -372,7 +412,14 @@ mod tests {
         assert_eq!(free_hint(form, "--12-- _ZdaPvRKSt9nothrow_t(0x40)"), (FreeHint::NONE, 0, 0));
         assert_eq!(free_hint(form, "--12-- _ZdaPvm(0x40)"), (FreeHint::SIZE, NOT_SAID, 0));
         assert_eq!(free_hint(form, "--12-- _ZdlPvm(0x40, size 24)"), (FreeHint::SIZE, 24, 0));
-        assert_eq!(free_hint(form, "--12-- _ZdlPvSt11align_val_t(0x40)"), (FreeHint::ALIGN, 0, NOT_SAID));
+        assert_eq!(
+            free_hint(
+                form,
+                "--12-- \
+            _ZdlPvSt11align_val_t(0x40)"
+            ),
+            (FreeHint::ALIGN, 0, NOT_SAID)
+        );
         assert_eq!(
             free_hint(form, "--12-- _ZdlPvmSt11align_val_t(0x40)"),
             (FreeHint::BOTH, NOT_SAID, NOT_SAID)
@@ -400,11 +447,20 @@ mod tests {
             let fault = Calls::new(form, None).parse(line.as_bytes()).unwrap_err();
             (fault.column, fault.expected, fault.found)
         };
-        let expected =
-            |column, expected: &str, found: &str| (Some(column), expected.to_owned(), found.to_owned());
+        let expected = |column, expected: &str, found: &str| {
+            (Some(column), expected.to_owned(), found.to_owned())
+        };
         assert_eq!(fault(Form::Cmt, "malloc(x) = 0x1"), expected(8, "a size", "`x) = 0x1`"));
         assert_eq!(fault(Form::Cmt, "malloc(8) 0x1"), expected(11, "`=`", "`0x1`"));
-        assert_eq!(fault(Form::Logalloc, "1 2 malloc(8)=#1 x"), expected(18, "the end of the line", "`x`"));
+        assert_eq!(
+            fault(Form::Logalloc, "1 2 malloc(8)=#1 x"),
+            expected(
+                18,
+                "the end of the \
+            line",
+                "`x`"
+            )
+        );
         assert_eq!(fault(Form::Valgrind, "--1-- free(0x"), expected(12, "a pointer", "`0x`"));
     }
 }

@@ -1,8 +1,8 @@
 //! The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
 //!
-//! One operation a line; sizes, thread ids and times (ns) are decimal, pointers hexadecimal with or without `0x` and
-//! leading zeros, in either case. Fields are separated by blanks; lines may end in CR LF; blank lines and lines that
-//! begin with `#` are passed over.
+//! One operation a line; sizes, thread ids and times (ns) are decimal, pointers hexadecimal with or
+//! without `0x` and leading zeros, in either case. Fields are separated by blanks; lines may end in
+//! CR LF; blank lines and lines that begin with `#` are passed over.
 //!
 //! ```text
 //! a SIZE PTR THREAD NS              malloc
@@ -22,9 +22,12 @@ use crate::plain::Plain;
 use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
-const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR THREAD NS`, \
-                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for frees with hints \
-                     `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD NS`; repair or \
+const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR \
+    THREAD NS`, \
+                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for \
+                     frees with hints \
+                     `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD \
+                     NS`; repair or \
                      remove this line";
 const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; repair or remove this line";
 
@@ -32,10 +35,12 @@ const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; repair or 
 pub(crate) fn recognises(line: &[u8]) -> Guess {
     let mut fields = fields(line);
     let letter = fields.next().unwrap_or_default();
-    let (count, numbers) =
-        fields.fold((0, true), |(count, numbers), field| (count + 1, numbers && is_hexadecimal(field)));
+    let (count, numbers) = fields
+        .fold((0, true), |(count, numbers), field| (count + 1, numbers && is_hexadecimal(field)));
     match (letter, count) {
-        (b"a" | b"c" | b"s" | b"l", 4) | (b"r" | b"m" | b"d", 5) if numbers => Guess::Surely(Form::Doom3),
+        (b"a" | b"c" | b"s" | b"l", 4) | (b"r" | b"m" | b"d", 5) if numbers => {
+            Guess::Surely(Form::Doom3)
+        }
         (b"f", 3) if numbers => Guess::Perhaps(Form::Doom3),
         // Cut short or damaged, but what else begins like this?
         (b"a" | b"c" | b"m" | b"r", 3..) => Guess::Perhaps(Form::Doom3),
@@ -95,8 +100,9 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
     Ok(Some(record))
 }
 
-/// Reads a line with its line break as most programs write it; returns its length. Any other line, right or wrong, is
-/// for [`parse_line`]. The record is put together where it will be used: copying one that was just written is slow.
+/// Reads a line with its line break as most programs write it; returns its length. Any other line,
+/// right or wrong, is for [`parse_line`]. The record is put together where it will be used: copying
+/// one that was just written is slow.
 #[inline]
 pub(crate) fn parse_plain(bytes: &[u8], record: &mut Record) -> Option<usize> {
     let (letter, mut line) = Plain::after_letter(bytes)?;
@@ -161,7 +167,10 @@ mod tests {
         assert_eq!((malloc.op, malloc.size, malloc.new), (Op::Malloc, 2048, 0x231_01f2_64a0));
         assert_eq!((malloc.thread, malloc.time, malloc.old), (15888, 542_200, 0));
         let free = record("f 0000023101F28020 15888 1142000\r");
-        assert_eq!((free.op, free.old, free.new, free.time), (Op::Free, 0x231_01f2_8020, 0, 1_142_000));
+        assert_eq!(
+            (free.op, free.old, free.new, free.time),
+            (Op::Free, 0x231_01f2_8020, 0, 1_142_000)
+        );
     }
 
     #[test]
@@ -171,13 +180,25 @@ mod tests {
         let realloc = record("r 900 0 0x10 3 7");
         assert_eq!((realloc.op, realloc.size, realloc.old, realloc.new), (Op::Realloc, 900, 0, 16));
         let free = record("d 64 100 0x10 2 8");
-        assert_eq!((free.free_hint, free.align, free.size, free.old), (FreeHint::BOTH, 64, 100, 16));
+        assert_eq!(
+            (free.free_hint, free.align, free.size, free.old),
+            (FreeHint::BOTH, 64, 100, 16)
+        );
         let free = record("s 100 0x10 2 8");
-        assert_eq!((free.op, free.free_hint, free.size, free.old), (Op::Free, FreeHint::SIZE, 100, 16));
+        assert_eq!(
+            (free.op, free.free_hint, free.size, free.old),
+            (Op::Free, FreeHint::SIZE, 100, 16)
+        );
         let free = record("l 64 0x10 2 8");
-        assert_eq!((free.op, free.free_hint, free.align, free.old), (Op::Free, FreeHint::ALIGN, 64, 16));
+        assert_eq!(
+            (free.op, free.free_hint, free.align, free.old),
+            (Op::Free, FreeHint::ALIGN, 64, 16)
+        );
         let aligned = record("\tm  64 100\t0XfF 2 8 ");
-        assert_eq!((aligned.op, aligned.align, aligned.size, aligned.new), (Op::Aligned, 64, 100, 255));
+        assert_eq!(
+            (aligned.op, aligned.align, aligned.size, aligned.new),
+            (Op::Aligned, 64, 100, 255)
+        );
     }
 
     #[test]
@@ -187,7 +208,13 @@ mod tests {
         }
         assert_eq!(parse_frame(b"F 17\r"), Ok(Some(17)));
         assert!(
-            parse_frame(b"a 17").is_err() && parse_frame(b"F").is_err() && parse_frame(b"F 1 2").is_err()
+            parse_frame(b"a 17").is_err()
+                && parse_frame(b"F").is_err()
+                && parse_frame(
+                    b"F 1 \
+                2"
+                )
+                .is_err()
         );
     }
 
@@ -247,7 +274,11 @@ mod tests {
         ];
         for (line, expected, found) in cases {
             let fault = parse_line(line.as_bytes()).unwrap_err();
-            assert_eq!((fault.expected.as_str(), fault.found.as_str()), (expected, found), "{line}");
+            assert_eq!(
+                (fault.expected.as_str(), fault.found.as_str()),
+                (expected, found),
+                "{line}"
+            );
         }
         assert_eq!(record("a 9223372036854775807 0000000000000000ff 1 2").size, i64::MAX as u64);
     }

@@ -9,8 +9,9 @@
 //! c MS                time
 //! ```
 //!
-//! Interpreted, as heaptrack keeps it else: single blocks are not distinguished, only kinds of them (a size and a call site).
-//! Which of a kind a free frees is not known; the youngest is taken, which gives the right sizes at every moment.
+//! Interpreted, as heaptrack keeps it else: single blocks are not distinguished, only kinds of them
+//! (a size and a call site). Which of a kind a free frees is not known; the youngest is taken,
+//! which gives the right sizes at every moment.
 //!
 //! ```text
 //! a SIZE TRACE        the next kind: 0, 1, 2 ...
@@ -18,14 +19,16 @@
 //! - KIND              free
 //! ```
 //!
-//! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations like any other.
+//! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations like
+//! any other.
 
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
 use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "Lines have the forms `+ SIZE TRACE PTR` and `- PTR` in a raw file of heaptrack, `a SIZE TRACE`, \
+const ADVICE: &str = "Lines have the forms `+ SIZE TRACE PTR` and `- PTR` in a raw file of \
+    heaptrack, `a SIZE TRACE`, \
                       `+ KIND` and `- KIND` in an interpreted one; repair or remove this line";
 const NS_IN_MS: u64 = 1_000_000;
 
@@ -71,13 +74,20 @@ impl Heaptrack {
             Some(b'c') => {
                 let start = cursor.position();
                 let time = cursor.hexadecimal("a time in ms")?.checked_mul(NS_IN_MS);
-                self.time =
-                    time.filter(|ns| ns >> 63 == 0).ok_or_else(|| cursor.fault_at(start, "a time in ms"))?;
+                self.time = time.filter(|ns| ns >> 63 == 0).ok_or_else(|| {
+                    cursor.fault_at(
+                        start,
+                        "a time \
+                        in ms",
+                    )
+                })?;
                 cursor.end()?;
                 Ok(Line::Silent)
             }
-            // Programs, modules, strings, instructions, traces, resident memory, page size, suppressions.
-            None | Some(b'v' | b'x' | b'X' | b'm' | b's' | b'i' | b't' | b'R' | b'I' | b'A' | b'S') => {
+            // Programs, modules, strings, instructions, traces, resident memory, page size,
+            // suppressions.
+            None
+            | Some(b'v' | b'x' | b'X' | b'm' | b's' | b'i' | b't' | b'R' | b'I' | b'A' | b'S') => {
                 Ok(Line::Silent)
             }
             Some(_) => Err(cursor.fault_at(0, "a line of heaptrack (+, -, a, c and others)")),
@@ -90,7 +100,11 @@ impl Heaptrack {
         cursor.skip_blanks();
         if cursor.rest().is_empty() {
             let Some(kind) = self.kinds.get_mut(first as usize) else {
-                return Err(cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above"));
+                return Err(cursor.fault_at(
+                    start,
+                    "a kind of allocation from a line `a SIZE \
+                    TRACE` above",
+                ));
             };
             self.created += 1;
             kind.live.push(self.created);
@@ -111,7 +125,11 @@ impl Heaptrack {
         let mut old = number;
         if !self.kinds.is_empty() {
             let Some(kind) = self.kinds.get_mut(number as usize) else {
-                return Err(cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above"));
+                return Err(cursor.fault_at(
+                    start,
+                    "a kind of allocation from a line `a SIZE \
+                    TRACE` above",
+                ));
             };
             // No block has this key, so a lookup reports that it is not live.
             old = kind.live.pop().unwrap_or(u64::MAX);
@@ -132,7 +150,9 @@ mod tests {
     fn operations(text: &str) -> Vec<(Op, u64, u64, u64, u64)> {
         let mut parser = Heaptrack::default();
         let mut operation = |line: &str| match parser.parse(line.as_bytes()).unwrap() {
-            Line::Operation(record) => Some((record.op, record.size, record.old, record.new, record.time)),
+            Line::Operation(record) => {
+                Some((record.op, record.size, record.old, record.new, record.time))
+            }
             _ => None,
         };
         text.lines().filter_map(&mut operation).collect()
@@ -140,9 +160,12 @@ mod tests {
 
     #[test]
     fn raw_files_have_addresses() {
-        let text = "v 10400 3\nX ./s2\nt 7f597302fb9f 0\n+ 11c00 4 561a2cac4530\nc 1f\n- 561a2cac4530";
-        let expected =
-            [(Op::Malloc, 0x11c00, 0, 0x561a_2cac_4530, 0), (Op::Free, 0, 0x561a_2cac_4530, 0, 31_000_000)];
+        let text = "v 10400 3\nX ./s2\nt 7f597302fb9f 0\n+ 11c00 4 561a2cac4530\nc 1f\n- \
+            561a2cac4530";
+        let expected = [
+            (Op::Malloc, 0x11c00, 0, 0x561a_2cac_4530, 0),
+            (Op::Free, 0, 0x561a_2cac_4530, 0, 31_000_000),
+        ];
         assert_eq!(operations(text), expected);
     }
 
@@ -158,6 +181,9 @@ mod tests {
             (Op::Free, 0, u64::MAX, 0, 0),
         ];
         assert_eq!(operations(text), expected);
-        assert!(Heaptrack::default().parse(b"+ 0").unwrap_err().expected.contains("a kind of allocation"));
+        assert!(Heaptrack::default().parse(b"+ 0").unwrap_err().expected.contains(
+            "a kind of \
+            allocation"
+        ));
     }
 }

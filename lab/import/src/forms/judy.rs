@@ -1,5 +1,5 @@
-//! What programs print that are built with the Judy library and one of its tracing switches. Whatever else they print
-//! are markers.
+//! What programs print that are built with the Judy library and one of its tracing switches.
+//! Whatever else they print are markers.
 //!
 //! ```text
 //! a ADDR BYTES POPULATION                     TRACEMI2: all hexadecimal
@@ -10,8 +10,8 @@
 //! 0xADDR   JudyFree(N)
 //! ```
 //!
-//! TRACEMI and TRACEJM report the same blocks on two levels; when both are switched on, the level that comes first is
-//! read.
+//! TRACEMI and TRACEJM report the same blocks on two levels; when both are switched on, the level
+//! that comes first is read.
 
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
 use crate::error::Fault;
@@ -156,9 +156,15 @@ mod tests {
 
     #[test]
     fn everything_else_is_a_marker() {
-        for line in
-            ["inserted 1000 keys", "a 1 2", "a 1 2 zz", "a 1 2 3 4", "0x12 = JudyMalloc(x)", "0x12 hello"]
-        {
+        for line in [
+            "inserted 1000 keys",
+            "a 1 2",
+            "a 1 2 zz",
+            "a 1 2 3 4",
+            "0x12 = \
+                JudyMalloc(x)",
+            "0x12 hello",
+        ] {
             assert_eq!(Judy::default().parse(line.as_bytes()), Line::Mark, "{line}");
         }
         assert_eq!(Judy::default().parse(b"  \r"), Line::Silent);

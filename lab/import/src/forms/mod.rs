@@ -136,7 +136,9 @@ impl Parser {
             Form::Doom3 => Parser::Doom3,
             Form::Judy => Parser::Judy(judy::Judy::default()),
             Form::Android => Parser::Android(android::Android::default()),
-            Form::Logalloc | Form::Cmt | Form::Valgrind => Parser::Calls(calls::Calls::new(form, process)),
+            Form::Logalloc | Form::Cmt | Form::Valgrind => {
+                Parser::Calls(calls::Calls::new(form, process))
+            }
             Form::Mtrace => Parser::Mtrace(mtrace::Mtrace::default()),
             Form::Heaptrack => Parser::Heaptrack(heaptrack::Heaptrack::default()),
             Form::Rep => Parser::Rep(rep::Rep::default()),
@@ -144,8 +146,9 @@ impl Parser {
         }
     }
 
-    /// Reads the line that these bytes begin with, with its line break, if its form has a short way for it and it is of
-    /// the plainest kind. Returns its length; without one, what `record` holds means nothing.
+    /// Reads the line that these bytes begin with, with its line break, if its form has a short way
+    /// for it and it is of the plainest kind. Returns its length; without one, what `record` holds
+    /// means nothing.
     #[inline]
     pub fn parse_plain(&self, bytes: &[u8], record: &mut Record) -> Option<usize> {
         if matches!(self, Parser::Doom3) { doom3::parse_plain(bytes, record) } else { None }

@@ -15,7 +15,8 @@ use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for `+`; repair or remove this \
+const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for \
+    `+`; repair or remove this \
                       line";
 
 #[derive(Default)]
@@ -31,7 +32,8 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
 
 /// Where the last sign that stands alone is: a place may have blanks.
 fn sign_of(line: &[u8]) -> Option<usize> {
-    let is_sign = |three: &[u8]| three[0] == b' ' && b"+-<>!".contains(&three[1]) && three[2] == b' ';
+    let is_sign =
+        |three: &[u8]| three[0] == b' ' && b"+-<>!".contains(&three[1]) && three[2] == b' ';
     line.windows(3).rposition(is_sign).map(|at| at + 1)
 }
 
@@ -57,7 +59,12 @@ impl Mtrace {
         let sign = cursor.token();
         let after_old = self.moving.take();
         if (sign == b">") != after_old.is_some() {
-            let expected = if sign == b">" { "the old block of a realloc (<)" } else { "its new block (>)" };
+            let expected = if sign == b">" {
+                "the old block of a realloc (<)"
+            } else {
+                "its new \
+                block (>)"
+            };
             return Err(Cursor::new(line, ADVICE).fault(expected));
         }
         cursor.skip_blanks();

@@ -15,7 +15,8 @@ use crate::error::Fault;
 use crate::text::Cursor;
 use keel_journal::Op;
 
-const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f ID`; repair or remove \
+const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f \
+    ID`; repair or remove \
                       this line";
 const HEADER_LINES: usize = 4;
 
@@ -54,7 +55,9 @@ impl Rep {
             }
             Some(b'f') => (record.op, record.old) = (Op::Free, key(&mut cursor)?),
             Some(digit)
-                if digit.is_ascii_digit() && self.operations == 0 && self.header.len() < HEADER_LINES =>
+                if digit.is_ascii_digit()
+                    && self.operations == 0
+                    && self.header.len() < HEADER_LINES =>
             {
                 let mut cursor = Cursor::new(line, ADVICE);
                 cursor.skip_blanks();

@@ -14,8 +14,10 @@ use crate::text::Cursor;
 use keel_journal::Op;
 use rustc_hash::FxHashMap;
 
-const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; repair or remove this line";
-const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an `Alloc` from 0; repair \
+const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; repair or remove \
+    this line";
+const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an \
+    `Alloc` from 0; repair \
                         or remove this line";
 
 pub(crate) struct Tags {
@@ -35,7 +37,9 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
     let verb = verb(fields.next().unwrap_or_default());
     let tag = fields.next();
     match (verb, tag, fields.next(), fields.next()) {
-        (Some(Op::Malloc), Some(_), Some(size), None) if is_decimal(size) => Guess::Surely(Form::Tags),
+        (Some(Op::Malloc), Some(_), Some(size), None) if is_decimal(size) => {
+            Guess::Surely(Form::Tags)
+        }
         (Some(Op::Free), Some(_), None, None) => Guess::Perhaps(Form::Tags),
         _ => Guess::Unknown,
     }
@@ -61,16 +65,27 @@ impl Tags {
         if matches!(cursor.peek(), None | Some(b'#')) {
             return Ok(Line::Silent);
         }
-        let record = if self.form == Form::Numbered { self.numbered(cursor)? } else { self.tagged(cursor)? };
+        let record =
+            if self.form == Form::Numbered { self.numbered(cursor)? } else { self.tagged(cursor)? };
         Ok(Line::Operation(record))
     }
 
     fn numbered(&mut self, mut cursor: Cursor<'_>) -> Result<Record, Fault> {
         let allocates = match cursor.takes(b"Alloc(") {
-            false if !cursor.takes(b"Free(") => return Err(cursor.fault("an operation (Alloc or Free)")),
+            false if !cursor.takes(b"Free(") => {
+                return Err(cursor.fault(
+                    "an operation (Alloc or \
+                Free)",
+                ));
+            }
             allocates => allocates,
         };
-        let number = cursor.decimal_here(if allocates { "a size" } else { "the number of an Alloc" })?;
+        let number = cursor.decimal_here(if allocates {
+            "a size"
+        } else {
+            "the number of an \
+            Alloc"
+        })?;
         cursor.expect(")")?;
         cursor.takes(b",");
         cursor.end()?;

@@ -17,7 +17,8 @@ pub fn root() -> &'static Path {
 
 /// `build/lib/libkeel_recorder.so`, or that of KEEL_PREFIX.
 fn recorder() -> PathBuf {
-    let prefix = std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
+    let prefix =
+        std::env::var_os("KEEL_PREFIX").map_or_else(|| root().join("build"), PathBuf::from);
     let library = prefix.join("lib/libkeel_recorder.so");
     assert!(library.is_file(), "{} is missing: run `make build` first", library.display());
     library
@@ -110,9 +111,11 @@ impl Journal {
 
     /// File names of the modules that operations of this kind and size came from.
     pub fn modules(&self, op: Op, size: u64) -> BTreeSet<String> {
-        let rows = self.events.iter().zip(&self.origins).filter(|(e, _)| e.op == op && e.size == size);
-        let path =
-            |origin: &Origin| self.metadata.modules.get(origin.module as usize).map(|m| m.path.clone());
+        let rows =
+            self.events.iter().zip(&self.origins).filter(|(e, _)| e.op == op && e.size == size);
+        let path = |origin: &Origin| {
+            self.metadata.modules.get(origin.module as usize).map(|m| m.path.clone())
+        };
         rows.map(|(_, origin)| {
             let path = path(origin).unwrap_or_default();
             path.rsplit('/').next().unwrap_or_default().to_owned()
@@ -127,8 +130,12 @@ impl Journal {
 
     /// How many objects of this size were given up.
     pub fn released(&self, size: u64) -> usize {
-        let sizes: Vec<u64> = self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
-        self.events.iter().filter(|e| e.released != 0 && sizes[e.released as usize - 1] == size).count()
+        let sizes: Vec<u64> =
+            self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
+        self.events
+            .iter()
+            .filter(|e| e.released != 0 && sizes[e.released as usize - 1] == size)
+            .count()
     }
 }
 
