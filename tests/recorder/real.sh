@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Real programs do real work twice: as they are, and recorded with all their children. Output and exit status must be the
-# same, no process may be left behind, and each journal must keep every rule (`keel info --verify`: no free of what is
-# not live, no block born twice).
+# Runs real programs twice: unchanged, and recorded with all their children. Output and exit status
+# must be the same, no process may be left behind, and each journal must keep every rule (`keel info
+# --verify`: no free of a block that is not live, no allocation of a live block).
 #
 #     tests/recorder/real.sh KEEL TOOLS [--all] [NAME ...]
 #
-# TOOLS is the folder of the built test programs. The programs are those of tests/programs, NAME.sh, and those of its
-# folder large; --all takes all of large, else some. Their first lines say what they need; what is not installed is
-# skipped loudly, and is a failure when CI is set.
+# TOOLS is the folder of the built test programs. The programs are NAME.sh in tests/programs and in
+# its folder large; without --all, only some of large are run. The first lines of each name the
+# commands that it needs. If one is not installed, the program is skipped with a message; when CI is
+# set, this is a failure.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../support/needs.bash"
-[ $# -ge 2 ] && [ -x "$1" ] && [ -x "$2/overseer" ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] && [ -x "$1" ] && [ -x "$2/overseer" ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 keel=$(realpath "$1") tools=$(realpath "$2") programs=$(realpath "$here/../programs")
 export PATH=$PATH:/usr/sbin:/usr/games
 shift 2
@@ -55,7 +56,7 @@ judge() { # judge NAME SECONDS
         printf 'FAIL %s: status %s, recorded %s\n' "$1" "$(report plain status)" "$(report recorded status)"
         tail -n 20 "$recorded/err"
     elif ! cmp -s "$plain/out" "$recorded/out"; then
-        printf 'FAIL %s printed something else when it was recorded:\n' "$1"
+        printf 'FAIL %s printed different output when recorded:\n' "$1"
         diff "$plain/out" "$recorded/out" | sed -n 1,20p
     elif [ ! -s "$plain/out" ]; then
         printf 'FAIL %s printed nothing that could be compared\n' "$1"
@@ -64,7 +65,7 @@ judge() { # judge NAME SECONDS
     elif [ -n "$fault" ]; then
         printf 'FAIL %s: %s\n' "$1" "$fault"
     else
-        printf 'ok   %s (%s s, %s lines alike, %s journals, %s operations, %s waits of %s ms together)\n' \
+        printf 'ok   %s (%s s, %s equal lines, %s journals, %s operations, %s waits of %s ms in total)\n' \
             "$1" "$2" "$(wc -l <"$plain/out")" "$journals" "$operations" "$stalls" "$stalled_ms"
         passed=$((passed + 1))
         return
@@ -94,11 +95,11 @@ for name in "${names[@]}"; do
     start=$SECONDS
     mkdir "$scratch/journals"
     if ! "$programs/once.sh" prepare "$tools" "$source" "$scratch/at" >"$scratch/log" 2>&1; then
-        printf 'FAIL %s: its input could not be made\n' "$name"
+        printf 'FAIL %s: its input could not be created\n' "$name"
         tail -n 20 "$scratch/log"
         failed=$((failed + 1))
     else
-        "$programs/once.sh" run "$tools" "$source" "$scratch/at" plain & # at the same time: some print the time
+        "$programs/once.sh" run "$tools" "$source" "$scratch/at" plain & # at the same time, because some print the time
         "$programs/once.sh" run "$tools" "$source" "$scratch/at" recorded \
             "$keel" record --quiet --follow-children -o "$scratch/journals/x.journal.parquet" --
         wait

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program that does the same each time has the same journal each time: as many operations of each kind, and in the same
-# order the same sizes asked for and the same blocks freed.
+# Checks that a deterministic program has the same journal in every recording: the same number of
+# operations of each kind, and the same requested sizes and freed blocks in the same order.
 #
 #     tests/recorder/repeat.sh KEEL TOOLS      TOOLS: the folder of the built test programs
 set -uo pipefail
@@ -14,7 +14,7 @@ passed=0 failed=0 skipped=0
 
 kinds() { "$keel" info --json "$1" | sed -n '/"operations_by_kind"/,/\]/p'; }
 
-alike() { # alike NAME COMMAND...
+compare() { # compare NAME COMMAND...
     local name=$1 run
     shift
     if ! command -v "$1" >/dev/null; then
@@ -28,15 +28,15 @@ alike() { # alike NAME COMMAND...
         "$keel" export "$run.journal.parquet" --to numbered 2>/dev/null >>"$run.said"
     done
     if [ ! -s 1.said ] || [ "$(grep -c Alloc 1.said)" -lt 1000 ]; then
-        echo "FAIL $name: the first journal says next to nothing"
+        echo "FAIL $name: the first journal has fewer than 1000 allocations"
     elif ! cmp -s 1.out 2.out || ! cmp -s 1.out 3.out; then
-        echo "FAIL $name printed something else in one of three runs"
+        echo "FAIL $name printed different output in one of three runs"
     elif ! cmp -s 1.said 2.said || ! cmp -s 1.said 3.said; then
         echo "FAIL $name: three recordings differ:"
         diff 1.said 2.said | sed -n 1,10p
         diff 1.said 3.said | sed -n 1,10p
     else
-        echo "ok   $name: three recordings of $(awk -F '[:,]' '/"count"/ { n += $2 } END { print n }' 1.said) operations alike"
+        echo "ok   $name: three recordings of $(awk -F '[:,]' '/"count"/ { n += $2 } END { print n }' 1.said) operations are equal"
         passed=$((passed + 1))
         return
     fi
@@ -50,8 +50,8 @@ INSERT INTO item SELECT i, 'item ' || (i * 7919 % 100003), zeroblob(i % 900) FRO
 CREATE INDEX by_name ON item(name);
 SELECT count(*), group_concat(name) FROM item WHERE id % 7 = 0;
 SQL
-alike sqlite sqlite3 :memory: ".read work.sql"
-alike perl perl -e 'my %t; $t{"k" . $_ * 7919 % 977} .= "x" x ($_ % 60) for 1 .. 30000; print scalar(keys %t), "\n"; my @s = sort map { scalar reverse } values %t; print length("@s"), "\n"'
-alike stress "$stress" --seed 3 --threads 1 --operations 60000
+compare sqlite sqlite3 :memory: ".read work.sql"
+compare perl perl -e 'my %t; $t{"k" . $_ * 7919 % 977} .= "x" x ($_ % 60) for 1 .. 30000; print scalar(keys %t), "\n"; my @s = sort map { scalar reverse } values %t; print length("@s"), "\n"'
+compare stress "$stress" --seed 3 --threads 1 --operations 60000
 echo "total: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

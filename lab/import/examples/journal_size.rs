@@ -1,9 +1,9 @@
-//! Bytes an operation, by journal and column, as the table of docs/reference/journal-size.md:
-//! `cargo run --release -p keel-import --example journal_size -- A.txt B.txt.zst C.journal.parquet
-//! ...`
+//! Prints bytes per operation, by journal and column, as in the table of
+//! docs/reference/journal-size.md: `cargo run --release -p keel-import --example journal_size --
+//! A.txt B.txt.zst C.journal.parquet ...`
 //!
-//! A `NAME.frames` beside a text is its frames file. Also prints, to stderr, how fast each import
-//! went. A journal is written again as it is.
+//! `NAME.frames` next to a text is its frames file. Prints the speed of each import to stderr. A
+//! journal is copied row by row.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
 use keel_import::{Options, import};
@@ -52,7 +52,7 @@ fn measure(input: &Path, output: &Path, zstd_level: i32) -> Result<String, Failu
     }
     let reader = Reader::open(output)?;
     let rows = reader.rows() as f64;
-    // Text journals say nothing of these.
+    // Text journals do not have these.
     let silent = ["begin", "module", "stack", "free_hint", "hint_size", "hint_align"];
     let columns =
         reader.column_sizes().into_iter().filter(|column| !silent.contains(&column.name.as_str()));

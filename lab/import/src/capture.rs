@@ -1,4 +1,4 @@
-//! A trace as it comes out of a running program: line by line, mixed with what the program prints.
+//! Captures the trace that a running program prints: line by line, mixed with its other output.
 
 use crate::error::Refusal;
 use crate::forms::{Guess, Line, Parser, of_line};
@@ -9,8 +9,8 @@ use keel_journal::{Mark, Metadata, Writer};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Writes a journal of the traces in a program's output. Nothing in the output is an error: a line
-/// that is no trace is a marker, and contradictions are repaired and counted.
+/// Writes a journal of the traces in a program's output. No line is an error: a line that is not a
+/// trace becomes a marker, and contradictions are repaired and counted.
 pub struct Capture {
     writer: Writer,
     objects: Objects,
@@ -22,18 +22,18 @@ pub struct Capture {
     line: u64,
 }
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A trace, or nothing.
+    /// A trace, or an ignored line.
     Trace,
     /// A trace of an allocation that overlaps a live block.
     Overlap(Overlap),
-    /// None: the program's own, and now a marker.
+    /// Other output of the program, now a marker.
     Marker,
 }
 
-/// What came of a capture.
+/// The result of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// The form of the traces.
@@ -51,10 +51,9 @@ pub struct Captured {
 }
 
 impl Capture {
-    /// Begins the journal file `output`.
+    /// Creates the journal file `output`.
     ///
-    /// # Errors
-    /// When it cannot be created.
+    /// # Errors The file cannot be created.
     pub fn create(output: &Path, options: &Options) -> Result<Capture> {
         let parser = options.form.map(|form| (form, Parser::new(form, options.process)));
         Ok(Capture {
@@ -69,11 +68,10 @@ impl Capture {
         })
     }
 
-    /// Takes the next line, without its line break. The first line that only one form has
+    /// Reads the next line, given without its line break. The first line that only one form has
     /// determines the form.
     ///
-    /// # Errors
-    /// Only of writing the journal.
+    /// # Errors Only those of writing the journal.
     pub fn take(&mut self, line: &[u8]) -> Result<Heard> {
         self.line += 1;
         if self.parser.is_none()
@@ -91,7 +89,7 @@ impl Capture {
             Ok(Line::Operation(record)) => {
                 self.objects.adapt_once(parser);
                 let overlap = self.overlaps.check(&record, self.line);
-                // Repairing, it refuses no line.
+                // With repairs, no line is refused.
                 if let Err(Refusal::Journal(error)) = self.objects.apply(&record, &mut self.writer)
                 {
                     return Err(error);
@@ -116,10 +114,9 @@ impl Capture {
         Heard::Marker
     }
 
-    /// The end of the output.
+    /// Ends the capture.
     ///
-    /// # Errors
-    /// [`Error::Empty`] if there was no trace; else of writing the journal.
+    /// # Errors [`Error::Empty`] if there was no trace, and those of writing the journal.
     pub fn finish(self) -> Result<Captured> {
         let Some((form, _)) = self.parser.filter(|_| self.writer.rows() > 0) else {
             return Err(Error::Empty { path: "standard input".into() });

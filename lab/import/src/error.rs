@@ -1,9 +1,9 @@
-//! What can be wrong with an input: which line, what was expected there, what to do.
+//! Errors of an input: the line, what was expected there, and what to do.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why an import failed. Nothing is left at the output's place then.
+/// An import failed. No output file is left then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,34 +15,34 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// The input is of a kind that is recognised but not imported.
+    /// The kind of the input is recognised but not supported.
     #[error("{path}: {found}; {advice}")]
     Unsupported {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         found: String,
         /// What to do.
         advice: &'static str,
     },
-    /// A line that cannot be read or that contradicts what came before.
+    /// A line that cannot be read, or that contradicts earlier lines.
     #[error("{path}, {place}: expected {expected}, found {found}. \
         {advice}", place = place(*line, *column))]
     Line {
         /// The file.
         path: PathBuf,
-        /// Its number, from 1, as in an editor.
+        /// The number of the line, from 1.
         line: u64,
-        /// The byte of the line where it begins, from 1, if it is a part of the line.
+        /// The first byte of the faulty part of the line, from 1; `None` for the whole line.
         column: Option<u64>,
-        /// What would have been right.
+        /// What was expected.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
         /// What to do.
         advice: &'static str,
     },
-    /// There was not one operation.
+    /// The input has no operation.
     #[error(
         "{path} holds no operation: a text journal has lines such as `a 2048 23101F264A0 \
         15888 542200`"
@@ -51,7 +51,7 @@ pub enum Error {
         /// The last input.
         path: PathBuf,
     },
-    /// No line is of any form that is known.
+    /// No line has a known form.
     #[error(
         "{path}, line {line}: no known form of trace begins with {found}. Known are {known}; \
          `keel import --help` shows them, and --from NAME skips the guess"
@@ -59,9 +59,9 @@ pub enum Error {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// Its first line that says something, from 1.
+        /// Its first line that is not blank or a comment, from 1.
         line: u64,
-        /// What stands there.
+        /// What was found.
         found: String,
         /// The names of all forms.
         known: String,
@@ -71,16 +71,16 @@ pub enum Error {
     Journal(#[from] keel_journal::Error),
 }
 
-/// The result of everything here.
+/// The result of an import.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A fault in a line, before the file and the number of the line are known.
+/// A fault in a line, without the file and the number of the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub expected: String,
     pub found: String,
     pub advice: &'static str,
-    /// Byte of the line, from 1, if it is a part of the line.
+    /// The first byte of the faulty part of the line, from 1; `None` for the whole line.
     pub column: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Fault {
     }
 }
 
-/// Why an operation did not get into the journal.
+/// The reason why an operation was not written to the journal.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Line(Fault),

@@ -1,7 +1,7 @@
-//! Foreign trace formats to journals, one file each.
+//! Imports foreign trace formats into journals; one module for each format.
 //!
-//! [`import`] streams: one thread reads and decompresses, the caller's parses and numbers the
-//! objects, the journal writer's encodes. Memory is bounded by the live set.
+//! [`import`] streams: one thread reads and decompresses, the calling thread parses and numbers the
+//! objects, and the thread of the journal writer encodes. Memory is bounded by the live set.
 
 mod capture;
 mod error;
@@ -29,7 +29,7 @@ use opening::Opening;
 use source::Source;
 use std::path::{Path, PathBuf};
 
-/// How to import.
+/// The options of an import.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A file of frame marks, lines `F NS`, plain or compressed with zstd.
@@ -42,10 +42,11 @@ pub struct Options {
     pub zstd_level: i32,
     /// The form of the text; None to detect it from the content.
     pub form: Option<Form>,
-    /// Of a text with several processes, the one to read.
+    /// The process to read, for a text with several processes.
     pub process: Option<u64>,
-    /// The allocations at the text's first moment stand for blocks that lived when it began: the
-    /// journal says so, and a replay makes them before its clock starts. Needs a form with times.
+    /// The allocations at the first time in the text are blocks that were live when it began. The
+    /// journal records them as its prologue, and a replay allocates them before its clock starts.
+    /// Needs a form with times.
     pub prologue: bool,
 }
 
@@ -73,7 +74,7 @@ impl Options {
     }
 }
 
-/// What came of an import.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The form of the text.
@@ -94,9 +95,9 @@ pub struct Summary {
     pub repairs: std::collections::BTreeMap<String, u64>,
 }
 
-/// Imports text journals, which together are one in the order given, into the journal file
-/// `output`. `-` is standard input. Calls `progress` now and then with the number of bytes read
-/// from the inputs on the disk.
+/// Imports text journals, the parts of one journal in the given order, into the journal file
+/// `output`. `-` is standard input. Calls `progress` from time to time with the number of input
+/// bytes read.
 ///
 /// # Errors
 /// See [`Error`]; the output is then as it was before.
@@ -162,10 +163,9 @@ pub fn import(
     Ok(Summary { form, rows, bytes, text_bytes, frames, threads, marks, repairs })
 }
 
-/// Reads a plain text that is in memory into events, with what a journal of them would know beside.
+/// Converts a plain text in memory to events, with the metadata that their journal would have.
 ///
-/// # Errors
-/// As [`import`], with a path that is empty; a text without operations is none here.
+/// # Errors As [`import`], with an empty path. A text without operations is not an error here.
 pub fn parse(text: &[u8], options: &Options) -> Result<(Vec<Event>, Metadata)> {
     let path = Path::new("");
     let mut lines = Lines::start(text, path, options, Vec::new(), || Ok(Vec::new()))?;
@@ -173,40 +173,40 @@ pub fn parse(text: &[u8], options: &Options) -> Result<(Vec<Event>, Metadata)> {
     lines.finish(path, &options.program)
 }
 
-/// The lines of the inputs on their way into the journal.
+/// Converts the lines of the inputs to the rows of the journal.
 struct Lines<S> {
     form: Form,
     parser: Parser,
     objects: Objects,
     sink: S,
     input: usize,
-    /// Number of the line last taken, from 1.
+    /// Number of the last line read, from 1.
     line: u64,
     repair: bool,
-    /// Last lines that were cut off and left out.
+    /// Number of truncated last lines that were left out.
     cut_off: u64,
-    /// Lines parsed and not yet applied, with their numbers: the first so many.
+    /// Lines parsed and not yet applied, with their numbers; only the first ones are used.
     waiting: Vec<(u64, Record)>,
     waiting_count: usize,
     marks: Vec<Mark>,
 }
 
-/// Why parsing stopped before the end of a block.
+/// The reason why parsing stopped before the end of a block.
 enum Stop {
-    /// At a line that is no operation, and its text.
+    /// A line that is not an operation, and its text.
     Aside(Line),
     Fault(Fault),
 }
 
-/// Lines that are parsed before they are applied. The table of live addresses is larger than the
-/// caches; looking all of them up in a row lets the processor wait for many lines of memory at once
-/// instead of one after the other.
+/// Number of lines that are parsed before they are applied. The table of live addresses is larger
+/// than the caches. Looking up many addresses together lets the processor load many cache lines in
+/// parallel.
 const WAITING_LINES: usize = 64;
 
-/// The clock of a journal whose text had no times.
+/// The clock of a journal whose text has no times.
 const ORDER: &str = "order";
 
-/// Where events go.
+/// Receives the events.
 pub(crate) trait Sink {
     fn push(&mut self, event: &Event) -> Result<()>;
 }
@@ -252,7 +252,7 @@ impl<S: Sink> Lines<S> {
         })
     }
 
-    /// Takes a block of whole lines; only an input's last line may lack its line break.
+    /// Reads a block of whole lines; only the last line of an input may lack its line break.
     fn take(&mut self, mut bytes: &[u8], path: &Path) -> Result<()> {
         if self.line == 0 {
             bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
@@ -277,8 +277,8 @@ impl<S: Sink> Lines<S> {
         Ok(())
     }
 
-    /// Parses some lines into `waiting`, up to the first that is no operation; returns it and what
-    /// follows.
+    /// Parses lines into `waiting`, up to the first that is not an operation; returns that line and
+    /// the rest of the text.
     fn parse_some<'a>(&mut self, mut bytes: &'a [u8]) -> (&'a [u8], &'a [u8], Option<Stop>) {
         let mut line = &[][..];
         while !bytes.is_empty() && self.waiting_count < WAITING_LINES {
@@ -320,7 +320,7 @@ impl<S: Sink> Lines<S> {
         Ok(())
     }
 
-    /// A line that is no operation.
+    /// Handles a line that is not an operation.
     #[cold]
     fn note(&mut self, aside: &Line, line: &[u8]) -> std::result::Result<(), Fault> {
         match aside {
@@ -365,7 +365,7 @@ impl<S: Sink> Lines<S> {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Says what the text begins with, which no form does.
+/// The error for a text of no known form; it shows the first line.
 fn unknown(text: &[u8], path: &Path) -> Error {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let says_something =

@@ -1,39 +1,38 @@
-//! The live blocks: what is known of the one at an address.
+//! The live blocks: a hash table by address.
 //!
-//! A bucket is one line of memory with room for four blocks, and takes those whose addresses come
-//! to it. All four addresses are compared, whatever is there: which of them it is, and whether the
-//! block comes or goes, nobody can foresee, so nothing branches on it. A block whose bucket is full
-//! strays to the next one that has room; buckets are half full at most, taken together, so few do.
+//! A bucket is one cache line with slots for four blocks whose addresses hash to it. A lookup
+//! always compares all four addresses. Which slot matches, and whether the line allocates or frees,
+//! is not predictable, so the code does not branch on it. A block whose bucket is full strays to
+//! the next bucket with a free slot. The table is at most half full, so few blocks stray.
 //!
-//! With as many live blocks as large programs have, most buckets lie outside of the caches;
-//! [`Live::warm`] asks for many at once.
+//! With the number of live blocks of large programs, most buckets are outside the caches;
+//! [`Live::warm`] loads many of them in parallel.
 
 use keel_journal::Requested;
 use rustc_hash::FxHashMap;
 
-/// Blocks of a bucket.
+/// Slots of a bucket.
 const SLOTS: usize = 4;
 
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// 0 where there is no block.
+    /// 0 for an empty slot.
     addresses: [u64; SLOTS],
     blocks: [Packed; SLOTS],
 }
 
-/// What is known of a block, in a word: its number, and in the upper bits how many bytes it was
-/// asked for with, or [`Packed::ELSEWHERE`]. Of the first slot, [`Packed::STRAYS`] tells of the
-/// bucket.
+/// The facts about a block in one word: its number, and in the upper bits its requested size or
+/// [`Packed::ELSEWHERE`]. In the first slot, [`Packed::STRAYS`] is a flag of the bucket.
 #[derive(Clone, Copy, Default)]
 struct Packed(u64);
 
 impl Packed {
     const SHIFT: u32 = 48;
-    /// Blocks that would be in this bucket, had there been room, lie in others.
+    /// Blocks that hash to this bucket are in other buckets, because it was full.
     const STRAYS: u64 = 1 << 47;
     const OBJECT: u64 = Packed::STRAYS - 1;
-    /// Stands for a size that does not fit, or one with an alignment: [`Live::unusual`] has it.
+    /// The size does not fit, or there is an alignment: they are in [`Live::unusual`].
     const ELSEWHERE: u64 = 0xffff;
 
     #[inline]
@@ -77,20 +76,20 @@ impl Bucket {
 
 /// Blocks by address, which is never 0.
 pub(crate) struct Live {
-    /// A power of two of them.
+    /// Their number is a power of two.
     buckets: Vec<Bucket>,
     count: usize,
-    /// For each bucket with strays, how many.
+    /// Number of strays of each bucket that has any.
     strays: FxHashMap<usize, u64>,
-    /// What those blocks were asked for with for which there is no room in their slots, by address.
+    /// The requests that do not fit into their slots, by address.
     unusual: FxHashMap<u64, Requested>,
 }
 
-/// What is known of a live block: its number, below 2^47, and what it was asked for with.
+/// A live block: its number, below 2^47, and its request.
 pub(crate) type Block = (u64, Requested);
 
 const LEAST_BUCKETS: usize = 1 << 8;
-/// 2^64 by the golden ratio: neighbouring addresses come to lie far apart.
+/// 2^64 divided by the golden ratio: distributes neighbouring addresses over distant buckets.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Live {
@@ -103,14 +102,14 @@ impl Live {
         }
     }
 
-    /// The bucket that an address comes to.
+    /// The bucket to which an address hashes.
     #[inline]
     fn preferred_bucket(&self, address: u64) -> usize {
         (address.wrapping_mul(SPREAD) >> (64 - self.buckets.len().trailing_zeros())) as usize
     }
 
-    /// Reads the buckets that these addresses come to, and forgets them. No branch depends on what
-    /// is read, so the processor waits for all of them together.
+    /// Loads the buckets of these addresses into the caches. No branch depends on the loaded
+    /// values, so the processor loads them in parallel.
     pub fn warm(&self, addresses: impl Iterator<Item = u64>) {
         let read = addresses.fold(0, |read, address| {
             read ^ self.buckets[self.preferred_bucket(address)].addresses[0]
@@ -118,9 +117,9 @@ impl Live {
         std::hint::black_box(read);
     }
 
-    /// What nearly every line does: a block comes where none is, or the one at the address goes.
-    /// Returns the number of the one that goes, 0 if none does. `None`, and nothing is done, where
-    /// it is not as simple: then [`Live::insert`] and [`Live::remove`] tell.
+    /// The fast path for nearly every line: inserts a block at a free address, or removes the block
+    /// at the address. Returns the number of the removed block, 0 if none. Otherwise returns `None`
+    /// and changes nothing; then call [`Live::insert`] or [`Live::remove`].
     #[inline]
     pub fn exchange(&mut self, address: u64, comes: bool, block: Block) -> Option<u64> {
         let preferred = self.preferred_bucket(address);
@@ -143,7 +142,7 @@ impl Live {
         Some(gone.object())
     }
 
-    /// Puts a block at an address; returns the one that was there and is there no more.
+    /// Inserts a block at an address; returns the block that it replaces.
     pub fn insert(&mut self, address: u64, block: Block) -> Option<Block> {
         let before = self.remove(address);
         if self.is_full() {
@@ -157,7 +156,7 @@ impl Live {
         before
     }
 
-    /// Takes away the block at an address.
+    /// Removes the block at an address.
     pub fn remove(&mut self, address: u64) -> Option<Block> {
         let (index, slot) = self.find(address)?;
         let block = self.buckets[index].blocks[slot];
@@ -174,7 +173,7 @@ impl Live {
         ))
     }
 
-    /// Whether half of the room is taken.
+    /// Whether half of the slots are used.
     #[inline]
     fn is_full(&self) -> bool {
         self.count >= self.buckets.len() * SLOTS / 2
@@ -217,7 +216,7 @@ impl Live {
         (bucket + 1) & (self.buckets.len() - 1)
     }
 
-    /// Puts a block at an address where none is; there is room.
+    /// Inserts a block at an address without one; the table must have a free slot.
     fn add(&mut self, address: u64, block: Packed) {
         let preferred = self.preferred_bucket(address);
         let mut index = preferred;
@@ -272,9 +271,9 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// The same as the standard table, whatever comes, by the short way where there is one or
-        /// by the long one. Few addresses, and half of them come to the same few buckets, so that
-        /// many stray.
+        /// Random operations, by the fast path where possible, give the same results as the
+        /// standard table. There are few addresses, and half of them hash to the same few buckets,
+        /// so that many stray.
         #[test]
         fn it_is_a_map(
             steps in prop::collection::vec((0_u64..3000, any::<bool>(), any::<bool>()), 0..6000)
@@ -304,11 +303,11 @@ mod tests {
         }
     }
 
-    /// The upper bits of what an address is multiplied to are its bucket.
+    /// The bucket is the upper bits of the product.
     fn address(number: u64) -> u64 {
-        /// The odd number that makes 1 of [`super::SPREAD`].
+        /// The inverse of [`super::SPREAD`] modulo 2^64.
         const BACK: u64 = 0xf1de_83e1_9937_733d;
-        assert_eq!(super::SPREAD.wrapping_mul(BACK), 1, "of 64 bits");
+        assert_eq!(super::SPREAD.wrapping_mul(BACK), 1, "modulo 2^64");
         let product = if number & 1 == 0 { number << 52 } else { ((number % 40) << 56) | number };
         BACK.wrapping_mul(product + 1)
     }

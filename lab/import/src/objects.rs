@@ -1,5 +1,5 @@
-//! Addresses to objects: turns what lines say into events, and finds where they contradict each
-//! other.
+//! Maps addresses to objects: converts the lines to events, and detects contradictions between
+//! them.
 
 use crate::Sink;
 use crate::error::{Fault, Refusal};
@@ -35,8 +35,7 @@ impl Repair {
             Repair::Alignment => "alignment not a power of two: rounded up",
             Repair::OtherProcess => "line of another process: left out",
             Repair::ThreadAgain => {
-                "thread id used again after its thread ended: a thread of its \
-                own"
+                "thread id used again after its thread ended: counted as a new thread"
             }
         }
     }
@@ -45,10 +44,10 @@ impl Repair {
 const REPAIR: &str = "Correct the line, or let --repair do it and count it";
 const PROCESSES: &str =
     "Choose one with --process ID, or let --repair take the first and count the others' lines";
-/// Where a text has no times, its operations are so far apart, ns.
+/// The time between two operations of a text without times, ns.
 pub(crate) const STEP_NS: u64 = 1000;
 
-/// What is known while lines go by: the live addresses, the threads, the frame.
+/// The state after the lines read so far: the live addresses, the threads, the frame.
 pub(crate) struct Objects {
     repair: bool,
     live: Live,
@@ -62,11 +61,11 @@ pub(crate) struct Objects {
     repairs: BTreeMap<&'static str, u64>,
     foreign: u64,
     events: u64,
-    /// Whether the text has times, and which of them is 0: none is known before the first
+    /// The kind of the times, and the one that becomes 0, which is unknown before the first
     /// operation.
     timed: bool,
     zero: Option<u64>,
-    /// Whether the text's times are those of the journal.
+    /// Whether the journal has the text's times.
     times_are_whole: bool,
     /// Whether the parser has determined the properties of the text.
     adapted: bool,
@@ -99,7 +98,7 @@ impl Objects {
         }
     }
 
-    /// What the text is like, which its parser may learn only from its first lines.
+    /// Sets the properties of the text, which its parser may detect only from the first lines.
     pub fn adapt_once(&mut self, parser: &Parser) {
         if !self.adapted {
             self.adapted = true;
@@ -110,22 +109,22 @@ impl Objects {
         }
     }
 
-    /// Whether times are those of the text.
+    /// Whether the times are those of the text.
     pub fn is_timed(&self) -> bool {
         self.timed
     }
 
-    /// The time of an operation that would come now, ns.
+    /// The time that an operation would have now, ns.
     pub fn now(&self) -> u64 {
         if self.timed { self.time } else { self.events * STEP_NS }
     }
 
-    /// The index of the thread that did the last operation.
+    /// The index of the thread of the last operation.
     pub fn current_thread(&self) -> u32 {
         if self.threads.is_empty() { 0 } else { self.last_thread.1 }
     }
 
-    /// The thread with this id has ended; the id may come again for another.
+    /// The thread with this id has ended; another thread may get the id.
     pub fn end_thread(&mut self, id: u64) {
         if self.thread_indices.remove(&id).is_some() {
             self.ended.insert(id);
@@ -133,27 +132,26 @@ impl Objects {
         }
     }
 
-    /// A line of another process than the one that is read.
+    /// Handles a line of a process other than the one that is read.
     pub fn other_process(&mut self) -> Result<(), Fault> {
         let refused = self.repair(
             Repair::OtherProcess,
-            "a line of the process of the lines \
-                above",
-            "another's",
+            "a line of the process of the lines above",
+            "a line of another process",
         );
         refused.map_err(|fault| Fault { advice: PROCESSES, ..fault })
     }
 
-    /// Brings what is known of these records' blocks into the caches; changes nothing.
+    /// Loads the table entries of these records' blocks into the caches; changes nothing.
     pub fn warm<'a>(&self, records: impl Iterator<Item = &'a Record>) {
         self.live.warm(records.map(|record| if record.old != 0 { record.old } else { record.new }));
     }
 
-    /// What the next line does, into the sink: nothing where it is left out, two events where a
-    /// lost free is put in.
+    /// Writes the events of the next line to the sink: none if the line is left out, two if a
+    /// missing free is added.
     ///
-    /// Events go there one by one and are not returned: to copy one that was just put together
-    /// costs more than to put it together.
+    /// Events are written one by one and are not returned, because copying a new event costs more
+    /// than constructing it.
     #[inline]
     pub fn apply(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
         match self.usual(record) {
@@ -162,12 +160,12 @@ impl Objects {
         }
     }
 
-    /// The event of a line that contradicts nothing: a malloc, a calloc or a plain free at a time
-    /// of the text, of a thread that is known. `None`, and nothing is done, if it is not as simple.
+    /// The fast path for a line without a contradiction: a malloc, a calloc or a plain free with a
+    /// time, of a known thread. Otherwise returns `None` and changes nothing.
     #[inline(always)]
     fn usual(&mut self, record: &Record) -> Option<Event> {
         let comes = record.op != Op::Free;
-        // The first three operations are those of one block.
+        // The first three operations handle a single block.
         let simple = ((record.op as u8) < Op::Realloc as u8)
             & (record.free_hint == FreeHint::NONE)
             & self.times_are_whole;
@@ -204,7 +202,8 @@ impl Objects {
 
     #[inline(never)]
     fn apply_unusual(&mut self, record: &Record, sink: &mut impl Sink) -> Result<(), Refusal> {
-        // Lines that are left out leave no trace: their threads are counted when they do something.
+        // Lines that are left out have no effect: their threads are counted with their first
+        // operation.
         if record.op == Op::Free && record.old == 0 {
             self.repair(Repair::NullFree, "the address of a live block", "0 (a free of NULL)")?;
             return Ok(());
@@ -213,8 +212,7 @@ impl Objects {
             self.repair(
                 Repair::FailedAllocation,
                 "the address of a block",
-                "0 (a call that \
-                failed)",
+                "0 (a call that failed)",
             )?;
             return Ok(());
         }
@@ -237,8 +235,7 @@ impl Objects {
         if record.op == Op::Aligned && !record.align.is_power_of_two() {
             self.repair_numbers(
                 Repair::Alignment,
-                "an alignment that is a power of \
-                two",
+                "an alignment that is a power of two",
                 record.align,
             )?;
             event.align = record
@@ -270,8 +267,7 @@ impl Objects {
             return Ok(sink.push(&event)?);
         }
         let found = format!(
-            "{}, which is not live: never allocated, or freed \
-                already",
+            "{}, which is not live: never allocated, or freed already",
             self.name(record.old)
         );
         self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
@@ -288,8 +284,7 @@ impl Objects {
             return Ok(());
         }
         let found = format!(
-            "{}, which is not live: never allocated, or freed \
-                already",
+            "{}, which is not live: never allocated, or freed already",
             self.name(record.old)
         );
         self.repair(Repair::UnknownRealloc, "the old address of a live block", &found)?;
@@ -313,11 +308,8 @@ impl Objects {
         let Some((object, _)) = self.live.insert(record.new, (self.created, asked)) else {
             return Ok(sink.push(&event)?);
         };
-        let found = format!(
-            "{}, which was allocated before and not freed \
-            since",
-            self.name(record.new)
-        );
+        let found =
+            format!("{}, which was allocated before and not freed since", self.name(record.new));
         self.repair(Repair::LiveAddress, "an address that is not live", &found)?;
         let (op, begin) = (Op::Free, event.time);
         let frame = self.frame_of(begin);
@@ -333,7 +325,7 @@ impl Objects {
         Ok(sink.push(&event)?)
     }
 
-    /// What a message calls a block.
+    /// The name of a block in messages.
     #[cold]
     fn name(&self, key: u64) -> String {
         match self.naming {
@@ -416,7 +408,8 @@ impl Objects {
         Ok(())
     }
 
-    /// What remains at the end: threads, frames, number of foreign operations, repairs by kind.
+    /// Returns the metadata at the end: threads, frames, number of foreign operations, repairs by
+    /// kind.
     pub fn finish(self) -> Remains {
         let thread = |id| Thread { id, name: String::new() };
         Remains {
@@ -450,7 +443,7 @@ fn hint_of(record: &Record, asked: Requested) -> FreeHint {
     let size = said(record.free_hint.has_size(), record.size, Some(asked.size()));
     let align = said(record.free_hint.has_align(), record.align, asked.align());
     if align.is_none() && record.free_hint.has_align() {
-        // The text does not say which alignment, and the block has none.
+        // The text does not have the alignment, and the block has none.
         return record.free_hint;
     }
     let align = align.map(|align| align.checked_next_power_of_two().unwrap_or(1 << 62));

@@ -1,10 +1,10 @@
-//! The beginning of a trace that was cut out of a longer one: the blocks that lived there come
-//! first, as allocations at its first moment.
+//! The prologue of a trace that was cut from a longer one: the blocks that were live at its start
+//! come first, as allocations at its first time.
 
 use crate::{Result, Sink};
 use keel_journal::{Event, Writer};
 
-/// Passes events on, and counts those of the opening.
+/// Forwards events, and counts those of the prologue.
 pub struct Opening {
     writer: Writer,
     first: Option<u64>,
@@ -13,12 +13,12 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// `counted`: whether there is one to be counted.
+    /// `counted`: whether the prologue is counted.
     pub fn new(writer: Writer, counted: bool) -> Opening {
         Opening { writer, first: None, blocks: 0, is_open: counted }
     }
 
-    /// What was written to, and how many blocks the opening had.
+    /// Returns the inner sink, and the number of blocks of the prologue.
     pub fn into_parts(self) -> (Writer, u64) {
         (self.writer, self.blocks)
     }

@@ -3,7 +3,7 @@
 use crate::forms::Record;
 use std::collections::BTreeMap;
 
-/// Two blocks that lie over each other.
+/// Two blocks that overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
     /// Address and bytes of the new block.
@@ -28,8 +28,7 @@ struct Block {
 }
 
 impl Overlaps {
-    /// Takes note of what the record does; the live block that its new one overlaps, if there is
-    /// one.
+    /// Applies a record; returns the live block that its new one overlaps, if there is one.
     pub fn check(&mut self, record: &Record, line: u64) -> Option<Overlap> {
         if record.old != 0 {
             self.live.remove(&record.old);
@@ -39,8 +38,8 @@ impl Overlaps {
         }
         let new = (record.new, record.size);
         let end = record.new.saturating_add(record.size.max(1));
-        // Live blocks overlap none before them, so the last one that begins before the end is the
-        // only candidate, unless they overlapped already.
+        // Live blocks do not overlap each other, so the last one that begins before the end is the
+        // only candidate, unless an earlier overlap was reported.
         let found = self.live.range(..end).next_back().map(|(address, block)| (*address, *block));
         let found = found
             .filter(|(address, block)| address.saturating_add(block.bytes.max(1)) > record.new);
@@ -50,7 +49,7 @@ impl Overlaps {
         Some(Overlap { new, live: (address, block.bytes), line: block.line })
     }
 
-    /// How many there were.
+    /// The number of overlaps.
     pub fn count(&self) -> u64 {
         self.count
     }

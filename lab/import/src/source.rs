@@ -1,4 +1,4 @@
-//! Inputs as blocks of whole lines, read and decompressed on a thread of their own.
+//! Reads and decompresses the inputs on a separate thread, as blocks of whole lines.
 
 use crate::{Error, Result, zip};
 use std::fs::File;
@@ -17,10 +17,10 @@ const WINDOW_LOG_MAX: u32 = 31;
 pub(crate) struct Block {
     /// Index of the input.
     pub input: usize,
-    /// The lines and, behind them, what was there before.
+    /// The lines; the bytes after `length` are left from an earlier use.
     bytes: Vec<u8>,
     length: usize,
-    /// Bytes of all inputs, as they lie on the disk, that were read so far.
+    /// Bytes of all inputs read so far, before decompression.
     pub consumed: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Starts to read. `-` stands for standard input.
+    /// Starts to read. `-` is standard input.
     pub fn start(inputs: &[PathBuf]) -> Result<Source> {
         let inputs = inputs.to_vec();
         let place = inputs.first().cloned().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Source {
         self.blocks.recv().ok()
     }
 
-    /// Gives a block's memory back.
+    /// Returns a block's memory for reuse.
     pub fn recycle(&self, block: Block) {
         drop(self.used.try_send(block.bytes));
     }
@@ -96,7 +96,7 @@ impl Output {
         let mut reader = open(path, Arc::clone(&self.consumed))?;
         let mut rest = Vec::new();
         loop {
-            // As long as it was: its bytes need not be made zero again.
+            // The length stays, so that the bytes are not zeroed again.
             let mut bytes = self.empty.try_recv().unwrap_or_default();
             let start = rest.len();
             bytes.resize(bytes.len().max(start + BLOCK_BYTES), 0);
@@ -129,7 +129,7 @@ impl Output {
     }
 }
 
-/// Reads until the buffer is full or nothing is left; returns how much that was.
+/// Reads until the buffer is full or the input ends; returns the number of bytes.
 fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -143,7 +143,7 @@ fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Counts the bytes that come off the disk.
+/// Counts the bytes read from an input.
 struct Counted<R> {
     inner: R,
     consumed: Arc<AtomicU64>,
@@ -167,8 +167,7 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
         if file.metadata().map_err(read_error)?.is_dir() {
             return Err(read_error(io::Error::new(
                 io::ErrorKind::IsADirectory,
-                "it is a \
-                directory",
+                "it is a directory",
             )));
         }
         Box::new(file)
@@ -209,8 +208,7 @@ fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
         (
             b"BZh",
             "it is compressed with bzip2",
-            "pipe it: bzip2 -dc FILE | keel import - -o \
-            OUTPUT",
+            "pipe it: bzip2 -dc FILE | keel import - -o OUTPUT",
         ),
         (
             &[0xfd, b'7', b'z', b'X', b'Z'],

@@ -1,8 +1,8 @@
-//! Fields of a line of text, and faults that say where in the line they are.
+//! Reads the fields of a line of text; faults have their position in the line.
 
 use crate::error::Fault;
 
-/// Walks over one line without its line break.
+/// Reads one line without its line break.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -11,7 +11,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of `line`; `advice` ends every fault.
+    /// Starts at the beginning of `line`; `advice` is a part of every fault.
     #[inline]
     pub fn new(line: &'a [u8], advice: &'static str) -> Cursor<'a> {
         Cursor { bytes: line, at: 0, advice }
@@ -22,12 +22,12 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Bytes passed so far.
+    /// Number of bytes read so far.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// What has not been passed.
+    /// The rest of the line.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         Some(letter)
     }
 
-    /// Passes over `text` if it comes next.
+    /// Skips `text` if it is next; returns whether it was.
     #[inline]
     pub fn takes(&mut self, text: &[u8]) -> bool {
         let found = self.rest().starts_with(text);
@@ -58,12 +58,12 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Passes over `text`, or says that it was expected.
+    /// Skips `text`, or returns a fault.
     pub fn expect(&mut self, text: &'static str) -> Result<(), Fault> {
         if self.takes(text.as_bytes()) { Ok(()) } else { Err(self.fault(&format!("`{text}`"))) }
     }
 
-    /// Letters, digits and underscores; may be none.
+    /// Letters, digits and underscores; may be empty.
     pub fn word(&mut self) -> &'a [u8] {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         &self.bytes[start..self.at]
     }
 
-    /// What comes before the next blank; may be nothing.
+    /// The bytes before the next blank; may be empty.
     pub fn token(&mut self) -> &'a [u8] {
         self.skip_blanks();
         let start = self.at;
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         &self.bytes[start..self.at]
     }
 
-    /// Moves to the next field, which a blank must separate from the one before.
+    /// Moves to the next field, which must follow a blank.
     #[inline]
     fn field(&mut self, what: &'static str) -> Result<usize, Fault> {
         let before = self.at;
@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A decimal number below 2^63 right here.
+    /// A decimal number below 2^63 at this position.
     pub fn decimal_here(&mut self, what: &'static str) -> Result<u64, Fault> {
         let start = self.at;
         let value = self.digits();
@@ -139,8 +139,8 @@ impl<'a> Cursor<'a> {
         if self.at_field_end() { Ok(value) } else { Err(self.fault_at(start, what)) }
     }
 
-    /// A hexadecimal number right here, with or without `0x`; `(nil)` and `NULL` are 0, as some C
-    /// libraries print it.
+    /// A hexadecimal number at this position, with or without `0x`. `(nil)` and `NULL`, which some
+    /// C libraries print, are 0.
     pub fn hexadecimal_here(&mut self, what: &'static str) -> Result<u64, Fault> {
         if self.takes(b"(nil)") || self.takes(b"NULL") {
             return Ok(0);
@@ -189,22 +189,18 @@ impl<'a> Cursor<'a> {
         matches!(self.peek(), None | Some(b' ' | b'\t' | b'\r'))
     }
 
-    /// Nothing but blanks may follow.
+    /// Checks that only blanks follow.
     #[inline]
     pub fn end(&mut self) -> Result<(), Fault> {
         self.skip_blanks();
         if self.at == self.bytes.len() {
             Ok(())
         } else {
-            Err(self.fault_at(
-                self.at,
-                "the end of \
-            the line",
-            ))
+            Err(self.fault_at(self.at, "the end of the line"))
         }
     }
 
-    /// A fault here.
+    /// A fault at this position.
     #[cold]
     pub fn fault(&self, what: &str) -> Fault {
         self.fault_at(self.at, what)
@@ -226,7 +222,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The beginning of a piece of a line, fit to be printed.
+/// The beginning of a part of a line, in a printable form.
 pub(crate) fn quote(bytes: &[u8]) -> String {
     const SHOWN: usize = 60;
     let text = bytes.trim_ascii_start();
@@ -237,7 +233,7 @@ pub(crate) fn quote(bytes: &[u8]) -> String {
     }
 }
 
-/// A line without the marks that editors and tools put before texts that they join.
+/// A line without the byte order mark that tools put before texts.
 pub(crate) fn without_byte_order_marks(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_prefix(b"\xef\xbb\xbf") {
         line = rest;

@@ -1,24 +1,23 @@
-//! The one member of a zip archive, read from its start to its end without seeking.
+//! Reads the only member of a zip archive from start to end, without seeking.
 
 use std::io::{self, BufReader, Read};
 
-/// What an archive begins with: the header of its first member.
+/// The first bytes of an archive: the signature of the header of its first member.
 pub(crate) const MAGIC: &[u8] = b"PK\x03\x04";
 const DESCRIPTOR: &[u8] = b"PK\x07\x08";
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Flags of a member: encrypted; its sizes and checksum stand after it.
+/// Flags of a member: encrypted; its sizes and checksum follow its data.
 const ENCRYPTED: u16 = 1;
 const SIZES_FOLLOW: u16 = 8;
 
 type Raw = BufReader<Box<dyn Read + Send>>;
 
-/// The bytes of the only member; it is an error if there is a second one, or if the checksum is
-/// wrong.
+/// Reads the bytes of the only member. A second member and a wrong checksum are errors.
 pub(crate) struct Member {
     body: Body,
     sum: flate2::Crc,
-    /// CRC-32 of the bytes, unless it stands after them.
+    /// CRC-32 of the bytes, unless it follows them.
     expected: Option<u32>,
 }
 
@@ -47,13 +46,13 @@ impl Member {
             _ if flags & ENCRYPTED != 0 => return Err(refused("its member is encrypted")),
             DEFLATED => Body::Deflated(flate2::bufread::DeflateDecoder::new(raw)),
             STORED if flags & SIZES_FOLLOW == 0 => Body::Stored(raw.take(u64::from(long(18)))),
-            _ => return Err(refused("its member is packed in a way that is not known here")),
+            _ => return Err(refused("its member uses an unsupported compression method")),
         };
         let expected = (flags & SIZES_FOLLOW == 0).then(|| long(14));
         Ok(Member { body, sum: flate2::Crc::new(), expected })
     }
 
-    /// After the last byte: is it all there, and is there no more?
+    /// Checks after the last byte that the member is complete and the only one.
     fn end(&mut self) -> io::Result<()> {
         let (missing, mut raw) = match std::mem::replace(&mut self.body, Body::Ended) {
             Body::Stored(take) => (take.limit(), take.into_inner()),
@@ -63,8 +62,7 @@ impl Member {
         if missing > 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the zip archive is cut \
-                short",
+                "the zip archive is truncated",
             ));
         }
         let mut next = peek(&mut raw)?;
@@ -94,7 +92,7 @@ impl Member {
     }
 }
 
-/// The next four bytes, which stay to be read; fewer at the end.
+/// The next four bytes, without consuming them; fewer at the end.
 fn peek(raw: &mut Raw) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     raw.by_ref().take(4).read_to_end(&mut bytes)?;
@@ -104,7 +102,7 @@ fn peek(raw: &mut Raw) -> io::Result<Vec<u8>> {
 }
 
 fn refused(what: &str) -> io::Error {
-    let advice = "take the text out yourself: unzip -p FILE MEMBER | keel import - -o OUTPUT";
+    let advice = "extract the text first: unzip -p FILE MEMBER | keel import - -o OUTPUT";
     io::Error::new(io::ErrorKind::Unsupported, format!("it is a zip archive and {what}; {advice}"))
 }
 

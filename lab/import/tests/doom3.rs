@@ -1,4 +1,4 @@
-//! Text journals in, journals out: what the lines say, exact places of faults, repairs.
+//! Import of text journals: the operations, the exact positions of faults, the repairs.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_import::{Error, Options, Summary, import};
@@ -57,7 +57,7 @@ impl Case {
         events
     }
 
-    /// The message of the failure, after checking that nothing is left at the output's place.
+    /// The error message, after checking that no output file is left.
     fn failure(&self) -> String {
         let error = self.run().unwrap_err().to_string();
         let left: Vec<_> = std::fs::read_dir(self.folder.path())
@@ -81,11 +81,10 @@ fn brief(events: &[Event]) -> Vec<Brief> {
 }
 
 const BLOG: &str = "a 2048 0000023101F264A0 15888 542200\r\na 1280 0000023101F28020 15888 \
-    1098100\r\n\
-                    f 0000023101F28020 15888 1142000\r\na 1280 0000023101F28020 7 1171200\r\n";
+    1098100\r\nf 0000023101F28020 15888 1142000\r\na 1280 0000023101F28020 7 1171200\r\n";
 
 #[test]
-fn the_blog_s_journal_is_read() {
+fn journal_of_the_blog_is_read() {
     let case = Case::new(&[BLOG.as_bytes()]);
     let expected = vec![
         (Op::Malloc, 2048, 0, 1, 0, 0, 542_200, 0),
@@ -101,7 +100,7 @@ fn the_blog_s_journal_is_read() {
 }
 
 #[test]
-fn the_extension_and_frames_are_read() {
+fn extension_and_frames_are_read() {
     let text =
         b"# a comment\n\nc 100 10 0 5\nr 200 0 0x20 0 10\nr 300 10 10 1 20\nm 64 7 30 1 20\n\
                  f 20 0 30\nf 10 0 31";
@@ -119,7 +118,7 @@ fn the_extension_and_frames_are_read() {
 }
 
 #[test]
-fn zstd_and_parts_and_byte_order_marks_make_no_difference() {
+fn compression_parts_and_byte_order_marks_do_not_change_the_events() {
     let whole = Case::new(&[BLOG.as_bytes()]).events();
     let packed = zstd::encode_all(BLOG.as_bytes(), 3).unwrap();
     assert_eq!(Case::new(&[&packed]).events(), whole);
@@ -134,7 +133,7 @@ fn zstd_and_parts_and_byte_order_marks_make_no_difference() {
 }
 
 #[test]
-fn lines_may_lie_across_blocks() {
+fn lines_may_cross_blocks() {
     let mut text = Vec::new();
     for index in 0..200_000_u64 {
         text.extend_from_slice(
@@ -150,7 +149,7 @@ fn lines_may_lie_across_blocks() {
 }
 
 #[test]
-fn every_broken_line_is_named() {
+fn faults_have_exact_positions() {
     let cases = [
         (
             "a 1 10 0 5\nhello\n",
@@ -170,13 +169,11 @@ fn every_broken_line_is_named() {
         ),
         (
             "a 1 10 0 5\nf 10 0 6\nf 10 0 6\n",
-            "line 3: expected the address of a live block, found \
-            10",
+            "line 3: expected the address of a live block, found 10",
         ),
         (
             "a 1 10 0 5\nr 9 20 30 0 6\n",
-            "line 2: expected the old address of a live block, found \
-            20",
+            "line 2: expected the old address of a live block, found 20",
         ),
         (
             "a 1 10 0 5\na 1 20 0 4\n",
@@ -184,8 +181,7 @@ fn every_broken_line_is_named() {
         ),
         (
             "a 1 10 0 5\nf 0 0 6\n",
-            "line 2: expected the address of a live block, found 0 (a free \
-            of NULL)",
+            "line 2: expected the address of a live block, found 0 (a free of NULL)",
         ),
         ("a 1 0 0 5\n", "line 1: expected the address of a block, found 0 (a call that failed)"),
         ("m 24 1 10 0 5\n", "line 1: expected an alignment that is a power of two, found 24"),
@@ -206,11 +202,10 @@ fn every_broken_line_is_named() {
 }
 
 #[test]
-fn repairs_mend_and_count() {
+fn repairs_are_applied_and_counted() {
     let text =
         b"f 99 0 1\na 8 10 0 5\na 8 10 0 4\nf 0 0 6\nf 10 0 7\nf 10 0 8\nr 9 77 20 0 9\nm 24 1 30 \
-            0 9\n\
-                 a 5 0 0 9\na 1 4";
+            0 9\na 5 0 0 9\na 1 4";
     let case = Case::new(&[text]).with_frames(b"F 5\nF 4\n").repairing();
     let expected = vec![
         (Op::ForeignFree, 0, 0, 0, 0, 0, 1, 0),
@@ -253,7 +248,7 @@ fn huge_sizes_are_kept() {
 }
 
 #[test]
-fn inputs_that_are_no_text_journal_are_told_apart() {
+fn inputs_that_are_not_text_journals_are_recognised() {
     let packed = zstd::encode_all(BLOG.as_bytes(), 3).unwrap();
     let cases: [(&[u8], &str); 7] = [
         (b"", "holds no operation"),
@@ -273,20 +268,16 @@ fn inputs_that_are_no_text_journal_are_told_apart() {
     assert!(missing.unwrap_err().to_string().contains("cannot read /nonexistent"));
 }
 
-/// Text that is nearly a journal.
+/// Text that is nearly a text journal.
 fn nearly() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         (0u64..50, 0u64..9, 0u64..3, 0u64..99)
             .prop_map(|(size, ptr, tid, ns)| format!("a {size} {ptr:x} {tid} {ns}")),
         (0u64..9, 0u64..3, 0u64..99).prop_map(|(ptr, tid, ns)| format!("f {ptr:X} {tid} {ns}\r")),
-        (0u64..9, 0u64..9, 0u64..99).prop_map(|(old, new, ns)| format!(
-            "r 5 {old:x} 0x{new:x} 0 \
-            {ns}"
-        )),
-        (0u64..99, 0u64..9, 0u64..99).prop_map(|(align, ptr, ns)| format!(
-            "m {align} 6 {ptr:x} 0 \
-            {ns}"
-        )),
+        (0u64..9, 0u64..9, 0u64..99)
+            .prop_map(|(old, new, ns)| format!("r 5 {old:x} 0x{new:x} 0 {ns}")),
+        (0u64..99, 0u64..9, 0u64..99)
+            .prop_map(|(align, ptr, ns)| format!("m {align} 6 {ptr:x} 0 {ns}")),
     ];
     prop::collection::vec(line, 1..80).prop_map(|lines| lines.join("\n"))
 }

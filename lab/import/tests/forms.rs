@@ -1,5 +1,5 @@
-//! Every form: real samples are told apart by content, read, written again and read again, to the
-//! same operations.
+//! Every form: real samples are recognised by content, imported, exported and imported again with
+//! the same operations.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_export::{TraceForm, trace};
@@ -54,8 +54,7 @@ fn round_trip(input: &Path, repair: bool) -> (Summary, Vec<Event>) {
     assert_eq!(
         keel_import::detect(&text),
         Some(summary.form),
-        "the exported text is of the same \
-        form"
+        "the exported text is of the same form"
     );
     let (_, same, its_metadata) = read(&again, &second, &options(repair)).unwrap();
     assert_eq!(same.len(), events.len(), "{input:?}");
@@ -75,8 +74,8 @@ fn counts(events: &[Event]) -> BTreeMap<&'static str, usize> {
     })
 }
 
-/// What a sample must give: name, form, whether it needs mending, threads, marks, operations by
-/// kind.
+/// Expected results of a sample: name, form, whether it needs repairs, threads, marks, operations
+/// by kind.
 type Expected = (&'static str, Form, bool, u64, u64, &'static [(&'static str, usize)]);
 
 const SAMPLES: [Expected; 18] = [
@@ -143,7 +142,7 @@ const SAMPLES: [Expected; 18] = [
 ];
 
 #[test]
-fn samples_are_told_apart_and_come_back() {
+fn samples_are_recognised_and_survive_a_round_trip() {
     for (name, form, repair, threads, marks, operations) in SAMPLES {
         let (summary, events) = round_trip(&sample(name), repair);
         assert_eq!(
@@ -157,7 +156,7 @@ fn samples_are_told_apart_and_come_back() {
 }
 
 #[test]
-fn what_needs_mending_says_so_and_where() {
+fn faults_of_samples_have_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.parquet");
     let failure =
@@ -172,7 +171,7 @@ fn what_needs_mending_says_so_and_where() {
     assert_eq!(kinds, ["free of NULL: left out"]);
 }
 
-/// One broken line for each form: where and what.
+/// One faulty line for each form, with its position and message.
 #[test]
 fn faults_have_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
@@ -182,8 +181,7 @@ fn faults_have_line_and_column() {
         ("7: malloc 0x10 8\n7: mallocs 0x10 8\n", "line 2, column 4: expected an action"),
         (
             "7: malloc 0x10 8\n7: free 0x20\n",
-            "line 2: expected the address of a live block, found \
-            20",
+            "line 2: expected the address of a live block, found 20",
         ),
         (
             "1 2 malloc(8)=#1\n1 2 malloc(8)=#\n",
@@ -191,13 +189,11 @@ fn faults_have_line_and_column() {
         ),
         (
             "malloc(8) = 0x10\nfree(0x10\n",
-            "line 2, column 10: expected `)`, found the end of the \
-            line",
+            "line 2, column 10: expected `)`, found the end of the line",
         ),
         (
             "= Start\n@ x + 0x10 0x20\n@ x + 0x20 zz\n",
-            "line 3, column 12: expected a size, found \
-            `zz`",
+            "line 3, column 12: expected a size, found `zz`",
         ),
         ("= Start\n@ x < 0x10\n", "line 2, column 1: expected the new block of a realloc (>)"),
         (
@@ -216,18 +212,15 @@ fn faults_have_line_and_column() {
         ("a 0 8\na 1\n", "line 2, column 4: expected a size, found the end of the line"),
         (
             "10\n1\n3\n1\na 0 8\nf 0\n",
-            "line 6: expected 3 operations, as its third line says, \
-            found 2",
+            "line 6: expected 3 operations, as its third line states, found 2",
         ),
         (
             "a 0 8\nf 1\n",
-            "line 2: expected the address of a live block, found 1, which is not \
-            live",
+            "line 2: expected the address of a live block, found 1, which is not live",
         ),
         (
             "Allocate a 8\nAllocate b\n",
-            "line 2, column 11: expected a size, found the end of the \
-            line",
+            "line 2, column 11: expected a size, found the end of the line",
         ),
         (
             "Alloc(8),\nFree(1),\n",
@@ -248,7 +241,7 @@ fn faults_have_line_and_column() {
 }
 
 #[test]
-fn a_thread_id_may_come_again() {
+fn thread_id_may_be_reused() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
     let text = "5: malloc 0x10 8\n6: malloc 0x20 8\n5: thread_done 0x0\n6: free 0x10\n5: free \
@@ -257,20 +250,16 @@ fn a_thread_id_may_come_again() {
     let (summary, events, metadata) = read(&input, &output, &options(false)).unwrap();
     assert_eq!(events.iter().map(|event| event.thread).collect::<Vec<_>>(), [0, 1, 1, 2]);
     assert_eq!(metadata.threads.iter().map(|thread| thread.id).collect::<Vec<_>>(), [5, 6, 5]);
-    let kind = "thread id used again after its thread ended: a thread of its own";
+    let kind = "thread id used again after its thread ended: counted as a new thread";
     assert_eq!(summary.repairs.get(kind), Some(&1));
 }
 
 #[test]
-fn one_of_several_processes_can_be_chosen() {
+fn process_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
-    std::fs::write(
-        &input,
-        "1 1 malloc(8)=#1\n2 2 malloc(9)=#1\n2 2 free(#1)\n1 1 \
-        free(#1)\n",
-    )
-    .unwrap();
+    std::fs::write(&input, "1 1 malloc(8)=#1\n2 2 malloc(9)=#1\n2 2 free(#1)\n1 1 free(#1)\n")
+        .unwrap();
     let sizes = |options: &Options| -> Vec<u64> {
         let (_, events, _) = read(&input, &output, options).unwrap();
         events.iter().map(|event| event.size).collect()
@@ -282,7 +271,7 @@ fn one_of_several_processes_can_be_chosen() {
 }
 
 #[test]
-fn a_form_may_be_given() {
+fn form_may_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.txt"), folder.path().join("out.parquet"));
     std::fs::write(&input, "f 10 0 5\na 10 20 30\n").unwrap();
@@ -290,10 +279,12 @@ fn a_form_may_be_given() {
     let (summary, events, _) = read(&input, &output, &judy).unwrap();
     assert_eq!((summary.form, events.len(), events[1].size), (Form::Judy, 2, 0x20));
     let doom3 = Options { form: Some(Form::Doom3), ..Options::default() };
-    assert!(read(&input, &output, &doom3).unwrap_err().to_string().contains(
-        "line 1: expected the \
-        address"
-    ));
+    assert!(
+        read(&input, &output, &doom3)
+            .unwrap_err()
+            .to_string()
+            .contains("line 1: expected the address")
+    );
 }
 
 #[test]
@@ -306,10 +297,9 @@ fn zip_archives_are_checked() {
         read(&input, &output, &options(true)).unwrap_err().to_string()
     };
     assert!(failure(&whole[..whole.len() / 2]).contains("cannot read"));
-    assert!(failure(&[&whole[..whole.len() - 300], &whole[..200]].concat()).contains(
-        "cannot \
-        read"
-    ));
+    assert!(
+        failure(&[&whole[..whole.len() - 300], &whole[..200]].concat()).contains("cannot read")
+    );
     let mut flipped = whole.clone();
     flipped[14] ^= 1; // the checksum
     assert!(failure(&flipped).contains("checksum"));
@@ -318,7 +308,7 @@ fn zip_archives_are_checked() {
     assert!(failure(&twice).contains("more than one member"));
 }
 
-/// A journal of any operations, with all rules kept.
+/// A journal of random operations that keeps all rules.
 fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
     let step = (0_u8..7, 0_u64..5000, 0_u32..5, 0_u32..3, any::<u16>(), 0_u64..4_000_000);
     prop::collection::vec(step, 1..120).prop_map(|steps| {
@@ -371,8 +361,8 @@ fn journal() -> impl Strategy<Value = (Vec<Event>, Metadata)> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Any journal, written in a form, is read as a journal J of that form; J written and read
-    /// again is J.
+    /// Any journal exported to a form is imported as a journal J; J exported and imported again is
+    /// J.
     #[test]
     fn any_journal_comes_back_from_every_form((events, metadata) in journal()) {
         let folder = tempfile::tempdir().unwrap();
@@ -390,7 +380,7 @@ proptest! {
             let (_, twice, _) = read(&text, &second, &named).unwrap();
             prop_assert_eq!(&once, &twice, "{:?}", form);
             if form == Form::Doom3 {
-                // This form says everything but which thread has which number.
+                // This form keeps everything except the numbers of the threads.
                 let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64, FreeHint)> {
                     let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.time, e.free_hint);
                     events.iter().map(row).collect()
@@ -402,8 +392,8 @@ proptest! {
         }
     }
 
-    /// Lines of all forms in any order, cut anywhere: an answer or an error, never a panic, and no
-    /// rule broken.
+    /// Lines of all forms in any order, truncated anywhere, give a journal that keeps all rules, or
+    /// an error, and never a panic.
     #[test]
     fn mixed_lines_never_panic(
         picks in prop::collection::vec((0_usize..LINES.len(), 0_usize..60), 1..60),
@@ -460,8 +450,7 @@ fn blocks_at_the_first_moment_are_a_prologue_where_that_is_asked_for() {
     let (text, journal) = (folder.path().join("cut.txt"), folder.path().join("cut.parquet"));
     std::fs::write(
         &text,
-        "a 16 0x10 0 50\na 32 0x20 1 50\nf 0x10 0 50\na 64 0x30 0 50\nf 0x20 1 \
-        70\n",
+        "a 16 0x10 0 50\na 32 0x20 1 50\nf 0x10 0 50\na 64 0x30 0 50\nf 0x20 1 70\n",
     )
     .unwrap();
     let asked = Options { prologue: true, ..Options::default() };

@@ -55,14 +55,8 @@ fn counted(lines: usize, folder: &Path) -> u64 {
         .expect("valgrind is there; `make setup` installs it");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
-    let line = text
-        .lines()
-        .find_map(|line| line.split_once("Collected :"))
-        .expect(
-            "callgrind's \
-        sum",
-        )
-        .1;
+    let line =
+        text.lines().find_map(|line| line.split_once("Collected :")).expect("callgrind's sum").1;
     line.trim().replace(',', "").parse().unwrap()
 }
 

@@ -135,8 +135,7 @@ fn ticks(kind: u32) -> u64 {
         let ticks: u64;
         // SAFETY: reads the virtual counter, which user space may.
         unsafe {
-            std::arch::asm!("isb", "mrs {}, \
-            cntvct_el0", "isb", out(reg) ticks, options(nostack))
+            std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack))
         };
         return ticks;
     }

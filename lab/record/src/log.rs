@@ -53,8 +53,7 @@ pub enum LogError {
     /// The file has another version.
     #[error(
         "{}: its recorder has version {found}, this keel reads {}; import it with the keel that \
-            its libkeel_record \
-         came with",
+            its libkeel_record came with",
         path.display(), ring::VERSION
     )]
     Version {

@@ -7,13 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn describe() -> Metadata {
     let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let processors = line("/proc/cpuinfo");
-    let model = processors.lines().find_map(|line| {
-        line.strip_prefix(
-            "model \
-        name",
-        )?
-        .split_once(':')
-    });
+    let model =
+        processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     Metadata {
         host: line("/proc/sys/kernel/hostname"),
         kernel: format!(

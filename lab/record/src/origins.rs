@@ -216,8 +216,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may panic")]
     use super::*;
 
-    const MAPS: &str = "\
-55d0000-55e0000 r--p 00000000 fe:00 123    /usr/bin/a program
+    const MAPS: &str = "55d0000-55e0000 r--p 00000000 fe:00 123    /usr/bin/a program
 55e0000-55f0000 r-xp 00001000 fe:00 123    /usr/bin/a program
 7000000-7100000 rwxp 00000000 00:00 0
 7f00000-7fff000 r-xp 00028000 fe:00 77     /usr/lib/libc.so.6 (deleted)
@@ -250,8 +249,7 @@ nonsense
         assert_eq!(
             origins.resolve(0, 0x1000).module,
             Origin::NONE,
-            "an overlapped mapping is \
-            removed"
+            "an overlapped mapping is removed"
         );
         assert!(
             origins.is_skipped(0) && !origins.is_skipped(1) && !origins.is_skipped(Origin::NONE)
@@ -272,8 +270,7 @@ nonsense
         assert_eq!(
             origins.resolve(4, 5 | ring::ORIGIN_STACK),
             first,
-            "a name means the same in \
-            all rings"
+            "a name means the same in all rings"
         );
         assert_eq!(origins.resolve(4, 9 | ring::ORIGIN_STACK), Origin::UNKNOWN);
         let (modules, stacks) = origins.finish();

@@ -81,13 +81,7 @@ fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
             return Err(refuse("its #! interpreter does not exist".to_owned()));
         }
         Err(error) => {
-            return Err(not_recordable(
-                path,
-                format!(
-                    "it cannot be read to be checked \
-            ({error})"
-                ),
-            ));
+            return Err(not_recordable(path, format!("it cannot be read to be checked ({error})")));
         }
     };
     let length = file.read(&mut head).map_err(|error| refuse(error.to_string()))?;
@@ -102,8 +96,7 @@ fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
         return Ok(None);
     }
     Err(refuse(
-        "it is neither an ELF program nor a script with a #! line; name its interpreter \
-            first"
+        "it is neither an ELF program nor a script with a #! line; name its interpreter first"
             .to_owned(),
     ))
 }
@@ -171,8 +164,7 @@ fn check_elf(path: &Path) -> Result<(), Error> {
             "it is statically linked, so nothing can be loaded into it and its malloc cannot be \
                 seen. Link it \
              dynamically to record it, or let it report its allocations itself (keel/recorder.h) \
-             and record it with \
-             --embedded",
+             and record it with --embedded",
         );
     }
     let sections = header.sections(endian, data).map_err(broken)?;
@@ -185,8 +177,7 @@ fn check_elf(path: &Path) -> Result<(), Error> {
         return fail(
             "it exports its own malloc, which is found before the recorder's, so nothing could be \
              recorded. Build it without that allocator to record it, or let it report its \
-             allocations itself \
-             (keel/recorder.h) and record it with --embedded",
+             allocations itself (keel/recorder.h) and record it with --embedded",
         );
     }
     Ok(())

@@ -28,16 +28,12 @@ fn programs_are_found_as_a_shell_finds_them() {
     let missing = find(OsStr::new("no-such-tool"), Some(&path)).unwrap_err().to_string();
     assert_eq!(
         missing,
-        "cannot find the program no-such-tool: give its path, or a name that is \
-        in PATH"
+        "cannot find the program no-such-tool: give its path, or a name that is in PATH"
     );
     let refused =
         find(OsStr::new("tool"), Some(folder.path().as_os_str())).unwrap_err().to_string();
     assert!(
-        refused.ends_with(
-            "it is not executable; `chmod +x` it if it is a \
-        program"
-        ),
+        refused.ends_with("it is not executable; `chmod +x` it if it is a program"),
         "{refused}"
     );
     let directory = find(folder.path().as_os_str(), None).unwrap_err().to_string();

@@ -241,11 +241,9 @@ impl<'a> Collector<'a> {
             match Spool::open(&path) {
                 Ok(None) => continue,
                 Ok(Some(spool)) => self.admit(spool),
-                Err(error) => self.problems.push(format!(
-                    "cannot read {}: \
-                    {error}",
-                    path.display()
-                )),
+                Err(error) => {
+                    self.problems.push(format!("cannot read {}: {error}", path.display()))
+                }
             }
             self.known.push(path);
         }
@@ -339,12 +337,10 @@ impl<'a> Collector<'a> {
         if let Err(error) = self.processes[index].spool.prepare_rings() {
             self.session.stop();
             let folder = self.session.folder().display();
-            let already = self.problems.iter().any(|problem| {
-                problem.starts_with(
-                    "the recording was cut \
-                    short",
-                )
-            });
+            let already = self
+                .problems
+                .iter()
+                .any(|problem| problem.starts_with("the recording was cut short"));
             if !already {
                 self.problems.push(format!(
                     "the recording was cut short: no room for another thread's ring in {folder} \
@@ -432,8 +428,7 @@ impl<'a> Collector<'a> {
             } else {
                 format!(
                     "nothing was recorded: {program} did not load the recorder. Did it end before \
-                        its first \
-                     instruction, or does it change LD_PRELOAD?"
+                        its first instruction, or does it change LD_PRELOAD?"
                 )
             });
         }

@@ -1,5 +1,4 @@
-//! What frees tell of their blocks beside the address: recorded as told, once, and compared with
-//! what was asked for.
+//! Hints of frees (size, alignment): recorded once as given, and compared with the request.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -9,7 +8,7 @@ use keel_journal::{Event, FreeHint, Op};
 use keel_record::Options;
 use std::collections::BTreeMap;
 
-/// What the frees of blocks of this size told, and how often.
+/// The hints of the frees of blocks of this size, and how often each occurs.
 fn free_hint(journal: &Journal, size: u64) -> BTreeMap<FreeHint, usize> {
     let sizes: Vec<u64> =
         journal.events.iter().filter(|e| e.created != 0).map(|e| e.size).collect();
@@ -22,7 +21,7 @@ fn free_hint(journal: &Journal, size: u64) -> BTreeMap<FreeHint, usize> {
 }
 
 #[test]
-fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
+fn hints_of_frees_are_recorded_on_any_allocator() {
     let bench = Bench::new();
     let program = bench.compile("sized.cpp", &["-std=c++17"]);
     let bump = bench.compile_library("bump.c");
@@ -51,8 +50,7 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
             assert_eq!(
                 free_hint(&journal, asked),
                 BTreeMap::from([(expected, 10)]),
-                "{asked}, \
-                own: {own}"
+                "{asked}, own: {own}"
             );
         }
         let largest = (1 << 57) - 1;
@@ -69,16 +67,12 @@ fn a_free_tells_its_size_and_alignment_whoever_serves_it() {
             assert_eq!(free_hint(&journal, asked), expected, "{asked}, own: {own}");
         }
         let wrong = journal.events.iter().filter(|event| event.free_hint.is_wrong()).count();
-        assert_eq!(
-            wrong,
-            6 * 3,
-            "an operator new of 0 bytes is deleted with 0 bytes, and nothing is wrong with that"
-        );
+        assert_eq!(wrong, 6 * 3, "deleting a block of operator new(0) with size 0 is correct");
     }
 }
 
 #[test]
-fn a_delete_that_ends_in_the_programs_own_pool_is_no_free() {
+fn delete_of_a_block_of_a_pool_is_not_recorded() {
     let bench = Bench::new();
     let program = bench.compile("pool.cpp", &["-std=c++17", "-Wno-sized-deallocation"]);
     let (recorded, journal) = bench.record(&program, &[]);

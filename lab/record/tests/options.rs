@@ -1,4 +1,4 @@
-//! Where a recording begins and ends, what it leaves out, and what it says of the callers.
+//! The beginning and the end of a recording, the modules it leaves out, and the recorded callers.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -9,20 +9,20 @@ use keel_record::Options;
 use std::path::Path;
 use std::time::Duration;
 
-/// late.c sleeps for six seconds between its halves. The first must be over by then, on a busy
+/// late.c sleeps for six seconds between its two parts. This time is in the pause, on a busy
 /// machine too.
-const AMID_ITS_PAUSE: Duration = Duration::from_secs(5);
+const DURING_THE_PAUSE: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_recording_that_starts_late_begins_with_the_live_set() {
+fn late_recording_begins_with_the_live_blocks() {
     let bench = Bench::new();
     let program = bench.compile("late.c", &[]);
-    let after = Some(AMID_ITS_PAUSE);
+    let after = Some(DURING_THE_PAUSE);
     let recorded = keel_record::record(&Options { after, ..bench.options(&program, &[]) }).unwrap();
     assert_eq!(recorded.status.code(), Some(0));
     let journal = whole(&recorded);
-    // Of its early blocks the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones;
-    // 10 it frees later.
+    // Of its early blocks, the program keeps 100 of 1001 bytes, 10 aligned ones and 10 zeroed ones.
+    // It frees 10 of them later.
     let prologue = journal.metadata.prologue as usize;
     let early = &journal.events[..prologue];
     assert!(early.iter().all(|event| event.time == 0 && event.op.creates() && event.released == 0));
@@ -31,9 +31,9 @@ fn a_recording_that_starts_late_begins_with_the_live_set() {
     };
     assert_eq!([of(Op::Malloc, 1001), of(Op::Aligned, 1003), of(Op::Calloc, 1005)], [100, 10, 10]);
     assert_eq!(early.iter().filter(|event| event.align == 256).count(), 10);
-    assert_eq!(of(Op::Malloc, 1007), 10, "a block that was last reallocated");
+    assert_eq!(of(Op::Malloc, 1007), 10, "blocks that were reallocated");
     assert_eq!((of(Op::Malloc, 1009), journal.count(Op::Malloc, 1009)), (0, 0), "freed before");
-    // Afterwards: 50 births, 10 deaths of old blocks, nothing foreign.
+    // Afterwards: 50 allocations, 10 frees of old blocks, no foreign operation.
     assert_eq!((journal.count(Op::Malloc, 1011), journal.released(1001)), (50, 10));
     assert_eq!((journal.metadata.foreign, journal.metadata.frames.len()), (0, 1));
     let first = journal.events[prologue..].iter().find(|event| event.size == 1011).unwrap();
@@ -44,7 +44,7 @@ fn a_recording_that_starts_late_begins_with_the_live_set() {
 }
 
 #[test]
-fn a_program_that_ends_before_its_recording_begins_is_told() {
+fn end_before_the_recorded_span_is_reported() {
     let bench = Bench::new();
     let program = bench.compile("ends.c", &[]);
     let after = Some(Duration::from_secs(3600));
@@ -55,7 +55,7 @@ fn a_program_that_ends_before_its_recording_begins_is_told() {
 }
 
 #[test]
-fn limits_end_the_recording_and_not_the_program() {
+fn limits_end_the_recording_only() {
     let bench = Bench::new();
     let program = bench.compile("counts.c", &[]);
     let options =
@@ -75,10 +75,10 @@ fn limits_end_the_recording_and_not_the_program() {
 }
 
 #[test]
-fn after_its_time_a_recording_is_over_and_the_program_goes_on() {
+fn recording_ends_after_its_length_and_the_program_continues() {
     let bench = Bench::new();
     let program = bench.compile("late.c", &[]);
-    let options = Options { length: Some(AMID_ITS_PAUSE), ..bench.options(&program, &[]) };
+    let options = Options { length: Some(DURING_THE_PAUSE), ..bench.options(&program, &[]) };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!((recorded.status.code(), recorded.problems.len()), (Some(0), 0));
     let journal = whole(&recorded);
@@ -87,7 +87,7 @@ fn after_its_time_a_recording_is_over_and_the_program_goes_on() {
 }
 
 #[test]
-fn a_module_can_be_left_out_with_its_blocks() {
+fn module_is_left_out_with_its_blocks() {
     let bench = Bench::new();
     let library = bench.compile_library("driver.c");
     let program = bench.compile("modules.c", &[library.to_str().unwrap()]);
@@ -108,15 +108,15 @@ fn a_module_can_be_left_out_with_its_blocks() {
     };
     assert_eq!(counts(&all), [(30, 30), (30, 30), (30, 30), (30, 30)]);
 
-    // The program frees the driver's blocks and the driver the program's: what counts is who made
-    // the block.
+    // The program frees the driver's blocks, and the driver frees the program's. The module that
+    // allocated a block decides.
     let skip_modules = vec!["libdriver".to_owned()];
     let options = Options { skip_modules: skip_modules.clone(), ..bench.options(&program, &[]) };
     let left = whole(&keel_record::record(&options).unwrap());
     assert_eq!(counts(&left), [(30, 30), (0, 0), (0, 0), (30, 30)]);
     assert_eq!(left.metadata.foreign, 0);
 
-    // The same from the whole journal, later.
+    // Removing the module from the complete journal gives the same result.
     keel_record::record(&bench.options(&program, &[])).unwrap();
     let (from, to) = (bench.path("out.journal.parquet"), bench.path("less.journal.parquet"));
     let kept = keel_record::skip_modules(&from, &to, &skip_modules).unwrap();
@@ -129,7 +129,7 @@ fn a_module_can_be_left_out_with_its_blocks() {
 }
 
 #[test]
-fn a_library_that_comes_and_goes_is_known_while_it_is_there() {
+fn library_is_known_while_it_is_loaded() {
     let bench = Bench::new();
     let library = bench.compile_library("driver.c");
     let program = bench.compile("plugin.c", &[]);
@@ -142,7 +142,7 @@ fn a_library_that_comes_and_goes_is_known_while_it_is_there() {
 }
 
 #[test]
-fn call_sites_are_told_from_the_inside_out() {
+fn stacks_are_recorded_innermost_call_first() {
     let bench = Bench::new();
     let program = bench.compile("sites.c", &["-fno-inline", "-fno-optimize-sibling-calls"]);
     let options = Options { stacks: 4, ..bench.options(&program, &[]) };
@@ -155,7 +155,7 @@ fn call_sites_are_told_from_the_inside_out() {
         stacks.dedup();
         stacks
     };
-    // Two ways lead to the first size, one to the second; 500 times each, on four threads.
+    // Two call paths allocate the first size, one the second; 500 times each, on four threads.
     assert_eq!((stacks_of(1001).len(), stacks_of(1003).len()), (2, 1));
     assert_eq!((journal.count(Op::Malloc, 1001), journal.count(Op::Malloc, 1003)), (4000, 2000));
     let stacks = &journal.metadata.stacks;
@@ -171,7 +171,7 @@ fn call_sites_are_told_from_the_inside_out() {
 }
 
 #[test]
-fn marks_and_names_are_the_programs_words() {
+fn marks_and_thread_names_are_recorded() {
     let bench = Bench::new();
     let include = format!("-I{}", common::root().join("in_process/include").display());
     let program = bench.compile("moments.c", &[&include]);
@@ -187,14 +187,14 @@ fn marks_and_names_are_the_programs_words() {
 }
 
 #[test]
-fn an_address_that_was_asked_for_ends_frames_too() {
+fn presenting_functions_found_by_lookup_end_frames() {
     let bench = Bench::new();
     let library = bench.compile_library("picture.c");
-    let program = bench.compile("asked_frames.c", &[library.to_str().unwrap()]);
+    let program = bench.compile("looked_up_frames.c", &[library.to_str().unwrap()]);
     let (recorded, journal) = bench.record(&program, &[]);
     assert_eq!(recorded.status.code(), Some(0));
-    // Ten each by glXGetProcAddress, eglGetProcAddress and vkGetDeviceProcAddr; other names are not
-    // ours to touch.
+    // Ten each through glXGetProcAddress, eglGetProcAddress and vkGetDeviceProcAddr; functions of
+    // other names stay unchanged.
     assert_eq!(journal.metadata.frames.len(), 30);
 }
 
@@ -214,12 +214,16 @@ fn rare_entry_points_are_recorded() {
 }
 
 #[test]
-fn a_program_without_a_recorder_of_its_own_is_told() {
+fn embedded_recording_without_a_recorder_is_reported() {
     let bench = Bench::new();
     let program = bench.compile("ends.c", &[]);
     let options = Options { embedded: true, ..bench.options(&program, &["exit"]) };
     let recorded = keel_record::record(&options).unwrap();
     assert_eq!(recorded.status.code(), Some(5));
-    assert!(recorded.problems[0].contains("has no recorder of its own"), "{:?}", recorded.problems);
+    assert!(
+        recorded.problems[0].contains("does not contain a recorder"),
+        "{:?}",
+        recorded.problems
+    );
     assert!(Path::new(&bench.path("out.journal.parquet")).is_file());
 }

@@ -1,4 +1,4 @@
-//! Small C programs under the recorder, and exactly what their journals must say.
+//! Small C programs under the recorder, and the exact contents of their journals.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -13,13 +13,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
-fn every_operation_of_many_threads_is_there_once() {
+fn operations_of_many_threads_are_recorded_once() {
     let bench = Bench::new();
     let program = bench.compile("counts.c", &[]);
     let (recorded, journal) = bench.record(&program, &["4", "5000"]);
     assert_eq!(recorded.status.code(), Some(7));
     let each = 4 * 5000;
-    let births = [
+    let allocations = [
         (Op::Malloc, 1001),
         (Op::Calloc, 1043),
         (Op::Realloc, 1005),
@@ -30,9 +30,9 @@ fn every_operation_of_many_threads_is_there_once() {
         (Op::Aligned, 1011),
         (Op::Malloc, 1013),
     ];
-    for (op, size) in births {
+    for (op, size) in allocations {
         assert_eq!(journal.count(op, size), each, "{op:?} {size}");
-        assert_eq!(journal.released(size), each, "end of {size}");
+        assert_eq!(journal.released(size), each, "free of {size}");
     }
     let aligns: BTreeMap<u64, u64> =
         journal.events.iter().filter(|e| e.align != 0).map(|e| (e.size, e.align)).collect();
@@ -40,8 +40,7 @@ fn every_operation_of_many_threads_is_there_once() {
     assert_eq!(journal.metadata.foreign, 0);
     assert!(
         journal.events.iter().all(|event| event.size < 1 << 40),
-        "failed calls are no \
-        operations"
+        "failed calls are not recorded"
     );
     let metadata = &journal.metadata;
     assert_eq!((metadata.drops, metadata.ended.as_str()), (0, "exit 7"));
@@ -55,7 +54,7 @@ fn every_operation_of_many_threads_is_there_once() {
 }
 
 #[test]
-fn the_order_holds_while_threads_reuse_each_others_addresses() {
+fn order_holds_while_threads_reuse_addresses() {
     let bench = Bench::new();
     let program = bench.compile("exchange.c", &[]);
     let (_, journal) = bench.record(&program, &["6", "250000"]);
@@ -63,14 +62,14 @@ fn the_order_holds_while_threads_reuse_each_others_addresses() {
     assert!(journal.events.len() > 3_000_000, "{} operations", journal.events.len());
     let mallocs = (1100..1133).map(|size| journal.count(Op::Malloc, size)).sum::<usize>();
     assert_eq!(mallocs, 6 * 250_000);
-    let births = journal.events.iter().filter(|event| event.created != 0).count();
-    let deaths = journal.events.iter().filter(|event| event.released != 0).count();
-    // The C library keeps a few blocks for itself.
-    assert!(births - deaths < 40, "{births} births, {deaths} deaths");
+    let allocations = journal.events.iter().filter(|event| event.created != 0).count();
+    let frees = journal.events.iter().filter(|event| event.released != 0).count();
+    // The C library keeps a few blocks.
+    assert!(allocations - frees < 40, "{allocations} allocations, {frees} frees");
 }
 
 #[test]
-fn a_killed_program_leaves_all_it_did() {
+fn killed_program_has_a_complete_journal() {
     let bench = Bench::new();
     let program = bench.compile("endless.c", &[]);
     let counter_file = bench.path("counter");
@@ -84,7 +83,7 @@ fn a_killed_program_leaves_all_it_did() {
         let recording = scope.spawn(|| keel_record::record(&options).unwrap());
         let began = Instant::now();
         while count() < 300_000 {
-            assert!(began.elapsed() < Duration::from_secs(60), "the program does not get on");
+            assert!(began.elapsed() < Duration::from_secs(60), "the program makes no progress");
             std::thread::sleep(Duration::from_millis(1));
         }
         let pid = word(8).to_string();
@@ -100,7 +99,7 @@ fn a_killed_program_leaves_all_it_did() {
 }
 
 #[test]
-fn however_a_program_ends_its_operations_are_there() {
+fn every_way_to_end_keeps_all_operations() {
     let bench = Bench::new();
     let program = bench.compile("ends.c", &[]);
     for (how, ended) in
@@ -113,15 +112,16 @@ fn however_a_program_ends_its_operations_are_there() {
 }
 
 #[test]
-fn children_run_unrecorded() {
+fn children_are_not_recorded() {
     let bench = Bench::new();
     let program = bench.compile("children.c", &[]);
-    // How, blocks of the parent, of the child in its own memory, of the executed leaf.
+    // Way to start the child, blocks of the parent, of the child in its own memory, of the executed
+    // leaf.
     for (how, own, child, leaf) in [
         ("fork", 200, 0, 0),
         ("clone", 200, 0, 0),
         ("fork_exec", 200, 0, 0),
-        ("vfork", 200, 50, 0), // a vforked child works in its parent's memory
+        ("vfork", 200, 50, 0), // a vforked child uses its parent's memory
         ("posix_spawn", 200, 0, 0),
         ("exec", 100, 0, 25), // the same process
     ] {
@@ -134,10 +134,11 @@ fn children_run_unrecorded() {
 }
 
 #[test]
-fn followed_children_have_journals_of_their_own() {
+fn followed_children_have_separate_journals() {
     let bench = Bench::new();
     let program = bench.compile("children.c", &[]);
-    // How, blocks in the parent's journal, blocks in the child's, foreign frees in the child.
+    // Way to start the child, blocks in the parent's journal, blocks in the child's, foreign frees
+    // in the child.
     for (how, parent, child, foreign) in [
         ("fork", [200, 0, 0], [0, 50, 0], 1),
         ("clone", [200, 0, 0], [0, 50, 0], 1),
@@ -170,15 +171,11 @@ fn followed_children_have_journals_of_their_own() {
 }
 
 #[test]
-fn the_compiler_is_followed_through_its_passes() {
+fn processes_of_the_compiler_are_followed() {
     let bench = Bench::new();
     let source = bench.path("hello.c");
-    std::fs::write(
-        &source,
-        "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; \
-        }\n",
-    )
-    .unwrap();
+    std::fs::write(&source, "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n")
+        .unwrap();
     let arguments =
         [source.to_str().unwrap(), "-o", bench.path("hello").to_str().unwrap()].map(str::to_owned);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -196,8 +193,7 @@ fn the_compiler_is_followed_through_its_passes() {
     for wanted in ["cc1", "as", "collect2", "ld", "gcc"] {
         assert!(
             programs.iter().any(|program| program.contains(wanted)),
-            "no {wanted} in \
-            {programs:?}"
+            "no {wanted} in {programs:?}"
         );
     }
     let compiler = journals.iter().find(|j| j.metadata.program.ends_with("/cc1")).unwrap();
@@ -205,14 +201,14 @@ fn the_compiler_is_followed_through_its_passes() {
 }
 
 #[test]
-fn thousands_of_threads_come_and_go() {
+fn thousands_of_short_threads_are_recorded() {
     let bench = Bench::new();
     let program = bench.compile("threads.c", &[]);
     let (recorded, journal) = bench.record(&program, &["3000", "250"]);
     assert_eq!(recorded.status.code(), Some(0));
     assert_eq!((journal.count(Op::Malloc, 1001), journal.released(1001)), (3000, 3000));
-    // The key's destructor runs four times a thread; the block of its third and last malloc is
-    // freed by the fourth.
+    // The key's destructor runs four times per thread; the fourth run frees the block of the third
+    // and last malloc.
     assert_eq!((journal.count(Op::Malloc, 1003), journal.released(1003)), (9000, 9000));
     assert_eq!(journal.metadata.foreign, 0);
     assert_eq!(journal.metadata.threads.len(), 3001);
@@ -222,7 +218,7 @@ fn thousands_of_threads_come_and_go() {
 }
 
 #[test]
-fn a_signal_handler_may_strike_anywhere() {
+fn signal_handler_may_interrupt_anywhere() {
     let bench = Bench::new();
     let program = bench.compile("handler.c", &[]);
     let bump = bench.compile_library("bump.c");
@@ -243,7 +239,7 @@ fn a_signal_handler_may_strike_anywhere() {
 }
 
 #[test]
-fn operators_are_recorded_once_whoever_serves_them() {
+fn operators_are_recorded_once_on_any_allocator() {
     let bench = Bench::new();
     let program = bench.compile("operators.cpp", &["-std=c++17"]);
     let bump = bench.compile_library("bump.c");
@@ -255,11 +251,11 @@ fn operators_are_recorded_once_whoever_serves_them() {
         assert_eq!(recorded.status.code(), Some(i32::from(own)));
         let journal = whole(&recorded);
         for (form, size) in (1001..1016).step_by(2).enumerate() {
-            let births: usize =
+            let allocations: usize =
                 [Op::Malloc, Op::Aligned].map(|op| journal.count(op, size)).iter().sum();
-            // libstdc++ rounds the size of an aligned block up to the alignment; the program did
-            // not ask for that.
-            assert_eq!(births, 10, "form {form}, own operators: {own}");
+            // libstdc++ rounds the size of an aligned block up to the alignment; the size of the
+            // request is recorded.
+            assert_eq!(allocations, 10, "form {form}, own operators: {own}");
             assert_eq!(journal.released(size), 10, "form {form}, own operators: {own}");
         }
         assert_eq!(journal.metadata.foreign, 0);
@@ -267,7 +263,7 @@ fn operators_are_recorded_once_whoever_serves_them() {
 }
 
 #[test]
-fn frames_are_marked_where_a_picture_is_shown() {
+fn frames_are_marked_by_presenting_functions() {
     let bench = Bench::new();
     let library = bench.compile_library("picture.c");
     let program = bench.compile("frames.c", &[library.to_str().unwrap()]);
@@ -282,7 +278,7 @@ fn frames_are_marked_where_a_picture_is_shown() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_not_started() {
+fn unrecordable_programs_are_not_started() {
     let bench = Bench::new();
     let refused =
         |program: &Path| keel_record::record(&bench.options(program, &[])).unwrap_err().to_string();
@@ -291,7 +287,7 @@ fn what_cannot_be_recorded_is_not_started() {
     assert!(message.contains("it is statically linked") && message.contains("ends"), "{message}");
     let own = bench.compile("own_malloc.c", &["-rdynamic"]);
     let message = refused(&own);
-    assert!(message.contains("it exports a malloc of its own"), "{message}");
+    assert!(message.contains("it exports its own malloc"), "{message}");
     let message = refused(Path::new("/no/such/program"));
     assert!(message.starts_with("cannot find the program /no/such/program"), "{message}");
 

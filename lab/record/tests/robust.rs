@@ -1,8 +1,8 @@
-//! Programs that are hard to record: one small program and one exact expectation each. The first of
-//! them are in record.rs: fork, exec, vfork, posix_spawn, thread storms, keys' destructors,
-//! handlers that allocate, a malloc of the program's own, _exit, abort, crashes, SIGKILL.
+//! Programs that are hard to record, each with an exact expectation. More of them are in record.rs:
+//! fork, exec, vfork, posix_spawn, many short threads, keys' destructors, handlers that allocate, a
+//! program with its own malloc, _exit, abort, crashes, SIGKILL.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+#![allow(clippy::print_stderr, reason = "a skipped test is reported")]
 
 mod common;
 
@@ -11,7 +11,7 @@ use keel_journal::{FreeHint, Op};
 use keel_record::{Options, import_log};
 
 #[test]
-fn a_sandbox_is_not_disturbed_and_all_its_threads_are_recorded() {
+fn all_threads_of_a_sandbox_are_recorded() {
     let bench = Bench::new();
     let program = bench.compile("sandbox.c", &[]);
     for how in ["seccomp", "setuid"] {
@@ -31,7 +31,7 @@ fn a_sandbox_is_not_disturbed_and_all_its_threads_are_recorded() {
 }
 
 #[test]
-fn thread_local_objects_are_recorded_to_their_ends() {
+fn destructors_of_thread_local_objects_are_recorded() {
     let bench = Bench::new();
     let program = bench.compile("tls_objects.cpp", &[]);
     let (_, journal) = bench.record(&program, &[]);
@@ -41,7 +41,7 @@ fn thread_local_objects_are_recorded_to_their_ends() {
 }
 
 #[test]
-fn a_program_that_links_another_allocator_is_recorded_on_it() {
+fn linked_allocator_is_recorded() {
     let bench = Bench::new();
     let bump = bench.compile_library("bump.c");
     let program = bench.compile("linked.c", &["-Wl,--no-as-needed", bump.to_str().unwrap()]);
@@ -49,7 +49,7 @@ fn a_program_that_links_another_allocator_is_recorded_on_it() {
     assert_eq!(recorded.status.code(), Some(0));
     assert!(journal.metadata.allocator.ends_with("/libbump.so"), "{}", journal.metadata.allocator);
     // bump.c serves posix_memalign and aligned_alloc by calling memalign by name: each block is one
-    // birth.
+    // allocation.
     for (op, size) in
         [(Op::Malloc, 1001), (Op::Calloc, 1043), (Op::Aligned, 1009), (Op::Aligned, 1152)]
     {
@@ -60,7 +60,7 @@ fn a_program_that_links_another_allocator_is_recorded_on_it() {
 }
 
 #[test]
-fn the_first_malloc_may_come_from_under_a_lock_of_the_c_library() {
+fn first_malloc_may_run_under_a_lock_of_the_c_library() {
     let bench = Bench::new();
     let locked = bench.compile_library("locked.c");
     let program = bench.compile("linked.c", &["-Wl,--no-as-needed", locked.to_str().unwrap()]);
@@ -72,11 +72,11 @@ fn the_first_malloc_may_come_from_under_a_lock_of_the_c_library() {
 }
 
 #[test]
-fn a_static_program_tells_its_own_allocations() {
+fn static_program_reports_its_own_allocations() {
     let bench = Bench::new();
     let library = bench.static_library();
     let include = format!("-I{}", root().join("in_process/include").display());
-    let program = bench.compile("teller.c", &["-static", &include, library.to_str().unwrap()]);
+    let program = bench.compile("embedded.c", &["-static", &include, library.to_str().unwrap()]);
     let options =
         Options { embedded: true, follow_children: false, ..bench.options(&program, &[]) };
     let recorded = keel_record::record(&options).unwrap();
@@ -98,16 +98,16 @@ fn a_static_program_tells_its_own_allocations() {
     }
     let wrong: Vec<_> = journal.events.iter().filter(|event| event.free_hint.is_wrong()).collect();
     assert_eq!((wrong.len(), wrong[0].free_hint), (1, FreeHint::wrong(Some(1016), Some(128))));
-    assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1 + 4 * 10, "and nothing else");
+    assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1 + 4 * 10, "no other operation");
     assert_eq!((journal.metadata.foreign, journal.metadata.threads.len()), (0, 2));
 }
 
 #[test]
-fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
+fn successive_embedded_recordings_are_separate_journals() {
     let bench = Bench::new();
     let library = bench.static_library();
     let include = format!("-I{}", root().join("in_process/include").display());
-    let program = bench.compile("again.c", &["-static", &include, library.to_str().unwrap()]);
+    let program = bench.compile("successive.c", &["-static", &include, library.to_str().unwrap()]);
     let folder = bench.path("spools");
     std::fs::create_dir(&folder).unwrap();
     let status = std::process::Command::new(&program).arg(&folder).status().unwrap();
@@ -118,7 +118,7 @@ fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
         let imported = import_log(&spool, &output, &[]).unwrap();
         assert!(imported.ended_in_order && !folder.join(format!("{round}.rings")).exists());
         let journal = Journal::read(&output);
-        // Of main, and of a thread that lives from the first recording to the last.
+        // Blocks of main, and of a thread that runs from the first recording to the last.
         for size in [1001, 1003] {
             assert_eq!(
                 (journal.count(Op::Malloc, size), journal.released(size)),
@@ -127,15 +127,14 @@ fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
             );
         }
         assert_eq!(journal.metadata.threads.len(), 2, "{round}");
-        // What is left of the recording before is freed in this one; between the two nothing is
-        // told.
+        // Ten blocks of the previous recording are freed in this one. Operations between the two
+        // are not recorded.
         let from_before = if round == 0 { 0 } else { 10 };
         assert_eq!(journal.metadata.foreign, from_before, "{round}");
         assert_eq!(
             journal.events.len(),
             3 * blocks + from_before as usize,
-            "{round}: and nothing \
-            else"
+            "{round}: no other operation"
         );
         let marks: Vec<&str> =
             journal.metadata.marks.iter().map(|mark| mark.text.as_str()).collect();
@@ -145,7 +144,7 @@ fn recordings_that_a_program_begins_one_after_another_are_each_a_journal() {
 }
 
 #[test]
-fn the_same_program_gives_the_same_operations() {
+fn repeated_recordings_have_the_same_operations() {
     let bench = Bench::new();
     let program = std::path::Path::new("sort");
     let lines: String =

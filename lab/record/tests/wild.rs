@@ -1,5 +1,5 @@
-//! Files that no sound program writes: what import makes of them is an error or a journal, and
-//! never a panic. Most of these were found by `make fuzz` or by reading; it goes on looking.
+//! Files that no correct program writes. Import returns an error or a journal, and never panics.
+//! Most cases were found by `make fuzz` or by review.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod common;
@@ -15,7 +15,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The first page of the file that a program makes of itself.
+/// The first page of a program's recording of itself.
 fn header() -> Vec<u8> {
     let mut page = words(&[0x314c_4f4f_5053_4c4b, 2 | 1 << 32, 77 | 1 << 32, 1000, 0, 0, 0, 0]);
     page.resize(4096, 0);
@@ -39,7 +39,7 @@ fn import(folder: &Path, chunks: &[Vec<u8>]) -> (Imported, Journal) {
 }
 
 #[test]
-fn a_ring_that_cannot_be_is_passed_over() {
+fn chunk_of_an_impossible_ring_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let block = slot(2000, 0x1000, 5, 1);
     let chunks = [
@@ -52,7 +52,7 @@ fn a_ring_that_cannot_be_is_passed_over() {
 }
 
 #[test]
-fn sizes_alignments_and_times_beyond_what_a_journal_can_say_are_told_as_the_largest() {
+fn values_beyond_the_range_of_a_journal_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let mut slots = Vec::new();
     for block in 0..4 {
@@ -76,7 +76,7 @@ fn sizes_alignments_and_times_beyond_what_a_journal_can_say_are_told_as_the_larg
 }
 
 #[test]
-fn a_clock_that_stood_still_has_a_frequency() {
+fn stopped_clock_has_a_finite_frequency() {
     let folder = tempfile::tempdir().unwrap();
     let slots = [slot(2000, 0x1000, 5, 1), slot(3000, 0x1000, 0, 2)].concat();
     let chunks = [chunk(1, 0, [1000, 700], &slots), chunk(3, 0, [9000, 700], b"")];

@@ -1,5 +1,5 @@
-/* An allocator in a library: hands out fresh memory by one atomic addition, reuses none; may be
- * called anywhere. It brings C++ operators of its own, which do not come by malloc. */
+/* An allocator in a library: it returns new memory by one atomic addition and never reuses any,
+ * so it is async-signal-safe. It defines C++ operators that do not call malloc. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* children HOW: 100 blocks of 1001 bytes here, then a child made in the way HOW: 50 blocks of 1003
- * where it may allocate before exec, then (but for "fork") it executes this program as "leaf": 25
- * blocks of 1005. */
+/* children HOW: allocates 100 blocks of 1001 bytes, then starts a child in the way HOW. The
+ * child allocates 50 blocks of 1003 bytes if it may allocate before exec. Then (except with "fork"
+ * and "clone") it executes this program as "leaf", which allocates 25 blocks of 1005 bytes. */
 #include "common.h"
 #include <spawn.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-/* What the recorder's test programs share. Each kind of operation has a size of its own, so that
- * the expectations can tell it from what the C library allocates by itself. */
+/* Shared by the recorder's test programs. Each kind of operation uses a different size, so that
+ * the tests can distinguish it from allocations of the C library. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Keeps the compiler from leaving out a malloc whose block nobody uses. */
+/* Prevents the compiler from removing a malloc whose block is not used. */
 static inline void* kept(void* block) {
     __asm__ volatile("" : "+r"(block) : : "memory");
     return block;

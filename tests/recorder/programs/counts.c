@@ -1,5 +1,5 @@
-/* counts THREADS ROUNDS: each thread makes ROUNDS of every operation; 7 births and 7 deaths a
- * round, one of each size. */
+/* counts THREADS ROUNDS: each thread performs every operation ROUNDS times; each size is
+ * allocated and freed once per round. */
 #include "common.h"
 #include <malloc.h>
 
@@ -10,7 +10,7 @@ static void* work(void* unused) {
         void* a = kept(malloc(1001));
         void* b = kept(calloc(7, 149)); /* 1043 */
         void* c = kept(realloc(NULL, 1005));
-        c = kept(realloc(c, 1007)); /* gives up 1005, creates 1007 */
+        c = kept(realloc(c, 1007)); /* releases 1005, creates 1007 */
         void* d = NULL;
         if (posix_memalign(&d, 64, 1009) != 0) abort();
         void* e = kept(aligned_alloc(128, 1024 + 128));
@@ -25,7 +25,7 @@ static void* work(void* unused) {
         free(NULL);                                   /* no operation */
         if (malloc((size_t)-1 >> 1) != NULL) abort(); /* fails: no operation */
         void* g = kept(malloc(1013));
-        if (realloc(g, (size_t)-1 >> 1) != NULL) abort(); /* fails: g lives on */
+        if (realloc(g, (size_t)-1 >> 1) != NULL) abort(); /* fails: g stays live */
         if (malloc_usable_size(g) < 1013) abort();
         free(g);
     }

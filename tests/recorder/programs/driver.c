@@ -1,4 +1,4 @@
-/* Stands for a driver: a library that allocates for itself and for its user. */
+/* A model of a driver: a library that allocates for itself and for its user. */
 #include <stdlib.h>
 
 void* driver_make(void);

@@ -1,5 +1,5 @@
-/* endless COUNTER: allocates for ever, and counts each finished call in the mapped file. Ends by a
- * signal only. */
+/* endless COUNTER: allocates until a signal ends it, and counts each finished call in the mapped
+ * file. */
 #include "common.h"
 #include <fcntl.h>
 #include <sys/mman.h>

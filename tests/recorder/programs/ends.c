@@ -1,5 +1,5 @@
-/* ends HOW: 100 blocks of 1001 bytes on two threads each, then the process ends: exit, _exit,
- * abort, or a crash. */
+/* ends HOW: allocates 100 blocks of 1001 bytes on each of two threads, then ends the process:
+ * exit, _exit, abort, or a crash. */
 #include "common.h"
 
 static pthread_barrier_t ready;

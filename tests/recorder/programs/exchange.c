@@ -1,6 +1,6 @@
-/* exchange THREADS ROUNDS: threads pass blocks to each other through shared places and release what
- * they find there, so that addresses are reused across threads as fast as the allocator can. The
- * recorder's hardest case. Before that, one block of 1001 bytes. */
+/* exchange THREADS ROUNDS: threads exchange blocks through shared variables and free the blocks
+ * that they get, so that addresses are reused across threads as fast as the allocator allows: the
+ * recorder's hardest case. Before that, main allocates one block of 1001 bytes. */
 #include "common.h"
 
 enum { PLACES = 8 };
@@ -13,7 +13,7 @@ static void* work(void* seed) {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        /* Sizes beyond the thread caches' reach, so that blocks go through the shared lists. */
+        /* Sizes too large for the thread caches, so that blocks go through the shared lists. */
         size_t size = 1100 + random % 3 * 16;
         void* mine = kept(malloc(size));
         void* found = atomic_exchange(&places[random >> 20 & (PLACES - 1)], mine);

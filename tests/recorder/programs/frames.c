@@ -1,4 +1,4 @@
-/* frames: 60 frames of 3 blocks of 1001 bytes each, shown by glXSwapBuffers of the library
+/* frames: 60 frames with 3 blocks of 1001 bytes each, presented by glXSwapBuffers of the library
  * picture.c. */
 #include "common.h"
 

@@ -1,5 +1,5 @@
-/* handler ROUNDS: allocates 1001 bytes ROUNDS times while a timer's handler allocates 1003 bytes in
- * between, wherever it strikes. Needs an allocator that allows that (bump.c). Prints how often the
+/* handler ROUNDS: allocates 1001 bytes ROUNDS times, while a timer's handler allocates 1003
+ * bytes wherever it interrupts. Needs an async-signal-safe allocator (bump.c). Prints how often the
  * handler ran. */
 #include "common.h"
 #include <sys/time.h>

@@ -1,8 +1,8 @@
-/* late: early blocks, some freed; then a pause of six seconds; then late ones. */
+/* late: allocates blocks and frees some, sleeps for six seconds, then allocates more. */
 #include "common.h"
 #include <malloc.h>
 
-extern void kl_record_frame_now(void) __attribute__((weak)); /* of the recorder, if it is there */
+extern void kl_record_frame_now(void) __attribute__((weak)); /* of the recorder, if it is loaded */
 
 int main(void) {
     static void* early[110];

@@ -1,4 +1,5 @@
-/* linked: 40 times each of what bump.c, with which it is linked, does by calling itself by name. */
+/* linked: calls 40 times each function that bump.c, with which it is linked, implements by
+ * calling another one by name. */
 #include "common.h"
 
 int main(void) {

@@ -1,13 +1,14 @@
-/* locked: a library whose constructor runs before the recorder's, and whose first malloc, the first of the
- * process, is one that the C library makes while it holds a lock of its own. The first argument says which:
- * newlocale's, setlocale's, pthread_atfork's. A recorder that takes the same lock to start up hangs, or
- * leaves it broken, and then the next to want it hangs: the alarm ends that. */
+/* locked: a library whose constructor runs before the recorder's. It causes the first malloc of
+ * the process, which the C library calls while it holds one of its locks. The first argument
+ * selects the lock: that of newlocale, setlocale or pthread_atfork. A recorder that takes the same
+ * lock at its start hangs or corrupts it, so that a later caller hangs. The alarm ends the process
+ * then. */
 #include "common.h"
 #include <locale.h>
 
 static void nothing(void) {}
 
-/* glibc hands main's arguments to constructors too. */
+/* glibc passes main's arguments to constructors too. */
 __attribute__((constructor)) static void lock(int count, char** arguments) {
     if (count != 2) _exit(3);
     const char* what = arguments[1];
@@ -16,7 +17,7 @@ __attribute__((constructor)) static void lock(int count, char** arguments) {
         if (strcmp(what, "newlocale") == 0 && newlocale(LC_ALL_MASK, "C.UTF-8", NULL) == NULL)
             _exit(4);
         if (strcmp(what, "setlocale") == 0 && setlocale(LC_ALL, "C.UTF-8") == NULL) _exit(5);
-        /* The first of them lie in a table that is there from the beginning. */
+        /* The first handlers are stored in a static table. */
         for (int i = 0; strcmp(what, "pthread_atfork") == 0 && i < 100; i++)
             pthread_atfork(nothing, nothing, nothing);
     }

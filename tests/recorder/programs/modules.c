@@ -1,5 +1,6 @@
-/* modules: 30 times, a block of 1001 bytes that the library driver.c frees, one of 1003 that the
- * library makes, grows to 1005 and we free, and one of 1007 all our own. */
+/* modules: allocates 30 times a block of 1001 bytes that the library driver.c frees, one of 1003
+ * that the library allocates and grows to 1005 and that main frees, and one of 1007 that only main
+ * uses. */
 #include "common.h"
 
 extern void* driver_make(void);

@@ -1,4 +1,4 @@
-/* moments: marks, frames and names told to the recorder that is loaded, without linking anything. */
+/* moments: reports marks, frames and names to the loaded recorder, without linking a library. */
 #include "common.h"
 
 extern void kl_record_frame_now(void) __attribute__((weak));

@@ -1,5 +1,5 @@
-// Every form of operator new and delete, 10 times each with a size of its own: 8 forms, 1001, 1003
-// ... 1015.
+// Calls the 8 forms of operator new and delete 10 times each, with a different size for each form:
+// 1001, 1003 ... 1015.
 #include <cstddef>
 #include <new>
 

@@ -1,4 +1,4 @@
-/* Exports a malloc of its own (linked with -rdynamic): the recorder must refuse it. */
+/* Exports its own malloc (linked with -rdynamic): the recorder must refuse it. */
 #include <stddef.h>
 #include <stdlib.h>
 

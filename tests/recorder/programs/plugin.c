@@ -12,7 +12,7 @@ int main(int count, char** arguments) {
         void (*destroy)(void*) = dlsym(library, "driver_free");
         if (dlsym(library, "no such function") != NULL || dlerror() == NULL) return 4;
         destroy(grow(make()));
-        usleep(30000); /* as long as a real one would stay, at least */
+        usleep(30000); /* a real plugin stays loaded at least this long */
         dlclose(library);
     }
     return 0;

@@ -1,6 +1,6 @@
-// A program with a pool behind its own operators new and delete: deletes that tell a size come to it by
-// way of the C++ library, and none of them is a free of the allocator, though the first block of the
-// pool lies at the address of the only block that is one.
+// A program whose operators new and delete use a pool. Sized deletes reach its delete through the
+// C++ library. None of them is a free of the allocator, although the first block of the pool has
+// the address of the block that holds the pool.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -16,7 +16,7 @@ void* operator new(std::size_t size) {
     return block;
 }
 void operator delete(void*) noexcept {
-    // A realloc in the middle of a delete frees a block, and not the one that is deleted.
+    // A realloc inside a delete frees a block other than the deleted one.
     std::free(std::realloc(std::malloc(1001), 200003));
     deleted++;
 }

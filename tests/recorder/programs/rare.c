@@ -1,5 +1,5 @@
-/* rare: entry points that few programs use, ten times each. C23's are the recorder's here, since the
- * C library may lack them. */
+/* rare: calls entry points that few programs use, ten times each. Those of C23 are the
+ * recorder's, because the C library may not have them. */
 #include "common.h"
 #include <malloc.h>
 

@@ -14,7 +14,8 @@
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),                                               \
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 
-/* Whoever opens or reserves a file, makes a socket or looks at another process dies. */
+/* Kills the process if it opens or reserves a file, creates a socket or inspects another
+ * process. */
 static int close_sandbox(void) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -1,5 +1,5 @@
-/* sites: on four threads, 500 times by each of two ways to one call of malloc (1001 bytes), and 500
- * times to another (1003). */
+/* sites: four threads each call one malloc (1001 bytes) 500 times by each of two paths, and
+ * another malloc (1003 bytes) 500 times. */
 #include "common.h"
 
 static void* inner(size_t size) {

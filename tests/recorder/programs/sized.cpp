@@ -1,6 +1,6 @@
-// Releases that tell more of their block than its address, ten of each kind, each with a size of its
-// own; and some that tell what is not so. C23's functions are the recorder's here, since the C
-// library may lack them.
+// Frees with a hint of size or alignment, ten of each kind, each kind with a different size; and
+// three of each kind with a wrong hint. The functions of C23 are the recorder's, because the C
+// library may not have them.
 #include <cstddef>
 #include <cstdlib>
 #include <new>

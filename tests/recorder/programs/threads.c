@@ -1,6 +1,6 @@
-/* threads COUNT ATONCE: short-lived threads, each with a name; a block of 1001 bytes each, freed by
- * a key's destructor, and one of 1003 bytes that the destructor's last pass allocates and frees,
- * after the recorder's own. */
+/* threads COUNT AT_ONCE: short threads, each with a name. Each allocates a block of 1001 bytes,
+ * which a key's destructor frees. The destructor runs four times, and its first three runs allocate
+ * a block of 1003 bytes that the next one frees, the last after the recorder's destructor. */
 #include "common.h"
 #include <sys/prctl.h>
 

@@ -1,5 +1,6 @@
-// Thread-local objects of C++ whose destructors free, with one that is made while others are destroyed: on 50 threads,
-// a block of 1001 bytes each from the constructor and one of 1003 from the last destructor.
+// Thread-local C++ objects whose destructors free blocks; one object is created while others are
+// destroyed. On each of 50 threads, the constructor allocates a block of 1001 bytes, and the last
+// destructor one of 1003.
 #include <cstdlib>
 #include <thread>
 

@@ -1,11 +1,10 @@
-//! What recordings that were not finished leave behind: bytes that a program, or chance, can have
-//! made anything of.
+//! Files of unfinished recordings. A program or a crash may have put any bytes there.
 //!
-//! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`);
-//! - `rings`: such a file without its end, and the rings beside it;
-//! - `partial`: the journal of a writer that was killed.
+//! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`); -
+//! `rings`: such a file without its end, and the rings beside it; - `partial`: the journal of a
+//! writer that was killed.
 //!
-//! No input may cause a panic, and what comes of it is a journal that keeps every rule.
+//! No input may cause a panic, and every resulting journal must keep every rule.
 
 use crate::{Failure, Outcome, Random, shape};
 use keel_journal::{Event, Op, Reader, Rules, Writer};
@@ -39,8 +38,8 @@ impl Left {
         }
     }
 
-    /// Puts a word where one stands, as a wild store would; after it the sums of a partial journal
-    /// are right again, or nothing behind them would ever be looked at.
+    /// Overwrites an aligned word, as a wild store would. Then the checksums of a partial journal
+    /// are corrected, because otherwise the data after them would never be read.
     pub fn mutate(self, input: &mut [u8], random: &mut Random) {
         const WIDTHS: [usize; 3] = [1, 4, 8];
         let width = WIDTHS[random.below(3)];
@@ -59,7 +58,7 @@ impl Left {
         };
         input[at..at + width].copy_from_slice(&word.to_le_bytes()[..width]);
         if self == Left::Partial && random.below(4) != 0 {
-            mend_sums(input);
+            repair_checksums(input);
         }
     }
 
@@ -86,7 +85,7 @@ impl Left {
                 shape(error).hash(&mut hasher);
                 false
             }
-            // The metadata of a partial journal is as the input says.
+            // The metadata of a partial journal comes from the input.
             Ok((rows, _)) if self == Left::Partial => {
                 read(&output, None).is_ok_and(|read| read == *rows)
             }
@@ -103,8 +102,8 @@ impl Left {
     }
 }
 
-/// Reads a journal; its rows. With a hasher, every rule is checked and what is special about it is
-/// told.
+/// Reads a journal; returns the number of its rows. With a hasher, checks every rule and hashes the
+/// properties of the journal.
 fn read(path: &Path, hasher: Option<&mut FxHasher>) -> Result<u64, String> {
     let reader = Reader::open(path).map_err(|error| error.to_string())?;
     let metadata = reader.metadata();
@@ -177,7 +176,7 @@ fn slot(time: u64, address: u64, size: u64, op: u64, extra: u64) -> Vec<u8> {
     words(&[time, address, size, extra << 16 | 1 << 8 | op])
 }
 
-/// One of each operation, by two threads that share addresses, the second a little behind.
+/// One operation of each kind, by two threads that share addresses, the second slightly later.
 fn events(thread: u64) -> Vec<u8> {
     let at = |step: u64| 2000 + step * 40 + thread * 7;
     let block = |number: u64| 0x7000 + (number + thread) % 3 * 64;
@@ -216,8 +215,7 @@ fn spool(ended: bool) -> Vec<u8> {
     file
 }
 
-// ---- its rings: an input is both headers, those of two rings, and the slots of either, half and
-// half
+// ---- its rings: an input is both headers, those of two rings, and the slots of the two, half each
 
 const RING_HEADER: usize = 128;
 const SLOTS_AT: usize = 2 * HEADER + 2 * RING_HEADER;
@@ -271,7 +269,7 @@ fn write_rings(path: &Path, rings: &Path, input: &[u8]) -> Result<(), Failure> {
 const RECORD_MAGIC: &[u8; 8] = b"KLGROUP1";
 const RECORD_TAIL: usize = 24;
 
-/// Three whole row groups and a part of the fourth.
+/// Three complete row groups and a part of the fourth.
 fn partial() -> Result<Vec<u8>, Failure> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("whole");
@@ -292,8 +290,8 @@ fn partial() -> Result<Vec<u8>, Failure> {
     Ok(bytes[..last - 100].to_vec())
 }
 
-/// Makes the sum of each record that of its bytes.
-fn mend_sums(file: &mut [u8]) {
+/// Sets the checksum of each record to that of its bytes.
+fn repair_checksums(file: &mut [u8]) {
     let ends: Vec<usize> = file
         .windows(8)
         .enumerate()

@@ -1,18 +1,17 @@
 //! Fuzzes the importers: `fuzz [--seconds N] [--seed N] [TARGET...]`, `make fuzz`.
 //!
-//! A target is a form of text, `packed` for the archives around them, or what unfinished recordings
-//! leave: `spool`, `rings`, `partial` (left.rs). A form begins with the samples and with texts that
-//! `keel export` writes, changes bytes, numbers, fields and lines, and keeps for further changes
-//! whatever made the importer behave in a new way: another fault, another kind of mend, other
-//! operations. For each input must hold:
+//! A target is a form of text, `packed` for the archives around them, or a file of an unfinished
+//! recording: `spool`, `rings`, `partial` (left.rs). A form begins with the samples and with texts
+//! that `keel export` writes, and changes bytes, numbers, fields and lines. Inputs with a new
+//! behaviour of the importer (another fault, another kind of repair, other operations) are kept for
+//! further changes. For each input the following must hold:
 //!
-//! - no panic, with and without `--repair`;
-//! - with `--repair`, no fault but those of lines that cannot be read;
-//! - the events keep every rule of journals;
-//! - written by `keel export` and read again, they are the same.
+//! - no panic, with and without `--repair`; - with `--repair`, only lines that cannot be read are
+//! faults; - the events keep every rule of journals; - written by `keel export` and read again,
+//! they are the same.
 //!
-//! An input for which one of them does not hold is written to `fuzz-findings/`, and the exit code
-//! is 1. It needs no instrumented build, so it runs with whatever compiler builds Keel.
+//! An input that violates one of them is written to `fuzz-findings/`, and the exit code is 1. The
+//! fuzzer needs no instrumented build, so it runs with any compiler that builds Keel.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is its job")]
 
 mod left;
@@ -51,7 +50,7 @@ fn main() -> Result<(), Failure> {
         targets.push("packed".to_owned());
         targets.extend(Left::ALL.map(|(name, _)| name.to_owned()));
     }
-    // Panics are caught and reported with their input; the default message would only bury it.
+    // Panics are caught and reported with their input; the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     println!("| target | inputs | a second | kept | read whole | findings |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: |");
@@ -100,12 +99,8 @@ struct Outcome {
 
 impl Campaign {
     fn new(target: Target, seed: u64) -> Campaign {
-        let folder = tempfile::tempdir().unwrap_or_else(|error| {
-            panic!(
-                "no temporary folder: \
-            {error}"
-            )
-        });
+        let folder =
+            tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
         let random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         Campaign { target, random, corpus: seeds(target), seen: FxHashSet::default(), folder }
     }
@@ -136,8 +131,7 @@ impl Campaign {
         }
         let rate = inputs as f64 / started.elapsed().as_secs_f64();
         println!(
-            "| {name} | {inputs} | {rate:.0} | {} | {whole} | {findings} \
-            |",
+            "| {name} | {inputs} | {rate:.0} | {} | {whole} | {findings} |",
             self.corpus.len()
         );
         Ok(findings)
@@ -242,7 +236,7 @@ const TOKENS: [&str; 24] = [
     "\0",
 ];
 
-/// Puts another number where one stands.
+/// Replaces a number by another one.
 fn replace_number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     let is_digit = |byte: &u8| byte.is_ascii_hexdigit();
     let start = input[..at].iter().rposition(|byte| !is_digit(byte)).map_or(0, |before| before + 1);
@@ -257,7 +251,7 @@ fn replace_number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     input.splice(start..end, number.to_string().into_bytes()).for_each(drop);
 }
 
-/// Copies or moves the line at a place to another.
+/// Copies or moves a line to another position.
 fn move_line(input: &mut Vec<u8>, at: usize, random: &mut Random, keep: bool) {
     let start = input[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |before| before + 1);
     let end = input[at..]
@@ -278,14 +272,14 @@ fn check_form(form: Form, input: &[u8]) -> Result<Outcome, String> {
     let strict = parse(input, &options);
     describe(&strict, &mut hasher);
     let repairing = Options { repair: true, ..options };
-    let mended = parse(input, &repairing);
-    describe(&mended, &mut hasher);
-    if let (Ok((events, metadata)), Ok((mended, _))) = (&strict, &mended)
-        && (events != mended || metadata.repairs.keys().any(|kind| !kind.contains("used again")))
+    let repaired = parse(input, &repairing);
+    describe(&repaired, &mut hasher);
+    if let (Ok((events, metadata)), Ok((repaired, _))) = (&strict, &repaired)
+        && (events != repaired || metadata.repairs.keys().any(|kind| !kind.contains("used again")))
     {
         return Err("--repair changes what has no fault".to_owned());
     }
-    if let Ok((events, metadata)) = &mended {
+    if let Ok((events, metadata)) = &repaired {
         check_events(form, events, metadata)?;
     }
     Ok(Outcome { behaviour: hasher.finish(), whole: strict.is_ok() })
@@ -301,12 +295,8 @@ fn check_events(form: Form, events: &[Event], metadata: &Metadata) -> Result<(),
     let trace_form = TraceForm::from_name(form.name()).ok_or("a form that is not exported")?;
     trace_events(events, metadata, trace_form, &mut text).map_err(|error| error.to_string())?;
     let options = Options { form: Some(form), repair: true, ..Options::default() };
-    let (again, its_metadata) = parse(&text, &options).map_err(|error| {
-        format!(
-            "exported, then: \
-        {error}"
-        )
-    })?;
+    let (again, its_metadata) =
+        parse(&text, &options).map_err(|error| format!("exported, then: {error}"))?;
     if again.as_slice() != events {
         let differs = events.iter().zip(&again).find(|(one, other)| one != other);
         return Err(format!("exported and read again it is not the same: {differs:?}"));
@@ -320,7 +310,8 @@ fn check_events(form: Form, events: &[Event], metadata: &Metadata) -> Result<(),
     Ok(())
 }
 
-/// What is new about an input: the fault without its numbers, the kinds of operations and of mends.
+/// Hashes the behaviour of an input: the fault without its numbers, the kinds of operations and of
+/// repairs.
 fn describe(result: &Result<(Vec<Event>, Metadata), Error>, hasher: &mut FxHasher) {
     match result {
         Err(error) => shape(&error.to_string()).hash(hasher),
@@ -426,7 +417,7 @@ fn save(name: &str, input: &[u8], complaint: &str) -> Result<u64, Failure> {
     Ok(1)
 }
 
-/// xorshift64*: what comes when is the seed's alone.
+/// xorshift64*: the sequence depends on the seed only.
 struct Random(u64);
 
 impl Random {

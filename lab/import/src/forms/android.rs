@@ -9,7 +9,7 @@
 //! TID: thread_done 0x0              [END_NS]
 //! ```
 //!
-//! Times are of a clock that began long before; the first operation's becomes 0 in the journal.
+//! The clock of the times began earlier; the first operation's time becomes 0 in the journal.
 
 use super::{Form, Guess, Line, Record};
 use crate::error::Fault;
@@ -17,8 +17,7 @@ use crate::text::Cursor;
 use keel_journal::Op;
 
 const ADVICE: &str = "Lines have the forms `TID: malloc PTR SIZE`, `TID: calloc PTR COUNT SIZE`, \
-    `TID: realloc NEW OLD \
-                      SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and `TID: \
+    `TID: realloc NEW OLD SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and `TID: \
                       thread_done 0x0`, each perhaps \
                       with START_NS END_NS; repair or remove this line";
 
@@ -93,8 +92,7 @@ impl Android {
             _ => {
                 return Err(cursor.fault_at(
                     start,
-                    "an action (malloc, calloc, realloc, memalign, free or \
-                        thread_done)",
+                    "an action (malloc, calloc, realloc, memalign, free or thread_done)",
                 ));
             }
         }
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_born_at_the_end_and_given_up_at_the_start() {
+    fn blocks_are_created_at_the_end_and_released_at_the_start() {
         let mut parser = Android::default();
         let malloc = record(&mut parser, "7: malloc 0x10 8 1000 1010");
         assert_eq!((malloc.begin, malloc.time, parser.has_times()), (1010, 1010, true));
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_be_missing_but_not_now_and_then() {
+    fn times_are_on_all_lines_or_on_none() {
         let mut parser = Android::default();
         assert_eq!(record(&mut parser, "7: calloc 0x10 3 8").size, 24);
         assert!(!parser.has_times());

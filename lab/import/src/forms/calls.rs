@@ -18,21 +18,18 @@ use keel_journal::{FreeHint, Op};
 
 const PAGE_BYTES: u64 = 4096;
 const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE) = NEW` and \
-    `free(PTR)`; repair or \
-                   remove this line";
+    `free(PTR)`; repair or remove this line";
 const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, \
-    realloc, memalign and the \
-                        like, or `PID TID free(PTR)`; repair or remove this line";
+    realloc, memalign and the like, or `PID TID free(PTR)`; repair or remove this line";
 const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions \
-    likewise; repair or \
-                        remove this line";
+    likewise; repair or remove this line";
 
 pub(crate) struct Calls {
     form: Form,
     advice: &'static str,
     /// The process that is read, once known.
     process: Option<u64>,
-    /// Whether the user chose it: other processes' lines are then silent.
+    /// Whether the user chose it; lines of other processes are then ignored.
     chosen: bool,
 }
 
@@ -77,7 +74,7 @@ fn valgrind_prefix(cursor: &mut Cursor<'_>) -> Option<u64> {
     cursor.takes(b"-- ").then_some(process)
 }
 
-/// `THREAD ` or `PROCESS THREAD `; the process is 0 if it is not there.
+/// `THREAD ` or `PROCESS THREAD `; without a process, it is 0.
 fn logalloc_prefix(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Fault> {
     let first = cursor.decimal_here("a process or thread id")?;
     cursor.expect(" ")?;
@@ -100,9 +97,9 @@ enum Function {
     Valloc,
     /// `operator new`, perhaps with an alignment after the size.
     New,
-    /// A free with this hint; a form may or may not write the values.
+    /// A free with this hint; some forms write its values, others do not.
     Free(FreeHint),
-    /// It changes nothing.
+    /// A call that changes nothing.
     Query,
 }
 
@@ -166,7 +163,7 @@ impl Calls {
             return Ok(Line::Silent);
         }
         let (process, thread) = match self.form {
-            // What else stands there is the program's own, and valgrind's other messages.
+            // Other lines are output of the program and other messages of valgrind.
             Form::Valgrind => match valgrind_prefix(&mut cursor) {
                 Some(process) => (process, 0),
                 None => return Ok(Line::Silent),
@@ -187,11 +184,8 @@ impl Calls {
             // The rest of a realloc that freed, `--PID--  = 0`, and other messages.
             return match self.form {
                 Form::Valgrind => Ok(Line::Silent),
-                _ => Err(cursor.fault_at(
-                    start,
-                    "a function (malloc, calloc, realloc, free and \
-                    the like)",
-                )),
+                _ => Err(cursor
+                    .fault_at(start, "a function (malloc, calloc, realloc, free and the like)")),
             };
         };
         if self.form == Form::Valgrind && cursor.peek() != Some(b'(') {
@@ -206,7 +200,7 @@ impl Calls {
             comma(&mut cursor)?;
         }
         let mut record = Record { thread, ..arguments(&mut cursor, function)? };
-        // valgrind says so what its realloc does: `realloc(0x0,12)malloc(12) = ...`,
+        // valgrind prints what its realloc does in this way: `realloc(0x0,12)malloc(12) = ...`,
         // `realloc(0x4A435F0,0)free(...)`.
         if function == Function::Realloc
             && (cursor.takes(b"malloc(") || cursor.rest().starts_with(b"free("))
@@ -330,11 +324,7 @@ mod tests {
             (Op::Malloc, 56, 0, 0, 0x8_00e0_0000, 0)
         );
         assert_eq!(
-            operation(
-                Form::Cmt,
-                "realloc(0x10, 80) = \
-            0x20"
-            ),
+            operation(Form::Cmt, "realloc(0x10, 80) = 0x20"),
             (Op::Realloc, 80, 0, 16, 32, 0)
         );
         assert_eq!(operation(Form::Cmt, "calloc(3, 8) = 20\r"), (Op::Calloc, 24, 0, 0, 32, 0));
@@ -359,11 +349,7 @@ mod tests {
     fn valgrind_is_read() {
         let form = Form::Valgrind;
         assert_eq!(
-            operation(
-                form,
-                "--12-- _Znwm(41) = \
-            0x4D6FC80"
-            ),
+            operation(form, "--12-- _Znwm(41) = 0x4D6FC80"),
             (Op::Malloc, 41, 0, 0, 0x4d6_fc80, 0)
         );
         assert_eq!(
@@ -380,19 +366,14 @@ mod tests {
         );
         assert_eq!(operation(form, "--12-- realloc(0x40,0)free(0x40)"), (Op::Free, 0, 0, 64, 0, 0));
         assert_eq!(
-            operation(
-                form,
-                "--00:00:00:01.250 12-- \
-            free(0x40)"
-            ),
+            operation(form, "--00:00:00:01.250 12-- free(0x40)"),
             (Op::Free, 0, 0, 64, 0, 0)
         );
         for line in [
             "--12--  = 0",
             "==12== Memcheck, a memory error detector",
             "hello",
-            "--12-- REDIR: \
-                x",
+            "--12-- REDIR: x",
             "",
         ] {
             assert_eq!(Calls::new(form, None).parse(line.as_bytes()), Ok(Line::Silent), "{line}");
@@ -400,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frees_tell_is_read_as_far_as_it_is_written() {
+    fn hints_of_frees_are_read() {
         let free_hint = |form, line: &str| match Calls::new(form, None).parse(line.as_bytes()) {
             Ok(Line::Operation(Record { op: Op::Free, free_hint, size, align, .. })) => {
                 (free_hint, size, align)
@@ -413,11 +394,7 @@ mod tests {
         assert_eq!(free_hint(form, "--12-- _ZdaPvm(0x40)"), (FreeHint::SIZE, NOT_SAID, 0));
         assert_eq!(free_hint(form, "--12-- _ZdlPvm(0x40, size 24)"), (FreeHint::SIZE, 24, 0));
         assert_eq!(
-            free_hint(
-                form,
-                "--12-- \
-            _ZdlPvSt11align_val_t(0x40)"
-            ),
+            free_hint(form, "--12-- _ZdlPvSt11align_val_t(0x40)"),
             (FreeHint::ALIGN, 0, NOT_SAID)
         );
         assert_eq!(
@@ -442,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_where() {
+    fn faults_have_a_position() {
         let fault = |form, line: &str| {
             let fault = Calls::new(form, None).parse(line.as_bytes()).unwrap_err();
             (fault.column, fault.expected, fault.found)
@@ -454,12 +431,7 @@ mod tests {
         assert_eq!(fault(Form::Cmt, "malloc(8) 0x1"), expected(11, "`=`", "`0x1`"));
         assert_eq!(
             fault(Form::Logalloc, "1 2 malloc(8)=#1 x"),
-            expected(
-                18,
-                "the end of the \
-            line",
-                "`x`"
-            )
+            expected(18, "the end of the line", "`x`")
         );
         assert_eq!(fault(Form::Valgrind, "--1-- free(0x"), expected(12, "a pointer", "`0x`"));
     }

@@ -2,7 +2,7 @@
 //!
 //! One operation a line; sizes, thread ids and times (ns) are decimal, pointers hexadecimal with or
 //! without `0x` and leading zeros, in either case. Fields are separated by blanks; lines may end in
-//! CR LF; blank lines and lines that begin with `#` are passed over.
+//! CR LF; blank lines and lines that begin with `#` are skipped.
 //!
 //! ```text
 //! a SIZE PTR THREAD NS              malloc
@@ -23,15 +23,13 @@ use crate::text::Cursor;
 use keel_journal::{FreeHint, Op};
 
 const FORMS: &str = "Lines have the forms `a SIZE PTR THREAD NS`, `f PTR THREAD NS`, `c TOTAL PTR \
-    THREAD NS`, \
-                     `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for \
+    THREAD NS`, `r SIZE OLDPTR NEWPTR THREAD NS`, `m ALIGN SIZE PTR THREAD NS`, and for \
                      frees with hints \
                      `s SIZE PTR THREAD NS`, `l ALIGN PTR THREAD NS` and `d ALIGN SIZE PTR THREAD \
-                     NS`; repair or \
-                     remove this line";
+                     NS`; repair or remove this line";
 const FRAME_FORM: &str = "A frames file has lines of the form `F NS`; repair or remove this line";
 
-/// Judy's `f` lines have as many fields as ours, its `a` lines one less.
+/// Judy's `f` lines have as many fields as those of this form, its `a` lines one less.
 pub(crate) fn recognises(line: &[u8]) -> Guess {
     let mut fields = fields(line);
     let letter = fields.next().unwrap_or_default();
@@ -42,13 +40,13 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
             Guess::Surely(Form::Doom3)
         }
         (b"f", 3) if numbers => Guess::Perhaps(Form::Doom3),
-        // Cut short or damaged, but what else begins like this?
+        // Truncated or damaged; no other form begins in this way.
         (b"a" | b"c" | b"m" | b"r", 3..) => Guess::Perhaps(Form::Doom3),
         _ => Guess::Unknown,
     }
 }
 
-/// Reads one line without its line break; `None` when it says nothing.
+/// Reads one line without its line break; `None` for a blank line or a comment.
 #[inline]
 pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
     let mut cursor = Cursor::new(line, FORMS);
@@ -100,9 +98,9 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<Record>, Fault> {
     Ok(Some(record))
 }
 
-/// Reads a line with its line break as most programs write it; returns its length. Any other line,
-/// right or wrong, is for [`parse_line`]. The record is put together where it will be used: copying
-/// one that was just written is slow.
+/// Reads a line with its line break in the usual form; returns its length. Any other line, valid or
+/// not, is left to [`parse_line`]. The record is constructed in place, because copying a new one is
+/// slow.
 #[inline]
 pub(crate) fn parse_plain(bytes: &[u8], record: &mut Record) -> Option<usize> {
     let (letter, mut line) = Plain::after_letter(bytes)?;
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blog_s_own_lines_are_read() {
+    fn lines_of_the_blog_are_read() {
         let malloc = record("a 2048 0000023101F264A0 15888 542200");
         assert_eq!((malloc.op, malloc.size, malloc.new), (Op::Malloc, 2048, 0x231_01f2_64a0));
         assert_eq!((malloc.thread, malloc.time, malloc.old), (15888, 542_200, 0));
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_nothing_are_passed_over() {
+    fn blank_lines_and_comments_are_skipped() {
         for line in ["", "  ", "\r", "# a 1 2 3 4", "  # comment"] {
             assert_eq!(parse_line(line.as_bytes()), Ok(None), "{line}");
         }
@@ -210,16 +208,12 @@ mod tests {
         assert!(
             parse_frame(b"a 17").is_err()
                 && parse_frame(b"F").is_err()
-                && parse_frame(
-                    b"F 1 \
-                2"
-                )
-                .is_err()
+                && parse_frame(b"F 1 2").is_err()
         );
     }
 
     #[test]
-    fn the_short_way_reads_plain_lines() {
+    fn fast_path_reads_plain_lines() {
         let lines = [
             "a 2048 0000023101F264A0 15888 542200\r\n",
             "f ff 0 0\n",
@@ -238,7 +232,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where the short way reads a line, the long way reads the same.
+        /// If the fast path reads a line, the general one gives the same result.
         #[test]
         fn both_ways_agree(
             line in r"[acfmrx](( |  |\t|\r|-|\+|\x00|\x80|@|`|g|:|/|0x)?[0-9a-fA-FgG]{0,18}){0,5}\r?\n",
@@ -256,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_what_was_expected_and_found() {
+    fn faults_have_expected_and_found_text() {
         let cases = [
             ("x 1 2 3 4", "an operation (a, f, c, r, m, s, l or d)", "`x 1 2 3 4`"),
             ("a", "a size", "the end of the line"),

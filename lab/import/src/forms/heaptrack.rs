@@ -1,6 +1,6 @@
 //! heaptrack's files. The numbers in both kinds are hexadecimal.
 //!
-//! Raw, as `heaptrack --raw` keeps it:
+//! Raw, written by `heaptrack --raw`:
 //!
 //! ```text
 //! v 10400 3           versions
@@ -9,9 +9,9 @@
 //! c MS                time
 //! ```
 //!
-//! Interpreted, as heaptrack keeps it else: single blocks are not distinguished, only kinds of them
-//! (a size and a call site). Which of a kind a free frees is not known; the youngest is taken,
-//! which gives the right sizes at every moment.
+//! Interpreted, the default of heaptrack: single blocks are not distinguished, only their kinds (a
+//! size and a call site). The block of a kind that a free frees is unknown. The youngest is used,
+//! which gives the correct sizes at every time.
 //!
 //! ```text
 //! a SIZE TRACE        the next kind: 0, 1, 2 ...
@@ -19,8 +19,8 @@
 //! - KIND              free
 //! ```
 //!
-//! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations like
-//! any other.
+//! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations as
+//! plain allocations.
 
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
 use crate::error::Fault;
@@ -46,7 +46,8 @@ struct Kind {
     live: Vec<u64>,
 }
 
-/// The first line. In a cut piece of a file others may come first, but they could be anything.
+/// Only the first line of a file is recognised. A part of a file may begin with other lines, but
+/// these are ambiguous.
 pub(crate) fn recognises(line: &[u8]) -> Guess {
     let mut fields = fields(line);
     let version = fields.next() == Some(b"v") && fields.all(is_hexadecimal);
@@ -54,7 +55,7 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
 }
 
 impl Heaptrack {
-    /// Whether blocks are kinds here, which addresses are not.
+    /// Whether blocks are identified by kinds, not by addresses.
     pub const fn is_interpreted(&self) -> bool {
         !self.raw
     }
@@ -74,13 +75,9 @@ impl Heaptrack {
             Some(b'c') => {
                 let start = cursor.position();
                 let time = cursor.hexadecimal("a time in ms")?.checked_mul(NS_IN_MS);
-                self.time = time.filter(|ns| ns >> 63 == 0).ok_or_else(|| {
-                    cursor.fault_at(
-                        start,
-                        "a time \
-                        in ms",
-                    )
-                })?;
+                self.time = time
+                    .filter(|ns| ns >> 63 == 0)
+                    .ok_or_else(|| cursor.fault_at(start, "a time in ms"))?;
                 cursor.end()?;
                 Ok(Line::Silent)
             }
@@ -100,11 +97,9 @@ impl Heaptrack {
         cursor.skip_blanks();
         if cursor.rest().is_empty() {
             let Some(kind) = self.kinds.get_mut(first as usize) else {
-                return Err(cursor.fault_at(
-                    start,
-                    "a kind of allocation from a line `a SIZE \
-                    TRACE` above",
-                ));
+                return Err(
+                    cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above")
+                );
             };
             self.created += 1;
             kind.live.push(self.created);
@@ -125,11 +120,9 @@ impl Heaptrack {
         let mut old = number;
         if !self.kinds.is_empty() {
             let Some(kind) = self.kinds.get_mut(number as usize) else {
-                return Err(cursor.fault_at(
-                    start,
-                    "a kind of allocation from a line `a SIZE \
-                    TRACE` above",
-                ));
+                return Err(
+                    cursor.fault_at(start, "a kind of allocation from a line `a SIZE TRACE` above")
+                );
             };
             // No block has this key, so a lookup reports that it is not live.
             old = kind.live.pop().unwrap_or(u64::MAX);
@@ -181,9 +174,12 @@ mod tests {
             (Op::Free, 0, u64::MAX, 0, 0),
         ];
         assert_eq!(operations(text), expected);
-        assert!(Heaptrack::default().parse(b"+ 0").unwrap_err().expected.contains(
-            "a kind of \
-            allocation"
-        ));
+        assert!(
+            Heaptrack::default()
+                .parse(b"+ 0")
+                .unwrap_err()
+                .expected
+                .contains("a kind of allocation")
+        );
     }
 }

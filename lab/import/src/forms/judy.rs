@@ -1,5 +1,5 @@
-//! What programs print that are built with the Judy library and one of its tracing switches.
-//! Whatever else they print are markers.
+//! Output of programs that are built with the Judy library and one of its tracing switches. Their
+//! other lines become markers.
 //!
 //! ```text
 //! a ADDR BYTES POPULATION                     TRACEMI2: all hexadecimal
@@ -10,8 +10,8 @@
 //! 0xADDR   JudyFree(N)
 //! ```
 //!
-//! TRACEMI and TRACEJM report the same blocks on two levels; when both are switched on, the level
-//! that comes first is read.
+//! TRACEMI and TRACEJM report the same blocks on two levels. If both are enabled, only the level of
+//! the first trace is read.
 
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
 use crate::error::Fault;
@@ -41,7 +41,7 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
 }
 
 impl Judy {
-    /// No line is a fault: what is no trace is a marker, but for blank lines.
+    /// No line is a fault: a line that is not a trace is a marker, except blank lines.
     pub fn parse(&mut self, line: &[u8]) -> Line {
         let line = without_byte_order_marks(line);
         match parse_level(line) {
@@ -96,7 +96,7 @@ fn letters(line: &[u8]) -> Result<Record, Fault> {
     })
 }
 
-/// `SEQ = j__udyAllocJBL(), Words = N` and what may follow a comma.
+/// `SEQ = j__udyAllocJBL(), Words = N`, perhaps with more text after a comma.
 fn internal(mut cursor: Cursor<'_>, address: u64) -> Option<Record> {
     cursor.decimal_here("a number").ok()?;
     cursor.skip_blanks();
@@ -161,8 +161,7 @@ mod tests {
             "a 1 2",
             "a 1 2 zz",
             "a 1 2 3 4",
-            "0x12 = \
-                JudyMalloc(x)",
+            "0x12 = JudyMalloc(x)",
             "0x12 hello",
         ] {
             assert_eq!(Judy::default().parse(line.as_bytes()), Line::Mark, "{line}");
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_levels_the_first_is_read() {
+    fn only_the_first_of_two_levels_is_read() {
         let mut judy = Judy::default();
         assert!(matches!(judy.parse(b"0x10 = JudyMalloc(4)"), Line::Operation(_)));
         assert_eq!(judy.parse(b"0x10 1 = j__udyAllocJLB1(), Words = 4"), Line::Silent);

@@ -1,4 +1,4 @@
-//! The text forms that are read, one file each, and how they are detected.
+//! The text forms, one module each, and their detection.
 
 pub(crate) mod android;
 pub(crate) mod calls;
@@ -12,7 +12,8 @@ pub(crate) mod tags;
 use crate::error::Fault;
 use keel_journal::{FreeHint, Op, TextForm as Form};
 
-/// The form of a text that begins with these lines: that of the first line which only one form has.
+/// The form of a text that begins with these lines: the form of the first line that only one form
+/// has.
 pub fn detect(text: &[u8]) -> Option<Form> {
     let mut likely = None;
     for line in text.split(|byte| *byte == b'\n') {
@@ -50,16 +51,16 @@ pub(crate) fn of_line(line: &[u8]) -> Guess {
 pub(crate) enum Guess {
     /// Only this form has such lines.
     Surely(Form),
-    /// Others have such lines too, but it is most likely this.
+    /// Other forms have such lines too, but this form is the most likely.
     Perhaps(Form),
     /// No form, or every form, has such lines.
     Unknown,
 }
 
-/// Stands for a number that the text does not say, though the program did.
+/// A number that the program passed and the text does not have.
 pub(crate) const NOT_SAID: u64 = u64::MAX;
 
-/// One operation, as it stands in the text.
+/// One operation of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub op: Op,
@@ -95,18 +96,18 @@ impl Default for Record {
     }
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// Nothing.
     Silent,
     /// An operation.
     Operation(Record),
-    /// This thread has ended; its id may come again for another.
+    /// This thread has ended; another thread may get its id.
     ThreadEnds(u64),
-    /// It is a marker: its own text.
+    /// A marker; its text is the line.
     Mark,
-    /// It belongs to another process than the one that is read.
+    /// A line of a process other than the one that is read.
     OtherProcess,
 }
 
@@ -117,7 +118,7 @@ impl From<Option<Record>> for Line {
     }
 }
 
-/// A form's parser with what it must remember from line to line.
+/// A form's parser, with its state between lines.
 pub(crate) enum Parser {
     Doom3,
     Judy(judy::Judy),
@@ -130,7 +131,8 @@ pub(crate) enum Parser {
 }
 
 impl Parser {
-    /// A parser at the start of a text; of several processes it reads `process`, or else the first.
+    /// A parser at the start of a text. If the text has several processes, it reads `process`, or
+    /// the first one.
     pub fn new(form: Form, process: Option<u64>) -> Parser {
         match form {
             Form::Doom3 => Parser::Doom3,
@@ -146,9 +148,9 @@ impl Parser {
         }
     }
 
-    /// Reads the line that these bytes begin with, with its line break, if its form has a short way
-    /// for it and it is of the plainest kind. Returns its length; without one, what `record` holds
-    /// means nothing.
+    /// Reads the line at the start of these bytes, including its line break, if its form has a fast
+    /// path and the line is plain. Returns its length; after `None`, the contents of `record` are
+    /// meaningless.
     #[inline]
     pub fn parse_plain(&self, bytes: &[u8], record: &mut Record) -> Option<usize> {
         if matches!(self, Parser::Doom3) { doom3::parse_plain(bytes, record) } else { None }
@@ -169,7 +171,7 @@ impl Parser {
         }
     }
 
-    /// The end of the text: whether something was still to come.
+    /// Checks at the end of the text that no line is missing.
     pub fn finish(&self) -> Result<(), Fault> {
         match self {
             Parser::Mtrace(parser) => parser.finish(),
@@ -187,7 +189,7 @@ impl Parser {
         }
     }
 
-    /// How its blocks are called in messages.
+    /// How messages name its blocks.
     pub const fn naming(&self) -> Naming {
         match self {
             Parser::Rep(_) => Naming::Number,
@@ -201,22 +203,22 @@ impl Parser {
 /// The kind of times that a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// Nothing: the order of its operations is their time.
+    /// No times: only the order of the operations.
     None,
     /// ns since the start of the recording.
     SinceStart,
-    /// ns since some time before: the first operation's becomes 0.
+    /// ns since an unknown time: the first operation's time becomes 0.
     SinceBefore,
 }
 
-/// How a form calls its blocks.
+/// How a form names its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     /// By hexadecimal address.
     Address,
-    /// By numbers, of which the key is one more.
+    /// By number; the key is the number plus 1.
     Number,
-    /// So that only the line itself can show it.
+    /// By none that a message could show; the message names the line.
     Line,
 }
 

@@ -16,12 +16,11 @@ use crate::text::Cursor;
 use keel_journal::Op;
 
 const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for \
-    `+`; repair or remove this \
-                      line";
+    `+`; repair or remove this line";
 
 #[derive(Default)]
 pub(crate) struct Mtrace {
-    /// The old block of a realloc whose new one comes next.
+    /// The old block of a realloc whose line with the new block comes next.
     moving: Option<u64>,
 }
 
@@ -30,7 +29,7 @@ pub(crate) fn recognises(line: &[u8]) -> Guess {
     if surely { Guess::Surely(Form::Mtrace) } else { Guess::Unknown }
 }
 
-/// Where the last sign that stands alone is: a place may have blanks.
+/// The position of the last separate sign; the caller field may contain blanks.
 fn sign_of(line: &[u8]) -> Option<usize> {
     let is_sign =
         |three: &[u8]| three[0] == b' ' && b"+-<>!".contains(&three[1]) && three[2] == b' ';
@@ -59,12 +58,8 @@ impl Mtrace {
         let sign = cursor.token();
         let after_old = self.moving.take();
         if (sign == b">") != after_old.is_some() {
-            let expected = if sign == b">" {
-                "the old block of a realloc (<)"
-            } else {
-                "its new \
-                block (>)"
-            };
+            let expected =
+                if sign == b">" { "the old block of a realloc (<)" } else { "its new block (>)" };
             return Err(Cursor::new(line, ADVICE).fault(expected));
         }
         cursor.skip_blanks();

@@ -16,8 +16,7 @@ use crate::text::Cursor;
 use keel_journal::Op;
 
 const ADVICE: &str = "After four numbers, lines have the forms `a ID SIZE`, `r ID SIZE` and `f \
-    ID`; repair or remove \
-                      this line";
+    ID`; repair or remove this line";
 const HEADER_LINES: usize = 4;
 
 #[derive(Default)]
@@ -72,14 +71,14 @@ impl Rep {
         Ok(Line::Operation(record))
     }
 
-    /// The header promises a number of operations: fewer are a file that was cut.
+    /// The header states the number of operations. If there are fewer, the file was truncated.
     pub fn finish(&self) -> Result<(), Fault> {
         match self.header.get(2) {
             Some(promised) if self.header.len() == HEADER_LINES && *promised > self.operations => {
                 Err(Fault {
-                    expected: format!("{promised} operations, as its third line says"),
+                    expected: format!("{promised} operations, as its third line states"),
                     found: self.operations.to_string(),
-                    advice: "The file was cut short: get all of it, or correct the third line",
+                    advice: "The file was truncated: get the complete file, or correct the third line",
                     column: None,
                 })
             }

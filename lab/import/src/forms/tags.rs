@@ -17,8 +17,7 @@ use rustc_hash::FxHashMap;
 const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; repair or remove \
     this line";
 const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an \
-    `Alloc` from 0; repair \
-                        or remove this line";
+    `Alloc` from 0; repair or remove this line";
 
 pub(crate) struct Tags {
     form: Form,
@@ -73,19 +72,12 @@ impl Tags {
     fn numbered(&mut self, mut cursor: Cursor<'_>) -> Result<Record, Fault> {
         let allocates = match cursor.takes(b"Alloc(") {
             false if !cursor.takes(b"Free(") => {
-                return Err(cursor.fault(
-                    "an operation (Alloc or \
-                Free)",
-                ));
+                return Err(cursor.fault("an operation (Alloc or Free)"));
             }
             allocates => allocates,
         };
-        let number = cursor.decimal_here(if allocates {
-            "a size"
-        } else {
-            "the number of an \
-            Alloc"
-        })?;
+        let number =
+            cursor.decimal_here(if allocates { "a size" } else { "the number of an Alloc" })?;
         cursor.expect(")")?;
         cursor.takes(b",");
         cursor.end()?;

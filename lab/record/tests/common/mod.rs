@@ -1,4 +1,4 @@
-//! Programs of tests/recorder/programs, compiled and recorded, and their journals read back.
+//! Compiles and records programs of tests/recorder/programs, and reads their journals.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -58,7 +58,7 @@ impl Bench {
         library
     }
 
-    /// `libkeel_record.a`, for programs that tell of their own allocator.
+    /// `libkeel_record.a`, for programs that report the calls of their own allocator.
     pub fn static_library(&self) -> PathBuf {
         recorder().with_file_name("libkeel_record.a")
     }
@@ -83,7 +83,7 @@ impl Bench {
     }
 }
 
-/// A journal read back, every promise checked.
+/// A journal, with every rule checked.
 pub struct Journal {
     pub metadata: Metadata,
     pub events: Vec<Event>,
@@ -128,7 +128,7 @@ impl Journal {
         self.events.iter().filter(|event| event.op == op && event.size == size).count()
     }
 
-    /// How many objects of this size were given up.
+    /// Number of objects of this size that were released.
     pub fn released(&self, size: u64) -> usize {
         let sizes: Vec<u64> =
             self.events.iter().filter(|event| event.created != 0).map(|e| e.size).collect();
@@ -139,7 +139,7 @@ impl Journal {
     }
 }
 
-/// The only journal of a recording in which nothing went wrong.
+/// The only journal of a recording without problems.
 pub fn whole(recorded: &Recorded) -> Journal {
     assert_eq!(recorded.problems, Vec::<String>::new());
     assert_eq!(recorded.journals.len(), 1);

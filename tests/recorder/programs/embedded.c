@@ -1,7 +1,7 @@
-/* teller: linked statically, tells of its own allocator: 1000 blocks of 1001 bytes, half of them
- * freed, ten grown to 1003, ten aligned ones of 1005, a realloc that fails and one of NULL, and ten each
- * freed with their size, and with their alignment and size, of which one is wrong. A forked
- * child and malloc are not recorded. */
+/* embedded: linked statically, reports the calls of its own allocator: 1000 blocks of 1001
+ * bytes, half of them freed, ten grown to 1003, ten aligned ones of 1005, a realloc that fails, a
+ * realloc of NULL, ten frees with a size, and ten with alignment and size, of which one is wrong. A
+ * forked child and malloc are not recorded. */
 #include "common.h"
 #include "keel/recorder.h"
 #include <errno.h>
@@ -12,7 +12,7 @@ static void* place(int i) {
     return heap + i * 1024;
 }
 
-static void* tell(void* unused) {
+static void* report(void* unused) {
     for (int i = 0; i < 500; i++) kl_record_alloc(place(i), 1001);
     return unused;
 }
@@ -21,7 +21,7 @@ int main(void) {
     if (!kl_record_gate.on) return 3;
     free(kept(malloc(2001)));
     pthread_t id;
-    pthread_create(&id, NULL, tell, NULL);
+    pthread_create(&id, NULL, report, NULL);
     pthread_join(id, NULL);
     for (int i = 500; i < 1000; i++) kl_record_alloc(place(i), 1001);
     for (int i = 0; i < 1000; i += 2) kl_record_free(place(i));
@@ -47,5 +47,5 @@ int main(void) {
     }
     int status;
     if (waitpid(child, &status, 0) != child || status != 0) return 5;
-    return kl_record_start("/tmp/never made") == EALREADY && kl_record_stop() == EINVAL ? 0 : 6;
+    return kl_record_start("/tmp/never created") == EALREADY && kl_record_stop() == EINVAL ? 0 : 6;
 }

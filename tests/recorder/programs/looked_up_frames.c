@@ -1,5 +1,5 @@
-/* asked_frames: ten frames each by the addresses that glXGetProcAddress, eglGetProcAddress and
- * vkGetDeviceProcAddr of the library picture.c give. */
+/* looked_up_frames: ten frames by each of the functions that glXGetProcAddress,
+ * eglGetProcAddress and vkGetDeviceProcAddr of the library picture.c return. */
 #include "common.h"
 
 extern void* glXGetProcAddress(const char* name);
