@@ -128,10 +128,11 @@ static void large_join(struct heap* heap, struct page* page) {
 
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
+    if (KEEL_UNLIKELY(!large_is_possible(size, alignment))) return (struct large){NULL, true};
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
     if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();
     struct large block = large_of(size, alignment, movable);
-    if (block.start == NULL && size <= KEEL_SIZE_MAX) {
+    if (block.start == NULL) {
         make_room(thread_heap);
         block = large_of(size, alignment, movable);
     }

@@ -3,7 +3,6 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
-#include "base/checked.h"
 #include "base/panic.h"
 #include <string.h>
 
@@ -61,8 +60,8 @@ bool reallocate_in_place(void* address, size_t size) {
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
     if (page == NULL && slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
-    if (page == NULL || size > KEEL_SIZE_MAX)
-        return NULL; // the length of a foreign block is unknown
+    // The length of a foreign block is unknown.
+    if (page == NULL || !large_is_possible(size, 1)) return NULL;
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 

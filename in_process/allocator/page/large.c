@@ -5,7 +5,6 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
-#include "base/checked.h"
 
 // From here on a warm mapping is better than cold slices.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
@@ -25,10 +24,6 @@ static void large_begin(char* start, size_t slices) {
 }
 
 static const struct large large_none = {NULL, true};
-
-static bool is_possible(size_t bytes, size_t alignment) {
-    return bytes <= KEEL_SIZE_MAX - WINDOW_BYTES && alignment <= WINDOW_BYTES * 64;
-}
 
 static size_t alignment_slices_of(size_t alignment) {
     return alignment <= SLICE_BYTES ? 1 : alignment / SLICE_BYTES;
@@ -56,7 +51,7 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
 }
 
 struct large large_allocate(size_t bytes, size_t alignment) {
-    if (!is_possible(bytes, alignment)) return large_none;
+    if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
     size_t alignment_slices = alignment_slices_of(alignment);
@@ -76,7 +71,7 @@ struct large large_allocate(size_t bytes, size_t alignment) {
 }
 
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment) {
-    if (!is_possible(bytes, alignment)) return large_none;
+    if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
     size_t slices = slices_for(bytes);
@@ -84,7 +79,7 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 }
 
 struct large large_allocate_movable(size_t bytes) {
-    if (!is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
+    if (!large_is_possible(bytes, 1) || !limit_admits(bytes)) return large_none;
     size_t slices = slices_for(bytes);
     if (bytes >= LARGE_MOVABLE_BYTES) {
         struct large block = large_jumbo(bytes, 1);

@@ -12,6 +12,14 @@ struct large {
     bool zero;   // all of it is known to be zero
 };
 
+// No process has this much address space: x86-64 gives it 128 TiB.
+#define LARGE_BYTES_MAX (((size_t)1 << 47) - WINDOW_BYTES)
+
+// False: no system can satisfy the request.
+KEEL_INLINE bool large_is_possible(size_t bytes, size_t alignment) {
+    return bytes <= LARGE_BYTES_MAX && alignment <= WINDOW_BYTES * 64;
+}
+
 // Any size; alignment a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
 

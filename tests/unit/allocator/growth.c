@@ -208,7 +208,7 @@ static void test_end_of_an_arena(void) {
     CHECK(run_check());
 }
 
-// As before Linux 5.7: a mapping moves onto another, and what lies in slices is copied.
+// As before Linux 5.7: a mapping moves onto another, and a block in slices is copied.
 static void test_old_system(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -239,6 +239,27 @@ static void test_old_system(void) {
     CHECK(jumbo_live_bytes() == 0 && run_check());
 }
 
+// Sizes that no process can have fail at once: no system call, and the reserve stays warm.
+static void test_impossible_sizes(void) {
+    unsigned char* block = kl_malloc(70 * MIB);
+    mark(block, 0, MIB);
+    void* slices[32];
+    for (unsigned i = 0; i < 32; i++) slices[i] = memset(kl_malloc(65536), 1, 65536);
+    for (unsigned i = 0; i < 32; i++) kl_free(slices[i]);
+    size_t dirty = run_dirty_slices();
+    uint64_t calls = atomic_get(&counters.events[EVENT_INLINE_CALLS]);
+    CHECK(dirty >= 16);
+    for (unsigned shift = 47; shift < 64; shift++) {
+        size_t size = (size_t)1 << shift;
+        CHECK(kl_malloc(size) == NULL && kl_calloc(1, size) == NULL);
+        CHECK(kl_aligned_alloc(128, size) == NULL && kl_realloc(block, size) == NULL);
+    }
+    CHECK(atomic_get(&counters.events[EVENT_INLINE_CALLS]) == calls);
+    CHECK(run_dirty_slices() == dirty);
+    CHECK(is_marked(block, MIB));
+    kl_free(block);
+}
+
 // In a process of its own, which has not allocated yet.
 static void test_in_child(void (*test)(void)) {
     pid_t child = fork();
@@ -260,6 +281,7 @@ int main(void) {
     test_steps(65536 * 2, 65536, 32 * MIB, 8);
     test_steps(8 * MIB, 4 * MIB, 256 * MIB, 1);
     test_neighbours();
+    test_impossible_sizes();
     test_two_mappings();
     check_work_bounds();
     return 0;
