@@ -1,8 +1,8 @@
-// The only file that names <stdatomic.h>. Everything lock-free in Keel is written with these few
-// verbs, so that a test may replace this header by one that explores interleavings.
+// The only file that includes <stdatomic.h>. All lock-free code of Keel uses these few operations,
+// so that a test can replace this header by one that explores interleavings.
 //
-// The verbs say their ordering by name; the plain `load`/`store` are relaxed because that is what
-// owner-written fields want, and every stronger use must show itself at the call.
+// The name of an operation states its ordering. Plain `get` and `set` are relaxed, which is enough
+// for fields that only their owner writes.
 #ifndef KEEL_BASE_ATOMIC_H
 #define KEEL_BASE_ATOMIC_H
 
@@ -14,12 +14,12 @@
 
 typedef _Atomic(uintptr_t) atomic_word; // a pointer with flags, or a count
 typedef _Atomic(uint64_t) atomic_bits;  // 64 flags
-typedef _Atomic(int64_t) atomic_signed; // a count that is moved both ways by several threads
+typedef _Atomic(int64_t) atomic_signed; // a count that several threads add to and subtract from
 typedef _Atomic(uint8_t) atomic_small;  // one of a few values
 typedef _Atomic(uint32_t) atomic_state; // a lock word or a small state
 
-_Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics carry no hidden lock");
-_Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
+_Static_assert(sizeof(atomic_word) == sizeof(uintptr_t), "atomics contain no lock");
+_Static_assert(sizeof(atomic_bits) == 8, "atomics contain no lock");
 
 #define atomic_get(p) atomic_load_explicit((p), memory_order_relaxed)
 #define atomic_get_acquire(p) atomic_load_explicit((p), memory_order_acquire)
@@ -31,8 +31,8 @@ _Static_assert(sizeof(atomic_bits) == 8, "atomics carry no hidden lock");
 #define atomic_sub(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_relaxed)
 #define atomic_add_release(p, v) atomic_fetch_add_explicit((p), (v), memory_order_release)
 #define atomic_sub_release(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_release)
-// Ordered among all ordered operations of all threads: what the "clear, then look again" protocols
-// rest on.
+// Ordered among all ordered operations of all threads. The "clear, then check again" protocols rely
+// on that.
 #define atomic_or_ordered(p, v) atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define atomic_and_ordered(p, v) atomic_fetch_and_explicit((p), (v), memory_order_seq_cst)
 #define atomic_set_ordered(p, v) atomic_store_explicit((p), (v), memory_order_seq_cst)

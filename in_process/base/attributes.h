@@ -12,21 +12,21 @@
 #define KEEL_COLD __attribute__((noinline, cold))
 #define KEEL_NORETURN __attribute__((noreturn))
 #define KEEL_ALIGNED(n) __attribute__((aligned(n)))
-// Reads what other threads may be writing, and can do with any value that was ever there: for
-// reports.
+// For reports: reads fields that other threads may be writing; any value that they ever held will
+// do.
 #define KEEL_UNRACED __attribute__((noinline, no_sanitize("thread")))
 #define KEEL_EXPORT __attribute__((visibility("default")))
 
-// A few TLS words. At a fixed offset from the thread pointer: no call to __tls_get_addr, no lazy
-// allocation inside malloc. Sound for LD_PRELOAD and static linking, and for dlopen as long as libc
-// has so many spare bytes of static TLS. libkeel_api.so, which is made for dlopen and holds no
-// malloc, is built with another model.
+// Thread-local variables at a fixed offset from the thread pointer: no call to __tls_get_addr, no
+// lazy allocation inside malloc. Works with LD_PRELOAD and static linking, and with dlopen while
+// libc has enough spare bytes of static TLS. libkeel_api.so is made for dlopen and does not define
+// malloc; it is built with another model.
 #ifndef KEEL_TLS_MODEL
 #define KEEL_TLS_MODEL "initial-exec"
 #endif
 #define KEEL_TLS _Thread_local __attribute__((tls_model(KEEL_TLS_MODEL)))
 
-// Keeps a value in one register: the compiler may not know what it is, so it does not form a second
+// Hides a value from the compiler, which then keeps it in one register and does not form a second
 // address from the same symbol.
 #define KEEL_OPAQUE(value) __asm__("" : "+r"(value))
 

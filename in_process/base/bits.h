@@ -11,7 +11,7 @@ KEEL_INLINE bool is_power_of_two(size_t x) {
     return x != 0 && (x & (x - 1)) == 0;
 }
 
-// `unit` is a power of two; the caller has made sure that `x + unit` does not overflow.
+// `unit` is a power of two; the caller ensures that `x + unit` does not overflow.
 KEEL_INLINE size_t round_up(size_t x, size_t unit) {
     return (x + unit - 1) & ~(unit - 1);
 }
@@ -35,8 +35,8 @@ KEEL_INLINE uint64_t bit_range(unsigned first, unsigned count) {
     return (~UINT64_C(0) >> (64 - count)) << first;
 }
 
-// Where runs of at least `count` ones begin: bit i of the result is set if bits i .. i+count-1 of
-// `x` all are. Doubling: at most 7 steps.
+// The starts of runs of at least `count` ones: bit i of the result is set if bits i .. i+count-1 of
+// `x` are all set. At most 7 steps, by doubling.
 KEEL_INLINE uint64_t bit_runs(uint64_t x, unsigned count) {
     unsigned have = 1;
     while (have * 2 <= count) {

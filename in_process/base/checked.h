@@ -1,4 +1,4 @@
-// Arithmetic on sizes that says when it does not fit.
+// Arithmetic on sizes that detects overflow. False: the result does not fit.
 #ifndef KEEL_BASE_CHECKED_H
 #define KEEL_BASE_CHECKED_H
 

@@ -1,6 +1,6 @@
-// The processor's own clock: for durations of slow paths, read without a system call. Its unit is
-// constant while a process lives; what it is in nanoseconds the reader finds out by comparing two
-// points in time with another clock.
+// The processor's time-stamp counter, for durations of slow paths: read without a system call. Its
+// unit is constant while the process runs. A reader finds the unit in nanoseconds by comparing two
+// readings with another clock.
 #ifndef KEEL_BASE_CYCLES_H
 #define KEEL_BASE_CYCLES_H
 
@@ -15,7 +15,7 @@ KEEL_INLINE uint64_t cycles_now(void) {
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     return ticks;
 #else
-    return 0; // no such clock: all durations are 0
+    return 0; // no such counter: all durations are 0
 #endif
 }
 

@@ -1,7 +1,7 @@
-// Text without malloc, locale or stdio: a cursor over a buffer that the caller owns.
+// Formats text without malloc, locale or stdio, into a buffer that the caller owns.
 //
-// A writer never writes beyond the buffer; `length` goes on counting, so that the caller learns how
-// much would have been needed (as snprintf does). The text is always terminated when size > 0.
+// No function writes beyond the buffer. `length` is the length of the whole text, as snprintf
+// returns it. The text is always terminated when size > 0.
 #ifndef KEEL_BASE_FORMAT_H
 #define KEEL_BASE_FORMAT_H
 
@@ -11,7 +11,7 @@
 struct text {
     char* buffer;  // may be NULL when size is 0
     size_t size;   // bytes in buffer
-    size_t length; // bytes that the whole text has; > size - 1 means that it was cut
+    size_t length; // bytes of the whole text; > size - 1: it was cut
 };
 
 void text_begin(struct text* text, char* buffer, size_t size);

@@ -26,7 +26,7 @@ enum option {
 
 enum keeper_choice {
     KEEPER_NEVER,
-    KEEPER_ALWAYS, // also once the process has grown
+    KEEPER_ALWAYS, // also when the process of one thread has grown
     KEEPER_AUTO,   // once a second thread allocates
 };
 

@@ -26,7 +26,7 @@ void warn_set_output(panic_output output) {
     output_of_warnings = output;
 }
 
-static void say(panic_output output, enum fault fault, const void* about) {
+static void print_fault(panic_output output, enum fault fault, const void* about) {
     char buffer[160];
     struct text text;
     if (output == NULL) return;
@@ -42,10 +42,10 @@ static void say(panic_output output, enum fault fault, const void* about) {
 }
 
 void warn(enum fault fault, const void* about) {
-    say(output_of_warnings, fault, about);
+    print_fault(output_of_warnings, fault, about);
 }
 
 void panic(enum fault fault, const void* about) {
-    say(output_at_panic, fault, about);
+    print_fault(output_at_panic, fault, about);
     __builtin_trap();
 }

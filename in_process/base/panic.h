@@ -1,9 +1,9 @@
 // The end of a program whose heap cannot be trusted any more.
 //
-// One documented sentence per fault (docs/reference/faults.md), the pointer it is about, then the
-// registered output and abort. `base` makes no system call: what writes and aborts is passed down
-// at process start; before that (and in programs that never start the allocator) the trap
-// instruction ends the process.
+// The registered output function prints one documented sentence per fault, listed in
+// docs/reference/faults.md, and the pointer, and aborts. `base` makes no system call, so a higher
+// layer registers that function at process start. Before that, and in programs that never start the
+// allocator, a trap instruction ends the process.
 #ifndef KEEL_BASE_PANIC_H
 #define KEEL_BASE_PANIC_H
 
@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 enum fault {
-    FAULT_FREE_NOT_ALLOCATED, // free of an address of Keel's without a live block
+    FAULT_FREE_NOT_ALLOCATED, // free of an address in Keel's memory without a live block
     FAULT_FREE_MISALIGNED,    // free of an address inside a block
     FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
-    FAULT_FREE_FOREIGN,       // free of what is not Keel's: no end, only a complaint
+    FAULT_FREE_FOREIGN,       // free of an address that is not Keel's: only a warning
     FAULT_COUNT
 };
 
@@ -24,7 +24,7 @@ typedef void (*panic_output)(enum fault fault, const char* text, size_t length);
 // Called once, at process start. `output` writes the text and does not return into the heap.
 void panic_set_output(panic_output output);
 
-// The same for what does no harm; without effect until it is set. `output` returns.
+// The same for faults that do no harm: `output` returns. Without it, `warn` has no effect.
 void warn_set_output(panic_output output);
 KEEL_COLD void warn(enum fault fault, const void* about);
 

@@ -123,7 +123,7 @@ bool os_populate(void* start, size_t bytes) {
     return result == 0;
 }
 
-// A kernel without huge pages refuses either, and that is as good.
+// A kernel without huge pages refuses both calls, which does no harm.
 void os_forbid_huge_pages(void* start, size_t bytes) {
     int saved = errno;
     (void)madvise(start, bytes, MADV_NOHUGEPAGE);

@@ -1,13 +1,13 @@
 // A mutex for the few rare paths that need one (a new window, the pool of heaps). Waiters sleep in
-// the kernel, so a holder that was descheduled makes no thread spin. Zero-initialised is unlocked.
-// Never held across a system call.
+// the kernel, so no thread spins while the holder is descheduled. A zero-initialised lock is free.
+// No thread holds one during a system call.
 #ifndef KEEL_OS_LOCK_H
 #define KEEL_OS_LOCK_H
 
 #include "base/atomic.h"
 
 struct os_lock {
-    atomic_state state; // 0 free, 1 held, 2 held and somebody may sleep
+    atomic_state state; // 0 free, 1 held, 2 held and a thread may sleep
 };
 
 void os_lock_wait(struct os_lock* lock);

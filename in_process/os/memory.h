@@ -9,8 +9,8 @@
 // Bytes of a page of the system; constant for the life of the process.
 size_t os_page_bytes(void);
 
-// Readable, writable, zero, not charged until touched (NORESERVE). Address is a multiple of
-// `alignment` (a power of two, at least a page). NULL when the system refuses.
+// Readable, writable, zero, not charged until touched (NORESERVE). The address is a multiple of
+// `alignment` (a power of two, at least a page). NULL: the system refuses.
 void* os_map(size_t bytes, size_t alignment);
 void os_unmap(void* start, size_t bytes);
 
@@ -24,30 +24,30 @@ void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes);
 // nothing changed.
 bool os_remap_to(void* start, size_t old_bytes, void* target, size_t new_bytes);
 
-// Moves what the range holds to `place` if nothing is mapped there, else anywhere; where it is now.
-// The range stays mapped, and is all zero without memory. NULL (nothing changed): the system cannot
-// (Linux 5.7 can), or the range is not one mapping to it.
+// Moves the content of the range to `place` if nothing is mapped there, else anywhere. Returns the
+// new address. The range stays mapped, reads as zero, and occupies no memory. NULL: nothing
+// changed; the system cannot (it needs Linux 5.7), or the range is more than one mapping.
 void* os_remap_content(void* start, size_t bytes, void* place);
 
 // False once the system has shown that it never can.
 bool os_remaps_content(void);
 
-// Where so many bytes would be mapped now; nothing is. NULL: nowhere.
+// The address at which the system would map this many bytes now. Maps nothing. NULL: no room.
 void* os_find_place(size_t bytes);
 
-// Gives the pages' memory back at once; they read as zero afterwards. False when the system refuses
-// (locked pages): then the content is as it was.
+// Returns the memory of the pages at once; they read as zero afterwards. False: the system refuses
+// (locked pages), and the content is unchanged.
 bool os_discard(void* start, size_t bytes);
 
-// Gives the pages memory now, as touching each would. False: not possible here (old kernel, no
+// Provides the pages with memory now, as touching each would. False: not possible (old kernel, no
 // memory).
 bool os_populate(void* start, size_t bytes);
 
-// Asks that this range never be backed by huge pages, whose zeroing would be a 300 µs fault on the
-// caller.
+// Asks the system never to use huge pages for this range: zeroing one is a page fault of 300 µs in
+// the caller.
 void os_forbid_huge_pages(void* start, size_t bytes);
 
-// Asks that it be, for a caller that is about to populate it.
+// Asks the system to use huge pages, for a caller that is about to populate the range.
 void os_prefer_huge_pages(void* start, size_t bytes);
 
 #endif

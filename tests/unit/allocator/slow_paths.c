@@ -1,6 +1,6 @@
-// What the slow paths promise beyond their bounds: realtime threads are left alone, memory that is
-// said to be zero is, the huge zone opens and closes by whole units, and the report counts every
-// call.
+// Promises of the slow paths beyond their bounds: they do no housekeeping on realtime threads,
+// memory reported as zero is zero, the huge zone opens and closes by whole units, and the report
+// counts every call.
 #include "allocator/heap/pool.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
