@@ -1,11 +1,12 @@
-/* The floor of the instrument, measured without it: what a pair of clock readings around a call costs, if the call does
- * what the lab's null allocator is documented to do, and nothing else. Shares no code with the lab; for comparison with
- * the floor's rows of `keel compare JOURNAL -a null --touch none`.
+/* The floor of the instrument, measured independently: the cost of a pair of clock readings around
+ * a call that does only what the lab's null allocator does. Shares no code with the lab; for
+ * comparison with the floor's rows of `keel compare JOURNAL -a null --touch none`.
  *
  *     cc -O2 -o floor floor.c && ./floor [CALLS]
  *
- * Three calls: one that does nothing (a free), one that bumps a pointer up to an end and begins anew there (a malloc),
- * and one that only moves a pointer, for how much of the floor is the bump's. Nanoseconds.
+ * Three calls: one that does nothing (a free), one that bumps a pointer up to an end and restarts
+ * there (a malloc), and one that only moves a pointer, to separate the cost of the bump.
+ * Nanoseconds.
  */
 #include <stdint.h>
 #include <stdio.h>

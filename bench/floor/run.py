@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Is the floor that the lab reports what a program of its own measures?
+"""Does an independent program measure the same floor as the lab?
 
 bench/floor/run.py [--rounds N] JOURNAL
 
-In turn, N times: floor.c beside this file, which shares no code with the lab, and `keel compare JOURNAL -a null --touch
-none`. Prints the least median of both over the rounds, because a neighbour of a virtual machine slows one round and not
-the next, and keeps every round in bench/runs/<date>-<machine>/floor.csv. A free of the null allocator does nothing; its
-malloc bumps a pointer up to an end. They agree when they differ by less than one step of the processor's clock, which
-is the least that a single reading can tell.
+Runs N times in turn: floor.c beside this file, which shares no code with the lab, and `keel compare
+JOURNAL -a null --touch none`. Prints the smallest median of both over the rounds, because another
+guest on the host slows some rounds and not others. Stores every round in
+bench/runs/<date>-<machine>/floor.csv. A free of the null allocator does nothing; its malloc bumps a
+pointer up to an end. Both agree when they differ by less than one step of the processor's clock,
+the resolution of a single reading.
 """
+
 import argparse
 import json
 import pathlib
@@ -29,13 +31,29 @@ SAME = {"free": "nothing", "malloc": "bump"}
 def independent(program):
     """Medians by the name of the call, ns, and the clock's step."""
     text = subprocess.run([program, CALLS], check=True, capture_output=True, text=True).stdout
-    medians = {name: float(median) for name, median in re.findall(r"^(\w+) +p50 ([0-9.]+) ns", text, re.MULTILINE)}
+    medians = {
+        name: float(median)
+        for name, median in re.findall(r"^(\w+) +p50 ([0-9.]+) ns", text, re.MULTILINE)
+    }
     return medians, float(re.search(r"a step of ([0-9.]+) ns", text).group(1))
 
 
 def of_the_lab(journal, folder):
-    """Medians by operation, ns, and how many of the runs were disturbed."""
-    command = [KEEL, "compare", journal, "-a", "null", "--touch", "none", "-r", "5", "--json", "-o", folder / "results"]
+    """Medians by operation, ns, and how many of the runs had interference."""
+    command = [
+        KEEL,
+        "compare",
+        journal,
+        "-a",
+        "null",
+        "--touch",
+        "none",
+        "-r",
+        "5",
+        "--json",
+        "-o",
+        folder / "results",
+    ]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         sys.exit(f"keel compare {journal} failed:\n{run.stderr}")
@@ -45,7 +63,9 @@ def of_the_lab(journal, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5, help="how often in turn (default 5)")
     parser.add_argument("--no-archive", action="store_true", help="print only")
     parser.add_argument("journal", type=pathlib.Path, metavar="JOURNAL")
@@ -60,15 +80,25 @@ def main():
             own, step = independent(program)
             with tempfile.TemporaryDirectory(dir=name) as folder:
                 lab, disturbed = of_the_lab(arguments.journal, pathlib.Path(folder))
-            rows += [[number, operation, round(lab[operation], 2), own[call], step, disturbed]
-                     for operation, call in SAME.items() if operation in lab]
+            rows += [
+                [number, operation, round(lab[operation], 2), own[call], step, disturbed]
+                for operation, call in SAME.items()
+                if operation in lab
+            ]
     for operation in dict.fromkeys(row[1] for row in rows):
         lab, own = (min(row[column] for row in rows if row[1] == operation) for column in (2, 3))
         verdict = "agree" if abs(lab - own) < rows[0][4] else "DIFFER"
-        print(f"{operation}: the lab's floor {lab:.2f} ns, measured without it {own:.2f} ns, one step of the clock "
-              f"{rows[0][4]:.2f} ns: they {verdict}")
+        print(
+            f"{operation}: the lab's floor {lab:.2f} ns, measured without it {own:.2f} ns, one "
+            "step of the clock "
+            f"{rows[0][4]:.2f} ns: they {verdict}"
+        )
     if not arguments.no_archive:
-        keep("floor", ["round", "operation", "lab_p50", "independent_p50", "clock_step", "interference_runs"], rows)
+        keep(
+            "floor",
+            ["round", "operation", "lab_p50", "independent_p50", "clock_step", "interference_runs"],
+            rows,
+        )
 
 
 if __name__ == "__main__":

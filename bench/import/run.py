@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""How fast `keel import` reads text: MB of it a second, by the wall, journal by journal.
+"""Speed of `keel import` in MB of text for each second of wall time, journal by journal.
 
     bench/import/run.py [--rounds N] [--before KEEL] JOURNAL.parquet ...
 
-Each journal is written as the Doom 3 blog's text by `keel export`, and that text imported N times (default 5). With
---before another `keel` takes turns with this one, and goes first in every other round. Texts and output lie in the
-folder for temporary files, which should be memory. Every import is kept under bench/runs/.
+`keel export` writes each journal as the Doom 3 blog's text, and that text is imported N times
+(default 5). With --before another `keel` runs in turn with this one, and first in every other
+round. Texts and output are in the folder for temporary files, which should be in memory. Every
+import is stored under bench/runs/.
 """
 
 import argparse
@@ -24,7 +25,7 @@ COLUMNS = ["round", "journal", "binary", "text_bytes", "journal_bytes", "seconds
 
 
 def run(keel, text, output):
-    """Seconds by the wall, and of the processor in and out of the program."""
+    """Seconds of wall time, and of CPU time in user mode and in the kernel."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -35,7 +36,9 @@ def run(keel, text, output):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--before", type=pathlib.Path)
     options.add_argument("journals", type=pathlib.Path, nargs="+")
@@ -48,7 +51,9 @@ def main():
         folder = pathlib.Path(folder)
         for journal in options.journals:
             text = folder / f"{journal.name.split('.')[0]}.txt"
-            subprocess.run([keels["new"], "export", journal, "--to", "doom3", "-o", text], check=True)
+            subprocess.run(
+                [keels["new"], "export", journal, "--to", "doom3", "-o", text], check=True
+            )
         for number in range(options.rounds):
             order = list(keels.items())
             for text in sorted(folder.glob("*.txt")):
@@ -58,7 +63,7 @@ def main():
                     sizes = (text.stat().st_size, output.stat().st_size)
                     rows.append((number, text.stem, name, *sizes, *took))
     archive.keep("import-speed", COLUMNS, rows)
-    print(f"| journal | MB | {' | '.join(f'{name} MB/s | a second of processor' for name in keels)} |")
+    print(f"| journal | MB | {' | '.join(f'{name} MB/s | MB per CPU second' for name in keels)} |")
     print(f"| --- | ---: |{' ---: | ---: |' * len(keels)}")
     for journal in sorted({row[1] for row in rows}):
         cells = []

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Times real programs on several allocators: the programs of tests/programs, each in a fresh folder and process.
+"""Times real programs on several allocators: the programs of tests/programs, in fresh processes.
 
     bench/programs/run.py [--rounds N] [--beside NAME=LIBRARY ...] [--archive FOLDER] [PROGRAM ...]
 
-Takes part: glibc's malloc, Keel, Keel with KEEL_KEEPER=on, and each LIBRARY, loaded by LD_PRELOAD. A program runs on
-all of them in each round, in an order that is drawn anew. Figures are of all processes of the program together, the
-peak of the largest. What a program prints must be what it prints on glibc's malloc; a run that differs, fails or leaves
-a process behind is told and counts for nothing. Needs `make build` and the built tests. Programs that are not installed
-are left out and named. Ctrl-C (or SIGTERM) keeps what was measured. Without --archive the folder is
-bench/runs/<date>-<machine>/.
+The allocators: glibc's malloc, Keel, Keel with KEEL_KEEPER=on, and each LIBRARY, loaded by
+LD_PRELOAD. In each round a program runs on all of them, in a new random order and in a fresh
+folder. Figures are of all processes of the program together; the peak is that of the largest. A
+program must print the same as on glibc's malloc: a run that differs, fails or leaves a process
+behind is reported and does not count. Needs `make build` and the built tests. Programs that are not
+installed are skipped and listed. Ctrl-C (or SIGTERM) keeps the finished measurements. Without
+--archive the folder is bench/runs/<date>-<machine>/.
 """
+
 import argparse
 import datetime
 import json
@@ -39,30 +41,45 @@ FIGURES = [  # name, title, scale
 
 
 def files(names):
-    """The programs' files by name: those asked for, or all that are meant to be measured."""
-    found = {path.stem: path for path in sorted([*PROGRAMS.glob("*.sh"), *PROGRAMS.glob("large/*.sh")])}
+    """The programs' files by name: the requested ones, or all measured ones."""
+    found = {
+        path.stem: path for path in sorted([*PROGRAMS.glob("*.sh"), *PROGRAMS.glob("large/*.sh")])
+    }
     if unknown := [name for name in names if name not in found]:
         sys.exit(f"programs: there is no program {unknown[0]}; known are {', '.join(found)}")
     if names:
         return {name: found[name] for name in names}
-    return {name: path for name, path in found.items()
-            if name not in ("run", "once") and "\n# measured: no" not in path.read_text()}
+    return {
+        name: path
+        for name, path in found.items()
+        if name not in ("run", "once") and "\n# measured: no" not in path.read_text()
+    }
 
 
 def missing(path):
     wanted = re.findall(r"^# (?:needs|optional): (.*)$", path.read_text(), re.MULTILINE)
     search = os.environ["PATH"] + ":/usr/sbin:/usr/games"
-    return [command for line in wanted for command in line.split()
-            if not shutil.which(command, path=search) and not os.path.isfile(command)]
+    return [
+        command
+        for line in wanted
+        for command in line.split()
+        if not shutil.which(command, path=search) and not os.path.isfile(command)
+    ]
 
 
 def contestants(options, place):
-    """Name to environment. Libraries are copied to where servers that are nobody's can read them."""
-    listed = [("glibc", None, []), ("keel", options.library, []), ("keel+keeper", options.library, ["KEEL_KEEPER=on"])]
+    """Name to environment. Libraries are copied to a folder that all users can read."""
+    listed = [
+        ("glibc", None, []),
+        ("keel", options.library, []),
+        ("keel+keeper", options.library, ["KEEL_KEEPER=on"]),
+    ]
     for pair in options.beside:
         name, _, library = pair.partition("=")
         if not library or not pathlib.Path(library).is_file():
-            sys.exit(f"programs: --beside {pair}: NAME=LIBRARY is expected, and the library must exist")
+            sys.exit(
+                f"programs: --beside {pair}: NAME=LIBRARY is expected, and the library must exist"
+            )
         listed.append((name, library, []))
     made = {}
     for name, library, settings in listed:
@@ -76,7 +93,7 @@ def contestants(options, place):
 
 
 def once(tools, path, place, variant, settings):
-    """One run: its figures, what it printed, and what was wrong with it (None: nothing)."""
+    """One run: its figures, its output, and an error (None without one)."""
     subprocess.run([ONCE, "run", tools, path, place, variant, "env", *settings], check=False)
     at = place / variant
     report = json.loads((at / "report.json").read_text())
@@ -96,7 +113,9 @@ def once(tools, path, place, variant, settings):
 def measure(options, name, path, entrants, place):
     """All runs of one program: a list of samples."""
     subprocess.run([ONCE, "prepare", options.tools, path, place], check=True)
-    _, expected, wrong = once(options.tools, path, place, "glibc", [])  # warms the caches of the disk as well
+    _, expected, wrong = once(
+        options.tools, path, place, "glibc", []
+    )  # warms the caches of the disk as well
     if wrong:
         print(f"programs: {name} {wrong} on glibc's malloc; left out", file=sys.stderr)
         return []
@@ -105,75 +124,129 @@ def measure(options, name, path, entrants, place):
         for variant in random.sample(list(entrants), len(entrants)):
             report, output, wrong = once(options.tools, path, place, variant, entrants[variant])
             if not wrong and output != expected:
-                wrong = "printed something else"
+                wrong = "printed other output"
             if wrong:
                 print(f"programs: {name} on {variant} {wrong}", file=sys.stderr)
-            samples.append({"program": name, "allocator": variant, "round": number, "wrong": wrong, **report})
+            samples.append(
+                {"program": name, "allocator": variant, "round": number, "wrong": wrong, **report}
+            )
     return samples
 
 
 def values(samples, program, allocator, figure):
-    return [sample[figure] for sample in samples
-            if sample["program"] == program and sample["allocator"] == allocator and not sample["wrong"]]
+    return [
+        sample[figure]
+        for sample in samples
+        if sample["program"] == program and sample["allocator"] == allocator and not sample["wrong"]
+    ]
 
 
 def cell(numbers, base, scale):
     if not numbers:
         return "-"
-    median, least, most = (value * scale for value in (statistics.median(numbers), min(numbers), max(numbers)))
+    median, least, most = (
+        value * scale for value in (statistics.median(numbers), min(numbers), max(numbers))
+    )
     digits = max(0, 2 - int(math.floor(math.log10(max(median, 1e-9)))))
     ratio = f" **{statistics.median(numbers) / base:.2f}**" if base else ""
     return f"{median:.{digits}f} ({least:.{digits}f} .. {most:.{digits}f}){ratio}"
 
 
 def mean_ratio(samples, programs, one, other, figure):
-    """Geometric mean over the programs of the ratio of medians, and of how many."""
+    """Geometric mean of the ratios of medians over the programs, and their number."""
     logs = []
     for program in programs:
-        above, below = values(samples, program, one, figure), values(samples, program, other, figure)
+        above, below = values(samples, program, one, figure), values(
+            samples, program, other, figure
+        )
         if above and below and statistics.median(below) > 0:
             logs.append(math.log(statistics.median(above) / statistics.median(below)))
     return (math.exp(statistics.mean(logs)), len(logs)) if logs else (None, 0)
 
 
+def errors(result):
+    """The lines on failed runs and on programs that are not installed."""
+    samples = result["samples"]
+    wrong = [
+        f"- {s['program']} on {s['allocator']}, round {s['round']}: {s['wrong']}"
+        for s in samples
+        if s["wrong"]
+    ]
+    nothing = (
+        "None: all runs printed the same as on glibc's malloc, ended with status 0 and left no "
+        "process behind."
+    )
+    lines = ["", "## Errors", "", *(wrong or [nothing])]
+    if result["left_out"]:
+        lines += ["", "Not installed here: " + ", ".join(result["left_out"]) + "."]
+    return lines
+
+
 def page(result):
     samples, allocators = result["samples"], list(result["allocators"])
     programs = list(dict.fromkeys(sample["program"] for sample in samples))
-    lines = [f"# real programs, {result['date']}", "",
-             f"{result['machine']['cpu']}, {result['machine']['cpus']} processors, {result['machine']['kernel']}; "
-             f"commit {result['commit']}; {result['rounds']} rounds; load before: {result['load_before']}.", ""]
-    lines += [*([result["note"], ""] if result["note"] else []),
-              f"`{result['command']}`", "",
-              "Median over the rounds; in brackets the least and the most; bold the ratio to glibc. The processes of a "
-              "program together; the peak is that of its largest process.", ""]
-    lines += [f"- `{name}`: {' '.join(settings) or 'the C library as it is'}"
-              for name, settings in result["allocators"].items()]
-    lines += ["", "## Geometric means over the programs", "",
-              "| ratio of | " + " | ".join(title for _, title, _ in FIGURES) + " |", "|---|" + "---:|" * len(FIGURES)]
+    lines = [
+        f"# real programs, {result['date']}",
+        "",
+        f"{result['machine']['cpu']}, {result['machine']['cpus']} processors, "
+        f"{result['machine']['kernel']}; "
+        f"commit {result['commit']}; {result['rounds']} rounds; load before: "
+        f"{result['load_before']}.",
+        "",
+    ]
+    lines += [
+        *([result["note"], ""] if result["note"] else []),
+        f"`{result['command']}`",
+        "",
+        "Median over the rounds; in brackets the least and the most; bold the ratio to glibc. The "
+        "processes of a "
+        "program together; the peak is that of its largest process.",
+        "",
+    ]
+    lines += [
+        f"- `{name}`: {' '.join(settings) or 'the C library as it is'}"
+        for name, settings in result["allocators"].items()
+    ]
+    lines += [
+        "",
+        "## Geometric means over the programs",
+        "",
+        "| ratio of | " + " | ".join(title for _, title, _ in FIGURES) + " |",
+        "|---|" + "---:|" * len(FIGURES),
+    ]
     for one in allocators[1:]:
-        for other in ([allocators[0], *allocators[3:]] if one in allocators[1:3] else allocators[:1]):
+        for other in (
+            [allocators[0], *allocators[3:]] if one in allocators[1:3] else allocators[:1]
+        ):
             means = [mean_ratio(samples, programs, one, other, figure) for figure, _, _ in FIGURES]
             words = [f"{mean:.3f} (of {count})" if mean else "-" for mean, count in means]
             lines.append(f"| {one} to {other} | {' | '.join(words)} |")
     for figure, title, scale in FIGURES:
-        lines += ["", f"## {title[0].upper()}{title[1:]}", "", "| | " + " | ".join(allocators) + " |",
-                  "|---|" + "---:|" * len(allocators)]
+        lines += [
+            "",
+            f"## {title[0].upper()}{title[1:]}",
+            "",
+            "| | " + " | ".join(allocators) + " |",
+            "|---|" + "---:|" * len(allocators),
+        ]
         for program in programs:
             base = values(samples, program, allocators[0], figure)
             base = statistics.median(base) if base else None
-            cells = [cell(values(samples, program, name, figure), base if name != allocators[0] else None, scale)
-                     for name in allocators]
+            cells = [
+                cell(
+                    values(samples, program, name, figure),
+                    base if name != allocators[0] else None,
+                    scale,
+                )
+                for name in allocators
+            ]
             lines.append(f"| {program} | {' | '.join(cells)} |")
-    wrong = [f"- {s['program']} on {s['allocator']}, round {s['round']}: {s['wrong']}" for s in samples if s["wrong"]]
-    nothing = "Nothing: all runs printed what they print on glibc's malloc, ended with status 0 and left none behind."
-    lines += ["", "## What went wrong", "", *(wrong or [nothing])]
-    if result["left_out"]:
-        lines += ["", "Not installed here: " + ", ".join(result["left_out"]) + "."]
+    lines += errors(result)
     return "\n".join(lines) + "\n"
 
 
 def joined(pieces):
-    """One result of several that measured different programs on the same allocators; what differs, all are told."""
+    """Joins results of different programs on the same allocators; some fields list all values."""
     measured = [{sample["program"] for sample in piece["samples"]} for piece in pieces]
     if any(one & other for number, one in enumerate(measured) for other in measured[:number]):
         sys.exit("programs: --from: two files have a program in common")
@@ -194,19 +267,59 @@ def keep(result, archive):
     print(f"programs: kept in {path}.json.zst and {path}.md", file=sys.stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parsed():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
     parser.add_argument("--library", default=ROOT / "build/lib/libkeel.so", type=pathlib.Path)
-    parser.add_argument("--tools", default=ROOT / "build/cmake/tests", type=pathlib.Path, help="the tests, built")
+    parser.add_argument(
+        "--tools", default=ROOT / "build/cmake/tests", type=pathlib.Path, help="the tests, built"
+    )
     parser.add_argument("--archive", type=pathlib.Path, help="the folder to keep the results in")
     parser.add_argument("--note", default="", help="a sentence to keep with the results")
-    parser.add_argument("--from", dest="kept", nargs="+", type=pathlib.Path, metavar="FILE",
-                        help="measures nothing: shows kept results (JSON), and joins pieces of one bench; "
-                        "with --archive, keeps them as one")
+    parser.add_argument(
+        "--from",
+        dest="kept",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="measures nothing: shows kept results (JSON), and joins pieces of one bench; "
+        "with --archive, keeps them as one",
+    )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def new_result(options, left_out):
+    """A result without samples: the machine and the options."""
+    cpu = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True
+    )
+    return {
+        "format": 1,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "commit": commit.stdout.strip() or "unknown",
+        "command": " ".join(
+            ["bench/programs/run.py", *(re.sub(r"=.*/", "=", word) for word in sys.argv[1:])]
+        ),
+        "note": options.note,
+        "machine": {
+            "cpu": cpu.group(1) if cpu else "unknown",
+            "cpus": os.cpu_count(),
+            "kernel": os.uname().release,
+        },
+        "load_before": "%.2f %.2f %.2f" % os.getloadavg(),
+        "rounds": options.rounds,
+        "left_out": left_out,
+        "samples": [],
+    }
+
+
+def main():
+    options = parsed()
     if options.kept:
         result = joined([json.loads(read_raw(path)) for path in options.kept])
         print(page(result), end="")
@@ -215,32 +328,29 @@ def main():
         return
     for needed in (options.library, options.tools / "overseer", options.tools / "stress"):
         if not needed.exists():
-            sys.exit(f"programs: {needed} is missing: run `make build` and `ninja -C build/cmake` first")
-    cpu = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+            sys.exit(
+                f"programs: {needed} is missing: run `make build` and `ninja -C build/cmake` first"
+            )
     chosen = files(options.programs)
     left_out = [name for name, path in chosen.items() if missing(path)]
     for name in left_out:
-        print(f"programs: {name} is left out: {missing(chosen.pop(name))[0]} is not installed", file=sys.stderr)
-    result = {
-        "format": 1,
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "commit": commit.stdout.strip() or "unknown",
-        "command": " ".join(["bench/programs/run.py", *(re.sub(r"=.*/", "=", word) for word in sys.argv[1:])]),
-        "note": options.note,
-        "machine": {"cpu": cpu.group(1) if cpu else "unknown", "cpus": os.cpu_count(), "kernel": os.uname().release},
-        "load_before": "%.2f %.2f %.2f" % os.getloadavg(),
-        "rounds": options.rounds,
-        "left_out": left_out,
-        "samples": [],
-    }
+        print(
+            f"programs: {name} is left out: {missing(chosen.pop(name))[0]} is not installed",
+            file=sys.stderr,
+        )
+    result = new_result(options, left_out)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         place.chmod(0o755)
         entrants = contestants(options, place)
         result["allocators"] = {
-            name: [setting.replace(f"{folder}/", "") for setting in settings if not setting.startswith("PRELOADED")]
-            for name, settings in entrants.items()}
+            name: [
+                setting.replace(f"{folder}/", "")
+                for setting in settings
+                if not setting.startswith("PRELOADED")
+            ]
+            for name, settings in entrants.items()
+        }
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
         try:
             for number, (name, path) in enumerate(chosen.items(), 1):
@@ -248,9 +358,11 @@ def main():
                 result["samples"] += measure(options, name, path, entrants, place / name)
                 shutil.rmtree(place / name)
         except KeyboardInterrupt:
-            print("programs: stopped; what was measured is kept", file=sys.stderr)
+            print("programs: stopped; the finished measurements are kept", file=sys.stderr)
     print(page(result), end="")
-    keep(result, options.archive or ROOT / "bench" / "runs" / f"{datetime.date.today()}-{machine()}")
+    keep(
+        result, options.archive or ROOT / "bench" / "runs" / f"{datetime.date.today()}-{machine()}"
+    )
     if any(sample["wrong"] for sample in result["samples"]):
         sys.exit(1)
 

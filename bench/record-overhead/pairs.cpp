@@ -1,9 +1,10 @@
-/* pairs THREADS PAUSE_US BATCHES KIND: each thread times batches of 1000 pairs of 64 bytes, with a pause between
- * batches. KIND: `free` for malloc and free, `delete` for operator new and the delete that tells the size, as most of a
- * C++ program do. Prints one line: ns an operation (half a pair), median and p99.9 over all batches, and mean over all
- * time in batches.
+/* pairs THREADS PAUSE_US BATCHES KIND: each thread times batches of 1000 pairs of 64 bytes, with a
+ * pause between batches. KIND: `free` for malloc and free, `delete` for operator new and sized
+ * delete, as in most C++ programs. Prints one line: ns an operation (half a pair), median and p99.9
+ * over all batches, and mean over all time in batches.
  *
- * The median is the cost of the calls themselves; the mean has the waits for the recorder in it as well. */
+ * The median is the cost of the calls themselves; the mean also includes the waits for the
+ * recorder. */
 #include <new>
 #include <pthread.h>
 #include <stdint.h>

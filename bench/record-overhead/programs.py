@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""What recording costs a real program: its time with and without the recorder.
+"""Overhead of recording on a real program: its time with and without the recorder.
 
 bench/record-overhead/programs.py [--pairs N] -- PROGRAM [ARGUMENT...]
 bench/record-overhead/programs.py -- /usr/games/openttd -v null:ticks=40000 -s null -m null -g -G 1
 
-Runs the program in turn alone and under `keel record`, N times each, and prints the median ratio of its elapsed times
-and of its processor times. Both are the program's own, from its start to its end: `keel record` works beside it, on
-another processor where there is one, and writes on for a moment after it. Every run is kept in
-bench/runs/<date>-<machine>/record-programs.csv. A program that does a fixed number of frames or ticks as fast as it can
-tells the most: the ratio is that of its frame rate.
+Runs the program in turn alone and under `keel record`, N times each, and prints the median ratio of
+its elapsed times and of its CPU times. Both are the program's own, from its start to its end: `keel
+record` runs beside it, on another processor if there is one, and continues to write for a moment
+after the end. Stores every run in bench/runs/<date>-<machine>/record-programs.csv. The ratio is
+most useful for a program that computes a fixed number of frames or ticks as fast as possible: then
+it is the ratio of frame rates.
 """
+
 import argparse
 import json
 import pathlib
@@ -25,30 +27,40 @@ from archive import PREFIX, keep
 KEEL = PREFIX / "bin/keel"
 
 
-# The shell tells the program's own times, and sees nothing of the recorder but what is in the program.
+# The shell measures the program alone: its times include only the part of the recorder inside it.
 TIMED = ["bash", "-c", 'TIMEFORMAT="%R %U %S"; time "$@" >/dev/null 2>&1', "bash"]
 
 
 def timed(command):
-    """Elapsed seconds of the program, and its processor seconds."""
+    """Elapsed seconds of the program, and its CPU seconds."""
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     run = subprocess.run(command, **streams, text=True)
     if run.returncode != 0:
-        sys.exit(f"{shlex.join(map(str, command))} ended with {run.returncode}:\n{run.stderr[-2000:]}")
+        sys.exit(
+            f"{shlex.join(map(str, command))} ended with {run.returncode}:\n{run.stderr[-2000:]}"
+        )
     elapsed, user, system = map(float, run.stderr.splitlines()[-1].split())
     return elapsed, user + system
 
 
 def operations_of(folder):
-    """Of the journal with the most: the shell has one too."""
-    told = [subprocess.run([KEEL, "info", "--json", journal], check=True, capture_output=True, text=True).stdout
-            for journal in folder.glob("*.journal.parquet")]
-    return max(json.loads(text)["facts"]["operations"] for text in told)
+    """Operations of the largest journal; the shell has one too."""
+    infos = [
+        subprocess.run(
+            [KEEL, "info", "--json", journal], check=True, capture_output=True, text=True
+        ).stdout
+        for journal in folder.glob("*.journal.parquet")
+    ]
+    return max(json.loads(text)["facts"]["operations"] for text in infos)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=7, help="runs with and without, in turn (default 7)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=7, help="runs with and without, in turn (default 7)"
+    )
     parser.add_argument("--no-archive", action="store_true", help="print only")
     parser.add_argument("program", nargs="+", metavar="PROGRAM")
     arguments = parser.parse_args()
@@ -57,26 +69,53 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory(prefix="keel-record-") as name:
         folder = pathlib.Path(name)
-        recorder = [KEEL, "record", "--quiet", "--follow-children", "-o", folder / "x.journal.parquet", "--"]
+        recorder = [
+            KEEL,
+            "record",
+            "--quiet",
+            "--follow-children",
+            "-o",
+            folder / "x.journal.parquet",
+            "--",
+        ]
         for pair in range(1, arguments.pairs + 1):
             kinds = [("alone", []), ("recorded", recorder)]
             for name, before in kinds if pair % 2 else reversed(kinds):
                 elapsed, processor = timed([*before, *TIMED, *arguments.program])
-                rows.append([pathlib.Path(arguments.program[0]).name, pair, name, elapsed, round(processor, 3),
-                             operations_of(folder) if before else ""])
+                rows.append(
+                    [
+                        pathlib.Path(arguments.program[0]).name,
+                        pair,
+                        name,
+                        elapsed,
+                        round(processor, 3),
+                        operations_of(folder) if before else "",
+                    ]
+                )
                 for journal in folder.iterdir():
                     journal.unlink()
             print(f"pair {pair} of {arguments.pairs}", file=sys.stderr)
     for label, column in (("elapsed", 3), ("processor", 4)):
-        times = {name: [row[column] for row in rows if row[2] == name] for name in ("alone", "recorded")}
-        ratios = sorted(recorded / alone for alone, recorded in zip(times["alone"], times["recorded"]))
-        print(f"{label}: alone {statistics.median(times['alone']):.3f} s, recorded "
-              f"{statistics.median(times['recorded']):.3f} s, ratio of the pairs {statistics.median(ratios):.3f} "
-              f"({ratios[0]:.3f} .. {ratios[-1]:.3f})")
+        times = {
+            name: [row[column] for row in rows if row[2] == name] for name in ("alone", "recorded")
+        }
+        ratios = sorted(
+            recorded / alone for alone, recorded in zip(times["alone"], times["recorded"])
+        )
+        print(
+            f"{label}: alone {statistics.median(times['alone']):.3f} s, recorded "
+            f"{statistics.median(times['recorded']):.3f} s, ratio of the pairs "
+            f"{statistics.median(ratios):.3f} "
+            f"({ratios[0]:.3f} .. {ratios[-1]:.3f})"
+        )
     recorded = statistics.median(row[5] for row in rows if row[5] != "")
     print(f"operations recorded: {recorded:,.0f}")
     if not arguments.no_archive:
-        keep("record-programs", ["program", "pair", "kind", "elapsed_s", "processor_s", "operations"], rows)
+        keep(
+            "record-programs",
+            ["program", "pair", "kind", "elapsed_s", "processor_s", "operations"],
+            rows,
+        )
 
 
 if __name__ == "__main__":

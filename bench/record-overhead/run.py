@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what recording adds to an operation: the same program without the recorder, recorded, and recorded with
-call stacks, in turn.
+"""Measures what recording adds to an operation.
+
+Runs the same program without the recorder, recorded, and recorded with call stacks, in turn.
 
     bench/record-overhead/run.py [--runs N] [--beside PREFIX]
 
-Needs `make build`. Prints a table and keeps every run under bench/runs/<date>-<machine>/record-overhead.csv.
+Needs `make build`. Prints a table and stores every run in
+bench/runs/<date>-<machine>/record-overhead.csv.
 """
 
 import argparse
@@ -24,16 +26,17 @@ KEEL = archive.PREFIX / "bin" / "keel"
 WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "8"])]
 BESIDE = "recorded, beside"
 
-# Name, threads, pause between batches of 2000 operations in us, batches a thread, what pairs.cpp does. A sized delete
-# goes by the recorder twice: as operator delete, which leaves the size for the free that it ends in.
+# Name, threads, pause in µs between batches of 2000 operations, batches a thread, KIND of pairs.
+# A sized delete passes the recorder twice: as operator delete, which stores the size for the free
+# that it calls.
 CASES = [
     ("1 thread, paced", 1, 1000, 1000, "free"),
     ("2 threads, paced", 2, 1000, 1000, "free"),
     ("1 thread, paced, sized deletes", 1, 1000, 1000, "delete"),
     ("2 threads, paced, sized deletes", 2, 1000, 1000, "delete"),
-    ("1 thread, flat out", 1, 0, 5000, "free"),
-    ("2 threads, flat out", 2, 0, 2500, "free"),
-    ("2 threads, flat out, sized deletes", 2, 0, 2500, "delete"),
+    ("1 thread, full speed", 1, 0, 5000, "free"),
+    ("2 threads, full speed", 2, 0, 2500, "free"),
+    ("2 threads, full speed, sized deletes", 2, 0, 2500, "delete"),
 ]
 
 
@@ -50,8 +53,12 @@ def measure(keel, program, case, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=11, help="runs of each kind (default 11)")
-    parser.add_argument("--beside", type=pathlib.Path, metavar="PREFIX",
-                        help="also measure another build, whose bin/keel lies there")
+    parser.add_argument(
+        "--beside",
+        type=pathlib.Path,
+        metavar="PREFIX",
+        help="also measure another build, with bin/keel in this folder",
+    )
     arguments = parser.parse_args()
     runs, ways = arguments.runs, list(WAYS)
     if arguments.beside:
@@ -62,12 +69,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "pairs")
         source = pathlib.Path(__file__).with_name("pairs.cpp")
-        subprocess.run(["c++", "-O2", "-fno-builtin", "-pthread", "-o", program, source], check=True)
+        subprocess.run(
+            ["c++", "-O2", "-fno-builtin", "-pthread", "-o", program, source], check=True
+        )
         for run in range(runs):
             for case in CASES:
-                for way, options in ways[run % len(ways):] + ways[:run % len(ways)]:
+                for way, options in ways[run % len(ways) :] + ways[: run % len(ways)]:
                     if way == "with stacks" and case[2] == 0:
-                        continue  # flat out, the stacks alone would take a minute
+                        continue  # at full speed, the stacks alone would take a minute
                     keel = arguments.beside / "bin" / "keel" if way == BESIDE else KEEL
                     rows.append((case[0], run, way, *measure(keel, program, case, options, folder)))
             print(f"record-overhead: run {run + 1} of {runs}", file=sys.stderr)
@@ -77,15 +86,25 @@ def main():
 
 
 def table(rows):
-    print(f"{'':34} {'way':16} {'median':>8} {'added':>7} {'spread of added':>18} {'p99.9':>8} {'mean':>8}")
+    print(
+        f"{'':34} {'way':16} {'median':>8} {'added':>7} {'spread of added':>18} {'p99.9':>8} "
+        f"{'mean':>8}"
+    )
     for case, *_ in CASES:
         pick = lambda way, at: [row[at] for row in rows if row[0] == case and row[2] == way]
         for way in (way for way in [*dict(WAYS), BESIDE] if pick(way, 3)):
             added = [one - without for without, one in zip(pick("plain", 3), pick(way, 3))]
             spread = f"{min(added):.1f} .. {max(added):.1f}"
-            print(f"{case:34} {way:16} {statistics.median(pick(way, 3)):8.2f} {statistics.median(added):7.2f} "
-                  f"{spread:>18} {statistics.median(pick(way, 4)):8.2f} {statistics.median(pick(way, 5)):8.2f}")
-    print("ns an operation over batches of 2000: median and p99.9 of the batches, and mean, which has all waits in it")
+            print(
+                f"{case:34} {way:16} {statistics.median(pick(way, 3)):8.2f} "
+                f"{statistics.median(added):7.2f} "
+                f"{spread:>18} {statistics.median(pick(way, 4)):8.2f} "
+                f"{statistics.median(pick(way, 5)):8.2f}"
+            )
+    print(
+        "ns an operation over batches of 2000: median and p99.9 of the batches; the mean includes "
+        "all waits"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-/* An allocator that costs next to nothing, for the program and for its replay alike: addresses from a window of its
- * thread, again and again. Contents do not last. */
+/* An allocator with minimal cost, for the program and for its replay: it returns addresses from a
+ * window of the thread, repeatedly. Contents are not preserved. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

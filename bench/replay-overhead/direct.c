@@ -1,13 +1,14 @@
-/* A program that does nothing but allocate and free, and that can say beforehand what it will do: the direct loop with
- * which a replay of the same operations is compared.
+/* A program that only allocates and frees, and that can print its operations beforehand: the direct
+ * loop with which a replay of the same operations is compared.
  *
- *     direct CASE OPERATIONS journal            prints them, in the form of the Doom 3 blog
- *     direct CASE OPERATIONS LIBRARY PREFIX     does them with LIBRARY's PREFIXmalloc and PREFIXfree, or with the
- *                                               C library's where both are empty; prints ns an operation
+ *     direct CASE OPERATIONS journal            prints them in the form of the Doom 3 blog
+ *     direct CASE OPERATIONS LIBRARY PREFIX     executes them with LIBRARY's PREFIXmalloc and
+ *                                               PREFIXfree, or with the C library's functions if
+ *                                               both are empty; prints ns an operation
  *
- * What is to be done next is an array made before the clock starts: a place, and whether it gets a block or gives its
- * back. So between two calls the loop does no more than any program must: to know what it wants, and to look up or
- * keep an address.
+ * The operations are in an array that is made before the clock starts: a place, and whether it gets
+ * or frees a block. So between two calls the loop does only what every program does: it reads the
+ * next operation, and loads or stores an address.
  */
 #include <dlfcn.h>
 #include <pthread.h>

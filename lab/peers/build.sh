@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds every peer allocator as NAME.so into the given folder (build/lib/keel/peers by default). For a peer that
-# cannot be built it writes NAME.unavailable with the reason, which `keel allocators` shows, and continues. Fails only if
-# no peer could be built.
+# Builds every peer allocator as NAME.so into the given folder (build/lib/keel/peers by default).
+# For a peer that cannot be built it writes NAME.unavailable with the reason, which `keel
+# allocators` shows, and continues. Fails only if no peer could be built.
 #
 #   lab/peers/build.sh [FOLDER] [NAME...]
 #
-# Without names, peers with `optional = true` in their Cargo.toml are skipped unless they have been built before.
+# Without names, peers with `optional = true` in their Cargo.toml are skipped unless they have been
+# built before.
 set -uo pipefail
 peers=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$peers/../.." && pwd)
@@ -32,13 +33,16 @@ for index in "${!names[@]}"; do
     printf 'peer %d/%d: %s\n' $((index + 1)) ${#names[@]} "$name" >&2
     log=$target/$name.log
     # One target folder for all, so that shared dependencies (libc, cc) are compiled once.
-    if (cd "$peers/$name" && cargo build --release --locked --target-dir "$target") >"$log" 2>&1; then
+    if (cd "$peers/$name" &&
+        cargo build --release --locked --target-dir "$target") >"$log" 2>&1; then
         # Renamed into place, so that a running replay never maps an incomplete library.
         cp "$target/release/libkeel_peer_$name.so" "$output/.$name.so" &&
-            mv "$output/.$name.so" "$output/$name.so" && rm -f "$output/$name.unavailable" && built=$((built + 1))
+            mv "$output/.$name.so" "$output/$name.so" &&
+            rm -f "$output/$name.unavailable" && built=$((built + 1))
     else
         reason=$(grep -m1 -E '^(error|CMake Error|  .*[Ee]rror)' "$log" || tail -n1 "$log")
-        printf 'it could not be built: %s (full log: %s)\n' "$reason" "$log" >"$output/$name.unavailable"
+        printf 'it could not be built: %s (full log: %s)\n' "$reason" "$log" \
+            >"$output/$name.unavailable"
         rm -f "$output/$name.so"
         printf 'peer %s: %s' "$name" "$(cat "$output/$name.unavailable")" >&2
         printf '\n' >&2

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! timed    arm flag · clock · CALL · clock · read     then empty windows, as long as the calls
-//! counted  usage · trap on · CALL · trap off · usage  no clock: counting takes longer than the call
+//! counted  usage · trap on · CALL · trap off · usage  no clock: counting is slower than the call
 //! ```
 //!
 //! A call during which the thread was preempted is excluded and counted separately. The thread

@@ -30,7 +30,8 @@ fn size(range: Range<usize>) -> BoxedStrategy<usize> {
     prop_oneof![
         3 => range.clone(),
         3 => magnitudes.clone().prop_flat_map(|bits| (1usize << bits)..(2usize << bits)),
-        2 => (magnitudes, 0usize..18).prop_map(|(bits, off)| (1usize << bits).saturating_add(off).saturating_sub(9)),
+        2 => (magnitudes, 0usize..18)
+            .prop_map(|(bits, off)| (1usize << bits).saturating_add(off).saturating_sub(9)),
     ]
     .prop_map(move |size| size.clamp(least, most))
     .boxed()
@@ -52,7 +53,9 @@ fn operation(regime: Regime) -> impl Strategy<Value = Operation> {
 }
 
 fn mixed() -> impl Strategy<Value = Operation> {
-    prop_oneof![4 => operation(TINY), 8 => operation(SMALL), 4 => operation(MEDIUM), 1 => operation(LARGE)]
+    prop_oneof![
+        4 => operation(TINY), 8 => operation(SMALL), 4 => operation(MEDIUM), 1 => operation(LARGE)
+    ]
 }
 
 fn keeps_its_promises(slots: usize, operations: &[Operation]) -> Result<(), TestCaseError> {

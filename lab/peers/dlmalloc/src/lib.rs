@@ -44,8 +44,17 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
-    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one heap behind a \
-        lock"), buffer, bytes) }
+    unsafe {
+        table::put_text(
+            concat!(
+                env!("PEER_CRATE"),
+                ", one heap behind a \
+        lock"
+            ),
+            buffer,
+            bytes,
+        )
+    }
 }
 
 /// See `table.rs`.

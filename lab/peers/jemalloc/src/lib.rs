@@ -14,7 +14,11 @@ unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     let own = unsafe {
         let name = c"version".as_ptr();
         je::mallctl(name, (&raw mut text).cast(), &raw mut size, std::ptr::null_mut(), 0);
-        if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        if text.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
     };
     // "5.3.1-0-g<commit>": the crate's version contains the commit already.
     let own = own.split('-').next().unwrap_or_default();

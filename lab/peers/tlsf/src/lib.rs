@@ -33,18 +33,24 @@ unsafe impl FlexSource for Reservation {
         for bytes in RESERVATIONS {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: a fresh mapping.
-            let base =
-                unsafe { libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            let base = unsafe {
+                libc::mmap(null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+            };
             if base != libc::MAP_FAILED {
                 self.bytes = bytes;
-                let length = min_size.checked_next_multiple_of(STEP).filter(|&length| length <= bytes)?;
+                let length =
+                    min_size.checked_next_multiple_of(STEP).filter(|&length| length <= bytes)?;
                 return NonNull::new(slice_from_raw_parts_mut(base.cast::<u8>(), length));
             }
         }
         None
     }
 
-    unsafe fn realloc_inplace_grow(&mut self, _: NonNull<[u8]>, min_new_len: usize) -> Option<usize> {
+    unsafe fn realloc_inplace_grow(
+        &mut self,
+        _: NonNull<[u8]>,
+        min_new_len: usize,
+    ) -> Option<usize> {
         min_new_len.checked_next_multiple_of(STEP).filter(|&length| length <= self.bytes)
     }
 
@@ -104,8 +110,12 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    let Some(old) = NonNull::new(block.cast::<u8>()) else { return allocate(size, ALIGNMENT).cast() };
-    let Ok(layout) = Layout::from_size_align(size.max(1), alignment_of(old)) else { return null_mut() };
+    let Some(old) = NonNull::new(block.cast::<u8>()) else {
+        return allocate(size, ALIGNMENT).cast();
+    };
+    let Ok(layout) = Layout::from_size_align(size.max(1), alignment_of(old)) else {
+        return null_mut();
+    };
     // SAFETY: the caller guarantees that the block is ours and live; its alignment class is kept.
     unsafe { pool().reallocate(old, layout).map_or(null_mut(), NonNull::as_ptr).cast() }
 }
@@ -116,13 +126,23 @@ unsafe extern "C" fn aligned(alignment: usize, size: usize) -> *mut c_void {
 
 unsafe extern "C" fn usable_size(block: *mut c_void) -> usize {
     // SAFETY: the caller guarantees that the block is ours and live.
-    NonNull::new(block.cast::<u8>()).map_or(0, |block| unsafe { Pool::allocation_usable_size(block) })
+    NonNull::new(block.cast::<u8>())
+        .map_or(0, |block| unsafe { Pool::allocation_usable_size(block) })
 }
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
-    unsafe { table::put_text(concat!(env!("PEER_CRATE"), ", one pool behind a \
-        lock"), buffer, bytes) }
+    unsafe {
+        table::put_text(
+            concat!(
+                env!("PEER_CRATE"),
+                ", one pool behind a \
+        lock"
+            ),
+            buffer,
+            bytes,
+        )
+    }
 }
 
 /// See `table.rs`.
