@@ -281,7 +281,8 @@ mod tests {
             let (mut live, mut model) = (Live::new(), HashMap::new());
             for (object, (number, comes, short)) in (1..).zip(steps) {
                 let address = address(number);
-                let block = (object, Requested::new(object * 50, [0, 0, 0, 64][object as usize % 4]));
+                let align = [0, 0, 0, 64][object as usize % 4];
+                let block = (object, Requested::new(object * 50, align));
                 let known = model.get(&address).copied();
                 let gone = if short { live.exchange(address, comes, block) } else { None };
                 if let Some(gone) = gone {
@@ -298,8 +299,10 @@ mod tests {
             for (address, block) in model {
                 prop_assert_eq!(live.remove(address), Some(block));
             }
-            let is_empty = |bucket: &super::Bucket| bucket.addresses == [0; SLOTS] && !bucket.has_strays();
-            prop_assert!(live.buckets.iter().all(is_empty) && live.strays.is_empty() && live.unusual.is_empty());
+            let is_empty =
+                |bucket: &super::Bucket| bucket.addresses == [0; SLOTS] && !bucket.has_strays();
+            prop_assert!(live.buckets.iter().all(is_empty));
+            prop_assert!(live.strays.is_empty() && live.unusual.is_empty());
         }
     }
 

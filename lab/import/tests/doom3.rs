@@ -289,12 +289,18 @@ proptest! {
         let case = Case::new(&[text.as_bytes()]).repairing();
         match case.run() {
             Ok(_) => drop(case.events()),
-            Err(error) => prop_assert!(matches!(error, Error::Empty { .. } | Error::Unknown { .. }), "{error}"),
+            Err(error) => {
+                let expected = matches!(error, Error::Empty { .. } | Error::Unknown { .. });
+                prop_assert!(expected, "{error}");
+            }
         }
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), repair in any::<bool>()) {
+    fn arbitrary_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        repair in any::<bool>(),
+    ) {
         let mut case = Case::new(&[&bytes]).with_frames(&bytes);
         case.options.repair = repair;
         drop(case.run());

@@ -374,7 +374,8 @@ proptest! {
             let text = folder.path().join("text");
             std::fs::write(&text, write(&path, form)).unwrap();
             let named = Options { form: Some(form), ..Options::default() };
-            let (first, second) = (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
+            let first = folder.path().join("first.parquet");
+            let second = folder.path().join("second.parquet");
             let (_, once, _) = read(&text, &first, &named).unwrap();
             std::fs::write(&text, write(&first, form)).unwrap();
             let (_, twice, _) = read(&text, &second, &named).unwrap();
@@ -382,7 +383,9 @@ proptest! {
             if form == Form::Doom3 {
                 // This form keeps everything except the numbers of the threads.
                 let brief = |events: &[Event]| -> Vec<(Op, u64, u64, u64, u64, u64, FreeHint)> {
-                    let row = |e: &Event| (e.op, e.size, e.align, e.created, e.released, e.time, e.free_hint);
+                    let row = |e: &Event| {
+                        (e.op, e.size, e.align, e.created, e.released, e.time, e.free_hint)
+                    };
                     events.iter().map(row).collect()
                 };
                 prop_assert_eq!(brief(&events), brief(&once));

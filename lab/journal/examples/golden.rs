@@ -1,7 +1,8 @@
-//! Writes the golden journals: `cargo run --release -p keel-journal --example golden journal/golden`.
+//! Writes the golden journals: `cargo run --release -p keel-journal --example golden
+//! journal/golden`.
 //!
-//! Run this only for a new version of the format. The rows as text are those of the events passed to the writer; they
-//! are not read from the file.
+//! Run this only for a new version of the format. The rows as text are those of the events passed
+//! to the writer; they are not read from the file.
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
 
 #[path = "../tests/common/mod.rs"]
@@ -34,7 +35,8 @@ fn write_hints(folder: &Path) {
         free_hint,
         ..Event::at(time, op)
     };
-    let allocation = |number: u64, op, size, align| row(number, op, size, align, number, 0, FreeHint::NONE);
+    let allocation =
+        |number: u64, op, size, align| row(number, op, size, align, number, 0, FreeHint::NONE);
     let free = |time, released, free_hint| row(time, Op::Free, 0, 0, 0, released, free_hint);
     let wrong = FreeHint::wrong;
     let events = vec![
@@ -62,7 +64,10 @@ fn write_hints(folder: &Path) {
 /// Every operation, with modules and stacks, and two blocks that were live before the recording.
 fn write_origins(folder: &Path) {
     let (events, metadata) = every_operation();
-    let module = |path: &str, build_id: &str| Module { path: path.to_owned(), build_id: build_id.to_owned() };
+    let module = |path: &str, build_id: &str| Module {
+        path: path.to_owned(),
+        build_id: build_id.to_owned(),
+    };
     let metadata = Metadata {
         prologue: 2,
         modules: vec![module("/usr/bin/gr\u{fc}n", "00ff10"), module("/lib/libc.so.6", "")],
@@ -75,9 +80,10 @@ fn write_origins(folder: &Path) {
     let known = [(0, 2), (0, 1), (Origin::NONE, 3), (1, 2), (0, Origin::NONE), (1, 0)];
     let origins: Vec<Origin> = (0..events.len())
         .map(|row| {
-            known
-                .get(row)
-                .map_or(Origin::UNKNOWN, |(module, stack)| Origin { module: *module, stack: *stack })
+            known.get(row).map_or(Origin::UNKNOWN, |(module, stack)| Origin {
+                module: *module,
+                stack: *stack,
+            })
         })
         .collect();
     let (name, path) = ("v1-origins", folder.join("v1-origins.journal.parquet"));
@@ -88,11 +94,17 @@ fn write_origins(folder: &Path) {
     }
     writer.finish(metadata.clone()).unwrap();
     describe(folder, name, &events, &metadata);
-    std::fs::write(folder.join(format!("{name}.origins")), common::origins_as_text(&origins)).unwrap();
+    std::fs::write(folder.join(format!("{name}.origins")), common::origins_as_text(&origins))
+        .unwrap();
 }
 
 fn write(folder: &Path, name: &str, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
-    common::write(&folder.join(format!("{name}.journal.parquet")), events, metadata, rows_per_group);
+    common::write(
+        &folder.join(format!("{name}.journal.parquet")),
+        events,
+        metadata,
+        rows_per_group,
+    );
     describe(folder, name, events, metadata);
 }
 
@@ -102,7 +114,8 @@ fn describe(folder: &Path, name: &str, events: &[Event], metadata: &Metadata) {
     std::fs::write(folder.join(format!("{name}.metadata.json")), json + "\n").unwrap();
 }
 
-/// Each operation, with some special values: sizes 0 and 2^63-1, a realloc of NULL, a realloc that took 151 ns.
+/// Each operation, with some special values: sizes 0 and 2^63-1, a realloc of NULL, a realloc that
+/// took 151 ns.
 fn every_operation() -> (Vec<Event>, Metadata) {
     let row = |time, thread, op, size, created, released, frame| Event {
         thread,

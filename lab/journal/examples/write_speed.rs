@@ -1,6 +1,7 @@
 //! Measures events per second of the writer: `... --example write_speed -- IN.parquet OUT`
 //!
-//! Reads the journal into memory, then writes it five times at three zstd levels and prints the best of each.
+//! Reads the journal into memory, then writes it five times at three zstd levels and prints the
+//! best of each.
 #![allow(clippy::print_stdout, reason = "printing is its job")]
 
 use keel_journal::{Error, Event, Options, Reader, Writer};
@@ -8,7 +9,8 @@ use std::time::Instant;
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args_os().skip(1);
-    let (input, output) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let (input, output) =
+        (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
     let reader = Reader::open(input)?;
     let started = Instant::now();
     let events: Vec<Event> = reader.events().collect::<Result<_, _>>()?;
@@ -18,7 +20,8 @@ fn main() -> Result<(), Error> {
         let mut bytes = 0;
         for _ in 0..5 {
             let started = Instant::now();
-            let mut writer = Writer::with_options(&output, Options { zstd_level, ..Options::default() })?;
+            let mut writer =
+                Writer::with_options(&output, Options { zstd_level, ..Options::default() })?;
             writer.push_batch(&events)?;
             bytes = writer.finish(reader.metadata().clone())?.bytes;
             least = least.min(started.elapsed().as_secs_f64());

@@ -1,7 +1,7 @@
 //! Writes a column of a row group as pages, compressed with zstd.
 //!
-//! The Parquet library can write columns too. This module is specialised for journals: it takes a third of the time,
-//! and chooses encodings that compress better (docs/reference/journal-size.md).
+//! The Parquet library can write columns too. This module is specialised for journals: it takes a
+//! third of the time, and chooses encodings that compress better (docs/reference/journal-size.md).
 
 use crate::encodings::{Delta, Number, bits, delta, hybrid, index_width, one_run, plain, split};
 use bytes::Bytes;
@@ -125,7 +125,8 @@ impl Packer {
             self.data_page(page.len(), encoding, &mut progress)?;
         }
         let nulls = (rows - values.len()) as u64;
-        let (least, most) = extremes(dictionary.as_ref().map_or(values, |dictionary| &dictionary.values));
+        let (least, most) =
+            extremes(dictionary.as_ref().map_or(values, |dictionary| &dictionary.values));
         self.finish(descriptor, rows, T::statistics(least, most, nulls), progress)
     }
 
@@ -188,7 +189,12 @@ impl Packer {
         self.page(page, progress)
     }
 
-    fn data_page(&mut self, rows: usize, encoding: Encoding, progress: &mut Progress) -> Result<()> {
+    fn data_page(
+        &mut self,
+        rows: usize,
+        encoding: Encoding,
+        progress: &mut Progress,
+    ) -> Result<()> {
         let page = |buf| Page::DataPage {
             buf,
             num_values: rows as u32,
@@ -258,8 +264,9 @@ fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
 /// The number of rows that have a value.
 fn count_true(present: &[bool]) -> usize {
     // A byte can count 128.
-    let counts =
-        present.chunks(128).map(|some| some.iter().fold(0_u8, |sum, one| sum.wrapping_add(u8::from(*one))));
+    let counts = present
+        .chunks(128)
+        .map(|some| some.iter().fold(0_u8, |sum, one| sum.wrapping_add(u8::from(*one))));
     counts.map(usize::from).sum()
 }
 
@@ -271,13 +278,15 @@ fn extremes<T: Number>(values: &[T]) -> (Option<T>, Option<T>) {
     (values.iter().copied().min(), values.iter().copied().max())
 }
 
-/// The distinct values in the order of their first appearance, and the index of each value among them.
+/// The distinct values in the order of their first appearance, and the index of each value among
+/// them.
 struct Dictionary<T> {
     values: Vec<T>,
     indices: Vec<u32>,
 }
 
-/// Entries of the table of recent values: a prime, so that small numbers and powers of two have different entries.
+/// Entries of the table of recent values: a prime, so that small numbers and powers of two have
+/// different entries.
 const RECENT: u64 = 251;
 
 impl<T: Number> Dictionary<T> {

@@ -21,12 +21,17 @@ const WAYS: [Way; 6] = [
     Way::Dictionary,
 ];
 
-/// Writes one column and reads it; `None` for a null. Also returns the encodings that the file lists.
-fn write_and_read<T: WithStatistics>(rows: &[Option<T>], way: Way) -> (Vec<Option<i64>>, Vec<Encoding>) {
+/// Writes one column and reads it; `None` for a null. Also returns the encodings that the file
+/// lists.
+fn write_and_read<T: WithStatistics>(
+    rows: &[Option<T>],
+    way: Way,
+) -> (Vec<Option<i64>>, Vec<Encoding>) {
     let kind = if T::BYTES == 4 { "INT32" } else { "INT64" };
     let nullable = rows.iter().any(Option::is_none);
     let repetition = if nullable { "OPTIONAL" } else { "REQUIRED" };
-    let schema = parse_message_type(&format!("message one {{ {repetition} {kind} number; }}")).unwrap();
+    let schema =
+        parse_message_type(&format!("message one {{ {repetition} {kind} number; }}")).unwrap();
     let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::default()).unwrap();
     let descriptor = file.schema_descr().column(0);
     let values: Vec<T> = rows.iter().copied().flatten().collect();
@@ -80,9 +85,9 @@ fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
     ];
     let run = (number, prop::collection::vec(prop::option::weighted(0.8, -300_i64..300), 1..200));
     let rows = prop::collection::vec(run, 0..20).prop_map(|runs| {
-        let rows = runs
-            .into_iter()
-            .flat_map(|(start, steps)| steps.into_iter().map(move |step| Some(start.wrapping_add(step?))));
+        let rows = runs.into_iter().flat_map(|(start, steps)| {
+            steps.into_iter().map(move |step| Some(start.wrapping_add(step?)))
+        });
         rows.collect()
     });
     prop_oneof![rows, prop::collection::vec(prop::option::weighted(0.9, 0_i64..8), 0..3000)]
@@ -103,7 +108,9 @@ proptest! {
 
 #[test]
 fn pages_follow_each_other() {
-    let rows = |keep: i64| (0..PAGE_ROWS as i64 * 2 + 77).map(move |row| (row % 5 < keep).then_some(row * 3));
+    let rows = |keep: i64| {
+        (0..PAGE_ROWS as i64 * 2 + 77).map(move |row| (row % 5 < keep).then_some(row * 3))
+    };
     for way in WAYS {
         assert_round_trip(&rows(5).collect::<Vec<_>>(), way);
         assert_round_trip(&rows(2).collect::<Vec<_>>(), way);

@@ -1,9 +1,12 @@
 //! The columns of a journal file; `journal/FORMAT.md` describes them for other programs.
 //!
-//! The encoding of each column was chosen by measurements of seventeen real journals (docs/reference/journal-size.md):
-//! - `time`, `created`, `released` grow with the row: DELTA_BINARY_PACKED stores the small differences. Those of
+//! The encoding of each column was chosen by measurements of seventeen real journals
+//! (docs/reference/journal-size.md):
+//! - `time`, `created`, `released` grow with the row: DELTA_BINARY_PACKED stores the small
+//! differences. Those of
 //!   `released` repeat, so they are packed in whole bytes, in which zstd finds the repetition;
-//! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, which zstd then removes. A
+//! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, which
+//! zstd then removes. A
 //!   dictionary would be larger and overflow;
 //! - `op`, `thread`, `align`, `free_hint` have few values: dictionary.
 
@@ -20,7 +23,8 @@ pub(crate) const METADATA_KEY: &str = "keel.journal";
 /// Key of the footer entry with the checksums as JSON.
 pub(crate) const CHECKSUMS_KEY: &str = "keel.checksums";
 
-/// Names in the order of the file. The first nine are always decoded; then those of [`Origin`] and of [`FreeHint`].
+/// Names in the order of the file. The first nine are always decoded; then those of [`Origin`] and
+/// of [`FreeHint`].
 pub(crate) const COLUMNS: [&str; 14] = [
     "time",
     "begin",
@@ -75,8 +79,9 @@ pub(crate) struct Checksum {
     pub crc32: u32,
 }
 
-/// CRC-32 of these numbers as 64-bit little-endian, for each row group: its rows, and for each of its columns
-/// `num_values`, `total_compressed_size`, `data_page_offset`, `dictionary_page_offset` (0 if none).
+/// CRC-32 of these numbers as 64-bit little-endian, for each row group: its rows, and for each of
+/// its columns `num_values`, `total_compressed_size`, `data_page_offset`, `dictionary_page_offset`
+/// (0 if none).
 pub(crate) fn layout_crc32(groups: &[RowGroupMetaData]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for group in groups {
@@ -105,7 +110,8 @@ pub(crate) fn properties() -> WriterProperties {
         .build()
 }
 
-/// A nullable column in Parquet's form: a flag for each row, and the values of the rows that have one.
+/// A nullable column in Parquet's form: a flag for each row, and the values of the rows that have
+/// one.
 #[derive(Default)]
 pub(crate) struct Nullable<T> {
     rows: usize,
@@ -115,8 +121,9 @@ pub(crate) struct Nullable<T> {
 }
 
 impl<T: Copy + Default + PartialEq> Nullable<T> {
-    /// Appends at most [`PENDING_ROWS`] rows; a row with `none` has no value. The branch would be unpredictable, so
-    /// there is none: every row writes its value, and the next row overwrites it if it was `none`.
+    /// Appends at most [`PENDING_ROWS`] rows; a row with `none` has no value. The branch would be
+    /// unpredictable, so there is none: every row writes its value, and the next row overwrites it
+    /// if it was `none`.
     fn extend(&mut self, values: &[T], none: T) {
         if values.iter().fold(true, |all, value| all & (*value == none)) {
             return self.extend_with_nulls(values.len());
@@ -154,11 +161,13 @@ impl<T: Copy + Default + PartialEq> Nullable<T> {
 /// Represents a missing value in columns where 0 is a value.
 const NONE: i64 = -1;
 
-/// Rows that are gathered before they are appended to the columns: few enough for the first-level cache.
+/// Rows that are gathered before they are appended to the columns: few enough for the first-level
+/// cache.
 const PENDING_ROWS: usize = 256;
 
-/// The last rows, by column. Each number is stored once, in the place from which it is copied to its column. Assembling
-/// a row and copying it, or appending to nine columns for each row, takes several times as long.
+/// The last rows, by column. Each number is stored once, in the place from which it is copied to
+/// its column. Assembling a row and copying it, or appending to nine columns for each row, takes
+/// several times as long.
 struct Pending {
     count: usize,
     time: [i64; PENDING_ROWS],
@@ -191,7 +200,8 @@ impl Default for Pending {
     }
 }
 
-/// The rows of the next row group, by column. [`Batch::flush_pending`] must be called after the last row.
+/// The rows of the next row group, by column. [`Batch::flush_pending`] must be called after the
+/// last row.
 #[derive(Default)]
 pub(crate) struct Batch {
     pending: Box<Pending>,

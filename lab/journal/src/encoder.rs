@@ -1,11 +1,12 @@
-//! Encodes row groups and writes them to the file: the half of the writer that runs on its own thread.
+//! Encodes row groups and writes them to the file: the half of the writer that runs on its own
+//! thread.
 //!
-//! A row group is encoded in memory and written in one piece. When the disk is full, the file is cut back to the end of
-//! the last whole row group, and a footer for these groups makes it a valid journal: a failed write never costs a row
-//! group that was written before.
+//! A row group is encoded in memory and written in one piece. When the disk is full, the file is
+//! cut back to the end of the last whole row group, and a footer for these groups makes it a valid
+//! journal: a failed write never costs a row group that was written before.
 //!
-//! Each row group is followed by a record (`journal/FORMAT.md`, Writing), from which `salvage.rs` makes a journal of a
-//! file whose writer was killed.
+//! Each row group is followed by a record (`journal/FORMAT.md`, Writing), from which `salvage.rs`
+//! makes a journal of a file whose writer was killed.
 
 use crate::chunk::{Chunk, Column, Packer, Way};
 use crate::columns::{
@@ -31,9 +32,11 @@ use std::thread;
 pub struct Options {
     /// zstd level, 1 to 22. Level 1 keeps up with a recording; above 9 little is gained.
     pub zstd_level: i32,
-    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping for readers.
+    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping
+    /// for readers.
     pub rows_per_group: usize,
-    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors to the program.
+    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors
+    /// to the program.
     pub encoding_threads: usize,
 }
 
@@ -111,10 +114,15 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub fn new(store: Box<dyn Store>, options: &Options, committed: Arc<AtomicU64>) -> Result<Encoder> {
+    pub fn new(
+        store: Box<dyn Store>,
+        options: &Options,
+        committed: Arc<AtomicU64>,
+    ) -> Result<Encoder> {
         let staged = Staged { store, pending: Vec::new(), committed: 0 };
         let properties = Arc::new(properties());
-        let file = SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
+        let file =
+            SerializedFileWriter::new(staged, schema()?, properties).map_err(encode_error)?;
         let packers = (0..options.encoding_threads.max(1)).map(|_| Packer::new(options.zstd_level));
         let packers = packers.collect::<std::result::Result<_, _>>().map_err(encode_error)?;
         Ok(Encoder {
@@ -159,12 +167,14 @@ impl Encoder {
         Ok(())
     }
 
-    /// The record of the row group just encoded: a footer for it alone, and the place of the row group.
+    /// The record of the row group just encoded: a footer for it alone, and the place of the row
+    /// group.
     fn record(&mut self, checksum: Checksum, description: Option<&Metadata>) -> Result<Vec<u8>> {
         let group = self.file.flushed_row_groups().last().cloned();
         let group = group.ok_or_else(|| Error::Encode("a row group is missing".to_owned()))?;
         let descriptor = Arc::new(self.file.schema_descr().clone());
-        let new = description.map_or_else(Metadata::default, |metadata| self.recorded.new_entries(metadata));
+        let new = description
+            .map_or_else(Metadata::default, |metadata| self.recorded.new_entries(metadata));
         let mut record = footer(&descriptor, vec![group], &[checksum], &new)?;
         // A file cut off here must not end like a whole one.
         record.truncate(record.len() - FOOTER_TRAILER_BYTES);
@@ -190,7 +200,8 @@ impl Encoder {
     /// Writes the footer; after a failure, a footer for the row groups that are in the file.
     pub fn close(mut self, metadata: &Metadata) -> Result<Closed> {
         if self.failure.is_none() {
-            let entries = footer_entries(metadata, &self.checksums, self.file.flushed_row_groups())?;
+            let entries =
+                footer_entries(metadata, &self.checksums, self.file.flushed_row_groups())?;
             for entry in entries {
                 self.file.append_key_value_metadata(entry);
             }
@@ -214,14 +225,19 @@ impl Encoder {
         groups.truncate(self.checksums.len());
         loop {
             let rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
-            let length = self.checksums[..groups.len()].last().map_or(0, |group| group.offset + group.length);
-            let mut footer = footer(&descriptor, groups.clone(), &self.checksums[..groups.len()], metadata)?;
+            let length = self.checksums[..groups.len()]
+                .last()
+                .map_or(0, |group| group.offset + group.length);
+            let mut footer =
+                footer(&descriptor, groups.clone(), &self.checksums[..groups.len()], metadata)?;
             if length == 0 {
                 footer.splice(..0, *b"PAR1");
             }
             let store = &mut self.file.inner_mut().store;
-            let written =
-                store.cut(length).and_then(|()| store.write_all(&footer)).and_then(|()| store.flush());
+            let written = store
+                .cut(length)
+                .and_then(|()| store.write_all(&footer))
+                .and_then(|()| store.flush());
             match written {
                 Ok(()) => {
                     let bytes = length + footer.len() as u64;
@@ -273,7 +289,9 @@ pub(crate) fn footer(
     let file = FileMetaData::new(1, rows, created_by, Some(entries), Arc::clone(descriptor), None);
     let mut bytes = Vec::new();
     let parquet = ParquetMetaData::new(file, groups);
-    ParquetMetaDataWriter::new(TrackedWrite::new(&mut bytes), &parquet).finish().map_err(encode_error)?;
+    ParquetMetaDataWriter::new(TrackedWrite::new(&mut bytes), &parquet)
+        .finish()
+        .map_err(encode_error)?;
     Ok(bytes)
 }
 
@@ -301,8 +319,12 @@ fn footer_entries(
         layout: layout_crc32(groups),
         row_groups: checksums.to_vec(),
     };
-    let checksums = serde_json::to_string(&checksums).map_err(|error| Error::Encode(error.to_string()))?;
-    Ok(vec![KeyValue::new(METADATA_KEY.to_owned(), text), KeyValue::new(CHECKSUMS_KEY.to_owned(), checksums)])
+    let checksums =
+        serde_json::to_string(&checksums).map_err(|error| Error::Encode(error.to_string()))?;
+    Ok(vec![
+        KeyValue::new(METADATA_KEY.to_owned(), text),
+        KeyValue::new(CHECKSUMS_KEY.to_owned(), checksums),
+    ])
 }
 
 /// A column of either type.
@@ -340,8 +362,9 @@ const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
 /// With fewer rows, starting a thread takes longer than encoding them.
 const ROWS_FOR_THREADS: usize = 1 << 12;
 
-/// The chunks of these columns, made by one thread per packer, including this one. Each thread takes the next column
-/// that none has taken. The first column takes about as long as all others together.
+/// The chunks of these columns, made by one thread per packer, including this one. Each thread
+/// takes the next column that none has taken. The first column takes about as long as all others
+/// together.
 fn pack_all(
     packers: &mut [Packer],
     columns: &[Numbers<'_>],
@@ -352,7 +375,8 @@ fn pack_all(
         let mut packed = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(column), Some(descriptor)) = (columns.get(index), descriptors.get(index)) else {
+            let (Some(column), Some(descriptor)) = (columns.get(index), descriptors.get(index))
+            else {
                 return Ok(packed);
             };
             let chunk = match column {
@@ -367,7 +391,9 @@ fn pack_all(
     let mut packed = thread::scope(|scope| {
         let start = |packer| {
             let pack = &pack;
-            thread::Builder::new().name("journal packer".to_owned()).spawn_scoped(scope, move || pack(packer))
+            thread::Builder::new()
+                .name("journal packer".to_owned())
+                .spawn_scoped(scope, move || pack(packer))
         };
         // The other threads do the work of one that cannot be started.
         let threads: Vec<_> = others.iter_mut().filter_map(|packer| start(packer).ok()).collect();

@@ -1,8 +1,9 @@
 //! The Parquet encodings that journals use, shaped for zstd.
 //!
-//! zstd finds repeated bytes, and gives frequent bytes fewer bits. It does not find a repeated number whose bits are not
-//! aligned to bytes. So numbers that repeat are packed in whole bytes, or in 1, 2 or 4 bits, even if fewer bits would
-//! hold them: the result is larger before zstd and smaller after it.
+//! zstd finds repeated bytes, and gives frequent bytes fewer bits. It does not find a repeated
+//! number whose bits are not aligned to bytes. So numbers that repeat are packed in whole bytes, or
+//! in 1, 2 or 4 bits, even if fewer bits would hold them: the result is larger before zstd and
+//! smaller after it.
 
 /// A column's values (INT32 or INT64) or indices into a dictionary.
 pub(crate) trait Number: Copy + Ord + std::hash::Hash {
@@ -99,7 +100,8 @@ pub(crate) enum Delta {
     Bits,
     /// The fewest bytes for each 32 differences: for those that repeat a little.
     Bytes,
-    /// The fewest bytes for each 128 differences; where possible, equal differences have equal bytes.
+    /// The fewest bytes for each 128 differences; where possible, equal differences have equal
+    /// bytes.
     Repeating,
 }
 
@@ -128,7 +130,8 @@ impl Delta {
             }
         } else if used_bits(differences) >> 31 == 0 {
             // Processors compare many 32-bit values at once.
-            let least = differences.iter().fold(i32::MAX, |least, value| least.min(value.bits() as i32));
+            let least =
+                differences.iter().fold(i32::MAX, |least, value| least.min(value.bits() as i32));
             return T::narrow(i64::from(least));
         }
         differences.iter().copied().min().unwrap_or(T::ZERO)
@@ -142,7 +145,8 @@ impl Delta {
     }
 }
 
-/// DELTA_BINARY_PACKED: header, then blocks of a base, a width for each miniblock, and the differences above the base.
+/// DELTA_BINARY_PACKED: header, then blocks of a base, a width for each miniblock, and the
+/// differences above the base.
 pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
     let (miniblock, miniblocks) = way.shape();
     let block = miniblock * miniblocks;
@@ -151,11 +155,14 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
         varint(number, output);
     }
     let mut differences = Vec::with_capacity(block);
-    for (later, earlier) in values.get(1..).unwrap_or_default().chunks(block).zip(values.chunks(block)) {
+    for (later, earlier) in
+        values.get(1..).unwrap_or_default().chunks(block).zip(values.chunks(block))
+    {
         differences.clear();
         differences.extend(later.iter().zip(earlier).map(|(later, earlier)| later.minus(*earlier)));
         let one = differences[0];
-        let differing = differences.iter().fold(0, |bits, value| bits | (value.bits() ^ one.bits()));
+        let differing =
+            differences.iter().fold(0, |bits, value| bits | (value.bits() ^ one.bits()));
         let base = if differing == 0 { one } else { way.base(&differences) };
         varint(zigzag(base.wide()), output);
         let widths = output.len();
@@ -179,7 +186,8 @@ pub(crate) fn delta<T: Number>(values: &[T], way: Delta, output: &mut Vec<u8>) {
     }
 }
 
-/// Packs numbers of `width` bits, 0 to 64, the first in the lowest bits. The last byte is padded with zeros.
+/// Packs numbers of `width` bits, 0 to 64, the first in the lowest bits. The last byte is padded
+/// with zeros.
 fn pack<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     match width {
         0 => return,
@@ -249,7 +257,8 @@ pub(crate) fn plain<T: Number>(values: &[T], output: &mut Vec<u8>) {
     }
 }
 
-/// The RLE and bit-packing hybrid, as one run: an RLE run if all values are equal, else a packed run.
+/// The RLE and bit-packing hybrid, as one run: an RLE run if all values are equal, else a packed
+/// run.
 pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     if values.iter().fold(true, |same, value| same & (value == first)) {

@@ -27,8 +27,10 @@ pub enum Error {
     },
     /// A Parquet file that was not written as a journal.
     #[error(
-        "{path} is a Parquet file but not a journal: its footer has no `keel.journal` entry (columns: {columns}). \
-         A journal loses the entry when another tool rewrites it; use the file that `keel record` or `keel import` wrote"
+        "{path} is a Parquet file but not a journal: its footer has no `keel.journal` entry \
+            (columns: {columns}). \
+         A journal loses the entry when another tool rewrites it; use the file that `keel record` \
+         or `keel import` wrote"
     )]
     NotJournal {
         /// The file.
@@ -57,7 +59,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// Written by a later version of Keel.
-    #[error("{path} has journal format {version}, and this keel reads up to {known}: use a newer keel")]
+    #[error(
+        "{path} has journal format {version}, and this keel reads up to {known}: use a newer keel"
+    )]
     Future {
         /// The file.
         path: PathBuf,
@@ -68,7 +72,8 @@ pub enum Error {
     },
     /// Some bytes differ from those that were written.
     #[error(
-        "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import it again"
+        "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import \
+            it again"
     )]
     Corrupt {
         /// The file.
@@ -96,8 +101,8 @@ pub enum Error {
     },
     /// Writing failed, and the file holds a valid journal of the first `rows` operations.
     #[error(
-        "the journal was cut short: {cause}. {path} holds the first {rows} operations and is valid, {lost} are lost; \
-         free some disk space and record or import it again"
+        "the journal was cut short: {cause}. {path} holds the first {rows} operations and is \
+            valid, {lost} are lost; free some disk space and record or import it again"
     )]
     CutShort {
         /// The file.

@@ -4,7 +4,8 @@ use crate::FreeHint;
 
 /// The operation that the program called.
 ///
-/// The numeric values are those of the `op` column of a journal file (`journal/FORMAT.md`). They never change meaning.
+/// The numeric values are those of the `op` column of a journal file (`journal/FORMAT.md`). They
+/// never change meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Op {
@@ -16,30 +17,37 @@ pub enum Op {
     Calloc = 2,
     /// `realloc(released, size) -> created`. `released` is 0 for `realloc(NULL, size)`.
     Realloc = 3,
-    /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`, aligned `operator new`; `align` is set.
+    /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`, aligned `operator new`;
+    /// `align` is set.
     Aligned = 4,
     /// A free of a block whose allocation was not recorded. It names no object and is not replayed.
     ForeignFree = 5,
-    /// A realloc of a block whose allocation was not recorded. It creates an object, so it is replayed as a malloc.
+    /// A realloc of a block whose allocation was not recorded. It creates an object, so it is
+    /// replayed as a malloc.
     ForeignRealloc = 6,
 }
 
 /// One row of a journal.
 ///
-/// An *object* is one lifetime of one block: from the call that returned it to the call that released it. Objects are
-/// numbered 1, 2, 3 ... in the order of their creating rows. A number is never reused, and addresses are not stored.
+/// An *object* is one lifetime of one block: from the call that returned it to the call that
+/// released it. Objects are numbered 1, 2, 3 ... in the order of their creating rows. A number is
+/// never reused, and addresses are not stored.
 ///
 /// Invariants of every journal that Keel writes, verified by `keel info --verify`:
 /// - rows are sorted by `time`; `begin <= time`;
-/// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of earlier creations;
+/// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of
+/// earlier creations;
 /// - only a `Free` has a hint;
-/// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by an earlier row
+/// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by
+/// an earlier row
 ///   and is released once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// ns since the start of the recording. For an allocation: after the call returned. For a free: before the call.
+    /// ns since the start of the recording. For an allocation: after the call returned. For a free:
+    /// before the call.
     pub time: u64,
-    /// ns at which the call began. Differs from `time` only for `Realloc`, which releases its old block at `begin`.
+    /// ns at which the call began. Differs from `time` only for `Realloc`, which releases its old
+    /// block at `begin`.
     pub begin: u64,
     /// Index into [`crate::Metadata::threads`], numbered by first appearance.
     pub thread: u32,
@@ -53,7 +61,8 @@ pub struct Event {
     pub created: u64,
     /// The object that this operation releases; 0 if none.
     pub released: u64,
-    /// Index of the frame in which the operation fell: the number of frame marks at or before `begin`.
+    /// Index of the frame in which the operation fell: the number of frame marks at or before
+    /// `begin`.
     pub frame: u32,
     /// The hint of a free; [`FreeHint::NONE`] for other operations.
     pub free_hint: FreeHint,
@@ -79,12 +88,15 @@ impl Event {
     }
 }
 
-/// The place in the program that called an operation. Most readers do not need it, so it is not part of [`Event`].
+/// The place in the program that called an operation. Most readers do not need it, so it is not
+/// part of [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Index into [`crate::Metadata::modules`]: the object file that made the call; [`Origin::NONE`] if unknown.
+    /// Index into [`crate::Metadata::modules`]: the object file that made the call;
+    /// [`Origin::NONE`] if unknown.
     pub module: u32,
-    /// Index into the nodes of [`crate::Metadata::stacks`]; [`Origin::NONE`] if no call site was recorded.
+    /// Index into the nodes of [`crate::Metadata::stacks`]; [`Origin::NONE`] if no call site was
+    /// recorded.
     pub stack: u32,
 }
 
@@ -97,8 +109,15 @@ impl Origin {
 
 impl Op {
     /// Every operation, by its number in the file.
-    pub const ALL: [Op; 7] =
-        [Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned, Op::ForeignFree, Op::ForeignRealloc];
+    pub const ALL: [Op; 7] = [
+        Op::Malloc,
+        Op::Free,
+        Op::Calloc,
+        Op::Realloc,
+        Op::Aligned,
+        Op::ForeignFree,
+        Op::ForeignRealloc,
+    ];
 
     /// The operation with this number in the file, if there is one.
     pub fn from_code(code: u8) -> Option<Op> {

@@ -86,7 +86,8 @@ pub(crate) fn read_metadata(
     struct Version {
         version: u64,
     }
-    let Version { version } = serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
+    let Version { version } =
+        serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))?;
     if version > u64::from(FORMAT_VERSION) {
         return Err(Error::Future { path: path.to_path_buf(), version, known: FORMAT_VERSION });
     }
@@ -97,7 +98,10 @@ pub(crate) fn read_metadata(
 }
 
 /// The position of each of [`COLUMNS`].
-pub(crate) fn find_columns(path: &Path, parquet: &ParquetMetaData) -> Result<[usize; COLUMNS.len()]> {
+pub(crate) fn find_columns(
+    path: &Path,
+    parquet: &ParquetMetaData,
+) -> Result<[usize; COLUMNS.len()]> {
     let mut positions = [0; COLUMNS.len()];
     for (position, name) in positions.iter_mut().zip(COLUMNS) {
         *position = find_column(parquet, name).ok_or_else(|| {

@@ -1,8 +1,9 @@
 //! The arguments that a free passes besides the address, and the request that they must agree with.
 
-/// The hint that a free passed: nothing, as `free` does; the size, as `free_sized` or `operator delete(p, n)`; an
-/// alignment, as `operator delete(p, align)`; or both, as `free_aligned_sized`. A correct hint has no values here: they
-/// are in the row that created the object. Only a wrong hint has its values here.
+/// The hint that a free passed: nothing, as `free` does; the size, as `free_sized` or `operator
+/// delete(p, n)`; an alignment, as `operator delete(p, align)`; or both, as `free_aligned_sized`. A
+/// correct hint has no values here: they are in the row that created the object. Only a wrong hint
+/// has its values here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FreeHint {
     /// The value of the column `free_hint` (`journal/FORMAT.md`).
@@ -29,7 +30,8 @@ impl FreeHint {
         FreeHint { code, align_log2: 0, size: 0 }
     }
 
-    /// A hint that differs from the request. The alignment is a power of two. [`FreeHint::NONE`] if both are `None`.
+    /// A hint that differs from the request. The alignment is a power of two. [`FreeHint::NONE`] if
+    /// both are `None`.
     pub fn wrong(size: Option<u64>, align: Option<u64>) -> FreeHint {
         let code = u8::from(size.is_some()) * SIZE + u8::from(align.is_some()) * ALIGN;
         if code == 0 {
@@ -92,16 +94,16 @@ impl FreeHint {
     }
 }
 
-/// The size and alignment that a block was requested with, in one word, because there is one for each live block. The
-/// six top bits hold log2 of the alignment, 0 for none.
+/// The size and alignment that a block was requested with, in one word, because there is one for
+/// each live block. The six top bits hold log2 of the alignment, 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requested(u64);
 
 const ALIGN_SHIFT: u32 = 58;
 
 impl Requested {
-    /// `align` is a power of two, or 0 for none. A size of 2^58 or more, which no allocator supports, is stored as
-    /// 2^58 - 1.
+    /// `align` is a power of two, or 0 for none. A size of 2^58 or more, which no allocator
+    /// supports, is stored as 2^58 - 1.
     pub fn new(size: u64, align: u64) -> Requested {
         let align_log2 = if align > 1 { u64::from(align.trailing_zeros()) } else { 0 };
         Requested(size.min((1 << ALIGN_SHIFT) - 1) | align_log2 << ALIGN_SHIFT)
@@ -118,8 +120,8 @@ impl Requested {
         (align_log2 != 0).then_some(1 << align_log2)
     }
 
-    /// The hint of a free that passes these values for this block. A free that passes the size must also pass the
-    /// alignment if one was requested; an alignment may be passed alone.
+    /// The hint of a free that passes these values for this block. A free that passes the size must
+    /// also pass the alignment if one was requested; an alignment may be passed alone.
     pub fn hint(self, size: Option<u64>, align: Option<u64>) -> FreeHint {
         let same_size = size.is_none_or(|size| Requested::new(size, 0).size() == self.size());
         match (size, align) {
@@ -154,7 +156,8 @@ mod tests {
         ] {
             assert_eq!(requested.hint(size, align), hint, "{requested:?} {size:?} {align:?}");
         }
-        let (size, align) = (wrong(Some(7), Some(32)).wrong_size(), wrong(None, Some(32)).wrong_align());
+        let (size, align) =
+            (wrong(Some(7), Some(32)).wrong_size(), wrong(None, Some(32)).wrong_align());
         assert_eq!((size, align), (Some(7), Some(32)));
         assert_eq!((FreeHint::BOTH.wrong_size(), wrong(None, None)), (None, FreeHint::NONE));
     }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// The version of the journal format that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later versions may add some.
+/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later
+/// versions may add some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -29,7 +30,8 @@ pub struct Metadata {
     pub cpu: String,
     /// The program's allocator, as far as known.
     pub allocator: String,
-    /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` if a trace had no times.
+    /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` if a trace
+    /// had no times.
     pub clock: String,
     /// The clock's ticks per second; 1e9 for nanosecond clocks.
     pub clock_hz: f64,
@@ -47,8 +49,8 @@ pub struct Metadata {
     pub stalled_ns: u64,
     /// Frees and reallocs of blocks whose allocation was not recorded.
     pub foreign: u64,
-    /// Number of rows at the beginning that are not operations of the recorded span: they allocate the blocks that were
-    /// live when it began.
+    /// Number of rows at the beginning that are not operations of the recorded span: they allocate
+    /// the blocks that were live when it began.
     #[serde(skip_serializing_if = "is_zero")]
     pub prologue: u64,
     /// The object files that operations were called from, in order of `Origin::module`.
@@ -79,13 +81,16 @@ pub struct Module {
     pub build_id: String,
 }
 
-/// Call stacks as a tree: each node is one call, and its parent is the call around it. Rows name their innermost call.
+/// Call stacks as a tree: each node is one call, and its parent is the call around it. Rows name
+/// their innermost call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stacks {
-    /// Return addresses: `[index into modules, offset in the module's file]`; module -1 for code outside of any file.
+    /// Return addresses: `[index into modules, offset in the module's file]`; module -1 for code
+    /// outside of any file.
     pub sites: Vec<(i64, u64)>,
-    /// The calls: `[index of the parent or -1, index into sites]`. A parent comes before its children.
+    /// The calls: `[index of the parent or -1, index into sites]`. A parent comes before its
+    /// children.
     pub nodes: Vec<(i64, u32)>,
 }
 

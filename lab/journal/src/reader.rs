@@ -1,4 +1,5 @@
-//! Streams events out of a journal file with bounded memory: one compressed row group and one batch of events.
+//! Streams events out of a journal file with bounded memory: one compressed row group and one batch
+//! of events.
 
 use crate::columns::{CHECKSUMS_KEY, COLUMNS, Checksums, layout_crc32};
 use crate::footer::{check_frame, find_columns, footer_entry, guarded, read_metadata};
@@ -48,15 +49,20 @@ impl Reader {
         let mut file = File::open(&path).map_err(read_error)?;
         let status = file.metadata().map_err(read_error)?;
         if status.is_dir() {
-            return Err(read_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+            return Err(read_error(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            )));
         }
         let bytes = status.len();
         check_frame(&path, &mut file, bytes).map_err(|error| match error {
             Error::Truncated { .. } if is_partial(&path) => Error::Partial { path: path.clone() },
             error => error,
         })?;
-        let parquet = guarded(|| ParquetMetaDataReader::new().parse_and_finish(&file))
-            .map_err(|detail| Error::Corrupt { path: path.clone(), place: "footer".to_owned(), detail })?;
+        let parquet =
+            guarded(|| ParquetMetaDataReader::new().parse_and_finish(&file)).map_err(|detail| {
+                Error::Corrupt { path: path.clone(), place: "footer".to_owned(), detail }
+            })?;
         let checksums =
             footer_entry(&parquet, CHECKSUMS_KEY).and_then(|text| serde_json::from_str(text).ok());
         let metadata = read_metadata(&path, &parquet, checksums.as_ref())?;
@@ -94,7 +100,8 @@ impl Reader {
     /// The size of each column.
     pub fn column_sizes(&self) -> Vec<ColumnSize> {
         let size = |(name, position): (&str, usize)| {
-            let chunks = || self.parquet.row_groups().iter().map(move |group| group.column(position));
+            let chunks =
+                || self.parquet.row_groups().iter().map(move |group| group.column(position));
             ColumnSize {
                 name: name.to_owned(),
                 compressed: chunks().map(|chunk| chunk.compressed_size() as u64).sum(),
@@ -104,7 +111,8 @@ impl Reader {
         COLUMNS.into_iter().zip(self.positions).map(size).collect()
     }
 
-    /// All events in order, in batches of a few thousand. Each row group's checksum is verified before it is decoded.
+    /// All events in order, in batches of a few thousand. Each row group's checksum is verified
+    /// before it is decoded.
     pub fn batches(&self) -> Batches<'_> {
         Batches { reader: self, next_group: 0, row: 0, group: None, failed: false, origins: false }
     }
@@ -117,7 +125,8 @@ impl Reader {
         })
     }
 
-    /// Every row group must be inside the file and, if there are checksums, have one for exactly its bytes.
+    /// Every row group must be inside the file and, if there are checksums, have one for exactly
+    /// its bytes.
     fn check_row_groups(&self) -> Result<()> {
         let layout = layout_crc32(self.parquet.row_groups());
         if self.checksums.as_ref().is_some_and(|sums| sums.layout != layout) {
@@ -127,19 +136,22 @@ impl Reader {
         for (index, group) in self.parquet.row_groups().iter().enumerate() {
             let (start, end) = byte_range(group);
             if group.num_rows() < 0 || end > self.bytes || start > end {
-                let detail =
-                    format!("it should span bytes {start} to {end}, but the file has {} bytes", self.bytes);
+                let detail = format!(
+                    "it should span bytes {start} to {end}, but the file has {} bytes",
+                    self.bytes
+                );
                 return Err(self.corrupt(format!("row group {index}"), detail));
             }
             let covered = self.checksums.as_ref().is_none_or(|sums| {
-                sums.row_groups
-                    .get(index)
-                    .is_some_and(|sum| (sum.offset, sum.offset.checked_add(sum.length)) == (start, Some(end)))
+                sums.row_groups.get(index).is_some_and(|sum| {
+                    (sum.offset, sum.offset.checked_add(sum.length)) == (start, Some(end))
+                })
             });
             if !covered {
-                return Err(
-                    self.corrupt(format!("row group {index}"), "no checksum covers its bytes".to_owned())
-                );
+                return Err(self.corrupt(
+                    format!("row group {index}"),
+                    "no checksum covers its bytes".to_owned(),
+                ));
             }
         }
         Ok(())
@@ -193,11 +205,16 @@ impl Batches<'_> {
         result
     }
 
-    /// The same with the origin of each event. A caller that wants origins must use this from the first batch on.
+    /// The same with the origin of each event. A caller that wants origins must use this from the
+    /// first batch on.
     ///
     /// # Errors
     /// A damaged file; the message names the place.
-    pub fn next_with_origins(&mut self, events: &mut Vec<Event>, origins: &mut Vec<Origin>) -> Result<bool> {
+    pub fn next_with_origins(
+        &mut self,
+        events: &mut Vec<Event>,
+        origins: &mut Vec<Origin>,
+    ) -> Result<bool> {
         events.clear();
         origins.clear();
         self.origins = true;
@@ -225,8 +242,9 @@ impl Batches<'_> {
         })?;
         for index in 0..count {
             let row = self.row + index as u64;
-            let event =
-                group.event(index).map_err(|detail| self.reader.corrupt(format!("row {row}"), detail))?;
+            let event = group
+                .event(index)
+                .map_err(|detail| self.reader.corrupt(format!("row {row}"), detail))?;
             events.push(event);
         }
         if self.origins {

@@ -129,7 +129,8 @@ impl RowGroup {
 
     #[inline]
     pub fn origin(&self, index: usize) -> Origin {
-        let value = |column: usize| u32::try_from(self.optional(column, index)).unwrap_or(Origin::NONE);
+        let value =
+            |column: usize| u32::try_from(self.optional(column, index)).unwrap_or(Origin::NONE);
         Origin { module: value(MODULE), stack: value(STACK) }
     }
 }
@@ -217,16 +218,19 @@ impl ChunkReader for Chunk {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let rest = start.checked_sub(self.start).filter(|offset| *offset <= self.bytes.len() as u64);
-        let offset =
-            rest.ok_or_else(|| ParquetError::EOF(format!("byte {start} is outside the row group")))?;
+        let rest =
+            start.checked_sub(self.start).filter(|offset| *offset <= self.bytes.len() as u64);
+        let offset = rest
+            .ok_or_else(|| ParquetError::EOF(format!("byte {start} is outside the row group")))?;
         Ok(self.bytes.slice(offset as usize..).reader())
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let end = start.saturating_add(length as u64);
         if start < self.start || end > self.len() {
-            return Err(ParquetError::EOF(format!("bytes {start} to {end} are outside the row group")));
+            return Err(ParquetError::EOF(format!(
+                "bytes {start} to {end} are outside the row group"
+            )));
         }
         let offset = (start - self.start) as usize;
         Ok(self.bytes.slice(offset..offset + length))
@@ -244,7 +248,8 @@ fn has_values(group: &RowGroupMetaData, position: usize) -> bool {
 pub(crate) fn byte_range(group: &RowGroupMetaData) -> (u64, u64) {
     let ranges = || {
         group.columns().iter().map(|column| {
-            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            let start =
+                column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
             let end = start.saturating_add(column.compressed_size());
             (start.max(0) as u64, end.max(0) as u64)
         })

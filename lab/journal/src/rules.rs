@@ -12,7 +12,8 @@ pub struct Violation {
     pub what: String,
 }
 
-/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]. Needs one bit of memory per object.
+/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]. Needs one bit of
+/// memory per object.
 pub struct Rules<'a> {
     metadata: &'a Metadata,
     row: u64,
@@ -76,7 +77,10 @@ impl<'a> Rules<'a> {
 
     fn broken(&mut self, event: &Event) -> Option<String> {
         if event.time < self.last_time {
-            return Some(format!("time {} ns is before {} ns of the row above", event.time, self.last_time));
+            return Some(format!(
+                "time {} ns is before {} ns of the row above",
+                event.time, self.last_time
+            ));
         }
         if event.begin > event.time || (event.begin != event.time && event.op != Op::Realloc) {
             let (begin, time) = (event.begin, event.time);
@@ -113,8 +117,9 @@ impl<'a> Rules<'a> {
             self.frame += 1;
         }
         let (recorded, marks) = (event.frame, self.frame);
-        (recorded as usize != marks)
-            .then(|| format!("frame {recorded}, but {marks} marks are at or before {} ns", event.begin))
+        (recorded as usize != marks).then(|| {
+            format!("frame {recorded}, but {marks} marks are at or before {} ns", event.begin)
+        })
     }
 
     fn broken_release(&mut self, event: &Event) -> Option<String> {

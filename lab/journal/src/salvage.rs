@@ -1,8 +1,9 @@
 //! Makes a journal of the `.partial` file that a killed writer left.
 //!
-//! In the file, each row group is followed by a record: a footer for that group alone, and a tail of 24 bytes with the
-//! start of the group (`journal/FORMAT.md`, Writing). A group starts where the previous record ends, so the last whole
-//! record leads to all others. The bytes behind it were being written when the writer was killed.
+//! In the file, each row group is followed by a record: a footer for that group alone, and a tail
+//! of 24 bytes with the start of the group (`journal/FORMAT.md`, Writing). A group starts where the
+//! previous record ends, so the last whole record leads to all others. The bytes behind it were
+//! being written when the writer was killed.
 
 use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
 use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
@@ -36,17 +37,19 @@ pub fn is_partial(path: &Path) -> bool {
 
 /// Writes a journal of the whole row groups of a `.partial` file, which is not changed.
 ///
-/// The metadata is that of the last whole row group; `ended` is `recorder killed`. Copies the file once, with memory for
-/// the largest row group.
+/// The metadata is that of the last whole row group; `ended` is `recorder killed`. Copies the file
+/// once, with memory for the largest row group.
 ///
-/// # Errors
-/// [`Error::Read`], [`Error::Truncated`] when not even one row group is whole, [`Error::Create`] and [`Error::Write`].
+/// # Errors [`Error::Read`], [`Error::Truncated`] when not even one row group is whole,
+/// [`Error::Create`] and [`Error::Write`].
 pub fn salvage(partial: &Path, output: &Path) -> Result<Salvaged> {
     let read_error = |cause| Error::Read { path: partial.to_path_buf(), cause };
     let file = File::open(partial).map_err(read_error)?;
     let found = Partial::open(&file).map_err(read_error)?;
-    let nothing =
-        || Error::Truncated { path: partial.to_path_buf(), detail: "it has no whole row group".to_owned() };
+    let nothing = || Error::Truncated {
+        path: partial.to_path_buf(),
+        detail: "it has no whole row group".to_owned(),
+    };
     let Partial { records, length } = found.ok_or_else(nothing)?;
     let (records, end) = sound(&file, records).map_err(read_error)?;
     let Some(last) = records.last() else { return Err(nothing()) };
@@ -88,7 +91,8 @@ impl Partial {
         file.read_exact_at(&mut head, 0)?;
         let mut tail = head;
         file.read_exact_at(&mut tail, length - PARQUET_MAGIC.len() as u64)?;
-        if &head != PARQUET_MAGIC || (&tail == PARQUET_MAGIC && length > PARQUET_MAGIC.len() as u64) {
+        if &head != PARQUET_MAGIC || (&tail == PARQUET_MAGIC && length > PARQUET_MAGIC.len() as u64)
+        {
             return Ok(None);
         }
         let Some(mut end) = last_record_end(file, length)? else { return Ok(None) };
@@ -136,7 +140,9 @@ fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
     let word = |at: usize| u32::from_le_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
     let start = u64::from(word(0)) | u64::from(word(4)) << 32;
     let (crc, length) = (word(8), u64::from(word(12)));
-    let Some(footer_at) = tail_at.checked_sub(length).filter(|at| start < *at) else { return Ok(None) };
+    let Some(footer_at) = tail_at.checked_sub(length).filter(|at| start < *at) else {
+        return Ok(None);
+    };
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, footer_at)?;
     if &tail[16..] != RECORD_MAGIC || crc32fast::hash(&bytes) != crc {

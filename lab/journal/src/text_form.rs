@@ -63,7 +63,9 @@ impl TextForm {
     /// A short description of the format that `keel export` writes.
     pub fn written_as(self) -> &'static str {
         match self {
-            TextForm::Doom3 => "the Doom 3 blog's text journal with calloc, realloc and aligned lines",
+            TextForm::Doom3 => {
+                "the Doom 3 blog's text journal with calloc, realloc and aligned lines"
+            }
             TextForm::Judy => "Judy's `a ADDR BYTES POPULATION`, with the marks as lines between",
             TextForm::Android => "Android's memory_replay",
             TextForm::Logalloc => "Mozilla's logalloc",

@@ -22,12 +22,14 @@ pub struct Written {
 
 /// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
 ///
-/// The bytes go to `<path>.partial`, which is renamed to `<path>` when it is finished. A writer that is dropped
-/// unfinished removes it, and one that is killed leaves it for [`crate::salvage`]. Encoding runs on
-/// [`Options::encoding_threads`] threads of the writer, at most two row groups behind (about 25 MB each with default
-/// options). Events are checked against those rules of [`Event`] that need no list of the live objects.
+/// The bytes go to `<path>.partial`, which is renamed to `<path>` when it is finished. A writer
+/// that is dropped unfinished removes it, and one that is killed leaves it for [`crate::salvage`].
+/// Encoding runs on [`Options::encoding_threads`] threads of the writer, at most two row groups
+/// behind (about 25 MB each with default options). Events are checked against those rules of
+/// [`Event`] that need no list of the live objects.
 ///
-/// After an error of the file system, still call `finish`: it makes a valid journal of the rows that were written.
+/// After an error of the file system, still call `finish`: it makes a valid journal of the rows
+/// that were written.
 pub struct Writer {
     path: PathBuf,
     partial: PathBuf,
@@ -64,13 +66,16 @@ impl Writer {
 
     /// Starts a journal.
     ///
-    /// # Errors
-    /// [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a level that zstd does not support.
+    /// # Errors [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a level
+    /// that zstd does not support.
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
         let create_error = |cause| Error::Create { path: path.clone(), cause };
         if path.is_dir() {
-            return Err(create_error(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
+            return Err(create_error(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory",
+            )));
         }
         let partial = partial_path(&path);
         let file = File::create(&partial).map_err(create_error)?;
@@ -81,7 +86,12 @@ impl Writer {
         writer
     }
 
-    fn start(path: PathBuf, partial: PathBuf, store: Box<dyn Store>, options: Options) -> Result<Writer> {
+    fn start(
+        path: PathBuf,
+        partial: PathBuf,
+        store: Box<dyn Store>,
+        options: Options,
+    ) -> Result<Writer> {
         let options = Options { rows_per_group: options.rows_per_group.max(1), ..options };
         let committed = Arc::new(AtomicU64::new(0));
         let encoder = Encoder::new(store, &options, Arc::clone(&committed))?;
@@ -119,9 +129,9 @@ impl Writer {
 
     /// Appends an event.
     ///
-    /// # Errors
-    /// [`Error::Invalid`] when the event breaks a rule; it is then not written, and the writer stays usable.
-    /// [`Error::Write`] when the file system fails; then only `finish` may be called.
+    /// # Errors [`Error::Invalid`] when the event breaks a rule; it is then not written, and the
+    /// writer stays usable. [`Error::Write`] when the file system fails; then only `finish` may be
+    /// called.
     #[inline]
     pub fn push(&mut self, event: &Event) -> Result<()> {
         self.push_from(event, Origin::UNKNOWN)
@@ -129,8 +139,8 @@ impl Writer {
 
     /// Appends an event with its origin.
     ///
-    /// # Errors
-    /// As [`Writer::push`]. The caller must ensure that the metadata lists the module and the stack.
+    /// # Errors As [`Writer::push`]. The caller must ensure that the metadata lists the module and
+    /// the stack.
     #[inline]
     pub fn push_from(&mut self, event: &Event, origin: Origin) -> Result<()> {
         if self.breaks_rule(event) {
@@ -162,8 +172,8 @@ impl Writer {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Sets the metadata known so far. It is written with the current row group, so that [`crate::salvage`] finds it if
-    /// this process is killed.
+    /// Sets the metadata known so far. It is written with the current row group, so that
+    /// [`crate::salvage`] finds it if this process is killed.
     pub fn describe(&mut self, metadata: Metadata) {
         self.described = self.complete(metadata);
         self.batch.description = Some(Box::new(self.described.clone()));
@@ -210,7 +220,10 @@ impl Writer {
         if is_large(event) {
             format!("a number is too large for the format: {event:?}")
         } else if event.time < self.last_time {
-            format!("its time {} ns is before that of the row above, {} ns", event.time, self.last_time)
+            format!(
+                "its time {} ns is before that of the row above, {} ns",
+                event.time, self.last_time
+            )
         } else if event.begin > event.time {
             format!("it begins at {} ns, after its time {} ns", event.begin, event.time)
         } else if event.created != created {
@@ -248,7 +261,8 @@ impl Writer {
         match std::mem::replace(&mut self.encoding, Encoding::Gone) {
             Encoding::Running { full, empty, thread } => {
                 drop((full, empty));
-                let encoder = thread.join().map_err(|_| Error::Encode("the encoder failed".to_owned()))??;
+                let encoder =
+                    thread.join().map_err(|_| Error::Encode("the encoder failed".to_owned()))??;
                 self.encoding = Encoding::Stopped(Box::new(encoder));
             }
             stopped => self.encoding = stopped,
@@ -265,12 +279,12 @@ impl Writer {
         Error::Write { path: self.path.clone(), cause }
     }
 
-    /// Writes the last rows and the footer, and renames the file. Sets the format version, and adds threads that the
-    /// metadata does not list, without names.
+    /// Writes the last rows and the footer, and renames the file. Sets the format version, and adds
+    /// threads that the metadata does not list, without names.
     ///
-    /// # Errors
-    /// [`Error::CutShort`] when the file system failed at some point: the file is then a valid journal of the first
-    /// rows. [`Error::Write`] when not even that could be written; no file remains then.
+    /// # Errors [`Error::CutShort`] when the file system failed at some point: the file is then a
+    /// valid journal of the first rows. [`Error::Write`] when not even that could be written; no
+    /// file remains then.
     pub fn finish(mut self, metadata: Metadata) -> Result<Written> {
         if self.batch.rows() > 0 && matches!(self.encoding, Encoding::Running { .. }) {
             match self.send_batch() {
@@ -279,7 +293,8 @@ impl Writer {
             }
         }
         self.join()?;
-        let Encoding::Stopped(encoder) = std::mem::replace(&mut self.encoding, Encoding::Gone) else {
+        let Encoding::Stopped(encoder) = std::mem::replace(&mut self.encoding, Encoding::Gone)
+        else {
             return Err(self.stopped());
         };
         let metadata = self.complete(metadata);
@@ -323,7 +338,11 @@ impl Drop for Writer {
     }
 }
 
-fn encode_all(mut encoder: Encoder, full: &Receiver<Batch>, empty: &SyncSender<Batch>) -> Result<Encoder> {
+fn encode_all(
+    mut encoder: Encoder,
+    full: &Receiver<Batch>,
+    empty: &SyncSender<Batch>,
+) -> Result<Encoder> {
     while let Ok(mut batch) = full.recv() {
         encoder.encode(&batch)?;
         if encoder.failure().is_some() {
@@ -356,9 +375,10 @@ fn partial_path(path: &Path) -> PathBuf {
 }
 
 fn copy_error(error: &io::Error) -> io::Error {
-    error
-        .raw_os_error()
-        .map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
+    error.raw_os_error().map_or_else(
+        || io::Error::new(error.kind(), error.to_string()),
+        io::Error::from_raw_os_error,
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Damaged files and files that are not journals: always an error that names what to do, never a panic or a wrong event.
+//! Damaged files and files that are not journals: always an error that names what to do, never a
+//! panic or a wrong event.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -88,10 +89,16 @@ fn other_kinds_of_files_are_recognised() {
     for (bytes, expected) in cases {
         rewrite(&path, bytes);
         let error = read_all(&path).unwrap_err();
-        assert!(matches!(error, Error::NotParquet { .. }) && error.to_string().contains(expected), "{error}");
+        assert!(
+            matches!(error, Error::NotParquet { .. }) && error.to_string().contains(expected),
+            "{error}"
+        );
     }
     let missing = read_all(Path::new("/nonexistent.parquet")).unwrap_err().to_string();
-    assert!(missing.contains("/nonexistent.parquet") && missing.contains("No such file"), "{missing}");
+    assert!(
+        missing.contains("/nonexistent.parquet") && missing.contains("No such file"),
+        "{missing}"
+    );
 }
 
 /// A Parquet file with one column and these footer entries.
@@ -116,7 +123,10 @@ fn foreign_parquet_and_later_versions_are_refused() {
     let path = folder.path().join("foreign.parquet");
     foreign_parquet(&path, vec![]);
     let error = read_all(&path).unwrap_err();
-    assert!(matches!(error, Error::NotJournal { .. }) && error.to_string().contains("price"), "{error}");
+    assert!(
+        matches!(error, Error::NotJournal { .. }) && error.to_string().contains("price"),
+        "{error}"
+    );
 
     let entry = |text: &str| vec![KeyValue::new("keel.journal".to_owned(), text.to_owned())];
     foreign_parquet(&path, entry("{\"version\": 99, \"new\": [1]}"));

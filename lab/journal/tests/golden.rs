@@ -1,5 +1,5 @@
-//! The golden journals decode to the rows and the metadata beside them: by this crate, and by the reference reader in
-//! Python, which shares no code with it.
+//! The golden journals decode to the rows and the metadata beside them: by this crate, and by the
+//! reference reader in Python, which shares no code with it.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -16,8 +16,9 @@ fn root() -> PathBuf {
 fn golden() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join("journal/golden")).unwrap();
     let names = entries.map(|entry| entry.unwrap().path());
-    let mut stems: Vec<PathBuf> =
-        names.filter_map(|path| path.to_str()?.strip_suffix(".journal.parquet").map(PathBuf::from)).collect();
+    let mut stems: Vec<PathBuf> = names
+        .filter_map(|path| path.to_str()?.strip_suffix(".journal.parquet").map(PathBuf::from))
+        .collect();
     stems.sort();
     assert!(stems.len() >= 3, "golden journals are missing: {stems:?}");
     stems
@@ -38,7 +39,11 @@ fn golden_journals_decode_to_their_rows() {
             "{stem:?}"
         );
         let metadata = std::fs::read_to_string(with(&stem, "metadata.json")).unwrap();
-        assert_eq!(reader.metadata(), &serde_json::from_str::<Metadata>(&metadata).unwrap(), "{stem:?}");
+        assert_eq!(
+            reader.metadata(),
+            &serde_json::from_str::<Metadata>(&metadata).unwrap(),
+            "{stem:?}"
+        );
         let origins = origins(&reader, &events);
         let expected = std::fs::read_to_string(with(&stem, "origins"));
         let unknown = "- -\n".repeat(events.len());
@@ -98,8 +103,11 @@ fn the_reference_reader_reads_the_same() {
         return;
     };
     let run = |arguments: &[&Path]| {
-        let output =
-            Command::new(&python).arg(root().join("journal/reader.py")).args(arguments).output().unwrap();
+        let output = Command::new(&python)
+            .arg(root().join("journal/reader.py"))
+            .args(arguments)
+            .output()
+            .unwrap();
         (
             output.status.success(),
             String::from_utf8(output.stdout).unwrap(),

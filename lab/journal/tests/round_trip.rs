@@ -112,7 +112,10 @@ fn the_writer_refuses_events_that_break_a_rule_and_stays_usable() {
 #[test]
 fn errors_name_the_path_that_cannot_be_written() {
     let error = Writer::create("/nonexistent/folder/j.parquet").map(drop).unwrap_err().to_string();
-    assert!(error.contains("/nonexistent/folder/j.parquet") && error.contains("No such file"), "{error}");
+    assert!(
+        error.contains("/nonexistent/folder/j.parquet") && error.contains("No such file"),
+        "{error}"
+    );
     let folder = tempfile::tempdir().unwrap();
     let error = Writer::create(folder.path()).map(drop).unwrap_err().to_string();
     assert!(error.contains("directory"), "{error}");

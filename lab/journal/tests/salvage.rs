@@ -9,12 +9,14 @@ use std::path::Path;
 const ROWS: usize = 1000;
 const GROUP: usize = 130;
 
-/// The bytes of a `.partial` file with seven whole row groups, and where each row group's record ends.
+/// The bytes of a `.partial` file with seven whole row groups, and where each row group's record
+/// ends.
 fn partial(folder: &Path) -> (Vec<Event>, Metadata, Vec<u8>) {
     let path = folder.join("whole.journal.parquet");
     let (events, metadata) = common::sample(ROWS as u64);
     let mut writer =
-        Writer::with_options(&path, Options { rows_per_group: GROUP, ..Options::default() }).unwrap();
+        Writer::with_options(&path, Options { rows_per_group: GROUP, ..Options::default() })
+            .unwrap();
     for event in &events {
         if writer.fills_group_next() {
             let mut known = metadata.clone();
@@ -33,8 +35,12 @@ fn partial(folder: &Path) -> (Vec<Event>, Metadata, Vec<u8>) {
 fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
     let folder = tempfile::tempdir().unwrap();
     let (events, metadata, bytes) = partial(folder.path());
-    let ends: Vec<usize> =
-        bytes.windows(8).enumerate().filter(|(_, w)| *w == b"KLGROUP1").map(|(at, _)| at + 8).collect();
+    let ends: Vec<usize> = bytes
+        .windows(8)
+        .enumerate()
+        .filter(|(_, w)| *w == b"KLGROUP1")
+        .map(|(at, _)| at + 8)
+        .collect();
     assert_eq!(ends.len(), ROWS.div_ceil(GROUP));
     let (cut, output) = (folder.path().join("x.partial"), folder.path().join("x.journal.parquet"));
     for length in (0..bytes.len() - 1).step_by(53).chain(ends.iter().copied()) {
@@ -42,13 +48,19 @@ fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
         let groups = ends.iter().filter(|end| **end <= length).count();
         assert_eq!(is_partial(&cut), groups > 0, "{length} bytes");
         if groups == 0 {
-            assert!(matches!(salvage(&cut, &output), Err(Error::Truncated { .. })), "{length} bytes");
+            assert!(
+                matches!(salvage(&cut, &output), Err(Error::Truncated { .. })),
+                "{length} bytes"
+            );
             continue;
         }
         assert!(matches!(Reader::open(&cut), Err(Error::Partial { .. })), "{length} bytes");
         let salvaged = salvage(&cut, &output).unwrap();
         let rows = (groups * GROUP).min(ROWS);
-        assert_eq!((salvaged.rows, salvaged.torn_bytes), (rows as u64, (length - ends[groups - 1]) as u64));
+        assert_eq!(
+            (salvaged.rows, salvaged.torn_bytes),
+            (rows as u64, (length - ends[groups - 1]) as u64)
+        );
         assert_eq!(salvaged.bytes, std::fs::metadata(&output).unwrap().len());
         let reader = Reader::open(&output).unwrap();
         let read: Vec<Event> = reader.events().map(|event| event.unwrap()).collect();
@@ -56,7 +68,10 @@ fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
         let mut rules = Rules::new(reader.metadata()).unwrap();
         read.iter().for_each(|event| rules.check(event).unwrap());
         let salvaged = reader.metadata();
-        assert_eq!((&salvaged.program, salvaged.ended.as_str()), (&metadata.program, "recorder killed"));
+        assert_eq!(
+            (&salvaged.program, salvaged.ended.as_str()),
+            (&metadata.program, "recorder killed")
+        );
     }
 }
 
@@ -64,14 +79,19 @@ fn all_whole_row_groups_of_a_truncated_file_are_salvaged() {
 fn salvage_stops_at_a_damaged_row_group() {
     let folder = tempfile::tempdir().unwrap();
     let (events, _, mut bytes) = partial(folder.path());
-    let ends: Vec<usize> =
-        bytes.windows(8).enumerate().filter(|(_, w)| *w == b"KLGROUP1").map(|(at, _)| at + 8).collect();
+    let ends: Vec<usize> = bytes
+        .windows(8)
+        .enumerate()
+        .filter(|(_, w)| *w == b"KLGROUP1")
+        .map(|(at, _)| at + 8)
+        .collect();
     bytes.truncate(ends[5] + 10);
     bytes[ends[2] + 20] ^= 1;
     let (cut, output) = (folder.path().join("x.partial"), folder.path().join("x.journal.parquet"));
     std::fs::write(&cut, &bytes).unwrap();
     assert_eq!(salvage(&cut, &output).unwrap().rows, 3 * GROUP as u64);
-    let read: Vec<Event> = Reader::open(&output).unwrap().events().map(|event| event.unwrap()).collect();
+    let read: Vec<Event> =
+        Reader::open(&output).unwrap().events().map(|event| event.unwrap()).collect();
     assert!(read == events[..3 * GROUP]);
 }
 
@@ -82,7 +102,9 @@ fn a_whole_journal_and_other_files_are_not_partial() {
     assert!(!is_partial(&folder.path().join("whole.journal.parquet")));
     let text = folder.path().join("text");
     std::fs::write(&text, "a 1 2 3 4\n").unwrap();
-    assert!(!is_partial(&text) && !is_partial(folder.path()) && !is_partial(Path::new("/no/such/file")));
+    assert!(
+        !is_partial(&text) && !is_partial(folder.path()) && !is_partial(Path::new("/no/such/file"))
+    );
     assert!(matches!(salvage(&text, &folder.path().join("x")), Err(Error::Truncated { .. })));
     assert!(!folder.path().join("x").exists());
 }

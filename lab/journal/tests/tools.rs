@@ -1,4 +1,5 @@
-//! The examples of docs/guide/other-tools.md run on a shipped journal and give the same results as this crate.
+//! The examples of docs/guide/other-tools.md run on a shipped journal and give the same results as
+//! this crate.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use keel_journal::{Reader, Writer};
@@ -16,8 +17,9 @@ const PACKAGES: &str = "duckdb pandas polars pyarrow";
 fn python() -> Option<PathBuf> {
     let candidates = [root().join("build/venv/bin/python"), PathBuf::from("python3")];
     candidates.into_iter().find(|python| {
-        let probe =
-            Command::new(python).args(["-c", "import duckdb, pandas, polars, pyarrow.parquet"]).output();
+        let probe = Command::new(python)
+            .args(["-c", "import duckdb, pandas, polars, pyarrow.parquet"])
+            .output();
         probe.is_ok_and(|output| output.status.success())
     })
 }
@@ -25,13 +27,17 @@ fn python() -> Option<PathBuf> {
 /// The Python examples of the guide, in order, as one program.
 fn examples() -> String {
     let guide = std::fs::read_to_string(root().join("docs/guide/other-tools.md")).unwrap();
-    let pieces: Vec<&str> =
-        guide.split("```python\n").skip(1).map(|piece| piece.split("```").next().unwrap()).collect();
+    let pieces: Vec<&str> = guide
+        .split("```python\n")
+        .skip(1)
+        .map(|piece| piece.split("```").next().unwrap())
+        .collect();
     assert_eq!(pieces.len(), 4, "the guide has an example for each tool");
     pieces.join("\n")
 }
 
-/// The expected results: released blocks, those released by another thread, peak of live bytes, leaked blocks, operations.
+/// The expected results: released blocks, those released by another thread, peak of live bytes,
+/// leaked blocks, operations.
 fn facts(journal: &Path) -> [u64; 5] {
     let reader = Reader::open(journal).unwrap();
     let mut live: HashMap<u64, (u64, u32)> = HashMap::new();
@@ -65,8 +71,10 @@ fn the_guide_s_examples_give_the_right_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let written = folder.path().join("written-now.journal.parquet");
     write_again(&shipped, &written);
-    let check = "print(lives[0], lives[2], int(peak), leaked['blocks'][0], int(by_thread.operations.sum()))\n\
-                 assert len(sizes) == 10 and len(frames) == 10 and len(threads) == len(by_thread) and busiest >= 0\n";
+    let check = "print(lives[0], lives[2], int(peak), leaked['blocks'][0], \
+        int(by_thread.operations.sum()))\n\
+                 assert len(sizes) == 10 and len(frames) == 10 and len(threads) == len(by_thread) \
+                 and busiest >= 0\n";
     let program = format!("import sys\njournal = sys.argv[1]\n{}\n{check}", examples());
     for journal in [shipped, written] {
         let output = Command::new(&python).arg("-c").arg(&program).arg(&journal).output().unwrap();

@@ -78,7 +78,7 @@ impl Rep {
                 Err(Fault {
                     expected: format!("{promised} operations, as its third line states"),
                     found: self.operations.to_string(),
-                    advice: "The file was truncated: get the complete file, or correct the third line",
+                    advice: "The file was truncated: get all of it, or correct the third line",
                     column: None,
                 })
             }

@@ -18,7 +18,14 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub fn new() -> Counter {
-        Counter { small: Vec::new(), large: Histogram::new(3).ok(), count: 0, sum: 0, min: u64::MAX, max: 0 }
+        Counter {
+            small: Vec::new(),
+            large: Histogram::new(3).ok(),
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        }
     }
 
     #[inline]
@@ -34,7 +41,8 @@ impl Counter {
             }
             self.small[index] += 1;
         } else if let Some(large) = &mut self.large {
-            // It grows as needed. Values that it cannot hold (2^63 and above) are not valid sizes or times.
+            // It grows as needed. Values that it cannot hold (2^63 and above) are not valid sizes
+            // or times.
             let _ = large.record(value);
         }
     }

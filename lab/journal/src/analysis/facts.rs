@@ -9,7 +9,8 @@ pub struct Facts {
     pub operations: u64,
     /// From the first operation to the last, ns.
     pub duration_ns: u64,
-    /// Count of each kind; kinds that do not occur have 0. Frees with different hints are different kinds.
+    /// Count of each kind; kinds that do not occur have 0. Frees with different hints are different
+    /// kinds.
     pub operations_by_kind: Vec<OperationCount>,
     /// Frees with a wrong hint: bugs in the program.
     pub wrong_frees: WrongFrees,
@@ -17,7 +18,8 @@ pub struct Facts {
     pub objects: u64,
     /// Requested bytes in total.
     pub allocated_bytes: u64,
-    /// Releases (frees, and reallocs of a block) by a thread other than the one that created the object.
+    /// Releases (frees, and reallocs of a block) by a thread other than the one that created the
+    /// object.
     pub cross_thread_releases: u64,
     /// All releases of known objects.
     pub releases: u64,
@@ -74,7 +76,8 @@ pub struct WrongFree {
     pub align: Option<u64>,
 }
 
-/// The most requested bytes and the most objects that were live; the two need not occur at the same time.
+/// The most requested bytes and the most objects that were live; the two need not occur at the same
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LivePeak {
     /// Bytes.
@@ -87,7 +90,8 @@ pub struct LivePeak {
     pub objects_at_ns: u64,
 }
 
-/// Percentiles; all are 0 if `count` is 0. Values of 65536 and above are rounded up by at most 0.1 %, except `max`.
+/// Percentiles; all are 0 if `count` is 0. Values of 65536 and above are rounded up by at most 0.1
+/// %, except `max`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// How many values.
@@ -159,7 +163,8 @@ pub struct Rate {
     pub peak_second: u64,
 }
 
-/// Frames between marks. Operations before the first mark and after the last are counted separately.
+/// Frames between marks. Operations before the first mark and after the last are counted
+/// separately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameFacts {
     /// Number of marks.

@@ -1,15 +1,15 @@
 //! Facts about a journal: operations, live set, lifetimes, sizes, frames.
 //!
-//! [`analyse`] reads a journal once, in memory bounded by the number of live objects; [`verify`] checks every rule that
-//! a journal must keep.
+//! [`analyse`] reads a journal once, in memory bounded by the number of live objects; [`verify`]
+//! checks every rule that a journal must keep.
 
 mod distribution;
 mod facts;
 mod survey;
 
 pub use facts::{
-    Distribution, Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes,
-    ThreadFacts, WrongFree, WrongFrees,
+    Distribution, Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket,
+    Sizes, ThreadFacts, WrongFree, WrongFrees,
 };
 
 use crate::{Reader, Result, Rules, Violation};

@@ -2,8 +2,8 @@
 
 use super::distribution::Counter;
 use super::facts::{
-    Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes, ThreadFacts,
-    WrongFree, WrongFrees,
+    Facts, FrameFacts, Leaked, Lifetimes, LivePeak, OperationCount, Rate, SizeBucket, Sizes,
+    ThreadFacts, WrongFree, WrongFrees,
 };
 use crate::{Event, FreeHint, Metadata, Op};
 use rustc_hash::FxHashMap;
@@ -96,8 +96,8 @@ impl<'a> Survey<'a> {
         self.last_time = event.time;
         self.kinds[event.op as usize] += 1;
         if event.op == Op::Free {
-            self.frees
-                [usize::from(event.free_hint.has_size()) + 2 * usize::from(event.free_hint.has_align())] += 1;
+            self.frees[usize::from(event.free_hint.has_size())
+                + 2 * usize::from(event.free_hint.has_align())] += 1;
         }
         if let Some(count) = self.frame_operations.get_mut(event.frame as usize) {
             *count += 1;
@@ -202,7 +202,8 @@ impl<'a> Survey<'a> {
             Op::Free => HINTS.into_iter().map(FreeHint::name).zip(self.frees).collect(),
             op => vec![(op.name(), self.kinds[op as usize])],
         });
-        let operations_by_kind = kinds.map(|(kind, count)| OperationCount { kind, count }).collect();
+        let operations_by_kind =
+            kinds.map(|(kind, count)| OperationCount { kind, count }).collect();
         Facts {
             operations: self.rows,
             duration_ns,

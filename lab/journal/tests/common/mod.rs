@@ -27,8 +27,8 @@ pub fn step() -> impl Strategy<Value = Step> {
     let size = prop_oneof![8 => 0u64..5000, 1 => 0u64..=i64::MAX as u64];
     let pause = prop_oneof![8 => 0u64..400, 1 => 0u64..1 << 40];
     let free_hint = prop_oneof![3 => Just(0u8), 1 => 1u8..4, 1 => 5u8..8];
-    (op, pause, 0u64..300, 0u32..5, size, 0u32..13, any::<prop::sample::Index>(), free_hint).prop_map(
-        |(op, pause, took, thread, size, align_bits, pick, free_hint)| Step {
+    (op, pause, 0u64..300, 0u32..5, size, 0u32..13, any::<prop::sample::Index>(), free_hint)
+        .prop_map(|(op, pause, took, thread, size, align_bits, pick, free_hint)| Step {
             op,
             pause,
             took,
@@ -37,8 +37,7 @@ pub fn step() -> impl Strategy<Value = Step> {
             align_bits,
             pick,
             free_hint,
-        },
-    )
+        })
 }
 
 /// The journal of these steps.
@@ -101,7 +100,9 @@ pub fn metadata(frames: Vec<u64>) -> Metadata {
         arguments: vec!["--quote=\"".to_owned(), String::new()],
         clock: "tsc".to_owned(),
         clock_hz: 2.5e9,
-        threads: (0..5).map(|index| Thread { id: 100 + index, name: format!("thread {index}") }).collect(),
+        threads: (0..5)
+            .map(|index| Thread { id: 100 + index, name: format!("thread {index}") })
+            .collect(),
         frames,
         marks: vec![Mark { time: 7, thread: 1, text: "level 1".to_owned() }],
         ended: "exit 0".to_owned(),
@@ -118,7 +119,16 @@ pub fn sample(count: u64) -> (Vec<Event>, Metadata) {
         state ^= state << 17;
         state >> 11
     };
-    let ops = [Op::Malloc, Op::Free, Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned, Op::Free];
+    let ops = [
+        Op::Malloc,
+        Op::Free,
+        Op::Malloc,
+        Op::Free,
+        Op::Calloc,
+        Op::Realloc,
+        Op::Aligned,
+        Op::Free,
+    ];
     let steps: Vec<Step> = (0..count)
         .map(|_| Step {
             op: ops[(random() % 8) as usize],
@@ -150,17 +160,20 @@ pub fn as_text(events: &[Event]) -> String {
     let mut text = String::new();
     for e in events {
         let Event { time, begin, thread, size, frame, .. } = e;
-        let (align, created, released) = (optional(e.align), optional(e.created), optional(e.released));
+        let (align, created, released) =
+            (optional(e.align), optional(e.created), optional(e.released));
         let op = if e.op == Op::Free { e.free_hint.name() } else { e.op.name() };
         let wrong = match (e.free_hint.wrong_size(), e.free_hint.wrong_align()) {
             (None, None) => String::new(),
             (size, align) => {
-                let word = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+                let word =
+                    |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
                 format!("!{}:{}", word(size), word(align))
             }
         };
         let op = format!("{op}{wrong}");
-        text += &format!("{time} {begin} {thread} {op} {size} {align} {created} {released} {frame}\n");
+        text +=
+            &format!("{time} {begin} {thread} {op} {size} {align} {created} {released} {frame}\n");
     }
     text
 }
@@ -168,7 +181,10 @@ pub fn as_text(events: &[Event]) -> String {
 /// The origins as `journal/reader.py --origins` prints them.
 pub fn origins_as_text(origins: &[Origin]) -> String {
     let text = |index: u32| if index == Origin::NONE { "-".to_owned() } else { index.to_string() };
-    origins.iter().map(|origin| format!("{} {}\n", text(origin.module), text(origin.stack))).collect()
+    origins
+        .iter()
+        .map(|origin| format!("{} {}\n", text(origin.module), text(origin.stack)))
+        .collect()
 }
 
 pub fn write(path: &Path, events: &[Event], metadata: &Metadata, rows_per_group: usize) {
