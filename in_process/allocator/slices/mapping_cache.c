@@ -104,8 +104,8 @@ bool mapping_cache_has(size_t bytes) {
     return index < MAPPING_PLACES && atomic_get(&places[index].bytes) >= bytes;
 }
 
-// Puts what the mapping has beyond `bytes` back. It is cut at a multiple of the slice size from its
-// start, so that no two mappings begin in one slice.
+// Puts the part of the mapping beyond `bytes` back. The cut is at a multiple of the slice size from
+// its start, so that no two mappings begin in one slice.
 static struct mapping cut_to(struct mapping mapping, size_t bytes) {
     size_t used = round_up(bytes, SLICE_BYTES);
     if (mapping.bytes < used + MAPPING_CUT_MIN) return mapping;
@@ -116,7 +116,7 @@ static struct mapping cut_to(struct mapping mapping, size_t bytes) {
     return mapping;
 }
 
-// Cuts off what lies before the first multiple of `alignment`.
+// Cuts off the part before the first multiple of `alignment`.
 static struct mapping cut_head(struct mapping mapping, size_t alignment) {
     size_t head = mapping.bytes - usable_bytes(mapping, alignment);
     if (head == 0) return mapping;
@@ -181,8 +181,8 @@ struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
     }
     target = cut_to(target, bytes);
     if (os_remap_to(old.start, old.bytes, target.start, old.bytes)) return target;
-    // The system may have unmapped the start of the target before it failed, and that range may be
-    // another's by now: only the rest is still known to be ours.
+    // The system may have unmapped the start of the target before it failed, and that range may
+    // belong to other code by now: only the rest is certainly Keel's.
     size_t lost = round_up(old.bytes, SLICE_BYTES);
     if (target.bytes > lost && window_for(target.start + lost) != NULL)
         put_or_unmap((struct mapping){target.start + lost, target.bytes - lost}, os_clock_ms());

@@ -2,8 +2,8 @@
 //
 // A program that frees a block of many MiB often allocates one of that order soon after. Giving the
 // memory back at once costs a page fault for every 4 KiB of the next block. So a freed mapping
-// stays here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined and what is too large
-// is cut without a system call; what is too small grows by moving page tables.
+// stays here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined, and a mapping that is
+// too large is cut, without a system call. A mapping that is too small grows by moving page tables.
 //
 //   place[0..31]:  start | bytes | time of the last put
 //
@@ -44,7 +44,8 @@ bool mapping_cache_has(size_t bytes);
 // Keeps the mapping. Unmaps it if all places are in use. The caller has ended its page.
 void mapping_cache_put(struct mapping mapping);
 
-// Unmaps at most bytes_max of one mapping that has been here for a purge delay. The bytes unmapped.
+// Unmaps at most bytes_max of one mapping that has been here for a purge delay. Returns the bytes
+// unmapped.
 size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max);
 
 // Unmaps everything that is here now.

@@ -100,8 +100,7 @@ size_t reserve_discard(unsigned slices_max) {
 static size_t populate(struct free_run run) {
     if (run.slices == 0) return 0;
     if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
-        run_return(run,
-                   RUN_DISCARDED); // the populated part is zero, like discarded slices
+        run_return(run, RUN_DISCARDED); // the populated part is zero, like discarded slices
         return 0;
     }
     // This thread owns the slices now, so it may write their metadata: that populates its pages.

@@ -1,5 +1,5 @@
-// The warm reserve: slices that are free and occupy memory (dirty). Two forces act on it. And the
-// limit on the memory that Keel gives out.
+// The warm reserve: slices that are free and occupy memory (dirty), its target and its surplus. Also
+// the limit on the memory that Keel gives out.
 //
 //   dirty count
 //     ^          surplus: more than a whole period needed         -> discarded, a quantum at a time
@@ -33,12 +33,12 @@
 // Called by slow paths that took slices: records the minimum of the dirty count.
 void reserve_note(void);
 
-// Called by slow paths that released slices: works off one quantum if something is due and no
+// Called by slow paths that released slices: discards one quantum if a surplus is due and no
 // keeper runs.
 void reserve_step(void);
 
 // The same after the release of a block of more than RESERVE_LARGE_SLICES slices. Such a block is
-// outside of the latency contract, so all of it may be worked off at once.
+// outside of the latency contract, so as many slices may be discarded at once.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
 
