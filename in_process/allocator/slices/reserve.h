@@ -1,5 +1,5 @@
-// The warm reserve: slices that are free and occupy memory (dirty), its target and its surplus. Also
-// the limit on the memory that Keel gives out.
+// The warm reserve: slices that are free and occupy memory (dirty), its target and its surplus.
+// Also the limit on the memory that Keel gives out.
 //
 //   dirty count
 //     ^          surplus: more than a whole period needed         -> discarded, a quantum at a time
