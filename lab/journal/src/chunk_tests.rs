@@ -96,7 +96,8 @@ fn numbers() -> impl Strategy<Value = Vec<Option<i64>>> {
 proptest! {
     #[test]
     fn any_numbers_are_read_back(rows in numbers()) {
-        let narrow: Vec<Option<i32>> = rows.iter().map(|row| row.map(|number| number as i32)).collect();
+        let narrow: Vec<Option<i32>> =
+            rows.iter().map(|row| row.map(|number| number as i32)).collect();
         let whole: Vec<Option<i64>> = rows.iter().copied().filter(Option::is_some).collect();
         for way in WAYS {
             assert_round_trip(&rows, way);

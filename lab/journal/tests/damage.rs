@@ -145,7 +145,10 @@ fn foreign_parquet_and_later_versions_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn arbitrary_bytes_never_panic(middle in prop::collection::vec(any::<u8>(), 0..300), footer in 0u32..400) {
+    fn arbitrary_bytes_never_panic(
+        middle in prop::collection::vec(any::<u8>(), 0..300),
+        footer in 0u32..400,
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("random.parquet");
         rewrite(&path, &middle);

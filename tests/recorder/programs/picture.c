@@ -1,9 +1,17 @@
-/* A model of a graphics library. One presenting function calls another, which is still one
- * frame. / #include <stdlib.h> unsigned eglSwapBuffers(void* display, void* surface); void
- * glXSwapBuffers(void* display, unsigned long drawable); unsigned eglSwapBuffers(void* display,
- * void* surface) { return display == surface; } void glXSwapBuffers(void* display, unsigned long
- * drawable) { if (drawable != 42 || eglSwapBuffers(display, NULL) != 1) abort(); } /* A private
- * function, as in a driver: it is available through vkGetDeviceProcAddr only. */
+/* A model of a graphics library. One presenting function calls another, which is still one frame. */
+#include <stdlib.h>
+
+unsigned eglSwapBuffers(void* display, void* surface);
+void glXSwapBuffers(void* display, unsigned long drawable);
+
+unsigned eglSwapBuffers(void* display, void* surface) {
+    return display == surface;
+}
+void glXSwapBuffers(void* display, unsigned long drawable) {
+    if (drawable != 42 || eglSwapBuffers(display, NULL) != 1) abort();
+}
+
+/* A private function, as in a driver: it is available through vkGetDeviceProcAddr only. */
 static int present(void* queue, const void* information) {
     return queue != NULL && information == NULL ? 12 : 0;
 }
