@@ -10,6 +10,7 @@
     {"replace-64k-512k", "64 to 512 KiB, 128 held", replace, 64 * KIB, 512 * KIB, 128, 10000},
     {"replace-256k-1m", "256 KiB to 1 MiB, 64 held", replace, 256 * KIB, 1 * MIB, 64, 10000},
     {"replace-1m-8m", "1 to 8 MiB, 16 held", replace, 1 * MIB, 8 * MIB, 16, 800},
+    {"replace-5m-25m", "5 to 25 MiB, 20 held", replace, 5 * MIB, 25 * MIB, 20, 500},
     {"replace-8m-32m", "8 to 32 MiB, 8 held", replace, 8 * MIB, 32 * MIB, 8, 120},
     {"replace-16m-64m", "16 to 64 MiB, 4 held", replace, 16 * MIB, 64 * MIB, 4, 60},
     {"replace-64m-256m", "64 to 256 MiB, 2 held", replace, 64 * MIB, (size_t)256 * MIB, 2, 12},

@@ -4,6 +4,7 @@
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -112,6 +113,37 @@ bool os_discard(void* start, size_t bytes) {
     count_call(EVENT_PURGE);
     errno = saved;
     return result == 0;
+}
+
+#define ZERO_PAGES 256u // looked at in one system call
+
+// Zeroes the pages that have memory. The others are discarded, because one may be in swap space.
+static void zero_resident(char* start, const unsigned char* resident, size_t pages) {
+    size_t unit = os_page_bytes();
+    for (size_t i = 0; i < pages;) {
+        size_t end = i + 1;
+        while (end < pages && (resident[end] & 1) == (resident[i] & 1)) end++;
+        char* at = start + i * unit;
+        bool cleared = (resident[i] & 1) == 0 && os_discard(at, (end - i) * unit);
+        if (!cleared) memset(at, 0, (end - i) * unit);
+        i = end;
+    }
+}
+
+void os_zero(void* start, size_t bytes) {
+    unsigned char resident[ZERO_PAGES];
+    size_t unit = os_page_bytes();
+    int saved = errno;
+    for (char* at = start; bytes > 0;) {
+        size_t here = bytes < ZERO_PAGES * unit ? bytes : ZERO_PAGES * unit;
+        if (mincore(at, here, resident) == 0)
+            zero_resident(at, resident, here / unit);
+        else
+            memset(at, 0, here);
+        at += here;
+        bytes -= here;
+    }
+    errno = saved;
 }
 
 bool os_populate(void* start, size_t bytes) {

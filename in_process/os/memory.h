@@ -39,6 +39,9 @@ void* os_find_place(size_t bytes);
 // (locked pages), and the content is unchanged.
 bool os_discard(void* start, size_t bytes);
 
+// Makes the range zero. Pages that have no memory get none.
+void os_zero(void* start, size_t bytes);
+
 // Provides the pages with memory now, as touching each would. False: not possible (old kernel, no
 // memory).
 bool os_populate(void* start, size_t bytes);

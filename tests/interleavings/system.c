@@ -99,6 +99,9 @@ void* os_remap_content(void* start, size_t bytes, void* place) {
 bool os_remaps_content(void) {
     return true;
 }
+void os_zero(void* start, size_t bytes) {
+    memset(start, 0, bytes);
+}
 void* os_remap_anywhere(void* start, size_t old_bytes, size_t new_bytes) {
     (void)start;
     (void)old_bytes;

@@ -161,7 +161,7 @@ void* alloc_movable(size_t size) {
 void* alloc_zeroed(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
         struct large block = alloc_large(size, 1, false);
-        if (block.start != NULL && !block.zero) memset(block.start, 0, page_of(block.start)->bytes);
+        if (block.start != NULL && !block.zero) large_zero(page_of(block.start));
         return block.start;
     }
     unsigned size_class = size_class_of(size);
@@ -178,7 +178,11 @@ void* alloc_aligned(size_t size, size_t alignment) {
 void* alloc_plain(size_t size, size_t alignment, bool zero) {
     if (alignment <= 1) return zero ? alloc_zeroed(size) : alloc_slow(size);
     void* block = alloc_aligned(size, alignment);
-    return block != NULL && zero ? memset(block, 0, page_usable_bytes(page_around(block))) : block;
+    if (block == NULL || !zero) return block;
+    struct page* page = page_around(block);
+    if (!page_is_large(page)) return memset(block, 0, page_usable_bytes(page));
+    large_zero(page);
+    return block;
 }
 
 size_t good_size(size_t size) {

@@ -5,6 +5,8 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
+#include "os/memory.h"
+#include <string.h>
 
 // From here on a warm mapping is better than cold slices.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
@@ -111,6 +113,13 @@ static void* leave_run(struct page* page, size_t bytes) {
     atomic_set_release(&page->owner, 0);
     run_release_empty(start, slices);
     return moved;
+}
+
+void large_zero(struct page* page) {
+    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0)
+        os_zero(page->start, page->bytes);
+    else
+        memset(page->start, 0, page->bytes);
 }
 
 void* large_resize(struct page* page, size_t bytes) {

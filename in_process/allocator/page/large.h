@@ -35,6 +35,9 @@ struct large large_allocate_movable(size_t bytes);
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);
 
+// Zeroes the block. Pages of a mapping that have no memory get none.
+void large_zero(struct page* page);
+
 // Resizes without copying: in place, into the slices behind, or by moving page tables. NULL: not
 // possible; nothing changed.
 void* large_resize(struct page* page, size_t bytes);

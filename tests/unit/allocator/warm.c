@@ -105,6 +105,24 @@ static void test_contents(void) {
     CHECK(jumbo_live_bytes() == 0 && run_check());
 }
 
+// calloc of a warm mapping that was hardly used: what was used is zero, and the rest gets no memory.
+static void test_sparse_calloc(void) {
+    kl_collect(true);
+    option_set(OPTION_RESET_DELAY, 600000);
+    unsigned char* block = kl_malloc(64 * MIB);
+    CHECK(block != NULL);
+    for (size_t at = 0; at < 64 * MIB; at += 8 * MIB) memset(block + at + 5000, 0xA5, 9000);
+    kl_free(block);
+    long before = faults();
+    block = kl_calloc(1, 64 * MIB);
+    CHECK(block != NULL && faults() - before < 100);
+    for (size_t at = 0; at < 64 * MIB; at += 8 * MIB) {
+        for (size_t i = 0; i < 16384; i++) CHECK(block[at + i] == 0);
+    }
+    kl_free(block);
+    kl_collect(true);
+}
+
 // Small mallocs and frees, as a program does that has nothing large to do.
 static void small_calls(unsigned count) {
     static void* blocks[40];
@@ -182,6 +200,7 @@ int main(void) {
     test_large_blocks_in_turn(100 * MIB, 100 * MIB, 10);
     option_set(OPTION_RESET_DELAY, 500);
     test_contents();
+    test_sparse_calloc();
     test_burst(1000);
     test_burst(40000);
     test_burst(300000);
