@@ -10,7 +10,6 @@
 
 // From here on a warm mapping is better than cold slices.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
-#define RUN_BYTES_MAX (RUN_SLICES_MAX * SLICE_BYTES)
 
 static size_t slices_for(size_t bytes) {
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -52,16 +51,27 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
     return large_of_mapping(bytes, alignment);
 }
 
+// A block from an arena, or from memory that takes no page fault. For large blocks a cached mapping
+// comes first, because blocks that shrink in their slices leave few superblocks wholly free.
+static struct large large_warm(size_t bytes, size_t slices) {
+    struct run run = arena_take_shared(slices, 1);
+    if (run.start != NULL) return large_of_run(run, slices);
+    if (bytes >= LARGE_MOVABLE_BYTES && mapping_cache_has(bytes, SIZE_MAX))
+        return large_of_mapping(bytes, 1);
+    if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
+    if (run.start != NULL) return large_of_run(run, slices);
+    return mapping_cache_has(bytes, 2 * bytes) ? large_of_mapping(bytes, 1) : large_none;
+}
+
 struct large large_allocate(size_t bytes, size_t alignment) {
     if (!large_is_possible(bytes, alignment)) return large_none;
     if (bytes == 0) bytes = 1;
     if (!limit_admits(bytes)) return large_none;
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
-    if (bytes >= CACHED_BYTES_MIN && bytes <= RUN_BYTES_MAX && alignment_slices == 1) {
-        struct run run = run_allocate_warm((unsigned)slices);
-        if (run.start != NULL) return large_of_run(run, slices);
-        if (mapping_cache_has(bytes)) return large_of_mapping(bytes, alignment);
+    if (bytes >= CACHED_BYTES_MIN && alignment_slices == 1) {
+        struct large block = large_warm(bytes, slices);
+        if (block.start != NULL) return block;
     }
     bool jumbo = bytes >= LARGE_MOVABLE_BYTES ||
                  (alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES);
@@ -105,7 +115,8 @@ void large_release(struct page* page) {
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
     if (bytes < LARGE_MOVABLE_BYTES || arena_of(start) != NULL) return NULL;
-    if (mapping_cache_has(bytes)) return NULL; // a copy into warm memory takes no page fault
+    if (mapping_cache_has(bytes, SIZE_MAX))
+        return NULL; // a copy into warm memory takes no page fault
     uintptr_t heap = atomic_get(&page->owner) & ~(uintptr_t)PAGE_FLAGS;
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;
@@ -125,7 +136,9 @@ void large_zero(struct page* page) {
 void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
-        return bytes > LARGE_MOVABLE_BYTES / 2 ? jumbo_resize(page, bytes) : NULL;
+        // A small rest is copied: the whole mapping is then there for the next large block.
+        bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
+        return small_rest ? NULL : jumbo_resize(page, bytes);
     }
     size_t slices = page->bytes / SLICE_BYTES;
     size_t wanted = slices_for(bytes);

@@ -99,9 +99,12 @@ static struct mapping take_for(size_t bytes, size_t alignment) {
     return index < MAPPING_PLACES ? place_take(index) : mapping_none;
 }
 
-bool mapping_cache_has(size_t bytes) {
-    unsigned index = atomic_get(&mapping_cache_total) > 0 ? place_for(bytes, 1) : MAPPING_PLACES;
-    return index < MAPPING_PLACES && atomic_get(&places[index].bytes) >= bytes;
+bool mapping_cache_has(size_t bytes, size_t bytes_max) {
+    if (mapping_cache_bytes() < bytes) return false;
+    unsigned index = place_for(bytes, 1);
+    if (index == MAPPING_PLACES) return false;
+    size_t here = atomic_get(&places[index].bytes);
+    return here >= bytes && here <= bytes_max;
 }
 
 // Puts the part of the mapping beyond `bytes` back. The cut is at a multiple of the slice size from
@@ -172,7 +175,7 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
 }
 
 struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
-    if (!mapping_cache_has(bytes)) return mapping_none;
+    if (!mapping_cache_has(bytes, SIZE_MAX)) return mapping_none;
     struct mapping target = take_for(bytes, 1);
     if (target.start == NULL) return target;
     if (target.bytes < bytes) {

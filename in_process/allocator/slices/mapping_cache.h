@@ -38,8 +38,8 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 // its memory. Afterwards `old` is not mapped. NULL: not possible; nothing changed.
 struct mapping mapping_cache_move(struct mapping old, size_t bytes);
 
-// True if a mapping of `bytes` is here now.
-bool mapping_cache_has(size_t bytes);
+// True if a mapping of `bytes` to bytes_max is here now.
+bool mapping_cache_has(size_t bytes, size_t bytes_max);
 
 // Keeps the mapping. Unmaps it if all places are in use. The caller has ended its page.
 void mapping_cache_put(struct mapping mapping);
