@@ -44,7 +44,8 @@ def verify_checksums(path, footer, text, checksums):
         layout += struct.pack("<q", group.num_rows)
         for column in map(group.column, range(group.num_columns)):
             dictionary = column.dictionary_page_offset or 0
-            numbers = (column.num_values, column.total_compressed_size, column.data_page_offset, dictionary)
+            sizes = (column.num_values, column.total_compressed_size)
+            numbers = (*sizes, column.data_page_offset, dictionary)
             layout += struct.pack("<4q", *numbers)
     assert zlib.crc32(text) == checksums["metadata"], "the metadata is damaged"
     assert zlib.crc32(layout) == checksums["layout"], "the footer is damaged"
@@ -52,7 +53,8 @@ def verify_checksums(path, footer, text, checksums):
     with open(path, "rb") as raw:
         for index, group in enumerate(checksums["row_groups"]):
             raw.seek(group["offset"])
-            assert zlib.crc32(raw.read(group["length"])) == group["crc32"], f"row group {index} is damaged"
+            checksum = zlib.crc32(raw.read(group["length"]))
+            assert checksum == group["crc32"], f"row group {index} is damaged"
 
 
 def rows(file):

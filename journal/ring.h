@@ -21,19 +21,19 @@
 //        +----------------+---------------+----------------+--------+--------+--- - - ---+-------+
 // clang-format on
 //
-// A RING has one producer at a time: the thread that changed its state from FREE to OWNED. Slots are
-// numbered by an index that only grows; index i is in slot i mod n, in lap i div n. A slot is
-// published by its last word, `word`, which contains the lap's tag: the slot is full for index i when
-// the operation is not 0 and the tag is that of i's lap. So the reader needs no shared write index,
-// one event is half a cache line, and if the program is killed, everything that was published can
-// still be read.
+// A RING has one producer at a time: the thread that changed its state from FREE to OWNED. Slots
+// are numbered by an index that only grows; index i is in slot i mod n, in lap i div n. A slot is
+// published by its last word, `word`, which contains the lap's tag: the slot is full for index i
+// when the operation is not 0 and the tag is that of i's lap. So the reader needs no shared write
+// index, one event is half a cache line, and if the program is killed, everything that was
+// published can still be read.
 //
 //   reader's invariant:   tail <= every index not yet read; tail grows by the number copied out
-//   producer's invariant: it writes index i only if i < tail + n; otherwise it waits, and counts the
+//   producer's invariant: writes index i only if i < tail + n; otherwise it waits and counts the
 //                         wait. No event is dropped.
 //
-// ORDER. All threads read the same clock. Once a process has two threads, the clock is read after all
-// earlier loads, so an event that depends on another has the later time, as exactly as the
+// ORDER. All threads read the same clock. Once a process has two threads, the clock is read after
+// all earlier loads, so an event that depends on another has the later time, as exactly as the
 // processors' counters agree. But the time of a free may be too early by the time that a processor
 // executes ahead, some hundred nanoseconds. The order of publication always holds: a free is
 // published before the block is released, and an allocation before any other thread can know the
@@ -43,8 +43,8 @@
 // 2008), with a lap tag instead of clearing, so that the reader does not write to the slots.
 //
 // Accesses to fields marked _Atomic are atomic on both sides; the others are written before a
-// release and read after the matching acquire. The Rust mirror is lab/record/src/ring.rs; both sides
-// assert every offset.
+// release and read after the matching acquire. The Rust mirror is lab/record/src/ring.rs; both
+// sides assert every offset.
 #ifndef KEEL_JOURNAL_RING_H
 #define KEEL_JOURNAL_RING_H
 
@@ -78,10 +78,10 @@
 // unknown). With bit 47 set, the low 47 bits name a stack that earlier KL_RING_STACK slots of this
 // ring describe.
 //
-// HINT, the size of KL_RING_FREE: 0 if the program passed only the address, as with free. Otherwise:
-// with KL_HINT_SIZE set the bits below it are a size (free_sized, operator delete with a size); the
-// top 6 bits are log2 of an alignment, or 0 for none (free_aligned_sized, operator delete with an
-// alignment).
+// HINT, the size of KL_RING_FREE: 0 if the program passed only the address, as with free.
+// Otherwise: with KL_HINT_SIZE set the bits below it are a size (free_sized, operator delete with a
+// size); the top 6 bits are log2 of an alignment, or 0 for none (free_aligned_sized, operator
+// delete with an alignment).
 enum kl_ring_op {
     KL_RING_EMPTY = 0,
     KL_RING_MALLOC = 1,       // time after the call, address, size
@@ -214,10 +214,10 @@ static_assert(sizeof(struct kl_control) == 64, "as in ring.rs");
 static_assert(offsetof(struct kl_control, heartbeat) == 32, "as in ring.rs");
 
 // The file of a recording without `keel record` (keel/recorder.h): a struct kl_spool with magic
-// KL_LOG_MAGIC, then chunks, each a struct kl_log_chunk followed by `bytes` bytes. The rings are in a
-// second file beside it, NAME.rings, with the layout of a spool. The recording threads write their
-// own rings out as chunks. NAME.rings is removed when the recording ends; after a crash it holds the
-// last events.
+// KL_LOG_MAGIC, then chunks, each a struct kl_log_chunk followed by `bytes` bytes. The rings are in
+// a second file beside it, NAME.rings, with the layout of a spool. The recording threads write
+// their own rings out as chunks. NAME.rings is removed when the recording ends; after a crash it
+// holds the last events.
 #define KL_LOG_MAGIC 0x314c4f4f50534c4bull   // "KLSPOOL1"
 #define KL_CHUNK_MAGIC 0x314b4e5548434c4bull // "KLCHUNK1"
 

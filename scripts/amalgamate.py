@@ -48,7 +48,8 @@ SWITCHES = """#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 """ + "".join(f"#ifndef {name}\n#define {name} 0\n#endif\n"
-              for name in ("KEEL_OVERRIDE", "KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT", "KEEL_CHECKED"))
+              for name in ("KEEL_OVERRIDE", "KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT",
+                           "KEEL_CHECKED"))
 SWITCHES += """#if KEEL_SECURE || KEEL_DEBUG
 #error "KEEL_SECURE and KEEL_DEBUG are reserved for flavours that do not exist yet"
 #endif

@@ -15,7 +15,8 @@ export LC_ALL=C
 machine() {
     local words virtual=
     words=$(awk -F ': ' '/^model name/ { print tolower($2); exit }' /proc/cpuinfo \
-        | grep -oE '[a-z0-9]+' | grep -vxE 'amd|intel|r|tm|cpu|processor|core' | head -2 | paste -sd- || true)
+        | grep -oE '[a-z0-9]+' | grep -vxE 'amd|intel|r|tm|cpu|processor|core' |
+        head -2 | paste -sd- || true)
     if grep -q ' hypervisor' /proc/cpuinfo; then virtual=-vm; fi
     echo "${words:-unknown}-$(nproc --all)core$virtual"
 }

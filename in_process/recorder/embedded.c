@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// The process of the thread that is starting or stopping a recording; 0: none. A value inherited from
-// the parent of a fork is ignored.
+// The process of the thread that is starting or stopping a recording; 0: none. A value inherited
+// from the parent of a fork is ignored.
 static _Atomic pid_t changing;
 
 static bool change_begin(void) {

@@ -3,8 +3,8 @@
 // libstdc++'s operators call malloc and free by name, where the recorder sees them: these operators
 // are forwarded and not recorded here. An allocator with its own operators (the next malloc and the
 // next operator are in one object) calls its internal functions directly: there the operator is
-// recorded. If such an allocator does call malloc by name, the allocation is found among the thread's
-// last events, and the inner free finds the block in recorder_thread.deleting.
+// recorded. If such an allocator does call malloc by name, the allocation is found among the
+// thread's last events, and the inner free finds the block in recorder_thread.deleting.
 //
 // libstdc++ discards the hint of a delete, so the operator passes it to the free at the end of the
 // call through recorder_thread.deleting. The operator itself records nothing, because the call may

@@ -3,8 +3,8 @@
 //
 // A program gets these functions by linking, or by asking a library for their addresses
 // (glXGetProcAddress and similar functions): then it gets the recorder's function, which calls the
-// address that the library returned. Addresses from dlsym on a library that the program opened itself
-// are not intercepted.
+// address that the library returned. Addresses from dlsym on a library that the program opened
+// itself are not intercepted.
 #include "base/atomic.h"
 #include "base/attributes.h"
 #include "next.h"

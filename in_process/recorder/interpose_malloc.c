@@ -52,8 +52,8 @@ void free(void* block) {
     next.free(block);
 }
 
-// Records a free with a hint. Returns the previous recorder_thread.deleting, to be restored after the
-// call; meanwhile it names the block, which the allocator may free by name.
+// Records a free with a hint. Returns the previous recorder_thread.deleting, to be restored after
+// the call; meanwhile it names the block, which the allocator may free by name.
 static struct deleting hinted_free_record(void* block, uint64_t hint, const void* caller) {
     struct deleting outer = recorder_thread.deleting;
     if (!recording() || block == NULL) return outer;
@@ -93,8 +93,8 @@ void cfree(void* block) {
     next.free(block);
 }
 
-// Whether the allocation of a block that the next definition returned is already recorded, because the
-// definition called another function of its allocator by name.
+// Whether the allocation of a block that the next definition returned is already recorded, because
+// the definition called another function of its allocator by name.
 KEEL_INLINE bool recorded_since(uint64_t before, const void* block) {
     return KEEL_UNLIKELY(recorder_thread.head != before) &&
            thread_recorded_allocation(before, block);
@@ -126,7 +126,8 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     uint64_t before = recorder_thread.head;
     void* moved = next.realloc(block, size);
     recorder_thread.deleting = outer;
-    // A new block that was allocated by name is already recorded: then only the release is recorded.
+    // A new block that was allocated by name is already recorded: then only the release is
+    // recorded.
     bool made = moved != NULL && recorded_since(before, moved);
     record(KL_RING_REALLOC_END, ticks(), made ? NULL : moved, made ? 0 : size, old);
     return moved;
@@ -136,7 +137,8 @@ void* realloc(void* block, size_t size) {
     return realloc_from(block, size, __builtin_return_address(0));
 }
 
-// Not forwarded: the next definition may call realloc by name, which the recorder would record again.
+// Not forwarded: the next definition may call realloc by name, which the recorder would record
+// again.
 void* reallocarray(void* block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {

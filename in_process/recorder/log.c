@@ -68,8 +68,8 @@ static bool file_is_ours(int file) {
            status.st_ino == log_inode;
 }
 
-// The file's descriptor, or -1. If the program has closed it, each thread that notices opens the file
-// again; the first one's descriptor is kept.
+// The file's descriptor, or -1. If the program has closed it, each thread that notices opens the
+// file again; the first one's descriptor is kept.
 static int file_open_again(bool* keep) {
     int file = atomic_get_acquire(&log_file);
     *keep = true;

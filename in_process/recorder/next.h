@@ -20,16 +20,16 @@ struct next_functions {
     void (*free_aligned_sized)(void* block, size_t align, size_t size); // NULL if not defined
 };
 
-// Written once, by the first call of the process. Before that it holds the C library's own functions,
-// because ld.so and dlsym may allocate while the next definitions are looked up.
+// Written once, by the first call of the process. Before that it holds the C library's own
+// functions, because ld.so and dlsym may allocate while the next definitions are looked up.
 extern struct next_functions next;
 
 // Looks up all functions behind the recorder in the search order. Called while this thread does not
 // record.
 void next_resolve(void);
 
-// A function behind the recorder in the search order, or in one of `libraries` (NULL-terminated) if a
-// plugin loaded it privately; NULL if there is none.
+// A function behind the recorder in the search order, or in one of `libraries` (NULL-terminated) if
+// a plugin loaded it privately; NULL if there is none.
 void* next_find(const char* name, const char* const* libraries);
 
 // Whether the function is in the same object as the program's malloc.

@@ -1,7 +1,7 @@
 // Names of call stacks. A stack is walked by the unwind tables that C++ exceptions use, so it needs
-// no frame pointers; its name is a hash of its return addresses. The addresses of a stack are recorded
-// in a ring before the first event that has this name, and again after many other stacks. The reader
-// keeps all stacks, so repetitions only cost slots.
+// no frame pointers; its name is a hash of its return addresses. The addresses of a stack are
+// recorded in a ring before the first event that has this name, and again after many other stacks.
+// The reader keeps all stacks, so repetitions only cost slots.
 //
 // Cost: about 2 µs per call with a shallow stack (bench/record-overhead), so it is off by default.
 #include "origin.h"

@@ -72,7 +72,8 @@ static bool control_map(const char* folder) {
     return true;
 }
 
-// Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the errno.
+// Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the
+// errno.
 static int spool_map(const char* folder) {
     int file = -1;
     for (int image = 0; file < 0 && image < SPOOLS_PER_PID_MAX; image++) {
@@ -272,8 +273,8 @@ enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns) {
         *silent_since_ns = now;
         return KL_STOP_NONE;
     }
-    // kill reports a reader in another process namespace as dead, but its heartbeat goes on. A reader
-    // that is stopped is not dead.
+    // kill reports a reader in another process namespace as dead, but its heartbeat goes on. A
+    // reader that is stopped is not dead.
     if (now - *silent_since_ns < (uint64_t)READER_SILENCE_MS * 1000000u) return KL_STOP_NONE;
     return process_is_dead(control->reader_pid) ? KL_STOP_READER_DEAD : KL_STOP_NONE;
 }

@@ -40,8 +40,8 @@ static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     ring->stalls++;
     ring->stalled_ticks += ticks() - began;
     if (!written) session_stop(KL_STOP_DISK_FULL);
-    // An unpublished slot of an interrupted event does not prevent this: handlers use less than half
-    // a ring.
+    // An unpublished slot of an interrupted event does not prevent this: handlers use less than
+    // half a ring.
     return written && needed <= atomic_get(&ring->tail) + entry->slots;
 }
 
@@ -158,8 +158,8 @@ static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     return (index / half + 1) * half;
 }
 
-// Signals are blocked: a handler that claimed an index of a half-initialised ring would leave a slot
-// that is never filled.
+// Signals are blocked: a handler that claimed an index of a half-initialised ring would leave a
+// slot that is never filled.
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
     struct kl_ring* ring = entry_ring(entry);
     uint64_t head = ring->head;

@@ -7,15 +7,15 @@
 //     record(op, time, ...)         claim an index (one xadd on a thread variable), compare it with
 //       |                           the limit, store 32 bytes, the last word with release:
 //       |                           about 3 ns besides the clock's 10
-//       +- thread_record_slow       at every half lap: read the reader's tail, wake the reader, wait
+//       +- thread_record_slow       every half lap: read the reader's tail, wake the reader, wait
 //                                   if the ring is full. First event of a thread: take a ring. An
 //                                   event after the thread's end, or of a signal handler that
 //                                   interrupted the above: borrow a ring for this event.
 // clang-format on
 //
-// A signal handler may run between any two instructions and record. Therefore the index is claimed by
-// one instruction, and each event owns its slot: a handler's events take the following slots, and the
-// reader waits for the earlier one.
+// A signal handler may run between any two instructions and record. Therefore the index is claimed
+// by one instruction, and each event owns its slot: a handler's events take the following slots,
+// and the reader waits for the earlier one.
 #ifndef KEEL_RECORDER_THREAD_H
 #define KEEL_RECORDER_THREAD_H
 
@@ -74,8 +74,8 @@ void thread_record_slow(uint64_t index, struct event event);
 // Records an event of a thread whose ring belongs to an earlier recording.
 void thread_record_anew(struct event event);
 
-// Takes a ring for the thread if it has none. False: it has none, and records through borrowed rings
-// or not at all.
+// Takes a ring for the thread if it has none. False: it has none, and records through borrowed
+// rings or not at all.
 bool thread_has_ring(void);
 
 // Whether one of this thread's events since `index` is the allocation of `block`: an allocator's
@@ -93,8 +93,8 @@ KEEL_INLINE uint64_t ticks(void) {
 }
 
 // For a free. The processor may read this clock before earlier loads are done, so the time may be a
-// little early: even before the block's allocation on another thread. The reader reorders such a free
-// (lab/record/src/assemble.rs), which is possible because the times of allocations are exact.
+// little early: even before the block's allocation on another thread. The reader reorders such a
+// free (lab/record/src/assemble.rs), which is possible because the times of allocations are exact.
 KEEL_INLINE uint64_t ticks_of_free(void) {
     return clock_ticks(session.clock, false);
 }
@@ -156,9 +156,9 @@ KEEL_INLINE void record(enum kl_ring_op op, uint64_t time, const void* address, 
     slot_prefetch(&thread->slots[(index + SLOTS_AHEAD) & thread->mask]);
 }
 
-// As `record`, in a process that may begin one recording after another. If a stop and a start happen
-// between a thread's comparison and its store, the thread writes to the place of its old ring
-// (log_release), and the event belongs to neither recording.
+// As `record`, in a process that may begin one recording after another. If a stop and a start
+// happen between a thread's comparison and its store, the thread writes to the place of its old
+// ring (log_release), and the event belongs to neither recording.
 KEEL_INLINE void record_checked(enum kl_ring_op op, uint64_t time, const void* address,
                                 uint64_t size, uint64_t extra) {
     struct thread* thread = &recorder_thread;

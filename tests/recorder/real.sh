@@ -12,7 +12,10 @@
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../support/needs.bash"
-[ $# -ge 2 ] && [ -x "$1" ] && [ -x "$2/overseer" ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] && [ -x "$1" ] && [ -x "$2/overseer" ] || {
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
 keel=$(realpath "$1") tools=$(realpath "$2") programs=$(realpath "$here/../programs")
 export PATH=$PATH:/usr/sbin:/usr/games
 shift 2
@@ -30,21 +33,27 @@ source_of() { # source_of NAME
     done
 }
 
-report() { sed -n "s/.*\"$2\": \(\[[^]]*\]\|[^,}]*\).*/\1/p" "$scratch/at/$1/report.json"; } # report VARIANT FIELD
+report() { # report VARIANT FIELD
+    sed -n "s/.*\"$2\": \(\[[^]]*\]\|[^,}]*\).*/\1/p" "$scratch/at/$1/report.json"
+}
 
-number() { sed -n "s/^    \"$1\": \([0-9]*\).*/\1/p" <<<"$words" | sed -n 1p; } # number FIELD: of a journal's facts
+number() { # number FIELD: of a journal's facts
+    sed -n "s/^    \"$1\": \([0-9]*\).*/\1/p" <<<"$words" | sed -n 1p
+}
 
 # verify: every journal of the run; sets operations, journals, stalls, stalled_ms and fault.
 verify() {
     local journal words
     operations=0 journals=0 stalls=0 stalled_ms=0 fault=
     for journal in "$scratch"/journals/*.parquet; do
-        words=$("$keel" info --json --verify "$journal" 2>&1) || fault="$(basename "$journal"): $(grep -m 1 violation <<<"$words")"
+        words=$("$keel" info --json --verify "$journal" 2>&1) ||
+            fault="$(basename "$journal"): $(grep -m 1 violation <<<"$words")"
         journals=$((journals + 1))
         operations=$((operations + $(number operations)))
         stalls=$((stalls + $(number stalls)))
         stalled_ms=$((stalled_ms + $(number stalled_ns) / 1000000))
-        grep -q '^    "drops": 0' <<<"$words" || fault="$(basename "$journal"): something was dropped"
+        grep -q '^    "drops": 0' <<<"$words" ||
+            fault="$(basename "$journal"): something was dropped"
     done
     [ "$journals" -gt 0 ] || fault="there is no journal"
 }
@@ -53,7 +62,8 @@ judge() { # judge NAME SECONDS
     local plain=$scratch/at/plain recorded=$scratch/at/recorded
     verify
     if [ "$(report plain status)" != "$(report recorded status)" ]; then
-        printf 'FAIL %s: status %s, recorded %s\n' "$1" "$(report plain status)" "$(report recorded status)"
+        printf 'FAIL %s: status %s, recorded %s\n' "$1" \
+            "$(report plain status)" "$(report recorded status)"
         tail -n 20 "$recorded/err"
     elif ! cmp -s "$plain/out" "$recorded/out"; then
         printf 'FAIL %s printed different output when recorded:\n' "$1"
@@ -65,7 +75,8 @@ judge() { # judge NAME SECONDS
     elif [ -n "$fault" ]; then
         printf 'FAIL %s: %s\n' "$1" "$fault"
     else
-        printf 'ok   %s (%s s, %s equal lines, %s journals, %s operations, %s waits of %s ms in total)\n' \
+        local format='%s (%s s, %s equal lines, %s journals, %s operations, %s waits of %s ms)'
+        printf "ok   $format\\n" \
             "$1" "$2" "$(wc -l <"$plain/out")" "$journals" "$operations" "$stalls" "$stalled_ms"
         passed=$((passed + 1))
         return
@@ -99,7 +110,7 @@ for name in "${names[@]}"; do
         tail -n 20 "$scratch/log"
         failed=$((failed + 1))
     else
-        "$programs/once.sh" run "$tools" "$source" "$scratch/at" plain & # at the same time, because some print the time
+        "$programs/once.sh" run "$tools" "$source" "$scratch/at" plain & # beside the other
         "$programs/once.sh" run "$tools" "$source" "$scratch/at" recorded \
             "$keel" record --quiet --follow-children -o "$scratch/journals/x.journal.parquet" --
         wait

@@ -4,7 +4,10 @@
 #
 #     tests/recorder/repeat.sh KEEL TOOLS      TOOLS: the folder of the built test programs
 set -uo pipefail
-[ $# -eq 2 ] && [ -x "$1" ] && [ -x "$2/stress" ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 2 ] && [ -x "$1" ] && [ -x "$2/stress" ] || {
+    sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
 keel=$(realpath "$1") stress=$(realpath "$2")/stress
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -23,7 +26,8 @@ compare() { # compare NAME COMMAND...
         return
     fi
     for run in 1 2 3; do
-        "$keel" record --quiet -o "$run.journal.parquet" -- "$@" >"$run.out" || echo "ended with $?" >>"$run.out"
+        "$keel" record --quiet -o "$run.journal.parquet" -- "$@" >"$run.out" ||
+            echo "ended with $?" >>"$run.out"
         kinds "$run.journal.parquet" >"$run.said"
         "$keel" export "$run.journal.parquet" --to numbered 2>/dev/null >>"$run.said"
     done
@@ -36,7 +40,8 @@ compare() { # compare NAME COMMAND...
         diff 1.said 2.said | sed -n 1,10p
         diff 1.said 3.said | sed -n 1,10p
     else
-        echo "ok   $name: three recordings of $(awk -F '[:,]' '/"count"/ { n += $2 } END { print n }' 1.said) operations are equal"
+        count=$(awk -F '[:,]' '/"count"/ { n += $2 } END { print n }' 1.said)
+        echo "ok   $name: three recordings of $count operations are equal"
         passed=$((passed + 1))
         return
     fi
@@ -51,7 +56,9 @@ CREATE INDEX by_name ON item(name);
 SELECT count(*), group_concat(name) FROM item WHERE id % 7 = 0;
 SQL
 compare sqlite sqlite3 :memory: ".read work.sql"
-compare perl perl -e 'my %t; $t{"k" . $_ * 7919 % 977} .= "x" x ($_ % 60) for 1 .. 30000; print scalar(keys %t), "\n"; my @s = sort map { scalar reverse } values %t; print length("@s"), "\n"'
+compare perl perl -e 'my %t; $t{"k" . $_ * 7919 % 977} .= "x" x ($_ % 60) for 1 .. 30000;
+    print scalar(keys %t), "\n"; my @s = sort map { scalar reverse } values %t;
+    print length("@s"), "\n"'
 compare stress "$stress" --seed 3 --threads 1 --operations 60000
 echo "total: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

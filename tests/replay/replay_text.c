@@ -22,7 +22,7 @@
 
 enum { MOST_THREADS = 64, MOST_OPERATIONS = 30 * 1000 * 1000 };
 
-// An object is one block's life, numbered in the order of births; what it is stays in tables
+// An object is one block's life, numbered in the order of allocation; its facts are in tables
 // outside of the heap.
 struct operation {
     uint64_t size;

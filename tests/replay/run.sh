@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Replays the bundled excerpts of real journals with verified contents, under the C library and with Keel preloaded.
+# Replays the bundled excerpts of real journals with verified contents, under the C library and
+# with Keel preloaded.
 #
 #     tests/replay/run.sh REPLAY_TEXT LIBKEEL.SO [JOURNAL.zst ...]
 set -uo pipefail
@@ -22,7 +23,8 @@ for journal in "$@"; do
         echo "ok   $(basename "$journal"): $keel"
     else
         failed=$((failed + 1))
-        printf 'FAIL %s\n    without: %s\n    with:    %s\n' "$(basename "$journal")" "$plain" "$keel"
+        printf 'FAIL %s\n    without: %s\n    with:    %s\n' \
+            "$(basename "$journal")" "$plain" "$keel"
     fi
 done
 echo "$passed passed, $failed failed, 0 skipped"

@@ -48,9 +48,11 @@ pub struct Writer {
     open: bool,
 }
 
+type EncoderThread = JoinHandle<Result<Encoder>>;
+
 /// The encoder runs on its thread, or has returned from it.
 enum Encoding {
-    Running { full: SyncSender<Batch>, empty: Receiver<Batch>, thread: JoinHandle<Result<Encoder>> },
+    Running { full: SyncSender<Batch>, empty: Receiver<Batch>, thread: EncoderThread },
     Stopped(Box<Encoder>),
     Gone,
 }

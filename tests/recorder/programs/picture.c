@@ -1,4 +1,5 @@
-/* A model of a graphics library. One presenting function calls another, which is still one frame. */
+/* A model of a graphics library. One presenting function calls another, which is still one
+ * frame. */
 #include <stdlib.h>
 
 unsigned eglSwapBuffers(void* display, void* surface);

@@ -105,7 +105,8 @@ static void test_contents(void) {
     CHECK(jumbo_live_bytes() == 0 && run_check());
 }
 
-// calloc of a warm mapping that was hardly used: what was used is zero, and the rest gets no memory.
+// calloc of a warm mapping that was hardly used: what was used is zero, and the rest gets no
+// memory.
 static void test_sparse_calloc(void) {
     kl_collect(true);
     option_set(OPTION_RESET_DELAY, 600000);
