@@ -57,9 +57,9 @@ const CHECKS: [Check; 11] = [
     Check { name: "modules", enforced: true, run: |it| modules::check(&it.root, &it.files) },
     Check { name: "lengths", enforced: true, run: |it| limits::lengths(&it.root, &it.files) },
     Check { name: "functions", enforced: true, run: |it| functions::check(&it.root, &it.files) },
-    Check { name: "columns", enforced: false, run: |it| limits::columns(&it.root, &it.files) },
+    Check { name: "columns", enforced: true, run: |it| limits::columns(&it.root, &it.files) },
     Check { name: "drawings", enforced: true, run: |it| drawings::check(&it.root, &it.files) },
-    Check { name: "words", enforced: false, run: |it| words::check(&it.root, &it.files) },
+    Check { name: "words", enforced: true, run: |it| words::check(&it.root, &it.files) },
     Check { name: "links", enforced: true, run: |it| links::check(&it.root, &it.files) },
 ];
 
