@@ -3,11 +3,10 @@
 //! The encoding of each column was chosen by measurements of seventeen real journals
 //! (docs/reference/journal-size.md):
 //! - `time`, `created`, `released` grow with the row: DELTA_BINARY_PACKED stores the small
-//! differences. Those of
-//!   `released` repeat, so they are packed in whole bytes, in which zstd finds the repetition;
+//!   differences. Those of `released` repeat, so they are packed in whole bytes, in which zstd
+//!   finds the repetition;
 //! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, which
-//! zstd then removes. A
-//!   dictionary would be larger and overflow;
+//!   zstd then removes. A dictionary would be larger and overflow;
 //! - `op`, `thread`, `align`, `free_hint` have few values: dictionary.
 
 use crate::chunk::{Column, Way};

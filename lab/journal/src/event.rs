@@ -36,11 +36,10 @@ pub enum Op {
 /// Invariants of every journal that Keel writes, verified by `keel info --verify`:
 /// - rows are sorted by `time`; `begin <= time`;
 /// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of
-/// earlier creations;
+///   earlier creations;
 /// - only a `Free` has a hint;
 /// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by
-/// an earlier row
-///   and is released once.
+///   an earlier row and is released once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// ns since the start of the recording. For an allocation: after the call returned. For a free:

@@ -1,8 +1,8 @@
 //! Files of unfinished recordings. A program or a crash may have put any bytes there.
 //!
-//! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`); -
-//! `rings`: such a file without its end, and the rings beside it; - `partial`: the journal of a
-//! writer that was killed.
+//! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`);
+//! - `rings`: such a file without its end, and the rings beside it;
+//! - `partial`: the journal of a writer that was killed.
 //!
 //! No input may cause a panic, and every resulting journal must keep every rule.
 

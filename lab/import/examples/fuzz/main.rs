@@ -6,9 +6,10 @@
 //! behaviour of the importer (another fault, another kind of repair, other operations) are kept for
 //! further changes. For each input the following must hold:
 //!
-//! - no panic, with and without `--repair`; - with `--repair`, only lines that cannot be read are
-//! faults; - the events keep every rule of journals; - written by `keel export` and read again,
-//! they are the same.
+//! - no panic, with and without `--repair`;
+//! - with `--repair`, only lines that cannot be read are faults;
+//! - the events keep every rule of journals;
+//! - written by `keel export` and read again, they are the same.
 //!
 //! An input that violates one of them is written to `fuzz-findings/`, and the exit code is 1. The
 //! fuzzer needs no instrumented build, so it runs with any compiler that builds Keel.

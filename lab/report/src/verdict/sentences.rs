@@ -24,7 +24,7 @@ pub fn weigh(
     criterion
 }
 
-fn name<'a>(allocators: &'a [AllocatorFigures], index: usize) -> &'a str {
+fn name(allocators: &[AllocatorFigures], index: usize) -> &str {
     &allocators[index].name
 }
 
