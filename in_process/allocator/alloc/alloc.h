@@ -2,23 +2,28 @@
 //
 //   malloc(size)                                              api/override.c, api/keel.c
 //   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
-//      `- (bin empty, or size > 1 KiB) alloc_slow             alloc/allocate.c
-//         |- size <= 64 KiB: pop the bin of its class, else refill it:
-//         |  |- page's own free list                          page_take_free, O(1)
-//         |  |- drain the remote queue, then again            heap_drain, <= 32 batches
-//         |  |- carve                                         page_carve, <= 16 links
-//         |  |- next page of the class                        heap_next_page, O(1)
-//         |  `- fresh page: kept slice, else a run            heap_fresh_page, <= 8 CAS a window
-//         `- larger: a run of slices, or a mapping            large_allocate
+//      `- (bin empty, or size > 1 KiB) alloc_from_bin: bin of any class, or alloc_from_current
+//         `- (nothing there) alloc_slow                       alloc/allocate.c
+//            |- size <= 64 KiB: pop the bin of its class, else refill it from:
+//            |  |- the current page's free list               page_take_free, O(1)
+//            |  |- that list after draining the remote queue  heap_drain, <= 32 batches
+//            |  |- newly carved blocks                        page_carve, <= 16 links
+//            |  |- the next page of the class                 heap_next_page, O(1)
+//            |  `- a fresh page: a slice that the heap kept,  heap_fresh_page;
+//            |     else a run of slices                       bound: slices/run.h
+//            `- larger: a run of slices, or a mapping         large_allocate
 //
 //   free(p)
-//   `- free_block: page = page_of(p); page->owner == heap? push, count
-//      |- no block of the page is used: free_page_emptied     alloc/free.c
-//      `- owner differs: free_slow
-//         |- own page, full or of several slices: push, count
+//   `- free_block: page = page_of(p)
+//      |- page->owner == heap: push, decrement `used`
+//      |  `- the page is empty now: free_page_emptied         alloc/free.c
+//      `- the owner word differs: free_slow
+//         |- own page with a flag in its owner word (it was full, or p is not in
+//         |  its first slice): push, decrement `used`
 //         |- page of another heap: into a batch, sent to the owner by one exchange
-//         |- large or jumbo: back to the slices
-//         `- no owner: NULL, foreign, or a fault
+//         |- page of a user heap: under the lock of that heap
+//         |- large: back to the slices; jumbo: kept warm, or unmapped
+//         `- no owner: NULL is ignored, a foreign block is reported, else panic
 //
 // No function here sets errno: NULL is the only sign of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
@@ -28,25 +33,25 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A free list of at least this many blocks is worth a refill without carving.
+// A refill carves no blocks if the free list has at least this many.
 #define REFILL_SHORT 16u
 
-// Takes the first block of the list. The next malloc of this class reads the block behind it first,
-// which may have left the caches: it is prefetched while the program uses this one.
+// Takes the first block of the list. The next malloc of this class reads the next block, which may
+// no longer be in the caches: prefetch it now.
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
     struct block* next = block->next;
     heap->bin[size_class] = next;
     KEEL_PREFETCH(next);
 }
 
-// The next block of a bin, NULL if it is empty.
+// Removes and returns the first block of the bin; NULL if the bin is empty.
 KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     struct block* block = heap->bin[size_class];
     if (KEEL_LIKELY(block != NULL)) bin_take_first(heap, size_class, block);
     return block;
 }
 
-// Zeroes a block that was just popped, up to its end: the zeroing resizes rely on that.
+// Zeroes a block that was just popped, up to its end: kl_rezalloc and kl_recalloc rely on that.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
@@ -59,19 +64,19 @@ KEEL_INLINE void* alloc_hit(size_t size) {
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
-// One refill in this many takes the slow path, which drains the remote-free queue and discards a
-// quantum of surplus. So a thread that only hits and refills gets its remote frees back, and memory
-// goes back without a keeper.
-#define HOUSEKEEPING_REFILLS 8u
-KEEL_INLINE bool housekeeping_is_due(const struct heap* heap) {
-    return atomic_get(&heap->counts[HEAP_REFILLS]) % HOUSEKEEPING_REFILLS == 0;
+// One refill in this many takes the slow path, which drains the remote queue and does a quantum of
+// maintenance. Thus a thread that never needs a fresh page still receives its remote frees, and
+// returns memory without a keeper.
+#define MAINTENANCE_REFILLS 8u
+KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
+    return atomic_get(&heap->counts[HEAP_REFILLS]) % MAINTENANCE_REFILLS == 0;
 }
 
-// The most frequent refill: the free list of the current page is long enough, or is all that the
-// page has. NULL: not so, or housekeeping is due.
+// The most frequent refill: takes the free list of the current page if it is long enough, or if the
+// page has no uncarved blocks. Returns NULL in all other cases, and when maintenance is due.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
-    if (page == NULL || housekeeping_is_due(heap)) return NULL;
+    if (page == NULL || maintenance_is_due(heap)) return NULL;
     const struct page_use* use = page_use(page);
     if (use->local_free == NULL) return NULL;
     uint32_t length = use->carved - use->used;
@@ -84,8 +89,8 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     return block;
 }
 
-// A block for any size that has a class, from the bin or by that refill. Not zeroed.
-KEEL_INLINE void* alloc_near(size_t size) {
+// A block for any size that has a class, from the bin or by alloc_from_current. Not zeroed.
+KEEL_INLINE void* alloc_from_bin(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
     unsigned size_class = size_class_of(size);
@@ -93,16 +98,16 @@ KEEL_INLINE void* alloc_near(size_t size) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
-// The same, zeroed.
-KEEL_INLINE void* alloc_near_zeroed(size_t size) {
-    struct block* block = alloc_near(size);
+// Like alloc_from_bin, but zeroed.
+KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
+    struct block* block = alloc_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class_of(size), block) : NULL;
 }
 
 // NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
-// For a block that has grown, and may grow again.
+// Like alloc_slow, for a block that has grown: a large block is placed so that it can grow again.
 void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.
@@ -111,7 +116,7 @@ void* alloc_aligned(size_t size, size_t alignment);
 // A block with these properties; `zero`: zeroed up to its end.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
-// A free has left the page without used blocks: releases it, unless it is current.
+// Called when the last used block of the page was freed. Releases the page, unless it is current.
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
@@ -134,21 +139,22 @@ bool reallocate_in_place(void* address, size_t size);
 // Bytes that may be used at `address`; 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
-// True if `address` is in a live block of Keel's.
+// True if `address` is in a page of blocks, even if the block itself is free, or in the first slice
+// of a large block.
 bool block_is_ours(const void* address);
 
 // Bytes that malloc(size) makes usable.
 size_t good_size(size_t size);
 
-// Does a quantum of housekeeping if something is due, unless a keeper runs or the calling thread is
+// Does a quantum of maintenance if something is due, unless a keeper runs or the calling thread is
 // realtime.
 void alloc_quantum(void);
 
-// Does a quantum of housekeeping for one parked heap. False: no parked heap has anything to do.
+// Does a quantum of maintenance for one parked heap. False: no parked heap has anything to do.
 bool reclaim_parked(void);
 
-// Drains the remote queue of this heap, which the caller holds, and releases its pages without used
-// blocks. Linear in both.
+// Drains the remote queue of a heap that the caller holds, and releases its pages without used
+// blocks. Linear in the queue's length and the number of pages.
 void reclaim_heap(struct heap* heap);
 
 // Drains this thread's heap and all parked heaps, and returns all unused memory to the system.

@@ -77,7 +77,7 @@ static void drain(struct heap* heap) {
 
 // A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
 static struct block* refill(struct heap* heap, unsigned size_class) {
-    if (housekeeping_is_due(heap)) {
+    if (maintenance_is_due(heap)) {
         if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
         alloc_quantum();
     }

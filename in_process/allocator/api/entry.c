@@ -57,12 +57,12 @@ static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
 }
 
 void* entry_malloc(size_t size) {
-    void* block = alloc_near(size);
+    void* block = alloc_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc_miss(size);
 }
 
 void* entry_zeroed(size_t size) {
-    void* block = alloc_near_zeroed(size);
+    void* block = alloc_from_bin_zeroed(size);
     if (KEEL_LIKELY(block != NULL)) return block;
     keeper_notice();
     return entry_request(NULL, (struct request){.size = size, .alignment = 1, .zero = true});

@@ -156,7 +156,7 @@ bool heap_drain(struct heap* heap);
 // The same, for the consumer of the queue.
 bool heap_drain_entered(struct heap* heap);
 
-// True: no housekeeping may be done in the calls of this heap's thread.
+// True: no maintenance may be done in the calls of this heap's thread.
 KEEL_INLINE bool heap_is_realtime(struct heap* heap) {
     return atomic_get(&heap->spare_wanted) != 0;
 }

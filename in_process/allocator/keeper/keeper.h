@@ -1,4 +1,4 @@
-// The keeper: a thread that does housekeeping, so that the program's calls need not.
+// The keeper: a thread that does maintenance, so that the program's calls need not.
 //
 //   each tick: demand of the last 16 periods -> target of the reserve
 //              reserve below its target      -> populate cold slices: malloc finds warm ones
@@ -53,7 +53,7 @@ size_t keeper_warm(size_t bytes);
 // Housekeeping for the calling thread's heap, and for the reserve if there is no keeper. Bounded.
 void keeper_thread_idle(void);
 
-// Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no housekeeping
+// Gives the calling thread a spare of warm memory (at most 2 MiB; 0: none) and does no maintenance
 // in its calls from now on. False: no memory.
 bool keeper_thread_set_realtime(size_t spare_bytes);
 

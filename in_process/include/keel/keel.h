@@ -3,13 +3,13 @@
  * There are two ways to use it:
  *
  *   - As a replacement. Link or LD_PRELOAD libkeel; malloc, free, new and delete are then Keel's.
- *   - By name. Call the functions below, from libkeel or from libkeel_api. The latter leaves the
- *     program's malloc as it is.
+ *   - By direct call. Call the functions below, from libkeel or from libkeel_api. The latter leaves
+ *     the program's malloc as it is.
  *
  * With libkeel both ways share one heap: free() accepts a block from kl_malloc, and kl_free accepts
  * one from malloc(). docs/guide/linking.md describes every way to link.
  *
- * Unless a function's own text says otherwise:
+ * These rules hold for every function, except where its comment says otherwise:
  *
  *   - Threads: it may be called from any thread at any time, also before constructors run and after
  *     destructors have run, but not from a signal handler.
@@ -20,9 +20,9 @@
  *   - Cost: O(1), a bounded amount of work, apart from zeroing and copying, which are linear in the
  *     size. docs/concepts/latency-contract.md states each bound and the exceptions.
  *
- * Passing a pointer that is not a live block is an error of the program. Some of these errors end
- * the process with a message on stderr; docs/reference/faults.md lists which ones, and which ones
- * are not detected.
+ * Freeing or resizing a pointer that is not a live block is an error of the program. Some of these
+ * errors end the process with a message on stderr; docs/reference/faults.md lists which ones, and
+ * which ones are not detected.
  */
 #ifndef KEEL_KEEL_H
 #define KEEL_KEEL_H
@@ -62,7 +62,7 @@ extern "C" {
  * any other. */
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_malloc(size_t size) KEEL_NOEXCEPT;
 
-/* Frees a block, which any thread may have allocated. NULL is allowed and does nothing. errno is
+/* Frees a block. Another thread may have allocated it. NULL is allowed and does nothing. errno is
  * preserved. */
 KEEL_API void kl_free(void* block) KEEL_NOEXCEPT;
 
@@ -83,10 +83,11 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *   - size 0: frees the block and returns NULL, as the GNU C library does.
  *   - On failure it returns NULL and the old block is unchanged.
  *
- * The block stays in place if the new size fits and uses at least half of it. A block above 64 KiB
- * also grows in place if the memory behind it is free. A block that grows to 4 MiB or more is moved
- * without copying where the system supports that (Linux 5.7 and later), unless it is in an arena or
- * in a heap from kl_heap_new. Otherwise linear in the smaller size. */
+ * The block stays in place if the new size fits and is at least half of its usable size. A block
+ * above 64 KiB grows in place if the memory behind it is free, and from 4 MiB on it is moved
+ * without copying where the system supports that (Linux 5.7 and later); neither holds for blocks in
+ * an arena or in a heap from kl_heap_new. In all other cases the content is copied: linear in the
+ * smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows it fails with ENOMEM, and
@@ -97,8 +98,8 @@ KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocn(void* block, size_t count,
 /* Like kl_realloc, but frees the old block on failure. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_reallocf(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* Resizes a block without moving it. Returns `block` if `size` fits in it, otherwise NULL; the
- * block and errno are then unchanged. */
+/* Checks whether `size` fits in the block without moving it. Returns `block` if it does. Otherwise
+ * returns NULL and changes neither the block nor errno. */
 KEEL_API void* kl_expand(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* --- Aligned blocks --------------------------------------------------------------------------- */
@@ -131,8 +132,8 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
  * for NULL and for blocks of another allocator. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
-/* Returns the usable size that a block from kl_malloc(size) would have. A smaller request of the
- * same good size saves no memory. */
+/* Returns the usable size that a block from kl_malloc(size) would have. Requests
+ * with the same good size use the same amount of memory. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in memory that holds blocks of Keel. For blocks above 64 KiB only
@@ -173,10 +174,10 @@ KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) 
 
 /* --- Return the usable size as well ----------------------------------------------------------- */
 
-/* Like the functions without `u`, and they store the block's kl_usable_size in *usable (0 if the
- * result is NULL), which saves a second call. kl_urealloc stores the usable size of the old block
- * in *usable_before; kl_ufree stores that of the block that it frees. Each size pointer may be
- * NULL. */
+/* These work like the functions without `u`. In addition they store the block's kl_usable_size in
+ * *usable (0 if the result is NULL), which saves a second call. kl_urealloc stores the usable size
+ * of the old block in *usable_before; kl_ufree stores that of the block that it frees. Each size
+ * pointer may be NULL. */
 KEEL_API KEEL_API_ALLOCATES(1) void* kl_umalloc(size_t size, size_t* usable) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_ucalloc(size_t count, size_t size,
                                                    size_t* usable) KEEL_NOEXCEPT;
@@ -186,7 +187,8 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 
 /* --- Resize and zero the new bytes ------------------------------------------------------------ */
 
-/* Like kl_realloc and its variants, and every byte beyond the old size is zero. Only for blocks
+/* These work like kl_realloc and its variants. In addition every byte beyond the old size is zero.
+ * Only for blocks
  * that came from a zeroing function (kl_calloc, kl_zalloc, kl_aligned_calloc, their variants for
  * heaps, or the functions below) and that only the functions below have resized. For other blocks
  * the bytes between the old size and kl_usable_size are undefined. Linear in the larger size. */
@@ -205,14 +207,14 @@ KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t
 
 /* --- Aligned at an offset --------------------------------------------------------------------- */
 
-/* Allocate a block for which block + offset is a multiple of the alignment; for example, a block
- * whose payload behind a header has to be aligned. They allocate `size` bytes, or count * size
+/* Allocate a block for which block + offset is a multiple of the alignment, for example when the
+ * data after a header must be aligned. They allocate `size` bytes, or count * size
  * bytes that are all zero. kl_aligned_realloc_at keeps the alignment. Such blocks are freed and
  * resized like any other.
  *
- * An offset that is a multiple of the alignment is the same as offset 0. For any other offset the
- * alignment is at most 64 KiB (otherwise NULL and EINVAL), the call takes a lock, and the block
- * needs up to alignment - 1 bytes more. */
+ * An offset that is a multiple of the alignment is the same as offset 0. For other
+ * offsets an alignment above 64 KiB fails with EINVAL, the call takes a lock, and the block needs
+ * up to alignment - 1 bytes more. */
 KEEL_API KEEL_API_ALLOCATES(3) void* kl_aligned_alloc_at(size_t alignment, size_t offset,
                                                          size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_aligned_calloc_at(size_t alignment, size_t offset,
@@ -241,33 +243,37 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 /* --- Control when work is done ---------------------------------------------------------------- */
 
 /* Starts the keeper: a thread that obtains memory from the system before the program needs it, and
- * returns memory that the program has not needed for a while, so that calls on the program's
- * threads do neither. Returns true if the keeper runs.
+ * returns memory that the program has not needed for a while. The program's own threads then need
+ * not do either. Returns true if the keeper runs.
  *
- * The environment variable KEEL_KEEPER decides when it starts by itself: once a second thread
- * allocates (auto, the default); also once the process holds 2 MiB more than at its start or fork
- * (on); or never (off). Do not call this function from a constructor. A program that calls
- * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, has to do so before it
- * calls this function. The child of a fork has no keeper until it starts one. */
+ * The environment variable KEEL_KEEPER decides when it starts by itself:
+ *
+ *   - auto (default): when a second thread allocates;
+ *   - on: as auto, and also when the process holds 2 MiB more than at its start or fork;
+ *   - off: never.
+ *
+ * Do not call this function from a constructor. A program that calls unshare(CLONE_NEWUSER) or
+ * setns, or that changes its user or capabilities, has to do so before it calls this function.
+ * After a fork the child has no keeper; the same rules start one there. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Makes at least `bytes` of memory ready for blocks of up to 64 KiB and keeps that much ready from
- * now on. With 0, Keel follows the demand again. Every page then begins on memory that is already
- * present; otherwise the first pages of each size occupy only the memory that is touched. Returns
- * the number of bytes that could be made ready, which is less than `bytes` if the system has no
- * more. Linear in `bytes`: meant for start-up and for loading a level. */
+ * now on. New pages of blocks then use ready memory; without this call the first pages of each size
+ * class get memory only when it is touched. With 0, Keel follows the demand again. Returns the
+ * number of bytes that could be made ready, which is less than `bytes` if the system has no more.
+ * Linear in `bytes`: meant for start-up and for loading a level. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* Says that the calling thread has nothing to do at the moment, for example between two frames.
- * Keel takes back the thread's blocks that other threads have freed and returns the blocks of other
- * threads that this thread has freed. Without a keeper it also returns surplus memory to the
+ * Keel collects the blocks of this thread that other threads freed, and passes on the blocks of
+ * other threads that this thread freed. Without a keeper it also returns surplus memory to the
  * system. Takes at most about 0.1 ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* Says that the calling thread has a deadline: an audio callback, for example, or a render thread.
  * The thread gets a private reserve of up to `spare_bytes` of warm memory (rounded up to 64 KiB, at
  * most 2 MiB), which the keeper refills. From now on no malloc or free of this thread does
- * housekeeping or wakes the keeper. 0 ends this mode, as does the end of the thread. Works best
+ * maintenance or wakes the keeper. 0 ends this mode, as does the end of the thread. Works best
  * with a running keeper (kl_keeper_start); without one kl_thread_idle refills the reserve. Returns
  * false if there is no memory. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
@@ -285,7 +291,8 @@ KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 typedef void kl_output(const char* text, void* argument);
 
 /* Prints a readable table through `output`, or to stderr if `output` is NULL: counts, and how long
- * each slow path took (in ns, by powers of two). Allocates nothing. Counts of other threads are
+ * each slow path took (in ns, by powers of two). Allocates nothing. Linear in the heaps, size
+ * classes and arenas. Counts of other threads are
  * snapshots. The same report is printed when the process ends if its environment has KEEL_STATS=1.
  */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;

@@ -110,8 +110,8 @@ fn call_details_and_difference_panel_follow_the_selection() {
         "Cause: ",
         "Attributed to the allocator: ",
         "The same call took ",
-        " the others up to ",
-        "Longer, but ",
+        " and up to ",
+        "Slower, but ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }

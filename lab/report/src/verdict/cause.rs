@@ -79,7 +79,7 @@ impl Ground {
         let text = match self {
             Ground::SystemCall => "Attributed to the allocator: it made a system call.",
             Ground::PageFault => {
-                "Attributed to the allocator: it returned memory that was not resident."
+                "Attributed to the allocator: the block's memory was not resident."
             }
             Ground::OwnWork => "Attributed to the allocator: no interruption was recorded.",
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",

@@ -51,7 +51,7 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "With no allocator at all {title} is already {floor}; the lowest allocator has {best}."
+        "The measurement itself takes {floor} at {title}; the lowest allocator has {best}."
     ))
 }
 
@@ -63,8 +63,8 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
     let best = best.min_by(|a, b| a.median.total_cmp(&b.median))?;
     (floor.high >= best.median * 0.5).then(|| {
         format!(
-            "The worst {operation} does not distinguish allocators: with no allocator at all a \
-             call of {} was measured, which the machine caused.",
+            "The worst {operation} does not distinguish allocators: the null allocator, which \
+             does nothing, also had a call of {}, caused by the machine.",
             words::duration(floor.high)
         )
     })

@@ -36,7 +36,7 @@ pub fn headline(
     });
     let clauses: Vec<String> = clauses.collect();
     let text = match clauses.is_empty() {
-        true => "No allocator is significantly lowest in any figure.".to_owned(),
+        true => "No allocator is lowest alone in any figure.".to_owned(),
         false => format!("{}.", clauses.join("; ")),
     };
     let tail = criteria.iter().find(|criterion| criterion.id == "p999").or(criteria.first());
@@ -103,5 +103,5 @@ pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> Strin
         _ if most == all => format!("in all {all}"),
         _ => format!("in {most} of the {all}"),
     };
-    format!("Most often among the lowest: {names}, {often} figures with significant differences.")
+    format!("Most often in the lowest group: {names}, {often} figures with significant differences.")
 }

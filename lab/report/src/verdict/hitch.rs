@@ -125,9 +125,9 @@ fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
 /// The title of a call that is not attributed to an allocator, behind a shorter one that is.
 fn longer(cause: u8) -> &'static str {
     match () {
-        () if cause & CAUSE_INTERRUPTED != 0 => "Longer, but preempted",
-        () if cause & CAUSE_SLEPT != 0 => "Longer, but asleep",
-        () => "Longer, of unknown attribution",
+        () if cause & CAUSE_INTERRUPTED != 0 => "Slower, but preempted",
+        () if cause & CAUSE_SLEPT != 0 => "Slower, but asleep",
+        () => "Slower, of unknown attribution",
     }
 }
 
@@ -186,7 +186,7 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
         [] => String::new(),
         [only] => format!("The same call took {}.", words(only)),
         [first, .., last] => {
-            format!("The same call took {}, the others up to {}.", words(first), words(last))
+            format!("The same call took {} and up to {}.", words(first), words(last))
         }
     }
 }

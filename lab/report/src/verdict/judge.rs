@@ -80,11 +80,11 @@ fn criteria(
     let throughput = of_run("throughput", &throughput);
     let untimed = "time per operation, in runs that do not time each call";
     let found = [
-        percentile("p50", format!("half of all {operation} calls take longer")),
-        percentile("p999", format!("one {operation} in 1,000 takes longer")),
-        percentile("p9999", format!("one {operation} in 10,000 takes longer")),
+        percentile("p50", format!("half of all {operation} calls take at most this long")),
+        percentile("p999", format!("99.9 % of {operation} calls take at most this long")),
+        percentile("p9999", format!("99.99 % of {operation} calls take at most this long")),
         whole("time", "Time in all calls", "sum over all operations of a run", "ns", &time),
-        whole("throughput", "Throughput (ns/op)", untimed, "ns", &throughput),
+        whole("throughput", "Time per operation", untimed, "ns", &throughput),
         whole(
             "memory",
             "Peak memory",

@@ -131,7 +131,7 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
     let who = match above.as_slice() {
         [] if criterion.noisy.is_empty() => "any of them".into(),
         few if !few.is_empty() && few.len() < names.len() && names.len() > NAMES => {
-            format!("any but {}", words::either(few))
+            format!("all except {}", words::either(few))
         }
         _ => words::either(&names),
     };

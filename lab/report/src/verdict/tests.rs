@@ -68,7 +68,7 @@ fn a_clear_winner_is_named_with_its_lead() {
     );
     assert_eq!(
         verdict.overall,
-        "Most often among the lowest: keel, in all 4 figures with significant differences."
+        "Most often in the lowest group: keel, in all 4 figures with significant differences."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
@@ -111,7 +111,7 @@ fn runs_that_vary_give_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator is significantly lowest in any figure. In malloc p99.9 there is no \
+        "No allocator is lowest alone in any figure. In malloc p99.9 there is no \
          significant difference."
     );
     assert_eq!(verdict.overall, "");
@@ -133,7 +133,7 @@ fn several_without_a_significant_difference_are_named() {
     );
     assert!(!said.contains("slow"), "{said}");
     assert!(
-        verdict.headline.starts_with("No allocator is significantly lowest"),
+        verdict.headline.starts_with("No allocator is lowest alone"),
         "{}",
         verdict.headline
     );
@@ -158,7 +158,7 @@ fn a_significant_but_slight_lead_is_not_relevant() {
     assert_eq!(memory.sentence, "No relevant difference: less than half a percent.");
     assert_eq!(memory.answer, ["any of them", "less than half a percent apart"]);
     assert!(
-        verdict.headline.starts_with("No allocator is significantly lowest"),
+        verdict.headline.starts_with("No allocator is lowest alone"),
         "{}",
         verdict.headline
     );
@@ -223,7 +223,7 @@ fn throughput_is_a_criterion() {
     }
     let verdict = verdict(field);
     let found = criterion(&verdict, "throughput");
-    assert_eq!(found.title, "Throughput (ns/op)");
+    assert_eq!(found.title, "Time per operation");
     assert_eq!((found.best.as_slice(), found.rows[0].1.median.round()), ([1].as_slice(), 20.0));
     assert!(verdict.headline.contains("the best throughput"), "{}", verdict.headline);
 }
