@@ -53,14 +53,16 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
 
 // A block from an arena, or from memory that takes no page fault. For large blocks a cached mapping
 // comes first, because blocks that shrink in their slices leave few superblocks wholly free.
-static struct large large_warm(size_t bytes, size_t slices) {
+static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return large_of_run(run, slices);
-    if (bytes >= LARGE_MOVABLE_BYTES && mapping_cache_has(bytes, SIZE_MAX))
-        return large_of_mapping(bytes, 1);
+    bool mapping_fits = alignment <= os_page_bytes(); // slices are aligned to 64 KiB
+    if (mapping_fits && bytes >= LARGE_MOVABLE_BYTES && mapping_cache_has(bytes, SIZE_MAX))
+        return large_of_mapping(bytes, alignment);
     if (slices <= RUN_SLICES_MAX) run = run_allocate_warm((unsigned)slices);
     if (run.start != NULL) return large_of_run(run, slices);
-    return mapping_cache_has(bytes, 2 * bytes) ? large_of_mapping(bytes, 1) : large_none;
+    if (!mapping_fits || !mapping_cache_has(bytes, 2 * bytes)) return large_none;
+    return large_of_mapping(bytes, alignment);
 }
 
 struct large large_allocate(size_t bytes, size_t alignment) {
@@ -70,7 +72,7 @@ struct large large_allocate(size_t bytes, size_t alignment) {
     size_t alignment_slices = alignment_slices_of(alignment);
     size_t slices = slices_for(bytes);
     if (bytes >= CACHED_BYTES_MIN && alignment_slices == 1) {
-        struct large block = large_warm(bytes, slices);
+        struct large block = large_warm(bytes, alignment, slices);
         if (block.start != NULL) return block;
     }
     bool jumbo = bytes >= LARGE_MOVABLE_BYTES ||

@@ -80,6 +80,10 @@ static void test_contents(void) {
             slot[at].block = kl_calloc(1, bytes);
             CHECK(slot[at].block != NULL);
             for (size_t i = 0; i < bytes; i += 509) CHECK(slot[at].block[i] == 0);
+        } else if (choice == 1 && step % 2 == 0) {
+            kl_free(slot[at].block);
+            slot[at].block = kl_aligned_alloc(16384, bytes);
+            CHECK(slot[at].block != NULL && (uintptr_t)slot[at].block % 16384 == 0);
         } else if (choice == 1) {
             kl_free(slot[at].block);
             slot[at].block = kl_aligned_alloc(2 * MIB, bytes / (2 * MIB) * (2 * MIB) + 2 * MIB);
