@@ -103,5 +103,7 @@ pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> Strin
         _ if most == all => format!("in all {all}"),
         _ => format!("in {most} of the {all}"),
     };
-    format!("Most often in the lowest group: {names}, {often} figures with significant differences.")
+    format!(
+        "Most often in the lowest group: {names}, {often} figures with significant differences."
+    )
 }

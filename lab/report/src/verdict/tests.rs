@@ -132,11 +132,7 @@ fn several_without_a_significant_difference_are_named() {
         "{said}"
     );
     assert!(!said.contains("slow"), "{said}");
-    assert!(
-        verdict.headline.starts_with("No allocator is lowest alone"),
-        "{}",
-        verdict.headline
-    );
+    assert!(verdict.headline.starts_with("No allocator is lowest alone"), "{}", verdict.headline);
     let asked = verdict.headline.split(". ").nth(1).unwrap();
     assert!(
         asked.starts_with("In malloc p99.9 there is no significant difference between "),
@@ -157,11 +153,7 @@ fn a_significant_but_slight_lead_is_not_relevant() {
     assert_eq!(memory.best, [1, 0]);
     assert_eq!(memory.sentence, "No relevant difference: less than half a percent.");
     assert_eq!(memory.answer, ["any of them", "less than half a percent apart"]);
-    assert!(
-        verdict.headline.starts_with("No allocator is lowest alone"),
-        "{}",
-        verdict.headline
-    );
+    assert!(verdict.headline.starts_with("No allocator is lowest alone"), "{}", verdict.headline);
 }
 
 #[test]

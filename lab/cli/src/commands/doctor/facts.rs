@@ -450,8 +450,7 @@ mod tests {
         let pace = slowed.iter().find(|finding| finding.what == "pace");
         let advice = pace.and_then(|pace| pace.advice.clone()).unwrap_or_default();
         assert!(
-            pace.is_some_and(|pace| pace.found.contains("17 %"))
-                && advice.contains("within 3 %"),
+            pace.is_some_and(|pace| pace.found.contains("17 %")) && advice.contains("within 3 %"),
             "{pace:?}"
         );
         assert_eq!(level(&found("", &machine, &system), "clock"), Some(Level::Bad));
