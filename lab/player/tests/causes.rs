@@ -41,7 +41,8 @@ fn known_causes_are_detected_and_interruptions_are_not_invented() {
     let interruptions = comparison.instrument.interruptions;
     let signalled = if interruptions { CAUSE_INTERRUPTED } else { CAUSE_INTERRUPTED_UNKNOWN };
     let (mut detected, mut acted, mut falsely) = (0, 0, 0);
-    for (row, &cause) in causes.iter().enumerate() {
+    // Row 0 is the first call into the library: it may take the page fault that maps its code.
+    for (row, &cause) in causes.iter().enumerate().skip(1) {
         let has = |bit| cause & bit != 0;
         if row % EVERY != EVERY - 1 {
             assert!(
