@@ -38,7 +38,7 @@ step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --
 step "c format" c_format
 step "shell syntax" shell_syntax
 step "reference page" python3 scripts/reference.py --check
-# With --workspace, as in every build: another selection of packages would compile dependencies anew.
+# With --workspace, as in every build: another selection would compile dependencies anew.
 cargo build --release --quiet --locked --workspace --bin keel-tidy || failed=1
 "${CARGO_TARGET_DIR:-target}/release/keel-tidy" --build build/cmake || failed=1
 exit $failed

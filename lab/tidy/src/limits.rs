@@ -24,7 +24,7 @@ pub fn lengths(root: &Path, files: &[PathBuf]) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Folders whose lines may be wide: archives, and shell scripts that hold programs in other languages.
+/// Folders whose lines may be wide: archives, and scripts that hold programs in other languages.
 const WIDE: [&str; 2] = ["bench/runs", "tests/programs"];
 
 /// Lines of sources and of Markdown prose that are too wide, and spaces at ends of lines.

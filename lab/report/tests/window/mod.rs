@@ -126,9 +126,15 @@ impl Window {
 
     /// The value of a JavaScript expression.
     pub fn eval(&self, expression: &str) -> Value {
+        self.try_eval(expression).unwrap()
+    }
+
+    /// The value, or an error if the page is replaced by another meanwhile.
+    fn try_eval(&self, expression: &str) -> Result<Value, String> {
         let wrapped = format!("(async () => JSON.stringify(await ({expression})))()");
-        let value = self.tab.evaluate(&wrapped, true).unwrap().value.unwrap_or(Value::Null);
-        serde_json::from_str(value.as_str().unwrap_or("null")).unwrap()
+        let found = self.tab.evaluate(&wrapped, true).map_err(|error| error.to_string())?;
+        let value = found.value.unwrap_or(Value::Null);
+        Ok(serde_json::from_str(value.as_str().unwrap_or("null")).unwrap())
     }
 
     pub fn number(&self, expression: &str) -> f64 {
@@ -137,8 +143,8 @@ impl Window {
 
     pub fn until(&self, condition: &str) {
         let begin = Instant::now();
-        while self.eval(condition) != Value::Bool(true) {
-            let problems = self.eval("window.problems");
+        while self.try_eval(condition).ok() != Some(Value::Bool(true)) {
+            let problems = self.try_eval("window.problems").unwrap_or_default();
             assert!(
                 begin.elapsed() < Duration::from_secs(60),
                 "timeout: {condition}; problems: {problems}"
