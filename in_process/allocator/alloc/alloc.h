@@ -22,7 +22,7 @@
 //         |  its first slice): push, decrement `used`
 //         |- page of another heap: into a batch, sent to the owner by one exchange
 //         |- page of a user heap: under the lock of that heap
-//         |- large: back to the slices; jumbo: kept warm, or unmapped
+//         |- large: back to the slices; jumbo (a mapping): cached, or unmapped
 //         `- no owner: NULL is ignored, a foreign block is reported, else panic
 //
 // No function here sets errno: NULL is the only sign of failure.
@@ -51,7 +51,7 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
-// Zeroes a block that was just popped, up to its end: kl_rezalloc and kl_recalloc rely on that.
+// Makes the whole usable size of a popped block zero, because kl_rezalloc and kl_recalloc need it.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
@@ -65,8 +65,8 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 }
 
 // One refill in this many takes the slow path, which drains the remote queue and does a quantum of
-// maintenance. Thus a thread that never needs a fresh page still receives its remote frees, and
-// returns memory without a keeper.
+// maintenance. So even a thread that never needs a fresh page receives its remote frees and, if
+// there is no keeper, returns memory.
 #define MAINTENANCE_REFILLS 8u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) % MAINTENANCE_REFILLS == 0;
@@ -113,7 +113,7 @@ void* alloc_movable(size_t size);
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-// A block with these properties; `zero`: zeroed up to its end.
+// Allocates `size` bytes at `alignment`. If `zero`, the whole usable size is zero.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
 // Called when the last used block of the page was freed. Releases the page, unless it is current.
@@ -150,11 +150,12 @@ size_t good_size(size_t size);
 // realtime.
 void alloc_quantum(void);
 
-// Does a quantum of maintenance for one parked heap. False: no parked heap has anything to do.
+// Does a quantum of maintenance for one parked heap (its thread has ended). False: no parked heap
+// has anything to do.
 bool reclaim_parked(void);
 
-// Drains the remote queue of a heap that the caller holds, and releases its pages without used
-// blocks. Linear in the queue's length and the number of pages.
+// Drains the remote queue of a heap that the caller holds, and releases those of its pages that
+// have no used blocks. Linear in the queue's length and the number of pages.
 void reclaim_heap(struct heap* heap);
 
 // Drains this thread's heap and all parked heaps, and returns all unused memory to the system.

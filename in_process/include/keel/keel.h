@@ -188,9 +188,9 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 /* --- Resize and zero the new bytes ------------------------------------------------------------ */
 
 /* These work like kl_realloc and its variants. In addition every byte beyond the old size is zero.
- * Only for blocks
- * that came from a zeroing function (kl_calloc, kl_zalloc, kl_aligned_calloc, their variants for
- * heaps, or the functions below) and that only the functions below have resized. For other blocks
+ * This holds only for blocks that came from a zeroing function (kl_calloc, kl_zalloc,
+ * kl_aligned_calloc, their variants for heaps, or the functions below) and that only the functions
+ * below have resized. For other blocks
  * the bytes between the old size and kl_usable_size are undefined. Linear in the larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
@@ -249,7 +249,7 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
  * The environment variable KEEL_KEEPER decides when it starts by itself:
  *
  *   - auto (default): when a second thread allocates;
- *   - on: as auto, and also when the process holds 2 MiB more than at its start or fork;
+ *   - on: as auto, and also when Keel holds 2 MiB more than at the start or fork of the process;
  *   - off: never.
  *
  * Do not call this function from a constructor. A program that calls unshare(CLONE_NEWUSER) or
@@ -259,7 +259,7 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Makes at least `bytes` of memory ready for blocks of up to 64 KiB and keeps that much ready from
  * now on. New pages of blocks then use ready memory; without this call the first pages of each size
- * class get memory only when it is touched. With 0, Keel follows the demand again. Returns the
+ * class get memory only when it is touched. kl_warm(0) ends this. Returns the
  * number of bytes that could be made ready, which is less than `bytes` if the system has no more.
  * Linear in `bytes`: meant for start-up and for loading a level. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;

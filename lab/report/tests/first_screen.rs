@@ -67,7 +67,7 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     );
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
-        first.contains("Cause: page fault. Attributed to the allocator: it returned memory"),
+        first.contains("Cause: page fault. Attributed to the allocator: the block's memory"),
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");

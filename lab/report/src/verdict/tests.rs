@@ -228,7 +228,7 @@ fn the_floor_does_not_compete_but_is_reported() {
     assert!(verdict.headline.starts_with("keel has"));
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
     assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
-    assert!(verdict.cautions[0].contains("malloc p50 is already 18"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[0].contains("takes 18.0 ns at malloc p50"), "{:?}", verdict.cautions);
     assert!(verdict.cautions[1].contains("a call of 2.00 ms"), "{:?}", verdict.cautions);
 }
 
