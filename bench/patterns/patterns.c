@@ -91,6 +91,10 @@ static void give(void* block) {
     free(block);
     call_end(begun);
 }
+static void give_all(void** slot, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (slot[i] != NULL) give(slot[i]);
+}
 static void* take_zeroed(size_t bytes) {
     uint64_t begun = call_begin();
     char* block = calloc(1, bytes);
@@ -135,8 +139,7 @@ static void replace(const struct pattern* p) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = take(between(p->low, p->high));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 
@@ -151,8 +154,7 @@ static void replace_log(const struct pattern* p) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = take(between(base, 2 * base));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 
@@ -200,8 +202,7 @@ static void queue(const struct pattern* p) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = take(between(p->low, p->high));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 
@@ -212,8 +213,7 @@ static void zeroed(const struct pattern* p) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = take_zeroed(between(p->low, p->high));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 
@@ -224,8 +224,7 @@ static void aligned_to(const struct pattern* p, size_t alignment) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = take_aligned(alignment, between(p->low, p->high));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 static void aligned_64(const struct pattern* p) {
@@ -271,8 +270,7 @@ static void shrink(const struct pattern* p) {
         if (slot[at] != NULL) give(slot[at]);
         slot[at] = resize(take(p->high), p->high, between(p->low, p->high / 2));
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 // Resizes random blocks to random sizes.
@@ -285,8 +283,7 @@ static void resize_random(const struct pattern* p) {
         slot[at] = slot[at] != NULL ? resize(slot[at], size[at], to) : take(to);
         size[at] = to;
     }
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(size);
     free(slot);
 }
@@ -370,8 +367,7 @@ static void small_and_large(const struct pattern* p) {
         large = take(between(p->low, p->high));
     }
     give(large);
-    for (size_t i = 0; i < p->slots; i++)
-        if (slot[i] != NULL) give(slot[i]);
+    give_all(slot, p->slots);
     free(slot);
 }
 // A tree of nodes is built in random order and freed from its root.

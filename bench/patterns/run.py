@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import PREFIX, command_line, new_entry, write_raw
+from archive import PREFIX, command_line, markdown, new_entry, write_raw
 
 SOURCE = pathlib.Path(__file__).with_name("patterns.c")
 LIBKEEL = PREFIX / "lib/libkeel.so"
@@ -117,11 +117,6 @@ def summary_rows(runs, contestants):
         ]
 
 
-def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
-
-
 def cell(figures):
     if any(run is None for run in figures):
         return "failed"
@@ -139,10 +134,10 @@ def report(runs, contestants, rounds):
     text += f"`{command_line()}`, kernel {os.uname().release}, load after: {load}.\n\n"
     text += f"{rounds} interleaved rounds, default settings. Multiples of the best other allocator."
     text += "\n\n"
-    text += table(head, summary_rows(runs, contestants))
+    text += markdown(head, summary_rows(runs, contestants))
     text += "\nCPU time in ms (lowest-highest), peak memory in MiB, thousands of page faults:\n\n"
     rows = [[p, *(cell(by_name[n]) for n in contestants)] for p, by_name in runs.items()]
-    return text + table(["pattern", *contestants], rows)
+    return text + markdown(["pattern", *contestants], rows)
 
 
 def main():
