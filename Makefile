@@ -81,6 +81,10 @@ bench-causes: ## show the causes of the slowest calls on every allocator; JOURNA
 	@scripts/build.sh
 	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
 
+mutants: ## put 91 small faults into the allocator, one at a time, and show which ones the tests detect
+	@scripts/setup.sh build test
+	@tests/mutants/run.py $(ONLY)
+
 stress: ## run the long multi-threaded stress test, which verifies the contents of blocks
 	@scripts/setup.sh build test
 	@scripts/build.sh
@@ -111,4 +115,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes stress sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress sanitize fuzz install amalgamation crate docs clean

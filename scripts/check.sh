@@ -37,6 +37,7 @@ step "rust lints" cargo clippy --release --workspace --all-targets --locked -- -
 step "rust docs" env RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --workspace --locked
 step "c format" c_format
 step "shell syntax" shell_syntax
+step "mutations" python3 tests/mutants/run.py --check
 step "reference page" python3 scripts/reference.py --check
 # With --workspace, as in every build: another selection would compile dependencies anew.
 cargo build --release --quiet --locked --workspace --bin keel-tidy || failed=1
