@@ -1,6 +1,7 @@
 // The modules one by one, in one thread: tables, bit tricks, runs, pages, purge, large blocks.
 #include "allocator/alloc/alloc.h"
 #include "allocator/page/large.h"
+#include "allocator/page/page.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
@@ -17,6 +18,22 @@ static void test_bits(void) {
     CHECK(bit_longest_log2(1) == 0 && bit_longest_log2(0x70) == 1 &&
           bit_longest_log2(~UINT64_C(0)) == 6);
     CHECK(bit_range(0, 64) == ~UINT64_C(0) && bit_range(63, 1) == UINT64_C(1) << 63);
+}
+
+// Every length of one run, at its first and last place in the word, against every wanted length.
+static void test_bit_runs(void) {
+    for (unsigned length = 1; length <= 64; length++) {
+        for (unsigned count = 1; count <= 64; count++) {
+            uint64_t starts = count > length ? 0 : bit_range(0, length - count + 1);
+            CHECK(bit_runs(bit_range(0, length), count) == starts);
+            CHECK(bit_runs(bit_range(64 - length, length), count) == starts << (64 - length));
+        }
+    }
+}
+
+static void test_page_slices(void) {
+    for (unsigned c = 0; c < CLASS_COUNT; c++)
+        CHECK(page_slices(c) == (size_class_bytes[c] <= 8192 ? 1 : 4));
 }
 
 static void test_text(void) {
@@ -153,6 +170,8 @@ int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     CHECK(size_class_check());
     test_bits();
+    test_bit_runs();
+    test_page_slices();
     test_text();
     test_runs();
     test_runs_that_grow();
