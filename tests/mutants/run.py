@@ -56,6 +56,8 @@ def explored(names):
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
     ("unit", unit(["modules", "slow_paths", "growth", "threads", "keeper"])),
+    ("work bounds", (["allocator_modules_counted"],
+                     [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
     ("interleavings", explored(["lock", "remote_queue", "windows"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
