@@ -198,7 +198,8 @@ class Tree:
                 if stopping.is_set():
                     return None
                 if code != 0:
-                    how = "time limit" if code is None else f"signal {-code}" if code < 0 else "failed"
+                    how = ("time limit" if code is None
+                           else f"signal {-code}" if code < 0 else "failed")
                     return "killed", f"{stage}: {Path(words[0]).name} ({how})"
         return SURVIVED
 
@@ -309,7 +310,8 @@ def main():
         sys.exit(f"mutants: no mutation is named {', '.join(sorted(unknown))}")
     results = read_results()
     wanted = [m for m in mutations if not m.reason
-              and (m.name in arguments if arguments else m.key() not in results or m.key() in retried)]
+              and (m.name in arguments if arguments
+                   else m.key() not in results or m.key() in retried)]
     if wanted:
         run_all(wanted)
     sys.exit(0 if report(mutations) else 1)
