@@ -1,14 +1,14 @@
 /* User heaps: blocks that belong together and can be freed together.
  *
- * Every thread may allocate from every heap, and may free and resize its blocks, with these
- * functions or with kl_free and free. A heap has a lock, so threads that use one heap at the same
- * moment wait for each other; the bounds that hold for kl_malloc do not hold here. A heap takes
- * memory in pages of 64 KiB or more that it does not share, so a heap of few small blocks occupies
- * more than their sizes.
+ * Any thread may allocate from any heap. It may also free and resize the heap's blocks, with these
+ * functions or with kl_free and free. Each heap has a lock: threads that use the same heap at the
+ * same time wait for each other. Therefore the bounds of kl_malloc do not apply to these functions.
+ * A heap uses pages of 64 KiB or more, and does not share them with other heaps. Therefore a heap
+ * with few small blocks occupies more memory than the blocks.
  *
- * `heap` is never NULL. kl_heap_backing() denotes the calling thread's own heap, from which
- * kl_malloc allocates; the functions that allocate accept it. What keel/keel.h says about errors
- * and threads applies here too.
+ * The argument `heap` must not be NULL. kl_heap_backing() denotes the calling thread's own heap,
+ * from which kl_malloc allocates. The functions that allocate accept this handle. The rules of
+ * keel/keel.h for errors and threads also apply here.
  */
 #ifndef KEEL_HEAP_H
 #define KEEL_HEAP_H
@@ -23,56 +23,58 @@ typedef struct kl_heap kl_heap_t;
 
 /* --- Create and end heaps --------------------------------------------------------------------- */
 
-/* Creates an empty heap, which occupies about 8 KiB. Returns NULL and sets errno to ENOMEM if there
- * is no memory. */
+/* Creates an empty heap, which occupies about 8 KiB. If there is no memory, returns NULL and sets
+ * errno to ENOMEM. */
 KEEL_API kl_heap_t* kl_heap_new(void) KEEL_NOEXCEPT;
 
 /* Like kl_heap_new, with a limit: the heap holds at most `bytes` bytes (0: no limit) in pages and
  * large blocks. An allocation that would exceed the limit first calls the handler of
- * kl_register_out_of_memory and then fails with NULL and ENOMEM; live blocks are not affected. A
- * page of small blocks takes 64 KiB or 256 KiB, so a lower limit admits nothing. The heap's own
- * metadata does not count. */
+ * kl_register_out_of_memory, and then returns NULL and sets errno to ENOMEM. Live blocks are not
+ * affected. A page of small blocks takes 64 KiB or 256 KiB. With a limit below that size, no
+ * allocation succeeds. The heap's own metadata does not count. */
 KEEL_API kl_heap_t* kl_heap_new_with_limit(size_t bytes) KEEL_NOEXCEPT;
 
-/* Creates a heap whose blocks are all in this arena. When the arena is full, allocations return
- * NULL and set errno to ENOMEM. Small blocks take pages of 64 KiB or 256 KiB; taking a page from an
- * arena that is nearly full is linear in the size of the arena. Returns NULL also if the arena has
- * been released. */
+/* Creates a heap that allocates all its blocks in this arena. When the arena is full, allocations
+ * return NULL and set errno to ENOMEM. Small blocks are in pages of 64 KiB or 256 KiB. To find a
+ * page in an arena that is nearly full takes time linear in the size of the arena. If the arena has
+ * been released, the function returns NULL. */
 KEEL_API kl_heap_t* kl_heap_new_in_arena(kl_arena_t* arena) KEEL_NOEXCEPT;
 
 /* Sets the limit of a heap in bytes (0: no limit) and returns the previous limit. For
- * kl_heap_backing() it does nothing and returns 0; kl_limit (keel/runtime.h) limits that heap. */
+ * kl_heap_backing() it does nothing and returns 0. To limit that heap, use kl_limit
+ * (keel/runtime.h). */
 KEEL_API size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) KEEL_NOEXCEPT;
 
-/* Ends the heap and keeps its blocks. They are freed as before, and the rest of the heap is freed
- * with the last of them. The heap must not be used afterwards and must not be the default heap of
- * another thread. If it is the default of the calling thread, kl_malloc uses the thread's own heap
- * again. For kl_heap_backing() it does nothing. */
+/* Ends the heap and keeps its live blocks, which the program frees as before. When the last block
+ * is freed, Keel frees the rest of the heap. The heap must not be used after this call, and must
+ * not be the default heap of another thread. If it is the default heap of the calling thread,
+ * kl_malloc uses the thread's own heap again. For kl_heap_backing() the function does nothing. */
 KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Ends the heap and all its blocks: none of them may be used or freed afterwards. Linear in the
- * number of the heap's pages, not of its blocks. Otherwise like kl_heap_delete. */
+/* Ends the heap and all its blocks. The blocks must not be used or freed afterwards. The cost is
+ * linear in the number of the heap's pages; the number of its blocks does not matter. In all other
+ * respects the function is like kl_heap_delete. */
 KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
 
 /* Releases the heap's unused memory. For kl_heap_backing(), `force` has the same meaning as in
- * kl_collect; for other heaps it is ignored. Linear in the number of size classes. */
+ * kl_collect. For other heaps it is ignored. The cost is linear in the number of size classes. */
 KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
 
-/* Returns the handle of the calling thread's own heap. The pointer is the same in every thread and
- * denotes a different heap in each. */
+/* Returns the handle of the calling thread's own heap. All threads receive the same pointer, but it
+ * denotes a different heap in each thread. */
 KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
 
 /* kl_heap_default returns the calling thread's default heap: the heap from which kl_malloc and
- * malloc allocate on this thread. kl_heap_set_default sets it (kl_heap_backing() restores the
- * initial state) and returns the previous one, or NULL with ENOMEM, in which case nothing has
- * changed. While the default is not the backing heap, every allocation of this thread takes the
- * slow path. */
+ * malloc allocate on this thread. kl_heap_set_default sets it and returns the previous one;
+ * kl_heap_backing() as the argument restores the initial state. If there is no memory,
+ * kl_heap_set_default changes nothing, returns NULL and sets errno to ENOMEM. While the default
+ * heap is not the backing heap, every allocation of this thread takes the slow path. */
 KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
 
 /* --- Allocate --------------------------------------------------------------------------------- */
 
-/* Like the functions without heap_ in keel/keel.h, from this heap. */
+/* Like the functions without heap_ in keel/keel.h, but allocate from this heap. */
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_malloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(2) void* kl_heap_zalloc(kl_heap_t* heap, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_calloc(kl_heap_t* heap, size_t count,
@@ -80,7 +82,7 @@ KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_calloc(kl_heap_t* heap, size_t c
 KEEL_API KEEL_API_ALLOCATES(2, 3) void* kl_heap_mallocn(kl_heap_t* heap, size_t count,
                                                         size_t size) KEEL_NOEXCEPT;
 
-/* Resize. If the block has to move, it moves to `heap`, whichever heap it came from. */
+/* Resize a block. The block may be in any heap. If it has to move, the new block is in `heap`. */
 KEEL_API KEEL_API_RESIZES(3) void* kl_heap_realloc(kl_heap_t* heap, void* block,
                                                    size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(3, 4) void* kl_heap_reallocn(kl_heap_t* heap, void* block, size_t count,
@@ -97,7 +99,7 @@ KEEL_API char* kl_heap_strdup(kl_heap_t* heap, const char* string) KEEL_NOEXCEPT
 KEEL_API char* kl_heap_strndup(kl_heap_t* heap, const char* string, size_t length) KEEL_NOEXCEPT;
 KEEL_API char* kl_heap_realpath(kl_heap_t* heap, const char* path, char* resolved) KEEL_NOEXCEPT;
 
-/* Aligned blocks. The functions without _at behave as with offset 0. */
+/* Aligned blocks. The functions without _at work like those with _at and offset 0. */
 KEEL_API KEEL_API_ALLOCATES(3) void* kl_heap_aligned_alloc(kl_heap_t* heap, size_t alignment,
                                                            size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_heap_aligned_calloc(kl_heap_t* heap, size_t alignment,
@@ -129,7 +131,7 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
                                                                   size_t count,
                                                                   size_t size) KEEL_NOEXCEPT;
 
-/* By type. */
+/* Allocate by type. */
 #define kl_heap_malloc_of(heap, type) KEEL_API_AS(type, kl_heap_malloc((heap), sizeof(type)))
 #define kl_heap_zalloc_of(heap, type) KEEL_API_AS(type, kl_heap_zalloc((heap), sizeof(type)))
 #define kl_heap_mallocn_of(heap, type, count)                                                      \
@@ -148,8 +150,8 @@ KEEL_API KEEL_API_RESIZES(5, 6) void* kl_heap_aligned_recalloc_at(kl_heap_t* hea
 KEEL_API bool kl_heap_contains(kl_heap_t* heap, const void* block) KEEL_NOEXCEPT;
 
 /* Returns true if the address is in memory that holds, or has held, blocks of this heap. Any
- * address is allowed. For blocks above 64 KiB only the start address is recognised. O(1), under the
- * heap's lock. */
+ * address is allowed. In a block of more than 64 KiB only the start address is recognised. O(1),
+ * under the heap's lock. */
 KEEL_API bool kl_heap_owns(kl_heap_t* heap, const void* address) KEEL_NOEXCEPT;
 
 /* A range of memory that holds blocks of one size. All sizes are in bytes. */
@@ -161,26 +163,30 @@ struct kl_heap_area {
     size_t block_bytes;    /* the size of one block */
 };
 
-/* Called for each area with `block` NULL, and then, if blocks are requested, for each live block of
- * it. `block` is the address where the block begins; for a block that is aligned at an offset, that
- * is before the address that the program has. Returning false ends the visit.
+/* Keel calls the visitor for each area with `block` NULL. If blocks are requested, Keel then calls
+ * it for each live block of the area. `block` is the address where the block begins. If the block
+ * is aligned at an offset, it begins before the address that the program has. The visitor returns
+ * false to end the visit.
  *
  * The visitor may call malloc and free. For a heap from kl_heap_new and its variants, it must not
- * call any function of that heap or free its blocks. For kl_heap_backing() it may do both: a block
- * that it allocates may be visited or not, and a block that it frees before its turn may still be
- * visited. The visitor must return: it must not call longjmp or end the thread. */
+ * call any function of that heap or free its blocks. For kl_heap_backing() both are allowed. A
+ * block that the visitor allocates may be visited or not. A block that the visitor frees before it
+ * is visited may still be visited. The visitor must return: it must not call longjmp or end the
+ * thread. */
 typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
 
-/* Visits all areas of the heap; a large block is an area by itself. Returns true if the visitor
- * never returned false. Linear in the pages and blocks of the heap, which is locked meanwhile.
+/* Visits all areas of the heap. A large block is an area of its own. Returns true unless the
+ * visitor returned false. The cost is linear in the pages and blocks of the heap. The heap is
+ * locked during the visit.
  *
- * For kl_heap_backing() it visits the blocks of the calling thread's own heap: those that the
- * thread has allocated, and those of an ended thread whose heap it has adopted.
+ * For kl_heap_backing() it visits the blocks of the calling thread's own heap: the blocks that the
+ * thread has allocated, and the blocks of an ended thread whose heap it has adopted.
  *
  *   - Keel first collects the blocks of this heap that other threads have freed. Blocks that
- *     another thread has freed but not yet sent back count as live; it sends them by kl_thread_idle
- *     or when it ends. Apart from these, the visit is exact while no other thread frees blocks of
- *     this heap. A large block that another thread frees meanwhile may be visited or not.
+ *     another thread has freed but not yet sent back count as live. That thread sends them back
+ *     when it calls kl_thread_idle or ends. Apart from these blocks, the visit is exact while no
+ *     other thread frees blocks of this heap. A large block that another thread frees during the
+ *     visit may be visited or not.
  *   - Areas are visited in the order of their addresses.
  *   - The cost is linear in the address space over which Keel's memory is spread (about 1 ms for
  *     4 GiB) and in the blocks of the heap's pages. No lock is held. */

@@ -1,11 +1,12 @@
 /* Definitions of all forms of the C++ operators new and delete that use Keel.
  *
- * For programs that link libkeel_api: include it in exactly one source file of the program. libkeel
- * already contains these operators.
+ * This header is for programs that link libkeel_api. Include it in exactly one source file of the
+ * program. libkeel already contains these operators.
  *
- * Each form follows the standard. The new_handler is called until it succeeds, throws, or is
- * removed. The throwing forms then throw std::bad_alloc; the nothrow forms return nullptr, also if
- * the handler throws. */
+ * Each form follows the standard. If there is no memory, it calls the new_handler and tries again,
+ * until the allocation succeeds, the handler throws, or the program has removed the handler.
+ * Without a handler, the throwing forms throw std::bad_alloc. The nothrow forms return nullptr,
+ * also if the handler throws. */
 #ifndef KEEL_NEW_DELETE_H
 #define KEEL_NEW_DELETE_H
 

@@ -1,20 +1,22 @@
-/* Macros that replace the malloc family by Keel's functions in the source files that include it.
+/* Macros that replace the malloc family by Keel's functions in source files that include this
+ * header.
  *
- * For programs that link libkeel_api and cannot replace malloc at link time. Include it last, or
- * with the compiler's option -include.
+ * They are for programs that link libkeel_api and cannot replace malloc at link time. Include this
+ * header after all others, or with the compiler's option -include.
  *
- *   - Only calls are replaced. A name without an argument list, as in a table of functions, remains
- *     libc's.
+ *   - The macros replace only calls. A name without an argument list, for example in a table of
+ *     functions, still denotes libc's function.
  *   - If a file that allocates a block includes this header, every file that frees the block must
  *     include it too.
- *   - Blocks that libc allocates by itself (getline, asprintf, scandir) belong to libc. Freeing
- *     them here is ignored, so they leak; where that matters, let libkeel replace malloc.
- *   - In C++, write malloc and not std::malloc, and see keel/keel-new-delete.h for new and delete.
+ *   - Some functions of libc allocate blocks (getline, asprintf, scandir). These blocks belong to
+ *     libc's malloc. Keel ignores a free of such a block, so the block leaks. If this matters, link
+ *     libkeel, which replaces malloc.
+ *   - In C++, write malloc, not std::malloc. For new and delete, see keel/keel-new-delete.h.
  */
 #ifndef KEEL_OVERRIDE_H
 #define KEEL_OVERRIDE_H
 
-/* Included before the names become macros. */
+/* Include these headers before the names become macros. */
 #include <stdlib.h>
 #include <string.h>
 #if defined(__linux__)

@@ -1,6 +1,6 @@
 /* Keel for C++17: allocators for containers, heaps with an owner, and memory resources.
  *
- *     std::vector<int, keel::allocator<int>> numbers;      // uses kl_malloc, whatever malloc is
+ *     std::vector<int, keel::allocator<int>> numbers;      // uses kl_malloc
  *
  *     keel::heap level;                                    // a user heap
  *     std::list<Enemy, keel::heap_allocator<Enemy>> enemies(level.get());
@@ -8,8 +8,8 @@
  *     std::pmr::vector<std::pmr::string> words(keel::resource());
  *
  * Failed allocations call the new_handler and then throw std::bad_alloc, as operator new does. Any
- * thread may use and copy allocators and resources at any time; threads that use the same heap wait
- * for each other. Costs are those of keel/keel.h and keel/heap.h. */
+ * thread may use and copy allocators and resources at any time. Threads that use the same heap wait
+ * for each other. keel/keel.h and keel/heap.h state the costs. */
 #ifndef KEEL_KEEL_HPP
 #define KEEL_KEEL_HPP
 
@@ -25,7 +25,7 @@ namespace keel {
 
 /* --- Containers ------------------------------------------------------------------------------- */
 
-/* A stateless standard allocator that uses kl_malloc. Supports over-aligned types. */
+/* A stateless standard allocator that uses kl_malloc. It supports over-aligned types. */
 template <typename T> class allocator {
   public:
     using value_type = T;
@@ -80,8 +80,8 @@ class heap {
         if (heap_ != nullptr) kl_heap_delete(heap_);
     }
 
-    /* The handle for the functions of keel/heap.h and the allocators below; nullptr after destroy()
-     * and after a move. */
+    /* Returns the handle for the functions of keel/heap.h and for the allocators below. Returns
+     * nullptr after destroy() and after a move. */
     kl_heap_t* get() const noexcept { return heap_; }
 
     /* Calls kl_heap_destroy: ends the heap and all its blocks. No destructors are called, and
@@ -94,10 +94,10 @@ class heap {
     kl_heap_t* heap_;
 };
 
-/* A standard allocator that allocates from one heap, which must outlive the allocations, and frees
- * blocks of any heap. Two allocators are equal if their heaps are, so a container never receives
- * blocks of another heap. When a container is moved or swapped, the heap goes with it; when it is
- * copy-assigned to, it keeps its own. */
+/* A standard allocator that allocates from one heap and frees blocks of any heap. The heap must
+ * exist for as long as the allocator allocates. Two allocators are equal if they use the same heap.
+ * Therefore a container never receives blocks of another heap. If a container is moved or swapped,
+ * its heap moves with it. If another container is copied to it, it keeps its own heap. */
 template <typename T> class heap_allocator {
   public:
     using value_type = T;
@@ -149,8 +149,8 @@ const Kind* same_kind(const Kind* self, const std::pmr::memory_resource* other) 
 
 } // namespace detail
 
-/* A std::pmr::memory_resource that uses one heap, which must outlive it. Equal to every other
- * resource of the same heap. */
+/* A std::pmr::memory_resource that uses one heap. The heap must exist for longer than the resource.
+ * Resources of the same heap are equal. */
 class heap_resource : public std::pmr::memory_resource {
   public:
     explicit heap_resource(kl_heap_t* heap) noexcept : heap_(heap) {}
@@ -187,11 +187,11 @@ class plain_resource final : public std::pmr::memory_resource {
 
 } // namespace detail
 
-/* Returns the std::pmr::memory_resource that uses kl_malloc: the same one in every call, valid
- * until the process ends. */
+/* Returns the std::pmr::memory_resource that uses kl_malloc. Every call returns the same resource,
+ * which is valid until the process ends. */
 inline std::pmr::memory_resource* resource() noexcept {
-    /* Never destroyed: containers with static lifetime may free later than a destructor would
-     * run. */
+    /* The resource is never destroyed: containers with static lifetime may free blocks after its
+     * destructor would have run. */
     alignas(detail::plain_resource) static unsigned char room[sizeof(detail::plain_resource)];
     static std::pmr::memory_resource* const made = new (room) detail::plain_resource;
     return made;

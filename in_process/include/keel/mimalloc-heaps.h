@@ -13,7 +13,7 @@
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are also C */
 #endif
 
 /* Resizing to 0 bytes returns a block in mimalloc and frees the block in Keel. */
@@ -21,13 +21,14 @@ static inline size_t keel_mi_size(size_t size) KEEL_NOEXCEPT {
     return size == 0 ? 1 : size;
 }
 
-/* Returns count * size, or SIZE_MAX if the product overflows, which no allocation can satisfy. */
+/* Returns count * size. If the product overflows, returns SIZE_MAX, for which every allocation
+ * fails. */
 static inline size_t keel_mi_product(size_t count, size_t size) KEEL_NOEXCEPT {
     return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : keel_mi_size(count * size);
 }
 
 #ifndef __cplusplus
-/* For C, where C++ would throw. */
+/* Ends the process if there is no memory, because C has no exceptions. */
 static inline void* keel_mi_or_end(void* block) {
     if (block != NULL) return block;
     fputs("keel: out of memory in mi_new\n", stderr);
@@ -194,7 +195,7 @@ static inline bool mi_heap_contains_block(mi_heap_t* heap, const void* block) KE
     return heap != NULL && kl_heap_contains(keel_mi_heap(heap), block);
 }
 
-/* False for addresses at which no block can begin. */
+/* Returns false for addresses at which no block can begin. */
 static inline bool mi_heap_check_owned(mi_heap_t* heap, const void* address) KEEL_NOEXCEPT {
     if (heap == NULL || (uintptr_t)address % sizeof(void*) != 0) return false;
     return kl_heap_owns(keel_mi_heap(heap), address);

@@ -25,7 +25,7 @@
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are also C */
 #endif
 
 /* --- Blocks ----------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static inline int mi_reallocarr(void* block_pointer, size_t count, size_t size) 
     return 0;
 }
 
-/* Also store the usable size in *block_size, unless that is NULL. */
+/* These also store the usable size in *block_size, unless block_size is NULL. */
 static inline KEEL_API_ALLOCATES(1) void* mi_umalloc(size_t size,
                                                      size_t* block_size) KEEL_NOEXCEPT {
     return kl_umalloc(size, block_size);
@@ -70,9 +70,9 @@ static inline void mi_ufree(void* block, size_t* block_size) KEEL_NOEXCEPT {
 
 /* --- The process ------------------------------------------------------------------------------ */
 
-/* Times are in milliseconds, sizes in bytes; any pointer may be NULL. Committed memory is the
- * memory that Keel holds and the unused memory that it has not yet returned. Page faults are those
- * that read from a disk. Makes a few system calls. */
+/* Times are in milliseconds, sizes in bytes. Any pointer may be NULL. Committed memory is the
+ * memory that Keel holds plus the unused memory that it has not yet returned. The page faults are
+ * only those that read from a disk. Makes a few system calls. */
 static inline void mi_process_info(size_t* elapsed_msecs, size_t* user_msecs, size_t* system_msecs,
                                    size_t* current_rss, size_t* peak_rss, size_t* current_commit,
                                    size_t* peak_commit, size_t* page_faults) KEEL_NOEXCEPT {
@@ -90,7 +90,7 @@ static inline void mi_process_info(size_t* elapsed_msecs, size_t* user_msecs, si
     if (page_faults != NULL) *page_faults = (size_t)process.major_faults;
 }
 
-/* Nothing to do: Keel treats threads of a pool like all others. */
+/* Does nothing, because Keel treats the threads of a pool like all others. */
 static inline void mi_thread_set_in_threadpool(void) KEEL_NOEXCEPT {}
 
 /* --- Options ---------------------------------------------------------------------------------- */
@@ -180,9 +180,9 @@ static inline void* mi_heap_alloc_new_n(mi_heap_t* heap, size_t count, size_t si
     return mi_heap_alloc_new(heap, keel::array_bytes(count, size));
 }
 
-/* The common part of the two allocators below. Constructed without a heap, they create one, which
- * ends with the last copy. With Destroy it ends together with its blocks, so deallocate does
- * nothing; without Destroy the blocks are freed one by one. */
+/* The common part of the two allocators below. The constructor without a heap creates one, which
+ * ends with the last copy of the allocator. If Destroy is true, the heap's blocks end with it, so
+ * deallocate does nothing. If Destroy is false, the program frees the blocks one by one. */
 template <typename T, bool Destroy> struct keel_mi_heap_allocator {
     typedef T value_type;
     typedef std::size_t size_type;
@@ -227,7 +227,7 @@ template <typename T> struct mi_heap_stl_allocator : keel_mi_heap_allocator<T, f
     template <typename U> struct rebind { typedef mi_heap_stl_allocator<U> other; };
 };
 
-/* The same, but the blocks end with the container's own heap. */
+/* The same, but all blocks are freed when the container's own heap ends. */
 template <typename T> struct mi_heap_destroy_stl_allocator : keel_mi_heap_allocator<T, true> {
     using keel_mi_heap_allocator<T, true>::keel_mi_heap_allocator;
     mi_heap_destroy_stl_allocator() = default;

@@ -7,11 +7,11 @@
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are also C */
 #endif
 
-/* Options that are given as a number have no effect in Keel: their values are kept and can be read,
- * but nothing uses them. */
+/* The options that are defined below by a plain number have no effect in Keel. Keel stores their
+ * values but does not use them. */
 typedef enum mi_option_e {
     mi_option_show_errors = kl_option_show_errors,
     mi_option_show_stats = kl_option_show_stats,

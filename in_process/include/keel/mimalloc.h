@@ -3,18 +3,19 @@
  *     cc -I PREFIX/include -I PREFIX/include/keel/mimalloc program.c ...
  *
  * finds this header as <mimalloc.h>, in C11 and C++11 and later. Link libkeel or libkeel_api.
- * docs/reference/mimalloc-names.md lists what each name is here. The differences, which a correct
- * program does not notice:
+ * docs/reference/mimalloc-names.md lists how Keel implements each name. There are differences,
+ * which do not affect a correct program:
  *
- *   - Every thread may use a heap, not only the thread that created it.
+ *   - Any thread may use a heap, not only the thread that created it.
  *   - Options for which Keel has no counterpart keep their values and have no effect
  *     (keel/mimalloc-options.h marks them).
- *   - Statistics are Keel's, with other rows and other words.
+ *   - The statistics are those of Keel, which have other rows and other labels.
  *
  * keel/mimalloc-later.h, which this header includes, has names of mimalloc 2 and 3 for which Keel
- * has a counterpart. All functions are inline; code that does not include this header can link
- * libkeel_mimalloc.a, which has them as symbols. Errors, thread safety and costs are those of the
- * functions in keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h that they call. */
+ * has a counterpart. All functions are inline. Code that does not include this header can link
+ * libkeel_mimalloc.a, which defines the functions as symbols. Errors, thread safety and costs are
+ * those of the functions in keel/keel.h, keel/heap.h, keel/arena.h and keel/runtime.h that they
+ * call. */
 #ifndef KEEL_MIMALLOC_H
 #define KEEL_MIMALLOC_H
 
@@ -43,7 +44,7 @@
 
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are C too */
+#pragma GCC diagnostic ignored "-Wold-style-cast" /* the functions are also C */
 #endif
 
 /* --- Attributes in mimalloc's declarations ---------------------------------------------------- */
@@ -136,7 +137,7 @@ static inline void mi_collect(bool force) KEEL_NOEXCEPT {
     kl_collect(force);
 }
 
-/* MI_MALLOC_VERSION, since programs compare the two. */
+/* Returns MI_MALLOC_VERSION, because programs compare the two. */
 static inline int mi_version(void) KEEL_NOEXCEPT {
     return MI_MALLOC_VERSION;
 }
@@ -155,7 +156,7 @@ static inline bool mi_is_in_heap_region(const void* block) KEEL_NOEXCEPT {
     return kl_contains(block);
 }
 
-/* For Windows. */
+/* Only of use on Windows. */
 static inline bool mi_is_redirected(void) KEEL_NOEXCEPT {
     return false;
 }
@@ -166,7 +167,7 @@ static inline void mi_stats_reset(void) KEEL_NOEXCEPT {
     kl_stats_reset();
 }
 
-/* Nothing to do: statistics are read directly from each thread's counters. */
+/* Does nothing, because statistics are read directly from each thread's counters. */
 static inline void mi_stats_merge(void) KEEL_NOEXCEPT {}
 
 static inline void mi_stats_print(void* unused) KEEL_NOEXCEPT {
@@ -258,7 +259,7 @@ static inline int mi_reserve_huge_os_pages_at(size_t pages, int numa_node,
     return kl_reserve_huge_os_pages_at(pages, numa_node, timeout_msecs);
 }
 
-/* The old form, which reports either all pages or none. */
+/* The old form of the function. It reports either all pages or none. */
 static inline int mi_reserve_huge_os_pages(size_t pages, double max_secs,
                                            size_t* pages_reserved) KEEL_NOEXCEPT {
     int error = kl_reserve_huge_os_pages_interleave(pages, 0, (size_t)(max_secs * 1000.0));
@@ -374,8 +375,8 @@ static inline void mi_free_aligned(void* block, size_t alignment) KEEL_NOEXCEPT 
 
 /* --- As operator new -------------------------------------------------------------------------- */
 
-/* In C++ they use the new_handler and std::bad_alloc. In C, which has neither, they end the
- * process. */
+/* If there is no memory, these functions use the new_handler and std::bad_alloc in C++. In C they
+ * end the process. */
 #ifdef __cplusplus
 
 static inline void* mi_new(size_t size) {

@@ -1,9 +1,10 @@
 /* Functions that allocate and fail as the C++ operators new do, for C++11 and later.
  *
- * If there is no memory they call the new_handler until it succeeds, throws, or is removed; then
- * they throw std::bad_alloc or return nullptr. With -fno-exceptions they end the process instead of
- * throwing. All of them may be called from any thread at any time. Costs are those of kl_malloc,
- * kl_aligned_alloc and kl_realloc. */
+ * If there is no memory, they call the new_handler and try again, until the allocation succeeds,
+ * the handler throws, or the program has removed the handler. Without a handler, they throw
+ * std::bad_alloc or return nullptr. With -fno-exceptions they end the process instead of throwing.
+ * Any thread may call them at any time. The costs are those of kl_malloc, kl_aligned_alloc and
+ * kl_realloc. */
 #ifndef KEEL_NEW_HPP
 #define KEEL_NEW_HPP
 
@@ -25,7 +26,8 @@ namespace detail {
 #endif
 }
 
-/* Retries as long as there is a new_handler, which frees memory, throws, or removes itself. */
+/* Retries as long as there is a new_handler. The handler frees memory, throws, or removes
+ * itself. */
 template <typename Allocate> inline void* allocate_or_handle(Allocate allocate) {
     for (;;) {
         if (void* block = allocate()) return block;
@@ -41,7 +43,7 @@ template <typename Allocate> inline void* or_throw(Allocate allocate) {
     return block;
 }
 
-/* As the standard requires of the nothrow forms: an exception of the handler is a failure. */
+/* Returns nullptr if the handler throws. The standard requires this of the nothrow forms. */
 template <typename Allocate> inline void* or_null(Allocate allocate) noexcept {
 #if defined(__cpp_exceptions)
     try {
@@ -58,7 +60,7 @@ inline bool is_power_of_two(std::size_t number) noexcept {
     return number != 0 && (number & (number - 1)) == 0;
 }
 
-/* For larger alignments operator new has separate forms. */
+/* C++ has separate forms of operator new for larger alignments. */
 constexpr std::size_t usual_alignment = alignof(std::max_align_t);
 
 } // namespace detail
@@ -72,8 +74,8 @@ inline void* new_or_throw(std::size_t size) {
     return block != nullptr ? block : detail::or_throw([=] { return kl_malloc(size); });
 }
 
-/* The same, aligned to any power of two. For any other alignment it throws std::bad_alloc without
- * calling the handler. */
+/* The same, aligned to any power of two. If `alignment` is not a power of two, it throws
+ * std::bad_alloc without calling the handler. */
 inline void* new_or_throw(std::size_t size, std::size_t alignment) {
     if (!detail::is_power_of_two(alignment)) detail::throw_bad_alloc();
     return detail::or_throw([=] { return kl_aligned_alloc(alignment, size); });
@@ -95,13 +97,14 @@ inline void* new_or_throw(kl_heap_t* heap, std::size_t size, std::size_t alignme
     return detail::or_throw([=] { return kl_heap_aligned_alloc(heap, alignment, size); });
 }
 
-/* Resizes a block as kl_realloc does; `block` may be nullptr. On failure the old block is unchanged
- * and it throws std::bad_alloc. Size 0 is treated as 1. */
+/* Resizes a block as kl_realloc does; `block` may be nullptr. On failure it throws std::bad_alloc,
+ * and the old block is unchanged. Size 0 is treated as 1. */
 inline void* renew_or_throw(void* block, std::size_t size) {
     return detail::or_throw([=] { return kl_realloc(block, size == 0 ? 1 : size); });
 }
 
-/* Returns count * size, or SIZE_MAX if the product overflows, which no allocation can satisfy. */
+/* Returns count * size. If the product overflows, returns SIZE_MAX, for which every allocation
+ * fails. */
 inline std::size_t array_bytes(std::size_t count, std::size_t size) noexcept {
     constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
     return size != 0 && count > most / size ? most : count * size;

@@ -1,7 +1,7 @@
-/* Runtime control: options, limits, handlers, and what the process may use of the machine.
+/* Runtime control: options, limits, handlers, and the machine resources available to the process.
  *
- * All functions may be called from any thread at any time and cost O(1) unless their text says
- * otherwise.
+ * Any thread may call these functions at any time. Each costs O(1), unless its comment states
+ * another cost.
  */
 #ifndef KEEL_RUNTIME_H
 #define KEEL_RUNTIME_H
@@ -14,30 +14,31 @@ extern "C" {
 
 /* --- Options ---------------------------------------------------------------------------------- */
 
-/* Each option is a number. It can be set by a call, or in the environment before the program
- * starts: as KEEL_ and the option's name in capitals (KEEL_SHOW_STATS=1), or under its mimalloc
- * name (MIMALLOC_SHOW_STATS=1). A call takes precedence over KEEL_, which takes precedence over
- * MIMALLOC_.
+/* Each option is a number. A call sets it, or an environment variable when the program starts. The
+ * variable's name is KEEL_ and the option's name in capitals (KEEL_SHOW_STATS=1), or the name that
+ * mimalloc uses (MIMALLOC_SHOW_STATS=1). A call takes precedence over KEEL_, which takes precedence
+ * over MIMALLOC_.
  *
  * The environment accepts a number; a number with K, M, G or T for 2^10 to 2^40; on, yes or true
  * (1); off, no or false (0). For any other value Keel prints a warning to stderr and keeps the
  * default. Set-user-id programs do not read the environment.
  *
- * The numbers 0 to 16 are those of mimalloc 1.6.3. The missing ones are options of mimalloc that
- * have no effect in Keel: their values are kept, and only keel/mimalloc-options.h names them. */
+ * The numbers 0 to 16 are those of mimalloc 1.6.3. The numbers that are missing here belong to
+ * options of mimalloc that have no effect in Keel. Keel stores their values. Only
+ * keel/mimalloc-options.h has names for them. */
 typedef enum kl_option {
-    /* 1: report errors on the output, such as out of memory and frees of foreign blocks. Default
-     * 0 */
+    /* 1: print errors, such as out of memory and frees of foreign blocks. Default 0 */
     kl_option_show_errors = 0,
     /* 1: print the statistics when the process ends. Also KEEL_STATS. Default 0 */
     kl_option_show_stats = 1,
     /* 1: like show_errors, and print the version and the options at start. Default 0 */
     kl_option_verbose = 2,
-    /* 1: kl_reserve_os_memory always tries kl_memory_large_pages. Default 0. (The keeper uses pages
-     * of 2 MiB where they pay off, whatever this option is.) */
+    /* 1: kl_reserve_os_memory always tries kl_memory_large_pages. Default 0. The option does not
+     * affect the keeper, which uses pages of 2 MiB where that is useful. */
     kl_option_large_os_pages = 6,
     /* The number of pages of 1 GiB to reserve at start, as by kl_reserve_huge_os_pages_interleave,
-     * in at most 0.5 s each. Fewer are an error (show_errors). Environment only. Default 0 */
+     * with a time limit of 0.5 s for each page. Fewer pages are an error (show_errors). Only the
+     * environment can set this option. Default 0 */
     kl_option_reserve_huge_os_pages = 7,
     /* Milliseconds after which unused memory is returned to the system. Also KEEL_PURGE_DELAY_MS.
      * Default 500 */
@@ -50,8 +51,8 @@ typedef enum kl_option {
 
     /* The following options exist in Keel only. */
 
-    /* When the keeper thread starts: 0 off, 1 on, 2 auto (see kl_keeper_start). Must be set before
-     * it starts. Default 2 */
+    /* When the keeper thread starts: 0 off, 1 on, 2 auto (see kl_keeper_start). Set it before the
+     * keeper starts. Default 2 */
     kl_option_keeper = 17,
     /* 1 or "abort": a free of a foreign block ends the process. Default 0: it is ignored */
     kl_option_foreign_free = 18,
@@ -64,12 +65,13 @@ typedef enum kl_option {
 /* Returns the current value, or 0 if there is no such option. */
 KEEL_API long kl_option_get(kl_option_t option) KEEL_NOEXCEPT;
 
-/* Set the value. kl_option_set_default does so only if neither the environment nor a call has set
- * it. They do nothing if there is no such option. */
+/* Set the value of an option. kl_option_set_default sets it only if neither the environment nor a
+ * call has set it before. If there is no such option, they do nothing. */
 KEEL_API void kl_option_set(kl_option_t option, long value) KEEL_NOEXCEPT;
 KEEL_API void kl_option_set_default(kl_option_t option, long value) KEEL_NOEXCEPT;
 
-/* The same for options that are on (1; when read, any value but 0) or off (0). */
+/* The same for options that are on or off. On is stored as 1 and off as 0. When an option is read,
+ * any value but 0 is on. */
 KEEL_API bool kl_option_is_enabled(kl_option_t option) KEEL_NOEXCEPT;
 KEEL_API void kl_option_enable(kl_option_t option) KEEL_NOEXCEPT;
 KEEL_API void kl_option_disable(kl_option_t option) KEEL_NOEXCEPT;
@@ -83,11 +85,11 @@ KEEL_API const char* kl_option_name(kl_option_t option) KEEL_NOEXCEPT;
 
 /* Limits the memory that Keel holds in pages and large blocks to `bytes` (0: no limit) and returns
  * the previous limit. An allocation that would exceed the limit first collects unused memory and
- * then fails with ENOMEM. Live blocks are not affected. The limit is exact to one page of 64 to
- * 512 KiB; threads that allocate at the same moment may each exceed it by one page or block. */
+ * then fails with ENOMEM. Live blocks are not affected. The limit is exact to one page of 64 to 512
+ * KiB. Threads that allocate at the same moment may each exceed it by one page or block. */
 KEEL_API size_t kl_limit(size_t bytes) KEEL_NOEXCEPT;
 
-/* What the process may use of the machine. */
+/* The resources of the machine that the process may use. */
 struct kl_machine {
     uint32_t processors; /* on which the process may run */
     /* thousandths of a processor that its control groups grant; 0: no limit */
@@ -98,32 +100,33 @@ struct kl_machine {
 };
 
 /* Fills *machine with the current values, from control groups of version 2 and 1. Makes some dozens
- * of system calls. Keel does not derive a limit from them by itself. */
+ * of system calls. Keel does not set a limit from these values. */
 KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 
 /* --- Start and end ---------------------------------------------------------------------------- */
 
-/* These calls are optional: they do at a known time what otherwise happens by itself.
- * kl_process_init reads the environment, as the first allocation does. kl_thread_init creates the
- * calling thread's heap, as its first allocation does, and returns false if there is no memory.
- * kl_thread_done releases the heap, as the end of the thread does; the thread may still allocate,
- * which creates a heap again. */
+/* These calls are optional. Keel does the same work by itself later; the calls let the program
+ * choose the time. kl_process_init reads the environment, as the first allocation does.
+ * kl_thread_init creates the calling thread's heap, as its first allocation does, and returns false
+ * if there is no memory. kl_thread_done releases the heap, as the end of the thread does; if the
+ * thread allocates afterwards, Keel creates a heap for it again. */
 KEEL_API void kl_process_init(void) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_init(void) KEEL_NOEXCEPT;
 KEEL_API void kl_thread_done(void) KEEL_NOEXCEPT;
 
 /* --- Handlers --------------------------------------------------------------------------------- */
 
-/* A handler and its argument are set for the whole process; NULL removes it. Handlers run on the
- * thread that needs them, and a thread that runs a handler calls no other. While a handler is being
- * replaced, another thread may still call the old one, with either argument. So set handlers before
- * there are threads, or make both handlers accept both arguments. */
+/* A handler and its argument apply to the whole process. NULL removes the handler. A handler runs
+ * on the thread on which the event occurs. While a thread runs a handler, it calls no other
+ * handler. While a handler is replaced, another thread may still call the old handler, with the old
+ * or the new argument. Therefore set handlers before other threads start, or make both handlers
+ * accept both arguments. */
 
 /* Sends all text that Keel prints to `output` instead of stderr. `output` must not allocate from
  * Keel. */
 KEEL_API void kl_register_output(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
-/* Called for each error:
+/* Keel calls this handler for each error:
  *
  *   - ENOMEM: there is no memory.
  *   - EOVERFLOW: an impossible size was requested.
@@ -135,16 +138,16 @@ KEEL_API void kl_register_output(kl_output* output, void* argument) KEEL_NOEXCEP
 typedef void kl_error_handler(int error, void* argument);
 KEEL_API void kl_register_error(kl_error_handler* handler, void* argument) KEEL_NOEXCEPT;
 
-/* Called from time to time by allocations on the slow path, and by kl_collect. The handler frees
- * what the program has deferred (for example a list of objects to release) in small steps, or all
- * of it with `force`. `heartbeat` counts the calls on this thread. It may allocate and free. */
+/* Allocations on the slow path call this handler from time to time, and kl_collect calls it. The
+ * handler frees objects whose release the program has deferred: a few of them, or all if `force` is
+ * true. `heartbeat` counts the calls on this thread. The handler may allocate and free. */
 typedef void kl_deferred_free(bool force, unsigned long long heartbeat, void* argument);
 KEEL_API void kl_register_deferred_free(kl_deferred_free* handler, void* argument) KEEL_NOEXCEPT;
 
-/* Called when there is no memory for a block of `size` bytes. If the handler returns true, it has
- * freed memory and the allocation is tried again; if it returns false, the allocation fails. The
- * handler may free. It may leave by longjmp or an exception only if this thread never calls Keel
- * again. */
+/* Keel calls this handler when there is no memory for a block of `size` bytes. A handler that has
+ * freed memory returns true, and Keel tries the allocation again. If it returns false, the
+ * allocation fails. The handler may free. It may leave by longjmp or an exception only if this
+ * thread never calls Keel again. */
 typedef bool kl_out_of_memory(size_t size, void* argument);
 KEEL_API void kl_register_out_of_memory(kl_out_of_memory* handler, void* argument) KEEL_NOEXCEPT;
 
