@@ -33,7 +33,7 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A refill carves no blocks if the free list has at least this many.
+// A refill carves no blocks if the free list has at least this many blocks.
 #define REFILL_SHORT 16u
 
 // Takes the first block of the list. The next malloc of this class reads the next block, which may
@@ -58,15 +58,15 @@ KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct bloc
                                       : memset(block, 0, size_class_bytes[size_class]);
 }
 
-// A block of at least `size` bytes if the bin has one, else NULL: then call alloc_slow.
+// Returns a block of at least `size` bytes if the bin has one. If it returns NULL, call alloc_slow.
 KEEL_INLINE void* alloc_hit(size_t size) {
     if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
-// One refill in this many takes the slow path, which drains the remote queue and does a quantum of
-// maintenance. So even a thread that never needs a fresh page receives its remote frees and, if
-// there is no keeper, returns memory.
+// One of this many refills takes the slow path, which drains the remote queue and does a quantum of
+// maintenance. Therefore even a thread that never needs a fresh page receives its remote frees.
+// Without a keeper, it also returns memory.
 #define MAINTENANCE_REFILLS 8u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) % MAINTENANCE_REFILLS == 0;
@@ -89,7 +89,8 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     return block;
 }
 
-// A block for any size that has a class, from the bin or by alloc_from_current. Not zeroed.
+// Returns a block for any size that has a class, from the bin or from alloc_from_current. The block
+// is not zeroed.
 KEEL_INLINE void* alloc_from_bin(size_t size) {
     if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
     struct heap* heap = thread_heap;
@@ -104,7 +105,8 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class_of(size), block) : NULL;
 }
 
-// NULL: no memory, or size > KEEL_SIZE_MAX. Aligned to 16 (to 8 for size <= 8).
+// Returns NULL if there is no memory or size > KEEL_SIZE_MAX. The block is aligned to 16, or to 8
+// if size <= 8.
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
 // Like alloc_slow, for a block that has grown: a large block is placed so that it can grow again.
@@ -129,29 +131,29 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// Like realloc, for a live block and a size other than 0. NULL: no memory, and the old block stays
-// as it is.
+// Like realloc, for a live block and a size other than 0. If there is no memory, returns NULL, and
+// the old block is unchanged.
 void* reallocate(void* address, size_t size);
 
-// True if the block can hold `size` bytes where it is.
+// Returns true if `size` bytes fit in the block without moving it.
 bool reallocate_in_place(void* address, size_t size);
 
-// Bytes that may be used at `address`; 0 for NULL and foreign addresses.
+// Returns the number of usable bytes at `address`; 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
-// True if `address` is in a page of blocks, even if the block itself is free, or in the first slice
-// of a large block.
+// Returns true if `address` is in a page of blocks, even if the block is free, or in the first
+// slice of a large block.
 bool block_is_ours(const void* address);
 
-// Bytes that malloc(size) makes usable.
+// Returns the usable size of a block from malloc(size).
 size_t good_size(size_t size);
 
 // Does a quantum of maintenance if something is due, unless a keeper runs or the calling thread is
 // realtime.
 void alloc_quantum(void);
 
-// Does a quantum of maintenance for one parked heap (its thread has ended). False: no parked heap
-// has anything to do.
+// Does a quantum of maintenance for one parked heap. Returns false if no parked heap needs
+// maintenance.
 bool reclaim_parked(void);
 
 // Drains the remote queue of a heap that the caller holds, and releases those of its pages that

@@ -11,8 +11,8 @@ void alloc_quantum(void) {
     if (!heap_is_realtime(thread_heap)) reserve_step();
 }
 
-// Blocks of the page: its free list, or newly carved blocks; both where the list is short and
-// carving takes no page fault, which makes for fewer refills.
+// Takes blocks of the page: its free list, or newly carved blocks. If the list is short and carving
+// takes no page fault, takes both, so that fewer refills are needed.
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
@@ -27,13 +27,13 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
     if (length >= REFILL_SHORT || use->carved == page->capacity || page_begins_system_page(page))
         return list;
     struct block* carved = page_carve(page);
-    struct block* last = carved; // at most as many as one carve makes
+    struct block* last = carved; // the loop is short: one carve makes few blocks
     while (last->next != NULL) last = last->next;
     last->next = list;
     return carved;
 }
 
-// Blocks of the page for the empty bin, counted as given.
+// Takes blocks of the page for the empty bin, and counts them as given.
 static struct block* page_give(struct heap* heap, unsigned size_class, struct page* page) {
     const struct page_use* use = page_use(page);
     uint32_t before = use->used;
@@ -42,7 +42,8 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     return list;
 }
 
-// Out of memory: reclaims from all heaps, or only from this one if it cannot use other memory.
+// Called when there is no memory. Reclaims from all heaps, or only from this heap if it cannot use
+// other memory.
 static void make_room(struct heap* heap) {
     if (heap->arena != NULL || heap->limit_bytes != 0)
         reclaim_heap(heap);
@@ -50,8 +51,8 @@ static void make_room(struct heap* heap) {
         reclaim_all();
 }
 
-// Refills from a fresh page. First sends the frees that this thread has gathered: their owners may
-// need memory too.
+// Refills from a fresh page. First sends the remote frees that this thread has gathered, because
+// their owners may also need memory.
 static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     bool from_slices;
     uint64_t begun = cycles_now();
@@ -75,7 +76,8 @@ static void drain(struct heap* heap) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_DRAIN, begun);
 }
 
-// A list of blocks for an empty bin. Bound: see the outline in alloc.h; looks at two pages at most.
+// Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h
+// states the bound.
 static struct block* refill(struct heap* heap, unsigned size_class) {
     if (maintenance_is_due(heap)) {
         if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
@@ -123,7 +125,8 @@ static void large_join(struct heap* heap, struct page* page) {
     user_heap_count_large(heap, large_row(page->bytes));
 }
 
-// Large frees work off surplus; a program that only allocates does so at one call in this many.
+// Frees of large blocks return surplus memory. So that a program that only allocates also returns
+// it, one of this many large allocations does a quantum of maintenance.
 #define LARGE_QUANTUM_DRAWS 4u
 
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {

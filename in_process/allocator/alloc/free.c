@@ -16,8 +16,9 @@ void free_page_emptied(struct page* page) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_PAGE_EMPTIED, begun);
 }
 
-// No block begins here. In address space that Keel has reserved, that is a fault. Elsewhere the
-// block belongs to another allocator, or is older than this one, and only leaking it is harmless.
+// No block of Keel begins at the address. If the address is in address space that Keel has
+// reserved, this is a fault. Otherwise the block belongs to another allocator, or was allocated
+// before Keel was loaded. Then the only safe action is to leak it.
 static void free_unknown(void* address) {
     if (address == NULL) return;
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -26,8 +27,8 @@ static void free_unknown(void* address) {
     warn(FAULT_FREE_FOREIGN, address);
 }
 
-// The first free into a full page comes here too, as PAGE_FULL makes the fast comparison fail. A
-// page has more than one block, so such a free does not empty it.
+// The first free into a full page also comes here, because PAGE_FULL makes the fast comparison
+// fail. A page has more than one block, so such a free does not empty it.
 static void free_local(struct page* page, void* address) {
     if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page_use(page)->used > 0, address);
@@ -38,8 +39,8 @@ static void free_local(struct page* page, void* address) {
         free_page_emptied(page);
 }
 
-// Blocks may have been sent to the heap of an ended thread, which does not drain it. Without a
-// keeper, the thread that sends does.
+// The blocks may have been sent to a parked heap, which no thread drains. Without a keeper, the
+// thread that sends them drains parked heaps.
 static void free_into_batch(struct heap* heap, struct page* page, void* address) {
     uint64_t begun = cycles_now();
     if (!remote_batch_add(heap, page, address)) return;
@@ -47,8 +48,8 @@ static void free_into_batch(struct heap* heap, struct page* page, void* address)
     slow_path_note(&heap->slow_paths, SLOW_PATH_REMOTE_SENT, begun);
 }
 
-// A thread's first call may be a free: then it gets a heap too, for the batches. After its end it
-// has none.
+// A thread's first call may be a free. Then the thread also gets a heap, for the batches. After its
+// end a thread has none.
 static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
@@ -72,8 +73,8 @@ static void free_large(struct page* page) {
         slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
 }
 
-// A block of a user heap is freed under its lock and never batched, so that no other thread holds a
-// block when the heap is destroyed.
+// A block of a user heap is freed under the heap's lock and never batched. Therefore no other
+// thread holds a block when the heap is destroyed.
 static void free_in_user_heap(struct page* page, void* address) {
     switch (user_heap_free(page, address)) {
     case USER_FREE_DONE:

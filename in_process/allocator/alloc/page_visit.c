@@ -37,7 +37,8 @@ static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
     return true;
 }
 
-// Any thread may free the block meanwhile: then the result is outdated, or there is none.
+// Another thread may free the block during the call. Then the result is outdated, or the function
+// returns false.
 static KEEL_UNRACED bool area_of_large(const struct page* page, struct visited_page* area) {
     uintptr_t owner = atomic_get_acquire(&page->owner);
     size_t bytes = page->bytes;

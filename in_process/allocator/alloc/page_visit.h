@@ -12,13 +12,13 @@ struct visited_page {
     size_t block_bytes;
 };
 
-// Called once for each page with block NULL, then, if requested, once for each used block. False:
-// the visit ends.
+// A visit calls this once for each page with block NULL. If requested, it then calls it once for
+// each used block. The visitor returns false to end the visit.
 typedef bool page_visitor(void* context, const struct visited_page* area, void* block);
 
 // Visits one page of the heap, or one large block that was allocated from it. The used blocks are
-// determined before the visitor is called, so the visitor may free the blocks that it gets. Linear
-// in the page's blocks.
+// determined before the visitor is called. Therefore the visitor may free the blocks that it
+// receives. Linear in the page's blocks.
 bool page_visit(struct heap* heap, const struct page* page, bool blocks, page_visitor* visit,
                 void* context);
 

@@ -6,7 +6,7 @@
 #include "base/panic.h"
 #include <string.h>
 
-// NULL: the address is in no small page, and no large block begins in its slice.
+// Returns NULL if the address is in no page of small blocks and no large block begins in its slice.
 static struct page* live_page_around(const void* address) {
     struct page* page = page_around(address);
     return atomic_get(&page->owner) == 0 ? NULL : page;
@@ -27,12 +27,12 @@ bool block_is_ours(const void* address) {
     return live_page_around(address) != NULL;
 }
 
-// If the block is more than twice as large as needed, a copy to a smaller one pays off.
+// If the block is more than twice as large as needed, a copy to a smaller block saves memory.
 static bool fits_well(size_t size, size_t usable) {
     return size <= usable && size >= usable / 2;
 }
 
-// In place, or by moving page tables: the block keeps its heap.
+// Resizes in place or by moving page tables. The block stays in its heap.
 static void* resize_large(struct page* page, size_t size) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);

@@ -8,7 +8,7 @@
 #include "os/thread.h"
 #include <string.h>
 
-#define WAITS_MAX 1000u // for a sender between exchange and link; a fork may have ended it
+#define WAITS_MAX 1000u // for a sender that has yet to write its link; a fork may have ended it
 #define WAIT_US 100u
 
 // The counts of the process at the last reset.
@@ -47,8 +47,8 @@ uint64_t heap_pages_live(const struct heap* heap) {
     return above(atomic_get(&heap->counts[HEAP_PAGES_BEGUN]), ended);
 }
 
-// Another thread may be changing the page: each value was right at some moment, but not all at the
-// same one. So nothing here relies on relations between them.
+// Another thread may be changing the page. Each value was correct at some moment, but the values
+// may be from different moments. Therefore nothing here relies on relations between them.
 static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page, uintptr_t owner) {
     bool large = (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0;
     size_t bytes = page->bytes;
@@ -116,7 +116,8 @@ static void finish_rows(struct usage* usage) {
 
 static void count_process(struct usage* usage) {
     memset(usage, 0, sizeof *usage);
-    // Used blocks first, then given ones: a block allocated meanwhile adds to the second only.
+    // Counts the used blocks before the given ones: a block that is allocated between the two
+    // counts increases only the second.
     count_pages(usage, NULL);
     for (unsigned c = 0; c < CLASS_COUNT; c++)
         usage->rows[c].allocated = atomic_get(&user_heap_given_before[c]);
@@ -196,11 +197,11 @@ static void drain_all(struct heap* heap) {
     }
 }
 
-// Becomes the consumer of the queue, so that the keeper ends no page during the visit, and drains
-// it. False: the thread is the consumer already, in a visit that encloses this one.
+// Becomes the consumer of the queue and drains it. The keeper then cannot end a page during the
+// visit. False: the thread is already the consumer, in a visit that encloses this one.
 static bool enter_and_drain(struct heap* heap) {
-    if (thread_heap_is_redirect())
-        remote_batch_flush(thread_heap); // the thread's own frees while it had another default heap
+    // Send the remote frees that this thread did while its default was a user heap.
+    if (thread_heap_is_redirect()) remote_batch_flush(thread_heap);
     relief_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
     relief_resume();

@@ -57,8 +57,9 @@ static bool pages_reserve(struct user_heap* user) {
 
 // --- Allocation ----------------------------------------------------------------------------------
 
-// Allocates a block that is larger by what the alignment may skip. A block above 64 KiB begins at a
-// slice, so that the returned address is in the slice that has the block's metadata.
+// Allocates a block with additional bytes for those that the alignment may skip. A block above
+// 64 KiB begins at the start of a slice. Therefore the returned address is in the slice that has
+// the block's metadata.
 static void* take_inner(struct request request) {
     if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
     size_t size = request.size + request.alignment - 1;
@@ -120,7 +121,7 @@ size_t user_heap_set_limit(struct user_heap* user, size_t bytes) {
     return before;
 }
 
-// Leaves no page current: each is released, queued, or full.
+// After this call no page is current. Each page that was current is now released, queued, or full.
 static void retire_currents(struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         struct page* page = heap->current[c];

@@ -8,7 +8,7 @@
 #define USER_HEAP_STRIDE ((sizeof(struct user_heap) + HEAP_SPACING - 1) & ~(HEAP_SPACING - 1))
 #define USER_HEAPS_AT_ONCE 8u
 
-_Static_assert(offsetof(struct user_heap, heap) == 0, "the one's address is the other's");
+_Static_assert(offsetof(struct user_heap, heap) == 0, "both have the same address");
 
 static struct {
     struct os_lock lock; // before any heap's lock
@@ -54,7 +54,7 @@ struct user_heap* user_heap_make(enum user_heap_kind kind) {
         user = pool_take();
         if (user == NULL) return NULL;
     }
-    os_lock_acquire(&user->lock); // a late free may be reading it
+    os_lock_acquire(&user->lock); // a free that began earlier may be reading it
     user->kind = kind;
     os_lock_release(&user->lock);
     return user;
@@ -141,7 +141,7 @@ enum user_free_result user_heap_free(struct page* page, void* address) {
     return verdict;
 }
 
-// The list grows at its head only, and its lock keeps it from growing meanwhile.
+// The list grows only at its head. The pool's lock prevents this until user_heap_after_fork.
 void user_heap_before_fork(void) {
     os_lock_acquire(&pool.lock);
     for (struct user_heap* each = user_heap_first(); each != NULL; each = each->next_all)

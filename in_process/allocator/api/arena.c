@@ -38,7 +38,7 @@ kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags, int n
     return arena_new(&memory);
 }
 
-// In large pages, all or none.
+// Maps all of the memory in large pages, or maps nothing.
 static bool map_large(struct arena_memory* memory) {
     size_t pages = memory->bytes >> OS_LARGE_SHIFT;
     size_t mapped =
@@ -84,7 +84,7 @@ static uint64_t deadline_of(size_t timeout_ms) {
     return timeout_ms == 0 || timeout_ms > UINT64_MAX - now ? UINT64_MAX : now + timeout_ms;
 }
 
-// 0, or the reason why there were fewer.
+// Returns 0, or the error if fewer pages were reserved.
 static int reserve_huge(size_t pages, int node, uint64_t deadline_ms) {
     struct arena_memory memory = {.node = node, .zero = true, .populated = true, .mapped = true};
     if (pages == 0) return 0;

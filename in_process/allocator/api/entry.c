@@ -13,7 +13,8 @@ static KEEL_COLD void* no_memory(void) {
     return NULL;
 }
 
-// Blocks that begin inside others, of whichever thread: made at the first need, for good.
+// Returns the heap for addresses inside blocks (alignment at an offset), of all threads. It is
+// created at the first use and never ends.
 static struct user_heap* offset_heap(void) {
     static atomic_word made;
     struct user_heap* heap = (struct user_heap*)atomic_get_acquire(&made);
@@ -72,7 +73,7 @@ void* entry_aligned(size_t size, size_t alignment) {
     return entry_request(NULL, (struct request){.size = size, .alignment = alignment});
 }
 
-// Into a new block. On failure the old one stands.
+// Moves the content into a new block. On failure the old block is unchanged.
 static void* move(struct user_heap* heap, void* block, size_t usable, struct request request) {
     void* copy = entry_request(heap, request);
     if (copy == NULL) return NULL;
@@ -86,8 +87,8 @@ static bool stays(const void* block, size_t usable, const struct request* reques
     return request->size <= usable && request->size >= usable / 2;
 }
 
-// Zero from where the program's bytes end to where the block does. What lay behind the old size is
-// zero if the block has only ever been resized so.
+// Zeroes the block from the end of the kept bytes to its own end. If only such functions have
+// resized the block, the usable bytes after its old size are already zero.
 static void* zero_behind(void* block, size_t usable, size_t size) {
     size_t kept = size < usable ? size : usable;
     size_t end = block_usable_bytes(block);

@@ -1,4 +1,4 @@
-// Between the public functions and alloc/: the process's start, and errno.
+// Functions between the public functions and alloc/: they start the allocator and set errno.
 #ifndef KEEL_ALLOCATOR_API_ENTRY_H
 #define KEEL_ALLOCATOR_API_ENTRY_H
 
@@ -8,20 +8,21 @@
 #include "base/checked.h"
 #include <errno.h>
 
-// The slow half of malloc: starts the allocator if this is its first use; sets errno when it
+// The slow path of malloc. Starts the allocator if this is its first use. Sets errno when it
 // returns NULL.
 KEEL_NOINLINE void* entry_malloc(size_t size);
 void* entry_zeroed(size_t size);
 void* entry_aligned(size_t size, size_t alignment);
-// realloc with all its corner cases; block may be NULL, size 0.
+// realloc with all its corner cases; block may be NULL, and size 0.
 void* entry_realloc(void* block, size_t size);
 
-// The general form of them all. `heap` NULL: what the calling thread's malloc takes from. EINVAL if
-// the alignment is no power of two, or above 64 KiB with an offset that is no multiple of it.
+// The general form of all allocations. If `heap` is NULL, allocates from the heap that the calling
+// thread's malloc uses. Sets EINVAL if the alignment is not a power of two, or if it is above
+// 64 KiB and the offset is not a multiple of it.
 void* entry_request(struct user_heap* heap, struct request request);
 
-// Resizes a block of whichever heap; moves it to `heap` if it has to move. block may be NULL, size
-// 0.
+// Resizes a block of any heap. If the block has to move, the new block is in `heap`. block may be
+// NULL, and the size 0.
 void* entry_resize(struct user_heap* heap, void* block, struct request request);
 
 KEEL_INLINE void* entry_allocate(size_t size) {
@@ -29,7 +30,7 @@ KEEL_INLINE void* entry_allocate(size_t size) {
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc(size);
 }
 
-// count * size, or a size that no allocation grants.
+// Returns count * size, or, on overflow, a size for which every allocation fails.
 KEEL_INLINE size_t entry_product(size_t count, size_t size) {
     size_t bytes;
     return size_multiply(count, size, &bytes) ? bytes : SIZE_MAX;
@@ -41,7 +42,8 @@ KEEL_INLINE bool entry_alignment_valid(size_t alignment) {
     return false;
 }
 
-// As glibc's memalign: any alignment, taken up to the next power of two. EINVAL if there is none.
+// Like glibc's memalign: accepts any alignment and rounds it up to the next power of two. Sets
+// EINVAL if there is none.
 void* entry_memalign(size_t size, size_t alignment);
 void* entry_valloc(size_t size);
 void* entry_pvalloc(size_t size);

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-// Stands for the own heap of whichever thread asks.
+// Denotes the calling thread's own heap.
 static struct kl_heap { char nothing; } backing;
 
 // NULL: the backing heap.
@@ -64,7 +64,7 @@ kl_heap_t* kl_heap_set_default(kl_heap_t* heap) {
     return NULL;
 }
 
-// Of the backing heap even while the thread's default is another.
+// For `backing`, allocates from the thread's own heap even while its default is another heap.
 static void* allocate(kl_heap_t* heap, struct request request) {
     if (heap != &backing) return entry_request(user_heap_from(heap), request);
     struct heap* before = own_heap_enter();

@@ -156,8 +156,8 @@ void kl_free_aligned_sized(void* block, size_t alignment, size_t size) {
     free_block(block);
 }
 
-// libc's own block would be the program's malloc's, which need not be ours: so into a buffer of
-// ours first.
+// With NULL, libc would allocate the result with the program's malloc, which may not be Keel's.
+// Therefore libc writes to a local buffer first.
 char* kl_realpath(const char* path, char* resolved) {
     if (resolved != NULL) return realpath(path, resolved);
     char buffer[PATH_MAX];

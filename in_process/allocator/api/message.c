@@ -4,7 +4,7 @@
 #include "os/process.h"
 #include <errno.h>
 
-// A function of the program and its argument, which is written first.
+// A function of the program and its argument. The argument is written first.
 struct callback {
     atomic_word function;
     atomic_word argument;
@@ -12,7 +12,7 @@ struct callback {
 static struct callback output, error, deferred, out_of_memory;
 static atomic_bits errors_said;
 
-// True while the thread is in a callback: an allocation in it calls no other.
+// True while the thread runs a callback. An allocation in a callback calls no other callback.
 static KEEL_TLS bool in_callback;
 static KEEL_TLS unsigned long long heartbeats;
 

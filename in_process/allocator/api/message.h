@@ -1,11 +1,11 @@
-// Output and callbacks: texts, errors, memory that the program can free later or now.
+// Output and callbacks: texts, errors, and handlers of the program that free memory.
 #ifndef KEEL_ALLOCATOR_API_MESSAGE_H
 #define KEEL_ALLOCATOR_API_MESSAGE_H
 
 #include "base/panic.h"
 #include "keel/runtime.h"
 
-// To the registered output, else to stderr.
+// Writes to the registered output, or to stderr if there is none.
 void message_write(const char* text);
 
 // Reports an error to the error handler, and prints `text` if show_errors or verbose is set.
@@ -15,10 +15,11 @@ void message_error(int error, const char* text);
 void message_panic(enum fault fault, const char* text, size_t length);
 void message_warning(enum fault fault, const char* text, size_t length);
 
-// Reports that there is no memory for `size` bytes. True: the program has freed some, try again.
+// Reports that there is no memory for `size` bytes. True: the program has freed memory, and the
+// caller tries again.
 bool message_out_of_memory(size_t size);
 
-// Called by slow paths: lets the program do its deferred frees.
+// Slow paths call this to let the program do its deferred frees.
 void message_heartbeat(bool force);
 
 void message_set_output(kl_output* output, void* argument);

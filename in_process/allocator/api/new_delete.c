@@ -1,9 +1,9 @@
 // The C++ operators new and delete, in C under their mangled names, so that libkeel needs no C++
 // library to be linked.
 //
-// What only that library can do - throw bad_alloc, know the new_handler - is reached through weak
-// symbols: in a C++ program they are there. The names are those of the Itanium ABI for a size_t
-// that is `unsigned long`.
+// Only that library can throw bad_alloc and return the new_handler. This file refers to these
+// functions by weak symbols, which are defined in a C++ program. The names are those of the Itanium
+// ABI for a size_t that is `unsigned long`.
 #include "allocator/api/entry.h"
 #include "base/bits.h"
 #include "base/panic.h"
@@ -24,14 +24,14 @@ extern KEEL_NORETURN void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_a
 static KEEL_COLD KEEL_NORETURN void throw_bad_alloc(void) {
     if (std_throw_bad_alloc != NULL) std_throw_bad_alloc();
     static const char text[] =
-        "keel: operator new is out of memory, and the program has no C++ library to throw\n";
+        "keel: operator new: no memory, and no C++ library to throw std::bad_alloc\n";
     os_abort(text, sizeof text - 1);
     __builtin_trap();
 }
 
-// One try, or after a handler had its chance as many as the handler allows: it frees memory,
-// throws, or ends the process (C++17 [new.delete.single]). Not a loop of ours: its end is the
-// handler's contract.
+// Calls the new_handler and tries again, until the allocation succeeds or there is no handler. The
+// handler must free memory, throw, or end the process (C++17 [new.delete.single]). This contract of
+// the handler ends the loop.
 static KEEL_COLD void* new_retry(size_t size, size_t alignment) {
     for (;;) {
         new_handler handler = std_get_new_handler != NULL ? std_get_new_handler() : NULL;
@@ -60,10 +60,10 @@ static void* new_aligned_or_throw(size_t size, size_t alignment) {
     return block;
 }
 
-// The nothrow forms must call the handler too, and turn what it throws into NULL. C cannot catch;
-// so where the C++ library is behind us, its own nothrow form does it, which calls our throwing
-// form inside a try. Without it (all static) a handler that throws here ends the program, as a
-// throw through noexcept does.
+// The nothrow forms must also call the handler, and return NULL if it throws. C cannot catch an
+// exception. Therefore the C++ library's own nothrow form, if it is loaded, does this: it calls
+// Keel's throwing form inside a try block. In a static program there is no such form. There a
+// handler that throws ends the program, like an exception that leaves a noexcept function.
 static KEEL_COLD void* new_nothrow_retry(size_t size) {
     static void* (*library_new)(size_t, const void*);
     if (library_new == NULL)
@@ -91,8 +91,8 @@ static void* new_aligned_nothrow(size_t size, size_t alignment) {
     return KEEL_LIKELY(block != NULL) ? block : new_aligned_nothrow_retry(size, alignment);
 }
 
-// Weak: a program may define operators of its own, and those come before ours also where it links
-// keel.o or libkeel.a, which is one object.
+// The operators are weak symbols, because a program may define its own. Those take precedence, also
+// if the program links keel.o or libkeel.a, which is one object.
 #define OPERATOR(result, name, mangled, ...)                                                       \
     __attribute__((weak)) result name(__VA_ARGS__) __asm__(mangled);                               \
     KEEL_EXPORT result name(__VA_ARGS__)
@@ -133,8 +133,8 @@ OPERATOR(void*, operator_new_array_aligned_nothrow,
     return new_aligned_nothrow(size, alignment);
 }
 
-// All forms of delete find the block's size themselves; what the caller knows about it is not
-// needed.
+// All forms of delete find the block's size themselves. They do not use the size and alignment that
+// the caller passes.
 #define OPERATOR_DELETE(name, mangled, ...)                                                        \
     OPERATOR(void, name, mangled, void* block __VA_ARGS__) {                                       \
         free_block(block);                                                                         \

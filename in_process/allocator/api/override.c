@@ -15,7 +15,7 @@ KEEL_EXPORT void free(void* block) {
 }
 KEEL_EXPORT void cfree(void* block) {
     free_block(block);
-} // gone from glibc 2.26 on; old programs still name it
+} // removed in glibc 2.26; old programs still refer to it
 // C23. libc may not declare them yet.
 void free_sized(void* block, size_t size);
 void free_aligned_sized(void* block, size_t alignment, size_t size);
@@ -62,16 +62,16 @@ KEEL_EXPORT size_t malloc_usable_size(void* block) {
     return block_usable_bytes(block);
 }
 
-// Gives back what it can; `pad` is about glibc's heap top, which does not exist here. 1: something
-// may have been given.
+// Returns as much memory to the system as possible. `pad` refers to the top of glibc's heap, which
+// does not exist here. The result 1 means that memory may have been returned.
 KEEL_EXPORT int malloc_trim(size_t pad) {
     (void)pad;
     kl_collect(true);
     return 1;
 }
 
-// glibc's tunables mean nothing here. 1 is its "accepted": programs that check it would otherwise
-// give up.
+// glibc's tunables have no meaning here. The result 1 means "accepted" in glibc. Programs that
+// check the result would otherwise stop.
 KEEL_EXPORT int mallopt(int parameter, int value) {
     (void)parameter;
     (void)value;

@@ -8,7 +8,7 @@ extern atomic_state process_started;
 
 void process_start(void);
 
-// Called at the head of every slow path that may be the first.
+// Called at the beginning of every slow path that may be the first one of the process.
 KEEL_INLINE void process_enter(void) {
     if (KEEL_UNLIKELY(atomic_get(&process_started) == 0)) process_start();
 }

@@ -55,20 +55,21 @@ static struct histogram histogram_of(enum slow_path path) {
     return sum;
 }
 
-// The clock of the durations, in units a millisecond: compared with the system's clock since the
-// start of the process, which is the more exact the longer ago that is.
+// Returns the units of the durations' clock per millisecond. Compares this clock with the system's
+// clock since the start of the process. The longer the process has run, the more exact the result
+// is.
 static uint64_t cycles_a_ms(void) {
     uint64_t ms = os_clock_ms() - counters.started_ms;
     uint64_t cycles = cycles_now() - counters.started_cycles;
     return cycles / (ms > 0 ? ms : 1);
 }
 
-// The end of a bucket: its durations are shorter, in ns.
+// Returns the upper end of a bucket in ns. All durations of the bucket are shorter.
 static uint64_t bucket_end_ns(unsigned bucket, uint64_t per_ms) {
     return per_ms == 0 ? 0 : (UINT64_C(2) << bucket) * 1000000 / per_ms;
 }
 
-// The bucket of the call that exactly `above` calls exceed.
+// Returns the bucket of the call that is slower than all but `above` calls.
 static unsigned bucket_with_above(const struct histogram* histogram, uint64_t above) {
     unsigned bucket = SLOW_PATH_BUCKETS - 1;
     for (uint64_t seen = histogram->counts[bucket]; seen <= above && bucket > 0;)
@@ -200,7 +201,8 @@ void report_process(struct kl_process* process) {
     };
 }
 
-// Every figure of the report, in its order: the one list that both forms are made from.
+// Receives every figure of the report in order. Both forms of the report are made from this one
+// list.
 typedef void figure_visitor(void* context, const char* name, uint64_t value, bool bytes);
 
 static void figures_visit(figure_visitor* visit, void* context) {

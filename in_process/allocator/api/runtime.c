@@ -17,7 +17,8 @@ static bool is_option(kl_option_t option) {
     return (unsigned)option < OPTION_COUNT;
 }
 
-// The environment goes before a default and after a call, so it is read before either.
+// The environment takes precedence over a default, and a call takes precedence over the
+// environment. Therefore the environment is read first.
 long kl_option_get(kl_option_t option) {
     process_enter();
     return is_option(option) ? (long)option_get((enum option)option) : 0;

@@ -11,7 +11,7 @@ static void line_begin(struct line* line) {
     text_begin(&line->text, line->buffer, sizeof line->buffer);
 }
 
-// To the right of `width` columns more, with a space before.
+// Writes the content at the right end of `width` further columns, after a space.
 static void cell_text(struct line* line, const char* content, size_t width) {
     size_t length = 0;
     while (content[length] != '\0') length++;
@@ -113,7 +113,7 @@ void tables_sizes_json(const struct usage* usage, struct text* text) {
 // --- By thread -----------------------------------------------------------------------------------
 
 struct thread_row {
-    uint32_t thread_id; // 0: the thread has ended, and the heap waits for another
+    uint32_t thread_id; // 0: the thread has ended, and the heap is parked
     uint64_t allocated;
     uint64_t pages;
     uint64_t refills;
@@ -170,7 +170,7 @@ void tables_threads_json(struct text* text) {
 // --- By heap of the program ----------------------------------------------------------------------
 
 struct heap_row {
-    uint64_t address; // what the program has as kl_heap_t*
+    uint64_t address; // the program's kl_heap_t*
     uint64_t allocated;
     uint64_t pages;
     uint64_t large_blocks;
@@ -178,7 +178,7 @@ struct heap_row {
     uint64_t limit_bytes;
 };
 
-// False: not a heap just now.
+// False: the struct is not a heap at the moment.
 static bool row_of_heap(struct user_heap* user, struct heap_row* row) {
     os_lock_acquire(&user->lock);
     bool is_heap = user->kind == USER_HEAP_LIVE || user->kind == USER_HEAP_DELETED;

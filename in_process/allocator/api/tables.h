@@ -14,7 +14,7 @@ void tables_sizes_json(const struct usage* usage, struct text* text);
 void tables_threads(kl_output* output, void* argument);
 void tables_threads_json(struct text* text);
 
-// First-class heaps: `"heaps":[..]`.
+// User heaps: `"heaps":[..]`.
 void tables_heaps(kl_output* output, void* argument);
 void tables_heaps_json(struct text* text);
 

@@ -6,7 +6,8 @@
 #include "base/panic.h"
 #include "os/memory.h"
 
-// With this many warm slices beyond the target, pages that may never be filled begin warm too.
+// If the reserve exceeds its target by this many warm slices, even pages that may never be filled
+// begin warm.
 #define WARM_PLENTY 8u
 
 static void queue_append(struct page_queue* queue, struct page* page) {
@@ -167,8 +168,8 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     return true;
 }
 
-// Returns one batch to its page. The page may have another owner since the batch was sent: then the
-// batch is forwarded. True: the page was released.
+// Returns one batch to its page. If the page has had another owner since the batch was sent,
+// forwards the batch. True: the page was released.
 static bool accept_batch(struct heap* heap, struct block_list batch) {
     struct page* page = page_of_block(batch.head);
     struct heap* owner = page_heap(atomic_get(&page->owner));

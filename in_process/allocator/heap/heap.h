@@ -1,5 +1,5 @@
-// A thread's heap: for each size class a bin of blocks that malloc pops, the page they come from,
-// and a queue of further pages with free blocks.
+// A thread's heap: for each size class a bin of blocks that malloc pops, the page that they come
+// from, and a queue of further pages with free blocks.
 //
 //   bin[c]  -> block -> block -> 0          malloc pops from it; all from current[c]
 //   current[c]                              that page, or NULL
@@ -10,7 +10,7 @@
 //   remote_queue                            blocks of this heap's pages that other threads freed
 //
 // One thread at a time holds a heap (pool.h): its owner. The fields of struct heap are grouped by
-// the threads that may touch them. A heap is never unmapped, so any thread may push to its remote
+// the threads that may access them. A heap is never unmapped, so any thread may push to its remote
 // queue at any time.
 #ifndef KEEL_ALLOCATOR_HEAP_HEAP_H
 #define KEEL_ALLOCATOR_HEAP_HEAP_H
@@ -26,9 +26,9 @@
 #define HEAP_SPARE_MAX 32u
 #define HEAP_BATCHES 64u
 #define HEAP_OWNER_CHAINS 4u
-// A page on warm memory occupies all of it. This many pages of a class must have been filled before
-// one more page is a small part of the memory of the class. Until then its pages begin cold and
-// occupy only what is touched.
+// A page that begins warm occupies all of its memory. A page that begins cold occupies only the
+// memory that is touched. The pages of a class begin cold until this many of them have been filled.
+// After that, one more page is a small part of the memory of the class.
 #define HEAP_FILLED_ENOUGH 3u
 
 struct page_queue {
@@ -89,16 +89,16 @@ struct heap {
     // --- Any thread, by atomic exchange or addition ---
     atomic_word empty[HEAP_EMPTY_MAX]; // slices; any thread takes, only the owner puts
     atomic_word
-        spare[HEAP_SPARE_MAX]; // slices; the keeper puts, and an owner that becomes realtime
+        spare[HEAP_SPARE_MAX]; // slices; put by the keeper, and by an owner that becomes realtime
     // Large blocks allocated from this heap so far, by size. A resize in place into another row
     // counts there too.
     atomic_bits large_given[LARGE_ROWS];
 
     // --- The keeper alone, but any thread reads relieved_pages ---
     atomic_bits relieved_pages; // pages that the keeper has ended (relief.c)
-    uint64_t activity_seen;     // the owner's activity at the last look
-    uint64_t idle_us;           // time since it last changed
-    uintptr_t remote_seen;      // first batch of those sorted without success (relief.c), or 0
+    uint64_t activity_seen;     // the owner's activity when last examined
+    uint64_t idle_us;           // time since the activity last changed
+    uintptr_t remote_seen;      // first of the batches sorted without success (relief.c), or 0
 
     // --- The pool of heaps (pool.c), under its lock ---
     bool freshly_parked; // the current pages have not been examined since the heap was parked
@@ -110,17 +110,17 @@ struct heap {
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 
-// User heaps (alloc/user_heap.h) have this bit in their address, the heaps of threads do not. So an
-// owner word distinguishes the two kinds without a look at the heap.
+// The address of a user heap (alloc/user_heap.h) contains this bit; the address of a thread's heap
+// does not. Therefore an owner word distinguishes the two kinds without an access to the heap.
 #define HEAP_USER ((uintptr_t)KEEL_CACHE_LINE)
-#define HEAP_SPACING (2 * (size_t)KEEL_CACHE_LINE) // distance of two heaps of one kind: a multiple
+#define HEAP_SPACING (2 * (size_t)KEEL_CACHE_LINE) // heaps of one kind are a multiple of this apart
 
 KEEL_INLINE struct heap* page_heap(uintptr_t owner) {
     return (struct heap*)(owner & ~(uintptr_t)PAGE_FLAGS);
 }
 
-// User heaps, whose lock the caller holds, keep account of the bytes they hold; threads' heaps do
-// not.
+// A user heap counts the bytes that it holds, under its lock, which the caller holds. The heaps of
+// threads do not count them.
 KEEL_INLINE void heap_hold(struct heap* heap, size_t bytes) {
     if (((uintptr_t)heap & HEAP_USER) != 0) heap->held_bytes += bytes;
 }
@@ -145,12 +145,12 @@ struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_
 // Puts a page that has a free block again into its queue, and clears PAGE_FULL.
 void heap_page_not_full(struct heap* heap, struct page* page);
 
-// The page has no block in use: releases it, unless it is current. True: its slices went back, so
-// the caller should see whether a quantum of purging is due. O(1).
+// The page has no block in use: releases it, unless it is current. True: its slices were released,
+// so the caller should check whether a quantum of purging is due. O(1).
 bool heap_page_emptied(struct heap* heap, struct page* page);
 
-// Accepts at most REMOTE_DRAIN_MAX batches from the remote queue, fewer if pages become empty by
-// it. Does nothing if another thread consumes the queue. True: slices went back.
+// Accepts at most REMOTE_DRAIN_MAX batches from the remote queue, or fewer if pages become empty.
+// Does nothing if another thread consumes the queue. True: slices were released.
 bool heap_drain(struct heap* heap);
 
 // The same, for the consumer of the queue.
@@ -161,15 +161,15 @@ KEEL_INLINE bool heap_is_realtime(struct heap* heap) {
     return atomic_get(&heap->spare_wanted) != 0;
 }
 
-// Adds warm slices to `spare` until there are spare_wanted; takes all out if that is 0. Any thread.
-// False: no memory.
+// Adds warm slices to `spare` until it has spare_wanted slices, or removes all slices if
+// spare_wanted is 0. Any thread may call it. False: no memory.
 bool heap_fill_spare(struct heap* heap);
 
-// Puts the blocks of the bin, at most `limit`, back into its page. False: the bin has more, nothing
-// changed.
+// Puts all blocks of the bin back into their page. If the bin has more than `limit` blocks, changes
+// nothing and returns false.
 bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
-// Gives the kept empty slices back. Any thread. At most 8 steps.
+// Releases the empty slices that the heap has kept. Any thread may call it. At most 8 steps.
 void heap_release_empty(struct heap* heap);
 
 // Verifies queues and current pages. Owner only; linear in the pages it finds.

@@ -9,7 +9,8 @@
 //   the owner's remote queue   one exchange for the whole chain
 //
 // The thread sends everything when more than 32 KiB wait, when its heap needs memory from the
-// slices, at kl_thread_idle, and when it ends. So the bytes that wait here are bounded per thread.
+// slices, at kl_thread_idle, and when it ends. Therefore the number of bytes that wait here is
+// bounded for each thread.
 #ifndef KEEL_ALLOCATOR_HEAP_REMOTE_BATCH_H
 #define KEEL_ALLOCATOR_HEAP_REMOTE_BATCH_H
 

@@ -51,7 +51,7 @@ bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
         KEEL_PREFETCH(page_of((void*)link));
     }
 
-    // The page cannot end: this block of it counts as used.
+    // The page cannot end, because this block of it counts as used.
     const struct page* page = page_of_block(message);
     batch->tail = (struct block*)message;
     if (page->block_bytes >= sizeof(struct message)) {

@@ -2,7 +2,7 @@
 //
 // Producers push with ONE exchange (wait-free). The consumer takes the whole stack with one
 // exchange and then walks it. An entry is a batch: linked blocks of one page. The first block that
-// was freed into the batch carries the links, so that a batch is accepted in O(1), however long:
+// was freed into the batch carries the links, so that a batch of any length is accepted in O(1):
 //
 //   queue.head -> M3 -> M2 -> M1 -> 0                 (word 0: next batch)
 //                 | word 1: last freed block of the batch, and their number
@@ -12,7 +12,7 @@
 //
 // A producer writes the link of its chain after the exchange. A consumer that finds the link still
 // unwritten (LINK_PENDING) stops there and continues in a later call: no thread ever waits. Blocks
-// of 8 bytes have no word 1; their batches hold one block. Unlike a queue with a stub element, the
+// of 8 bytes have no word 1; their batches contain one block. The queue has no stub element, so the
 // consumer can take every batch that was pushed.
 #ifndef KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 #define KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
@@ -23,7 +23,8 @@
 #define REMOTE_DRAIN_MAX 32u // batches that one drain takes
 
 // The consumer holds the queue while it consumes. It is normally the thread that holds the heap, or
-// the keeper for a heap whose thread sleeps. A thread that does not get the queue does without.
+// the keeper for a heap whose thread sleeps. A thread that cannot become the consumer continues
+// without the batches.
 struct remote_queue {
     atomic_word head;    // newest batch; any thread
     atomic_word pending; // next batch of the stack taken last; the consumer writes
@@ -46,14 +47,16 @@ struct remote_chain {
 // Adds a batch. block_bytes is the size of its blocks.
 void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes);
 
-// Any thread; the chain is not empty. One exchange, whatever its length. True: the stack was empty.
+// Pushes a chain that is not empty. Any thread may call it. Makes one exchange for a chain of any
+// length. True: the stack was empty.
 bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain);
 
 // Pushes one batch.
 void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
                              uint32_t block_bytes);
 
-// Become the consumer, unless another thread is; stop being it.
+// remote_queue_enter makes the calling thread the consumer, or returns false if another thread is.
+// remote_queue_leave ends this.
 KEEL_INLINE bool remote_queue_enter(struct remote_queue* queue) {
     uint32_t expected = 0;
     return atomic_try_state(&queue->taken, &expected, 1);

@@ -20,7 +20,7 @@ enum slow_path {
     SLOW_PATH_COUNT
 };
 
-#define SLOW_PATH_BUCKETS 32u // the last one takes everything longer
+#define SLOW_PATH_BUCKETS 32u // the last one counts all longer durations
 
 struct slow_path_times {
     // Owner adds, any thread reads.

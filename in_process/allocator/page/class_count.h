@@ -1,4 +1,5 @@
-// Rows of the statistics by size: the classes of small blocks, and for large ones a row a doubling.
+// Rows of the statistics by size: one row for each class of small blocks, and one row for each
+// doubling of the size of large blocks.
 //
 //   row     0 .. 80          81             82              83            ..  111
 //   bytes   the class's      <= 128 KiB     <= 256 KiB      <= 512 KiB    ..  <= 128 TiB
@@ -11,14 +12,14 @@
 #define LARGE_ROWS 31u
 #define COUNT_ROWS (CLASS_COUNT + LARGE_ROWS)
 
-// The row of a large block of so many bytes, > 1.
+// Returns the row of a large block of `bytes` bytes; bytes > 1.
 KEEL_INLINE unsigned large_row(size_t bytes) {
     unsigned log = bit_highest(bytes - 1); // the doubling ends at 2 << log
     unsigned row = log < 17 ? 0 : log - 16;
     return CLASS_COUNT + (row < LARGE_ROWS ? row : LARGE_ROWS - 1);
 }
 
-// The most bytes of a block of that row.
+// Returns the largest size of a block in the row.
 KEEL_INLINE uint64_t row_bytes(unsigned row) {
     return row < CLASS_COUNT ? size_class_bytes[row] : UINT64_C(131072) << (row - CLASS_COUNT);
 }

@@ -8,7 +8,7 @@
 #include "os/memory.h"
 #include <string.h>
 
-// From here on a warm mapping is better than cold slices.
+// From this size on, a warm mapping is better than cold slices.
 #define CACHED_BYTES_MIN ((size_t)512 << 10)
 
 static size_t slices_for(size_t bytes) {
@@ -42,7 +42,7 @@ static struct large large_of_mapping(size_t bytes, size_t alignment) {
     return block;
 }
 
-// A mapping is larger than a slice, so that no two begin in the same one.
+// A mapping is larger than a slice, so no two mappings begin in the same slice.
 static struct large large_jumbo(size_t bytes, size_t alignment) {
     size_t slices = slices_for(bytes);
     struct run run = arena_take_shared(slices, alignment_slices_of(alignment));
@@ -52,7 +52,7 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
 }
 
 // A block from an arena, or from memory that takes no page fault. For large blocks a cached mapping
-// comes first, because blocks that shrink in their slices leave few superblocks wholly free.
+// comes first, because blocks that shrink in their slices leave few superblocks completely free.
 static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return large_of_run(run, slices);
@@ -138,7 +138,7 @@ void large_zero(struct page* page) {
 void* large_resize(struct page* page, size_t bytes) {
     if (bytes > page->bytes && !limit_admits(bytes - page->bytes)) return NULL;
     if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
-        // A small rest is copied: the whole mapping is then there for the next large block.
+        // Copies a small rest, so that the whole mapping is available to the next large block.
         bool small_rest = bytes < LARGE_MOVABLE_BYTES && bytes <= page->bytes / 2;
         return small_rest ? NULL : jumbo_resize(page, bytes);
     }

@@ -1,6 +1,6 @@
-// Large blocks, of more than 64 KiB: a run of slices each, or a mapping each (slices/jumbo.h). Any
-// thread releases one directly, with one atomic operation on its superblock. The heap that it was
-// allocated from is recorded (alloc/allocate.c) but takes no part in that.
+// Large blocks: blocks of more than 64 KiB. Each is a run of slices or a mapping (slices/jumbo.h).
+// Any thread releases a large block directly, with one atomic operation on its superblock. The heap
+// from which it was allocated is recorded (alloc/allocate.c), but the release does not use it.
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
@@ -20,26 +20,27 @@ KEEL_INLINE bool large_is_possible(size_t bytes, size_t alignment) {
     return bytes <= LARGE_BYTES_MAX && alignment <= WINDOW_BYTES * 64;
 }
 
-// Any size; alignment a power of two.
+// Any size is allowed. The alignment is a power of two.
 struct large large_allocate(size_t bytes, size_t alignment);
 
-// From this arena only.
+// Allocates from this arena only.
 struct arena;
 struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignment);
 
-// For a block that has grown and may grow again: slices with room behind them, or from
-// LARGE_MOVABLE_BYTES on a mapping, which grows by moving page tables.
+// Allocates for a block that has grown and may grow again. Below LARGE_MOVABLE_BYTES it takes
+// slices with free slices after them. From that size on it takes a mapping, which grows by moving
+// page tables.
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);
 
-// Zeroes the block. Pages of a mapping that have no memory get none.
+// Zeroes the block. System pages of a mapping that have no memory still have none afterwards.
 void large_zero(struct page* page);
 
-// Resizes without copying: in place, into the slices behind, or by moving page tables. NULL: not
-// possible; nothing changed.
+// Resizes without copying: in place, into the slices after the block, or by moving page tables. If
+// this is not possible, changes nothing and returns NULL.
 void* large_resize(struct page* page, size_t bytes);
 
 #endif

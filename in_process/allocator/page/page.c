@@ -4,7 +4,8 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
-// The smallest size of a system page; larger ones only make carving take smaller steps.
+// The smallest size of a system page. Where system pages are larger, carving only takes smaller
+// steps than necessary.
 #define SYSTEM_PAGE ((uintptr_t)4096)
 
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
@@ -45,7 +46,8 @@ bool page_begins_system_page(const struct page* page) {
 }
 
 // Carving has just written to a system page that may not have been resident. Blocks larger than a
-// system page are not prefaulted: the program touches most of their pages first.
+// system page are not prefaulted, because the program is the first to touch most of their system
+// pages.
 static void carve_cold(const struct page* page, const char* first) {
     count_event(EVENT_INLINE_FAULTS, 1);
     if (!reserve_has_keeper() || page->block_bytes > SYSTEM_PAGE) return;

@@ -1,12 +1,11 @@
 // Pages of small blocks: carve, take, push. Only the thread that holds the owning heap calls these
 // functions.
 //
-//   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819:
-//   +----+----+----+-- .. --+----+------------------------------------------------+----+
-//   | b0 | b1 | b2 |        | b18| never written                                  |rest|
-//   +----+----+----+-- .. --+----+------------------------------------------------+----+
-//   Each carved block is in exactly one of: local_free, the heap's bin, the program, a remote batch
-//   or a remote queue.
+//   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819: +----+----+----+-- ..
+//   --+----+------------------------------------------------+----+ | b0 | b1 | b2 |        | b18|
+//   never written                                  |rest| +----+----+----+-- ..
+//   --+----+------------------------------------------------+----+ Each carved block is in exactly
+//   one of these places: local_free, the heap's bin, the program, a remote batch or a remote queue.
 #ifndef KEEL_ALLOCATOR_PAGE_PAGE_H
 #define KEEL_ALLOCATOR_PAGE_PAGE_H
 
@@ -16,7 +15,7 @@
 
 #define CARVE_LINKS_MAX 16u
 
-// State of the memory behind the carved blocks: a set of flags.
+// State of the memory after the carved blocks: a set of flags.
 enum page_fresh {
     PAGE_ZERO = 1, // it is zero
     PAGE_COLD = 2, // it may not be resident: the first touch of a system page is a page fault
@@ -45,19 +44,20 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
 // address, `fresh` a set of enum page_fresh.
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
-// Ends the page, of which no block may be live. The caller then owns its slices.
+// Ends the page. No block of it may be live. The caller then owns its slices.
 void page_end(struct page* page);
 
-// Carves up to 16 blocks, and only such as begin in the same system page as the first one: at most
-// one page fault. NULL if all are carved. The blocks count as used. On a page with PAGE_ZERO they
-// are zero except for their first word.
+// Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
+// page fault. Returns NULL if all blocks of the page are carved. The new blocks count as used. On a
+// page with PAGE_ZERO they are zero except for their first word.
 struct block* page_carve(struct page* page);
 
 // True if the next block to be carved is the first one that begins in its system page. Carving it
 // may take a page fault.
 bool page_begins_system_page(const struct page* page);
 
-// Takes the whole list of free blocks, O(1). They count as used from then on: they go to the bin.
+// Takes the whole list of free blocks, O(1). The blocks count as used from now on, because they go
+// to the bin.
 KEEL_INLINE struct block* page_take_free(struct page* page) {
     struct page_use* use = page_use(page);
     struct block* list = use->local_free;

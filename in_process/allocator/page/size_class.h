@@ -1,12 +1,12 @@
-// Size classes: 8; 16, 32 .. 128; then 8 for each doubling up to 64 KiB. 81 classes.
+// Size classes: 8; 16, 32 .. 128; then 8 classes for each doubling up to 64 KiB. 81 classes.
 //
 //   class   0 | 1   2   ..  8   | 9   10  ..  16  | 17  ..  24  | ..  | 73    ..  80
 //   bytes   8 | 16  32  ..  128 | 144 160 ..  256 | 288 ..  512 | ..  | 36864 ..  65536
 //
-// Waste inside a block is at most 1/9 of it (12.5 % of the request) above 128 bytes. Every class
-// but the first is a multiple of 16. Blocks begin at multiples of their size from a 64 KiB
-// boundary, so a block of class c is aligned to every power of two that divides its size: that is
-// all that aligned allocation needs.
+// Above 128 bytes, the internal fragmentation is at most 1/9 of the block (12.5 % of the request).
+// Every class except the first is a multiple of 16. Blocks begin at multiples of their size from a
+// 64 KiB boundary, so a block of class c is aligned to every power of two that divides its size.
+// Aligned allocation relies on this alone.
 #ifndef KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 #define KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 
@@ -42,8 +42,8 @@ KEEL_INLINE unsigned size_class_of(size_t size) {
 }
 
 // The smallest class of at least `size` bytes whose blocks are all multiples of `alignment` (a
-// power of two); CLASS_COUNT if there is none. At most 8 steps: the next power of two is no
-// further, and fits once it is >= alignment.
+// power of two); CLASS_COUNT if there is none. At most 8 steps: the next power of two is at most 8
+// classes away, and it fits if it is >= alignment.
 unsigned size_class_aligned(size_t size, size_t alignment);
 
 // Verifies the tables against the definition above.
