@@ -1,4 +1,4 @@
-// The recording's clock, read as cheaply as the machine allows.
+// The recording's clock, read in the fastest way that the machine offers.
 #ifndef KEEL_RECORDER_CLOCK_H
 #define KEEL_RECORDER_CLOCK_H
 
@@ -14,9 +14,10 @@ KEEL_INLINE uint64_t clock_monotonic(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// Ticks of `clock`, an enum kl_clock. If `ordered`, the clock is read after all earlier loads: an
-// event that depends on one of another thread then has a later time (journal/ring.h, ORDER). That
-// costs 19 ns here instead of 10, so a process with one thread reads it unordered, and so do frees.
+// Returns the ticks of `clock`, an enum kl_clock. If `ordered`, the clock is read after all earlier
+// loads. Then an event that depends on an event of another thread has a later time (journal/ring.h,
+// ORDER). An ordered reading takes 19 ns, an unordered one 10 ns. Therefore a process with one
+// thread, and every free, reads the clock unordered.
 KEEL_INLINE uint64_t clock_ticks(uint32_t clock, bool ordered) {
 #if defined(__x86_64__)
     if (KEEL_LIKELY(clock == KL_CLOCK_TSC)) {

@@ -31,7 +31,7 @@ static void gate_open(void) {
     atomic_set_release((atomic_state*)&kl_record_gate.on, 1);
 }
 
-// Under `keel record --embedded`: thread.c's constructor has joined the session, or this call does.
+// Joins the session of `keel record --embedded`, if the constructor of thread.c has not joined it.
 __attribute__((constructor)) static void embedded_load(void) {
     if (recording()) gate_open();
 }
@@ -75,7 +75,7 @@ KEEL_EXPORT int kl_record_start(const char* path) {
 }
 
 KEEL_EXPORT int kl_record_stop(void) {
-    recording(); // as above
+    recording(); // resets an inherited state, as in kl_record_start
     if (!change_begin()) return EBUSY;
     int saved_errno = errno;
     int cancelling;
@@ -87,7 +87,7 @@ KEEL_EXPORT int kl_record_stop(void) {
     return error;
 }
 
-// Not in a forked child, whose gate is off.
+// Does nothing in a forked child, because its gate is off.
 __attribute__((destructor)) static void embedded_unload(void) {
     if (kl_record_gate.on != 0 && session.own_log != 0) kl_record_stop();
 }

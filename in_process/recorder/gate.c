@@ -1,4 +1,5 @@
-// The gate of the embedded recorder and its functions of host.h. Does not depend on the rings.
+// The gate of the embedded recorder, and the functions of host.h. This file does not depend on the
+// rings.
 #include "base/atomic.h"
 #include "host.h"
 #include "journal/ring.h"
@@ -12,7 +13,7 @@
 #endif
 
 KEEL_ALIGNED(KL_PAGE_BYTES) KEEL_EXPORT struct kl_record_gate kl_record_gate;
-static_assert(sizeof kl_record_gate == KL_PAGE_BYTES, "alone on its page");
+static_assert(sizeof kl_record_gate == KL_PAGE_BYTES, "the gate fills its page");
 
 void host_prepare(void) {
     madvise(&kl_record_gate, sizeof kl_record_gate, MADV_WIPEONFORK);

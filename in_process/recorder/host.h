@@ -1,6 +1,6 @@
-// What differs between the two libraries of the recorder: the interposer (next.c), and the embedded
-// recorder of a program that reports its own allocator's calls (gate.c). Each library has one of
-// the two implementations.
+// The functions that differ between the two libraries of the recorder: the interposer (next.c), and
+// the embedded recorder (gate.c) for programs that report the calls of their own allocator. Each
+// library contains one of the two implementations.
 #ifndef KEEL_RECORDER_HOST_H
 #define KEEL_RECORDER_HOST_H
 
@@ -9,14 +9,14 @@
 // Called once, before the first event of the process.
 void host_prepare(void);
 
-// Path of the object that defines malloc, or the name of the program's own allocator; "" if
-// unknown. Valid as long as the process exists.
+// Returns the path of the object that defines malloc, or the name of the program's own allocator,
+// or "" if it is unknown. The string is valid until the process ends.
 const char* host_allocator(void);
 
-// The recording has ended: callers need not check any more whether there is one.
+// Called when the recording has ended. From then on callers need not check whether there is one.
 void host_stopped(void);
 
-// 1: the program reports its events; 0: they are those of malloc.
+// Returns 1 if the program reports its own events, and 0 if the events are calls of malloc.
 uint32_t host_embedded(void);
 
 #endif

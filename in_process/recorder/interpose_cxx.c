@@ -1,14 +1,15 @@
 // C++ operator new and delete, all forms.
 //
-// libstdc++'s operators call malloc and free by name, where the recorder sees them: these operators
-// are forwarded and not recorded here. An allocator with its own operators (the next malloc and the
-// next operator are in one object) calls its internal functions directly: there the operator is
-// recorded. If such an allocator does call malloc by name, the allocation is found among the
-// thread's last events, and the inner free finds the block in recorder_thread.deleting.
+// libstdc++'s operators call malloc and free by name, and the recorder records those calls.
+// Therefore these operators are forwarded and not recorded here. An allocator with its own
+// operators (the next malloc and the next operator are in one object) calls its internal functions
+// directly. Its operators are recorded here. If such an allocator calls malloc by name, this file
+// finds the allocation among the thread's last events, and the inner free finds the block in
+// recorder_thread.deleting.
 //
-// libstdc++ discards the hint of a delete, so the operator passes it to the free at the end of the
-// call through recorder_thread.deleting. The operator itself records nothing, because the call may
-// end in another operator of the program, which manages its own blocks.
+// libstdc++ discards the hint of a delete. Therefore the operator stores the hint in
+// recorder_thread.deleting for the free at the end of the call. The operator itself records
+// nothing, because the call may end in an operator of the program that manages its own blocks.
 #include "base/atomic.h"
 #include "base/attributes.h"
 #include "next.h"
@@ -20,13 +21,13 @@
 struct form {
     const char* name;
     atomic_word function; // the next definition; 0: not looked up yet
-    bool own_allocator;   // it does not call malloc and free by name
+    bool own_allocator;   // the definition does not call malloc and free by name
 };
 
 static const char* const cxx_libraries[] = {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1",
                                             NULL};
 
-// Fallbacks if the name cannot be found, which does not happen in a C++ program.
+// Fallbacks if no next definition is found. This does not happen in a C++ program.
 static void* plain_new(size_t size) {
     recording();
     void* block = next.malloc(size != 0 ? size : 1);
@@ -67,8 +68,8 @@ static void allocation_record(uint64_t index, void* block, size_t size, size_t a
     }
 }
 
-// While an operator runs, its caller is the origin of its allocations. Undone on return, and by an
-// exception.
+// While an operator runs, its caller is the origin of its allocations. This ends when the operator
+// returns or throws.
 KEEL_INLINE const void* caller_enter(const void* caller) {
     const void* outer = recorder_thread.caller;
     if (outer == NULL) recorder_thread.caller = caller;
@@ -81,7 +82,8 @@ KEEL_INLINE void caller_leave(const void** outer) {
     const void* outer_caller __attribute__((cleanup(caller_leave))) =                              \
         caller_enter(__builtin_return_address(0))
 
-// While an aligned operator of the C++ library runs, the size that the program requested.
+// While an aligned operator of the C++ library runs, recorder_thread.new_size is the size that the
+// program requested.
 KEEL_INLINE size_t new_size_enter(size_t size) {
     size_t outer = recorder_thread.new_size;
     recorder_thread.new_size = size != 0 ? size : 1;
@@ -115,8 +117,8 @@ KEEL_INLINE void new_size_leave(const size_t* outer) {
         return block;                                                                              \
     }
 
-// Before a delete of `block` with `hint`: records it, or leaves that to the free at the end of the
-// call. True: recorder_thread.deleting was changed.
+// Called before a delete of `block` with `hint`. Records the delete, or lets the free at the end of
+// the call record it. True: recorder_thread.deleting was changed.
 KEEL_INLINE bool delete_begin(const struct form* form, const void* block, uint64_t hint) {
     if (!form->own_allocator && hint == 0) return false;
     if (block == NULL || !recording()) return false;
@@ -138,7 +140,7 @@ KEEL_INLINE bool delete_begin(const struct form* form, const void* block, uint64
 // For a size of 0 the C++ library requests and frees one byte.
 #define HINT_SIZE hint_size(form.own_allocator || size != 0 ? size : 1)
 
-// delete: `hint` is that of this form; 0: none.
+// delete: `hint` is the hint of this form; 0: none.
 #define OPERATOR_DELETE(symbol, parameters, arguments, hint)                                       \
     KEEL_EXPORT void symbol parameters;                                                            \
     void symbol parameters {                                                                       \

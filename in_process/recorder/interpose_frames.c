@@ -1,10 +1,10 @@
-// The functions by which a program shows a picture: each call ends a frame. Only the outermost call
-// counts, because one may call another.
+// The functions by which a program shows an image. Each call ends a frame. These functions may call
+// each other, so only the outermost call counts.
 //
-// A program gets these functions by linking, or by asking a library for their addresses
-// (glXGetProcAddress and similar functions): then it gets the recorder's function, which calls the
-// address that the library returned. Addresses from dlsym on a library that the program opened
-// itself are not intercepted.
+// A program gets these functions when it is linked, or requests their addresses from a library
+// (glXGetProcAddress and similar functions). In both cases it gets the recorder's function. For a
+// requested address, this function calls the address that the library returned. If the program
+// opens a library itself and calls dlsym on it, the address is not intercepted.
 #include "base/atomic.h"
 #include "base/attributes.h"
 #include "next.h"
@@ -29,7 +29,7 @@ static any_function function_find(atomic_word* function, const char* name) {
     return (any_function)found;
 }
 
-// Passes the result on in its register, even if the function has none.
+// Returns the content of the result register, even if the function has no result.
 static uintptr_t present(atomic_word* function, const char* name, uintptr_t a, uintptr_t b,
                          uintptr_t c, uintptr_t d) {
     any_function found = function_find(function, name);
@@ -44,7 +44,7 @@ static uintptr_t present(atomic_word* function, const char* name, uintptr_t a, u
         each(eglSwapBuffersWithDamageEXT) each(SDL_GL_SwapWindow) each(SDL_RenderPresent)          \
             each(glfwSwapBuffers) each(vkQueuePresentKHR)
 
-// Passes four words on: none of these functions has more.
+// Passes four words, because none of these functions has more arguments.
 #define PRESENT(symbol)                                                                            \
     static atomic_word next_##symbol;                                                              \
     KEEL_EXPORT uintptr_t symbol(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d);              \
@@ -61,7 +61,7 @@ struct presenter {
 #define PRESENTER(symbol) {#symbol, symbol, &next_##symbol},
 static const struct presenter presenters[] = {PRESENTERS(PRESENTER)};
 
-// The address that a program gets for `name` if the library's is `address`.
+// Returns the address that the program gets for `name` if the library returned `address`.
 static uintptr_t address_for(const char* name, uintptr_t address) {
     if (name == NULL || address == 0) return address;
     for (size_t i = 0; i < sizeof presenters / sizeof *presenters; i++) {

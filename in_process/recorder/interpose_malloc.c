@@ -1,5 +1,6 @@
-// The C allocation functions. The time of an allocation is read, and the event published, after the
-// call; for a free, before it (journal/ring.h). Failed calls and free(NULL) are not recorded.
+// The C allocation functions. For an allocation, the time is read and the event is published after
+// the call. For a free, this is done before the call (journal/ring.h). Failed calls and free(NULL)
+// are not recorded.
 #include "base/attributes.h"
 #include "next.h"
 #include "origin.h"
@@ -52,8 +53,9 @@ void free(void* block) {
     next.free(block);
 }
 
-// Records a free with a hint. Returns the previous recorder_thread.deleting, to be restored after
-// the call; meanwhile it names the block, which the allocator may free by name.
+// Records a free with a hint. During the call, recorder_thread.deleting contains the block, because
+// the allocator may free it by name. Returns the previous recorder_thread.deleting, which the
+// caller restores after the call.
 static struct deleting hinted_free_record(void* block, uint64_t hint, const void* caller) {
     struct deleting outer = recorder_thread.deleting;
     if (!recording() || block == NULL) return outer;
@@ -87,14 +89,14 @@ void free_aligned_sized(void* block, size_t align, size_t size) {
     recorder_thread.deleting = outer;
 }
 
-// SunOS's free, used only by old programs.
+// SunOS's name for free. Only old programs use it.
 void cfree(void* block) {
     free_record(block, __builtin_return_address(0));
     next.free(block);
 }
 
-// Whether the allocation of a block that the next definition returned is already recorded, because
-// the definition called another function of its allocator by name.
+// Returns true if the allocation of a block that the next definition returned is already recorded.
+// This is the case if the definition called another function of its allocator by name.
 KEEL_INLINE bool recorded_since(uint64_t before, const void* block) {
     return KEEL_UNLIKELY(recorder_thread.head != before) &&
            thread_recorded_allocation(before, block);
@@ -122,11 +124,11 @@ static void* realloc_from(void* block, size_t size, const void* caller) {
     record(KL_RING_REALLOC_BEGIN, ticks(), block, size, from);
     uint64_t old = (uint64_t)block & KL_EXTRA_MASK;
     struct deleting outer = recorder_thread.deleting;
-    recorder_thread.deleting = (struct deleting){block, 0}; // not recorded if it is freed by name
+    recorder_thread.deleting = (struct deleting){block, 0}; // a free by name is not recorded
     uint64_t before = recorder_thread.head;
     void* moved = next.realloc(block, size);
     recorder_thread.deleting = outer;
-    // A new block that was allocated by name is already recorded: then only the release is
+    // If the new block was allocated by name, it is already recorded. Then only the release is
     // recorded.
     bool made = moved != NULL && recorded_since(before, moved);
     record(KL_RING_REALLOC_END, ticks(), made ? NULL : moved, made ? 0 : size, old);
@@ -137,8 +139,8 @@ void* realloc(void* block, size_t size) {
     return realloc_from(block, size, __builtin_return_address(0));
 }
 
-// Not forwarded: the next definition may call realloc by name, which the recorder would record
-// again.
+// This call is not forwarded, because the next definition may call realloc by name, and the
+// recorder would record that call again.
 void* reallocarray(void* block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
@@ -148,7 +150,7 @@ void* reallocarray(void* block, size_t count, size_t size) {
     return realloc_from(block, bytes, __builtin_return_address(0));
 }
 
-// The state before a call: whether the call is recorded, and this thread's next index.
+// The state before a call: whether to record the call, and this thread's next index.
 struct before {
     bool on;
     uint64_t head;
@@ -204,7 +206,7 @@ void* pvalloc(size_t size) {
                             __builtin_return_address(0));
 }
 
-// Passed through, so that it always belongs to the same allocator as malloc.
+// This call is forwarded, so that it always belongs to the same allocator as malloc.
 size_t malloc_usable_size(void* block) {
     recording(); // the first call of a process looks up the next definitions
     return next.malloc_usable_size(block);

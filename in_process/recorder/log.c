@@ -31,7 +31,8 @@ static uint64_t clock_raw(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// Reads both clocks. The closest of a few pairs, so that an interrupt between the two does no harm.
+// Reads both clocks several times and takes the closest pair. So an interrupt between two readings
+// does no harm.
 static void clocks_read(struct kl_log_chunk* chunk) {
     uint64_t closest = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
@@ -45,7 +46,7 @@ static void clocks_read(struct kl_log_chunk* chunk) {
     }
 }
 
-// The processor's counter if /proc/cpuinfo shows that its rate is constant.
+// Chooses the processor's counter if /proc/cpuinfo shows that its rate is constant.
 static uint32_t clock_choose(void) {
 #if defined(__aarch64__)
     return KL_CLOCK_TSC;
@@ -68,8 +69,8 @@ static bool file_is_ours(int file) {
            status.st_ino == log_inode;
 }
 
-// The file's descriptor, or -1. If the program has closed it, each thread that notices opens the
-// file again; the first one's descriptor is kept.
+// Returns the file's descriptor, or -1. If the program has closed it, each thread that detects this
+// opens the file again, and the descriptor of the first thread is kept.
 static int file_open_again(bool* keep) {
     int file = atomic_get_acquire(&log_file);
     *keep = true;
@@ -137,7 +138,7 @@ bool log_write_ring(struct kl_ring_entry* entry) {
 }
 
 bool log_prepare_ring(uint32_t index) {
-    // A handler may need a ring too, and would wait for this thread.
+    // A handler may also need a ring, and would wait for this thread.
     sigset_t before = signals_block();
     while (atomic_swap(&preparing, 1) != 0) sched_yield();
     bool done = atomic_get_acquire(&session.spool->prepared) > index;
@@ -170,7 +171,7 @@ static int rings_create(void) {
 }
 
 static int log_create(void) {
-    file_close(); // in a forked child, its parent's
+    file_close(); // in a forked child, the file of its parent
     log_file =
         open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log_file < 0) return errno;
@@ -207,7 +208,7 @@ int log_start(const char* path) {
     static bool chosen;
     if (!chosen) session.clock = clock_choose();
     chosen = true;
-    atomic_set(&preparing, 0); // it may have been set in the parent at the time of a fork
+    atomic_set(&preparing, 0); // a fork may have copied a value that was set in the parent
     int error = log_create();
     if (error == 0) error = rings_create();
     if (error == 0) {
@@ -251,7 +252,7 @@ void log_release(void) {
     if (end > first) {
         void* left = mmap(spool + first, end - first, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        if (left == MAP_FAILED) return; // all of it stays mapped
+        if (left == MAP_FAILED) return; // the whole spool stays mapped
         madvise(left, end - first, MADV_DONTFORK);
     }
     munmap(spool + end, kl_ring_offset(KL_RING_MAX) - end);

@@ -1,5 +1,5 @@
-// A recording without a reader: the threads write their own rings to the file NAME. The rings are
-// in NAME.rings, so a crash loses nothing (journal/ring.h).
+// A recording without a reader. The threads write their own rings to the file NAME. The rings are
+// in the file NAME.rings, so no event is lost in a crash (journal/ring.h).
 #ifndef KEEL_RECORDER_LOG_H
 #define KEEL_RECORDER_LOG_H
 
@@ -7,24 +7,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Creates both files and fills in `session`, which no thread may be using. Returns 0 or the errno;
-// on failure no file remains.
+// Creates both files and fills in `session`. No thread may use `session` during the call. Returns 0
+// or the errno. On failure no file remains.
 int log_start(const char* path);
 
-// Reserves memory for ring `index`, the first ring without. False: the file system is full.
+// Reserves memory for ring `index`, which is the first ring without memory. False: the file system
+// is full.
 bool log_prepare_ring(uint32_t index);
 
 // Appends the published events of a ring to the file and frees their slots. Only the ring's owner
-// may call it. False: the file could not be written; its contents stay readable.
+// may call it. False: the file could not be written, but its contents stay readable.
 bool log_write_ring(struct kl_ring_entry* entry);
 
-// Writes all rings out, ends the file and removes NAME.rings. Returns 0 or the errno. No thread may
-// record any more or use `session`.
+// Writes all rings to the file, ends the file and removes NAME.rings. Returns 0 or the errno. No
+// thread may record any more or use `session`.
 int log_end(void);
 
-// Unmaps the rings; `session` has none afterwards. A thread may still be in the middle of an event,
-// for any length of time: therefore the addresses of the rings in use stay mapped for good, as
-// memory that is never read. That costs their address space, and no memory.
+// Unmaps the rings; `session` has none afterwards. Another thread may still be writing an event,
+// for any length of time. Therefore the addresses of the used rings stay mapped until the process
+// ends, as memory that is never read. This costs address space but no memory.
 void log_release(void);
 
 #endif

@@ -4,7 +4,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// glibc's internal names of its allocator. Weak: other C libraries do not have or need them.
+// glibc's internal names of its allocator. They are weak, because other C libraries neither have
+// nor need them.
 extern void* __libc_malloc(size_t size) __attribute__((weak));
 extern void __libc_free(void* block) __attribute__((weak));
 extern void* __libc_calloc(size_t count, size_t size) __attribute__((weak));
@@ -40,9 +41,10 @@ void next_resolve(void) {
     NEXT_LOOK_UP(malloc_usable_size);
     NEXT_LOOK_UP(free_sized);
     NEXT_LOOK_UP(free_aligned_sized);
-    // A dlsym that fails allocates its error message; the next one that succeeds frees it. Do that
-    // now, while neither is recorded. dlerror would translate the message under the lock of the
-    // locale, and the caller of this malloc may hold that lock (newlocale does).
+    // A dlsym that fails allocates its error message. The next dlsym that succeeds frees the
+    // message. Call it now, while neither call is recorded. dlerror must not be used: it translates
+    // the message under the lock of the locale, and the caller of this malloc may hold that lock
+    // (newlocale does).
     NEXT_LOOK_UP(malloc);
 }
 

@@ -1,4 +1,5 @@
-// The definitions that the program would call without the recorder. Does not depend on recording.
+// The definitions that the program would call without the recorder. This file does not depend on
+// the recording.
 #ifndef KEEL_RECORDER_NEXT_H
 #define KEEL_RECORDER_NEXT_H
 
@@ -20,19 +21,20 @@ struct next_functions {
     void (*free_aligned_sized)(void* block, size_t align, size_t size); // NULL if not defined
 };
 
-// Written once, by the first call of the process. Before that it holds the C library's own
+// The first call of the process writes it once. Before that it contains the C library's own
 // functions, because ld.so and dlsym may allocate while the next definitions are looked up.
 extern struct next_functions next;
 
-// Looks up all functions behind the recorder in the search order. Called while this thread does not
-// record.
+// Looks up all functions that come after the recorder in the search order. This thread must not
+// record during the call.
 void next_resolve(void);
 
-// A function behind the recorder in the search order, or in one of `libraries` (NULL-terminated) if
-// a plugin loaded it privately; NULL if there is none.
+// Returns the function that comes after the recorder in the search order. If there is none, returns
+// the function of one of `libraries` (NULL-terminated), which a plugin may have loaded privately,
+// or NULL.
 void* next_find(const char* name, const char* const* libraries);
 
-// Whether the function is in the same object as the program's malloc.
+// Returns true if the function is in the same object as the program's malloc.
 bool next_is_allocator(void* function);
 
 #endif

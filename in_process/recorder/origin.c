@@ -1,7 +1,7 @@
-// Names of call stacks. A stack is walked by the unwind tables that C++ exceptions use, so it needs
-// no frame pointers; its name is a hash of its return addresses. The addresses of a stack are
-// recorded in a ring before the first event that has this name, and again after many other stacks.
-// The reader keeps all stacks, so repetitions only cost slots.
+// Names of call stacks. The recorder walks a stack with the unwind tables that C++ exceptions use,
+// so it needs no frame pointers. The name of a stack is a hash of its return addresses. The
+// addresses of a stack are recorded in a ring before the first event that has this name, and again
+// after many other stacks. The reader keeps all stacks, so a repetition only costs slots.
 //
 // Cost: about 2 µs per call with a shallow stack (bench/record-overhead), so it is off by default.
 #include "origin.h"
@@ -33,7 +33,8 @@ static uint64_t stack_name(void* const* frames, int count) {
     return hash & (KL_ORIGIN_STACK - 1);
 }
 
-// Whether this ring has described the stack recently; if not, notes that it does now.
+// Returns true if this ring has described the stack recently. Otherwise notes that it describes the
+// stack now.
 static bool stack_is_recent(uint64_t name) {
     uint64_t* recent = (uint64_t*)(recorder_thread.ring + 1);
     uint64_t* entry = &recent[name % KL_RING_STACKS];
@@ -47,7 +48,7 @@ static uint64_t stack_walk(const void* caller) {
     int depth = (int)session.stacks;
     int wanted = depth + OWN_FRAMES < WALK_MAX ? depth + OWN_FRAMES : WALK_MAX;
     int count = backtrace(frames, wanted);
-    // The recorder's own frames come first; their number is the compiler's choice.
+    // The recorder's own frames come first. Their number depends on the compiler.
     int first = 0;
     while (first < count && frames[first] != caller) first++;
     if (first == count) return (uint64_t)caller & (KL_ORIGIN_STACK - 1);

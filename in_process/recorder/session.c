@@ -26,7 +26,8 @@ enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000 };
 struct session_page session_page;
 struct session session;
 
-// Kept in a forked child, so that a child that is not followed needs no system call except getpid.
+// A forked child keeps this value, so that a child that is not followed needs no system call except
+// getpid.
 static uint32_t known_root_pid;
 static bool known_follow;
 static char known_folder[256];
@@ -72,8 +73,8 @@ static bool control_map(const char* folder) {
     return true;
 }
 
-// Creates this image's spool with memory for the header, the table and ring 0. Returns 0 or the
-// errno.
+// Creates the spool of this program image, with memory for the header, the table and ring 0.
+// Returns 0 or the errno.
 static int spool_map(const char* folder) {
     int file = -1;
     for (int image = 0; file < 0 && image < SPOOLS_PER_PID_MAX; image++) {
@@ -138,8 +139,8 @@ size_t session_maps(char* text, size_t bytes) {
 void session_describe(uint64_t magic) {
     struct kl_spool* spool = session.spool;
     session.rings = (struct kl_ring_entry*)((char*)spool + KL_PAGE_BYTES);
-    // Otherwise the page faults would happen in calls of the program. Older kernels do not support
-    // this.
+    // Without this call, the page faults would occur in calls of the program. Older kernels do not
+    // support it.
     madvise(spool, kl_ring_offset(1), MADV_POPULATE_WRITE);
     spool->version = KL_RING_VERSION;
     spool->pid = (uint32_t)getpid();
@@ -194,7 +195,7 @@ static void session_reset(void) {
 void session_start(void) {
     int saved_errno = errno;
     session_reset();
-    // A child inherits the advice; repeating it is cheap.
+    // A child inherits this advice. To give it again costs little.
     madvise(&session_page, sizeof session_page, MADV_WIPEONFORK);
     if (environ == NULL) {
         // ld.so allocates before the C library has its environment: try again at the next call.
@@ -218,7 +219,7 @@ void session_stop(enum kl_stop reason) {
     host_stopped();
 }
 
-// Either this thread reads OFF here, or session_wait_for_all counts this thread.
+// Either this thread reads OFF here, or session_wait_for_all waits for this thread.
 bool session_enter(void) {
     atomic_add_ordered(&session.users, 1);
     if (atomic_get_ordered(&session_page.state) == SESSION_ON) return true;
@@ -273,8 +274,8 @@ enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns) {
         *silent_since_ns = now;
         return KL_STOP_NONE;
     }
-    // kill reports a reader in another process namespace as dead, but its heartbeat goes on. A
-    // reader that is stopped is not dead.
+    // kill reports a reader in another process namespace as dead, but the reader's heartbeat
+    // continues. A stopped reader has no heartbeat, but is not dead.
     if (now - *silent_since_ns < (uint64_t)READER_SILENCE_MS * 1000000u) return KL_STOP_NONE;
     return process_is_dead(control->reader_pid) ? KL_STOP_READER_DEAD : KL_STOP_NONE;
 }

@@ -1,5 +1,5 @@
-// This process's part in a recording session: whether it is recorded, and its spool. Does not
-// depend on threads.
+// The state of this process in a recording session: whether the process is recorded, and its spool.
+// This file does not depend on threads.
 #ifndef KEEL_RECORDER_SESSION_H
 #define KEEL_RECORDER_SESSION_H
 
@@ -17,8 +17,8 @@ enum session_state {
     SESSION_OFF = 3,
 };
 
-// Alone on its page, which the kernel wipes in a forked child (MADV_WIPEONFORK), whichever call
-// made the child.
+// The state has a system page of its own. The kernel wipes this page in a forked child
+// (MADV_WIPEONFORK), for every call that creates a child.
 struct session_page {
     KEEL_ALIGNED(KL_PAGE_BYTES) atomic_state state;
     char padding[KL_PAGE_BYTES - sizeof(uint32_t)];
@@ -37,12 +37,13 @@ struct session {
     // Number of recordings that this process has begun itself (keel/recorder.h). A thread whose
     // ring belongs to another recording takes a new one.
     atomic_state number;
-    // Threads that use `spool` and `rings`, which they do on slow paths only. The next recording
-    // waits for them.
+    // Number of threads that use `spool` and `rings` at the moment. Only slow paths use them. The
+    // next recording waits for these threads.
     atomic_state users;
 };
-// Constant while the state is ON, except `threaded` and `users`. Before another recording begins,
-// spool and rings change while there is no user; clock and stacks do not change.
+// All fields except `threaded` and `users` are constant while the state is ON. Before another
+// recording begins, spool and rings change, when no thread uses them. clock and stacks do not
+// change.
 extern struct session session;
 
 KEEL_INLINE uint32_t session_state(void) {
@@ -50,7 +51,8 @@ KEEL_INLINE uint32_t session_state(void) {
 }
 
 // Changes the state from UNKNOWN to ON or OFF (or back to UNKNOWN if the C library is not
-// initialised yet). Meanwhile the state is STARTING, and only this thread is here. Preserves errno.
+// initialised yet). During the call the state is STARTING, and only this thread is in the function.
+// Preserves errno.
 void session_start(void);
 
 // Ends the recording of this process. The reader ignores events with later times.
@@ -61,14 +63,15 @@ void session_stop(enum kl_stop reason);
 bool session_enter(void);
 void session_leave(void);
 
-// Waits until there is no user. The state must be OFF; not for signal handlers.
+// Waits until no thread uses the spool and the rings. The state must be OFF. A signal handler must
+// not call it.
 void session_wait_for_all(void);
 
 // Fills in the header of `session.spool` and sets `ready`.
 void session_describe(uint64_t magic);
 
-// Maps a file for both sides. A forked child does not inherit the mapping, so it cannot write into
-// its parent's rings. NULL with errno on failure.
+// Maps a file that the program and the reader share. A forked child does not inherit the mapping,
+// so it cannot write into its parent's rings. On failure returns NULL and sets errno.
 void* session_map(int file, size_t bytes);
 
 // Writes the lines of /proc/self/maps for object files with code. Returns the length; lines that do
@@ -81,12 +84,12 @@ struct kl_ring* session_ring(uint32_t index);
 // Wakes the reader if it sleeps.
 void session_ring_bell(void);
 
-// Whether the recording must end: the reader asked for it, or its heartbeat has stopped and it is
-// dead.
+// Returns the reason why the recording must end: the reader requested it, or the reader's heartbeat
+// has stopped and the reader is dead.
 enum kl_stop session_must_stop(uint64_t* heartbeat, uint64_t* silent_since_ns);
 
-// Sleeps until `*word` differs from `expected`, or until the timeout; wakes the sleepers on
-// `*word`. Works between processes.
+// session_wait sleeps until `*word` differs from `expected`, or until the timeout. session_wake
+// wakes the threads that sleep on `*word`. Both work between processes.
 void session_wait(_Atomic uint32_t* word, uint32_t expected, uint32_t timeout_ms);
 void session_wake(_Atomic uint32_t* word);
 

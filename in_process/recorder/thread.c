@@ -29,7 +29,8 @@ static struct kl_ring* entry_ring(const struct kl_ring_entry* entry) {
     return session_ring((uint32_t)(entry - session.rings));
 }
 
-// Frees slots by writing the ring out. No signal handler may use the same ring meanwhile.
+// Writes the ring to the file, which frees its slots. No signal handler may use the same ring
+// during the call.
 static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     struct kl_ring* ring = entry_ring(entry);
     if (needed <= atomic_get(&ring->tail) + entry->slots) return true;
@@ -40,8 +41,8 @@ static bool ring_write_out(struct kl_ring_entry* entry, uint64_t needed) {
     ring->stalls++;
     ring->stalled_ticks += ticks() - began;
     if (!written) session_stop(KL_STOP_DISK_FULL);
-    // An unpublished slot of an interrupted event does not prevent this: handlers use less than
-    // half a ring.
+    // This works even if an interrupted event has an unpublished slot, because handlers use less
+    // than half a ring.
     return written && needed <= atomic_get(&ring->tail) + entry->slots;
 }
 
@@ -89,8 +90,8 @@ static struct kl_ring_entry* ring_take_free(uint32_t prepared) {
     return NULL;
 }
 
-// Takes a free ring. The reader creates new ones, so a thread need not open a file. NULL: the
-// recording has ended.
+// Takes a free ring. The reader creates new rings, so a thread does not have to open a file. NULL:
+// the recording has ended.
 static struct kl_ring_entry* ring_take(void) {
     struct kl_spool* spool = session.spool;
     uint64_t heartbeat = 0;
@@ -128,8 +129,8 @@ static void ring_return(struct kl_ring_entry* entry, uint64_t head) {
 
 static struct event thread_begin_event(struct thread* thread) {
     if (thread->serial == 0) thread->serial = atomic_add_ordered(&thread_serials, 1) + 1;
-    // The thread that created this one stored its events before. From here on both read ordered
-    // times.
+    // The thread that created this thread stored its own events before. From now on both threads
+    // read ordered times.
     if (thread->serial > 1) atomic_set(&session.threaded, 1);
     uint64_t tid = (uint64_t)syscall(SYS_gettid);
     return (struct event){ticks(), tid, thread->serial, KL_RING_THREAD_BEGIN};
@@ -152,14 +153,15 @@ static void event_record_borrowed(struct thread* thread, struct event event) {
     ring_return(entry, head);
 }
 
-// The end of the half lap of `index`. A thread waits until all indexes below it may be written.
+// Returns the end of the half lap of `index`. A thread waits until all indexes below this end may
+// be written.
 static uint64_t half_lap_end(uint64_t index, uint32_t slots) {
     uint64_t half = slots / 2;
     return (index / half + 1) * half;
 }
 
-// Signals are blocked: a handler that claimed an index of a half-initialised ring would leave a
-// slot that is never filled.
+// Signals are blocked. Otherwise a handler could claim an index of a partly initialised ring, and
+// leave a slot that is never filled.
 static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) {
     struct kl_ring* ring = entry_ring(entry);
     uint64_t head = ring->head;
@@ -177,9 +179,9 @@ static void thread_use_ring(struct thread* thread, struct kl_ring_entry* entry) 
 
 // Takes a ring for the thread. False: the recording has ended.
 static bool thread_attach(struct thread* thread) {
-    thread->busy = true; // meanwhile a handler's events borrow rings
+    thread->busy = true; // until it is false, a handler's events borrow rings
     atomic_order_for_signals();
-    if (thread->slots != NULL) { // a handler's event has just taken one
+    if (thread->slots != NULL) { // a handler's event has just taken a ring
         thread->busy = false;
         return true;
     }
@@ -219,8 +221,8 @@ static void thread_return_ring(struct thread* thread) {
     signals_restore(before);
 }
 
-// Runs at the thread's end. Destructors of other libraries may still free, so it runs in the second
-// pass.
+// Runs at the thread's end. It acts in the second pass of the destructors, because destructors of
+// other libraries may free blocks in the first one.
 static void thread_detach(void* value) {
     struct thread* thread = value;
     if (session_state() != SESSION_ON || thread->slots == NULL) return;
@@ -237,7 +239,8 @@ static void thread_detach(void* value) {
 // ---- The slow path ------------------------------------------------------------------------------
 // clang-format on
 
-// The limit is the end of the half lap of the index, so the reader's tail is read twice per lap.
+// The limit is the end of the half lap of the index. Therefore the reader's tail is read twice per
+// lap.
 static void event_record_own(struct thread* thread, uint64_t index, struct event event) {
     uint64_t needed = half_lap_end(index, thread->ring_slots);
     if (!ring_wait(thread->entry, needed)) return;
@@ -295,8 +298,9 @@ void thread_record_slow(uint64_t index, struct event event) {
     slow_end(slow);
 }
 
-// A signal handler may have interrupted an event of the old recording, which will continue with the
-// old ring. Then the thread keeps its ring, and the handler's event borrows one.
+// A signal handler may have interrupted an event of the old recording. That event will continue
+// with the old ring. In this case the thread keeps its ring, and the handler's event borrows
+// another.
 void thread_record_anew(struct event event) {
     thread_record_slow(UINT64_MAX, event);
 }
@@ -315,8 +319,8 @@ bool thread_has_ring(void) {
 bool thread_recorded_allocation(uint64_t index, const void* block) {
     const struct thread* thread = &recorder_thread;
     if (thread->slots == NULL) return false;
-    // If the thread has just taken its ring, or has recorded more events than an allocator's call
-    // would, only the last events are compared.
+    // Only the last events are compared, if the thread has just taken its ring, or has recorded
+    // more events than one call of an allocator would cause.
     enum { LOOK_BACK = 64 };
     if (thread->head - index > LOOK_BACK)
         index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
@@ -334,7 +338,7 @@ bool thread_recorded_allocation(uint64_t index, const void* block) {
 // ---- Process start and fork ---------------------------------------------------------------------
 // clang-format on
 
-// The forking thread is the only one of the child; its ring belongs to the parent.
+// The forking thread is the only thread of the child. Its ring belongs to the parent.
 static void thread_reset(void) {
     recorder_thread = (struct thread){.starting = recorder_thread.starting};
     atomic_set(&thread_serials, 0);
@@ -371,9 +375,10 @@ bool thread_session_enter(void) {
     return session_state() == SESSION_ON;
 }
 
-// So that a program that never allocates is recorded too.
+// Starts the session, so that a program that never allocates is also recorded.
 __attribute__((constructor)) static void recorder_load(void) {
     if (session_state() == SESSION_UNKNOWN) thread_session_enter();
-    // Not in the first call, which may be a malloc inside pthread_atfork, under its lock.
+    // The first call of the recorder cannot do this: it may be a malloc inside pthread_atfork,
+    // under the lock of pthread_atfork.
     pthread_atfork(NULL, NULL, forked_child);
 }

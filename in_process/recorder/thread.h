@@ -13,9 +13,9 @@
 //                                   interrupted the above: borrow a ring for this event.
 // clang-format on
 //
-// A signal handler may run between any two instructions and record. Therefore the index is claimed
-// by one instruction, and each event owns its slot: a handler's events take the following slots,
-// and the reader waits for the earlier one.
+// A signal handler may run between any two instructions and record events. Therefore one
+// instruction claims the index, and each event owns its slot. A handler's events take the following
+// slots, and the reader waits for the earlier slot.
 #ifndef KEEL_RECORDER_THREAD_H
 #define KEEL_RECORDER_THREAD_H
 
@@ -26,8 +26,8 @@
 #include "session.h"
 #include <stddef.h>
 
-// The block that is being released, so that the release is recorded once however many functions of
-// the allocator and the C++ library it passes through.
+// The block that is being released. The release may pass through several functions of the allocator
+// and of the C++ library, but it must be recorded only once.
 struct deleting {
     const void* block;
     uint64_t hint; // 0: recorded already; else the free of this block by name records it with this
@@ -74,12 +74,13 @@ void thread_record_slow(uint64_t index, struct event event);
 // Records an event of a thread whose ring belongs to an earlier recording.
 void thread_record_anew(struct event event);
 
-// Takes a ring for the thread if it has none. False: it has none, and records through borrowed
-// rings or not at all.
+// Takes a ring for the thread if it has none. False: the thread still has none; it records with
+// borrowed rings or not at all.
 bool thread_has_ring(void);
 
-// Whether one of this thread's events since `index` is the allocation of `block`: an allocator's
-// function may call another one by name, which the recorder then sees too.
+// Returns true if one of this thread's events since `index` is the allocation of `block`. A
+// function of an allocator may call another one by name, and then the recorder has already recorded
+// that call.
 bool thread_recorded_allocation(uint64_t index, const void* block);
 
 KEEL_INLINE bool recording(void) {
@@ -92,14 +93,16 @@ KEEL_INLINE uint64_t ticks(void) {
     return clock_ticks(session.clock, atomic_get(&session.threaded) != 0);
 }
 
-// For a free. The processor may read this clock before earlier loads are done, so the time may be a
-// little early: even before the block's allocation on another thread. The reader reorders such a
-// free (lab/record/src/assemble.rs), which is possible because the times of allocations are exact.
+// Returns the time of a free. The processor may read this clock before it has completed earlier
+// loads. Therefore the time may be slightly too early, even before the block's allocation on
+// another thread. The reader reorders such a free (lab/record/src/assemble.rs). It can do this
+// because the times of allocations are exact.
 KEEL_INLINE uint64_t ticks_of_free(void) {
     return clock_ticks(session.clock, false);
 }
 
-// head++ that no signal handler can interrupt. No lock prefix: only this thread uses the variable.
+// Does head++ in a way that no signal handler can interrupt. It needs no lock prefix, because only
+// this thread uses the variable.
 KEEL_INLINE uint64_t index_claim(struct thread* thread) {
 #if defined(__x86_64__)
     uint64_t index = 1;
@@ -117,8 +120,8 @@ KEEL_INLINE void slot_publish(struct kl_ring_slot* slot, struct event event, uin
     atomic_set_release(&slot->word, event.word | tag << 8);
 }
 
-// Prefetches a slot that will be written soon: the reader on another core read its cache line last.
-// SLOTS_AHEAD is far enough ahead for the line to arrive in time.
+// Prefetches a slot that will be written soon, because the reader on another core has last read its
+// cache line. With a distance of SLOTS_AHEAD slots, the line arrives in time.
 enum { SLOTS_AHEAD = 16 };
 KEEL_INLINE void slot_prefetch(struct kl_ring_slot* slot) {
 #if defined(__x86_64__)
@@ -129,7 +132,7 @@ KEEL_INLINE void slot_prefetch(struct kl_ring_slot* slot) {
 #endif
 }
 
-// A KL_RING_ALIGNED's size. memalign rounds an alignment that is not a power of two up to one.
+// The size word of a KL_RING_ALIGNED event. memalign rounds an alignment up to a power of two.
 KEEL_INLINE uint64_t size_with_align(uint64_t size, uint64_t align) {
     uint64_t bits = align > 1 ? bit_highest(align - 1) + 1 : 0;
     return (size & ((UINT64_C(1) << KL_ALIGN_SHIFT) - 1)) | bits << KL_ALIGN_SHIFT;
@@ -156,9 +159,9 @@ KEEL_INLINE void record(enum kl_ring_op op, uint64_t time, const void* address, 
     slot_prefetch(&thread->slots[(index + SLOTS_AHEAD) & thread->mask]);
 }
 
-// As `record`, in a process that may begin one recording after another. If a stop and a start
-// happen between a thread's comparison and its store, the thread writes to the place of its old
-// ring (log_release), and the event belongs to neither recording.
+// Like `record`, for a process that may begin several recordings one after another. A stop and a
+// start may happen between a thread's comparison and its store. Then the thread writes to the
+// address of its old ring (log_release), and the event belongs to neither recording.
 KEEL_INLINE void record_checked(enum kl_ring_op op, uint64_t time, const void* address,
                                 uint64_t size, uint64_t extra) {
     struct thread* thread = &recorder_thread;

@@ -1,5 +1,5 @@
-/* calloc returns zeros whatever the memory contained before; realloc keeps the contents, from every
- * size to every size. */
+/* calloc returns zeros, independent of the earlier contents of the memory. realloc keeps the
+ * contents, from every size to every size. */
 #include "check.h"
 #include "memory.h"
 
@@ -82,7 +82,7 @@ TEST(calloc_is_zero_after_another_thread_freed_dirty_blocks) {
 }
 
 static void* resize(void* p, size_t size, int by_array) {
-    // 8 for sizes that are multiples of it; reallocarray must behave the same.
+    // The count is 8 for sizes that are multiples of 8. reallocarray must behave like realloc.
     return by_array && size % 8 == 0 ? reallocarray(p, 8, size / 8) : realloc(p, size);
 }
 
@@ -91,7 +91,7 @@ TEST(realloc_keeps_contents_from_every_size_to_every_size) {
         for (size_t k = 0; k < SIZE_COUNT; k++) {
             size_t from = sizes[i], to = sizes[k], kept = from < to ? from : to;
             if (from + to > 8u * MIB && (i + k) % 4 != 0)
-                continue; // touching all that memory takes too long
+                continue; // touching so much memory takes too long
             char* p = malloc(from);
             CHECK(p != NULL);
             pattern_fill(p, from, i);

@@ -34,8 +34,8 @@ static void release(struct link* list) {
     }
 }
 
-// A few operations, as an idle program does. An allocator without its own thread can return memory
-// in them.
+// Does a few operations, like an idle program. In these calls an allocator without its own thread
+// can return memory.
 static void idle(unsigned milliseconds) {
     static void* blocks[50];
     for (unsigned at = 0; at < milliseconds; at += 25) {
@@ -45,7 +45,7 @@ static void idle(unsigned milliseconds) {
     }
 }
 
-// Memory may be kept for a while for reuse, but must be returned within this time.
+// An allocator may keep memory for reuse for a while, but must return it within this time.
 enum { TIMEOUT_MS = 20000 };
 
 static void check_shrinks_below(size_t bytes, void (*pass_time)(unsigned milliseconds)) {
@@ -105,7 +105,7 @@ static void* allocate_burst(void* argument) {
     return NULL;
 }
 
-// All blocks of a thread are freed by another thread after it has ended.
+// After a thread has ended, another thread frees all its blocks.
 static void check_blocks_of_an_ended_thread(size_t size) {
     struct allocation allocation = {.size = size};
     size_t before = resident_bytes();
@@ -123,8 +123,8 @@ TEST(medium_blocks_of_a_thread_that_ended_are_given_back) {
     check_blocks_of_an_ended_thread(9000);
 }
 
-// Without another call: only the keeper can return the memory. In `auto` it starts when a second
-// thread allocates.
+// The program makes no further call, so only the keeper can return the memory. With `auto` the
+// keeper starts when a second thread allocates.
 TEST(a_program_that_only_sleeps_shrinks) {
     size_t before = resident_bytes();
     for (int i = 0; i < 3; i++) {
@@ -150,7 +150,7 @@ static void* allocate_and_sleep(void* argument) {
     return NULL;
 }
 
-// All blocks of a sleeping thread are freed by another. Only a keeper can return them.
+// Another thread frees all blocks of a sleeping thread. Only a keeper can return their memory.
 static void check_blocks_of_a_sleeping_thread(size_t size) {
     struct sleeper sleeper = {.allocation.size = size};
     size_t before = resident_bytes();
@@ -217,8 +217,8 @@ TEST(memory_does_not_grow_over_rounds_of_the_same_work) {
             block->next = mixed;
             mixed = block;
         }
-        // Measured before the frees: how much is kept after them depends on the time that has
-        // passed.
+        // Measured before the frees, because the memory that is kept after them depends on the
+        // elapsed time.
         late = resident_bytes();
         if (round == 10) early = late;
         release(small);

@@ -1,4 +1,5 @@
-/* fork in a process with many threads: whatever they are doing, the child can allocate and free. */
+/* fork in a process with many threads: the child can always allocate and free, independent of the
+ * state of the other threads. */
 #include "check.h"
 #include "memory.h"
 
@@ -95,12 +96,12 @@ static void* allocate_in_a_new_thread(void* argument) {
     return NULL;
 }
 
-// The timeout of a child: far longer than it needs, also on a busy machine.
+// The timeout of a child. It is far longer than a child needs, even on a busy machine.
 enum { TIMEOUT_SECONDS = 100 };
 
 static void run_as_child(void) {
     struct random random = {5};
-    alarm(TIMEOUT_SECONDS); // a lock held by a thread that the child does not have would hang it
+    alarm(TIMEOUT_SECONDS); // the child hangs on a lock that a thread of the parent holds
     check_and_free_blocks();
     for (int i = 0; i < 2000; i++) free(malloc(size_for_any_part(&random)));
     fill_blocks();
@@ -110,7 +111,7 @@ static void run_as_child(void) {
         CHECK(pthread_join(thread, NULL) == 0);
     }
     check_and_free_blocks();
-    for (int i = 0; i < 64; i++) free(shared[i]); // blocks of threads that the child does not have
+    for (int i = 0; i < 64; i++) free(shared[i]); // the child does not have the threads of these
 }
 
 TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
@@ -129,8 +130,8 @@ TEST(the_child_of_a_busy_process_allocates_and_frees_its_parents_blocks) {
 }
 
 #if !SUBJECT_CHILD_STARTS_NO_THREADS
-// Locks that are taken when a thread starts or ends are held only briefly: many forks, so that some
-// happen at such a moment.
+// Locks that are taken when a thread starts or ends are held only briefly. Therefore the test forks
+// many times, so that some forks happen at such a moment.
 TEST(a_child_can_start_threads_while_its_parent_starts_threads) {
     pthread_t threads[3], thread;
     for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, start_threads, NULL) == 0);
@@ -226,8 +227,8 @@ TEST(a_busy_process_can_become_another_program) {
     for (int i = 0; i < 10; i++) {
         pid_t child = fork();
         if (child == 0) {
-            // No worker that starts threads: the system refuses new threads while the process is
-            // replaced.
+            // No worker starts threads here, because the system refuses new threads while the
+            // process is replaced.
             for (uintptr_t k = 1; k < WORKERS; k++)
                 CHECK(pthread_create(&workers[k], NULL, work, (void*)(k + 1)) == 0);
             sleep_ms((unsigned)i);

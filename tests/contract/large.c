@@ -97,8 +97,8 @@ struct link {
     size_t number;
 };
 
-// Allocates blocks of one size until there is no memory, checks the error and the contents of all
-// blocks, and frees them.
+// Allocates blocks of one size until there is no memory. Then checks the error and the contents of
+// all blocks, and frees the blocks.
 static size_t exhaust(size_t size) {
     struct link *list = NULL, *block;
     size_t count = 0;
@@ -132,7 +132,8 @@ static void exhaust_again_and_again(size_t size, size_t room) {
     }
 }
 
-// RLIMIT_DATA counts private writable mappings, so it applies whatever the allocator has reserved.
+// RLIMIT_DATA counts private writable mappings, so it applies even if the allocator has reserved
+// address space before.
 TEST(small_allocations_fail_at_the_limit_and_work_after_frees) {
     limit(RLIMIT_DATA, 64u * MIB + resident_bytes());
     exhaust_again_and_again(100, 16u * MIB);
@@ -173,7 +174,8 @@ TEST(huge_allocations_fail_without_address_space) {
     }
 }
 
-// `ulimit -v` is common on servers: a program must start under it and be able to use most of it.
+// `ulimit -v` is common on servers. A program must start under this limit and be able to use most
+// of the limit.
 TEST(a_program_started_under_an_address_space_limit_works) {
     pid_t child = fork();
     if (child == 0) {

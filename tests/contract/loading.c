@@ -15,7 +15,8 @@
 
 // ---- before any constructor ----
 //
-// glibc calls these functions before the constructors of the libraries, so before the allocator's.
+// glibc calls these functions before the constructors of the libraries, and so before the
+// allocator's constructors.
 
 static char *early_block, *early_grown;
 static bool early_went_well;
@@ -138,7 +139,7 @@ TEST(blocks_outlive_the_plugin_that_allocated_them) {
 
 static void* use_plugin(void* plugin) {
     return make_in_plugin(
-        plugin, 500); // and leaves a block in a thread-local of the plugin that has a destructor
+        plugin, 500); // also leaves a block in a thread-local of the plugin that has a destructor
 }
 
 TEST(threads_end_while_a_plugins_thread_locals_hold_blocks) {

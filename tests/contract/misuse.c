@@ -1,6 +1,6 @@
-/* Keel's guarantees beyond the standards: operations on foreign blocks do no harm, and some faults
- * end the program with a documented message. docs/reference/faults.md lists which faults are
- * detected. */
+/* Guarantees of Keel that the standards do not require: operations on foreign blocks do no harm,
+ * and some faults end the program with a documented message. docs/reference/faults.md lists which
+ * faults are detected. */
 #include "check.h"
 #include "memory.h"
 

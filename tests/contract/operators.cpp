@@ -123,7 +123,7 @@ TEST(without_memory_new_throws_bad_alloc) {
     CHECK(throws_bad_alloc([] { std::vector<char> v(too_much); }));
 }
 
-// Rounding this size up to the alignment overflows. libstdc++'s own operators have that fault.
+// Rounding this size up to the alignment overflows. libstdc++'s own operators do not detect this.
 TEST(an_aligned_new_of_nearly_size_max_fails) {
     const char* subject = std::getenv("CHECK_MALLOC_IN");
     if (!SUBJECT_API && (!subject || std::strstr(subject, "libc.so")))
@@ -176,7 +176,7 @@ TEST(nothrow_new_catches_the_new_handlers_bad_alloc) {
     CHECK(operator new (too_much, std::align_val_t{64}, std::nothrow) == nullptr);
 }
 
-// malloc does not call the handler, which belongs to operator new.
+// malloc does not call the handler, because the handler belongs to operator new.
 TEST(malloc_does_not_call_the_new_handler) {
     std::set_new_handler(throw_own);
     void* volatile p = malloc(too_much);

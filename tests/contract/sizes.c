@@ -1,5 +1,5 @@
-/* Guarantees of malloc and calloc for every size: blocks are aligned, writable and do not overlap;
- * and impossible sizes fail. */
+/* Guarantees of malloc and calloc for every size: blocks are aligned and writable and do not
+ * overlap, and impossible sizes fail. */
 #include "check.h"
 #include "memory.h"
 
@@ -13,7 +13,7 @@ enum { EVERY_SIZE_UP_TO = 4500 };
 
 static void* blocks[20000];
 
-// A block needs only the alignment of objects that fit into it: no object of 8 bytes needs an
+// A block needs only the alignment of objects that fit into it. No object of 8 bytes needs an
 // alignment of 16.
 static size_t required_alignment(size_t size) {
     return size <= 8 ? 8 : 16;
@@ -77,8 +77,8 @@ TEST(malloc_of_zero_bytes_returns_a_unique_block) {
     for (int i = 0; i < 6; i++) free(p[i]);
 }
 
-// C leaves realloc(p, 0) open: it frees the block and returns NULL (as glibc does), or returns an
-// empty block.
+// C does not define the result of realloc(p, 0). It may free the block and return NULL, like glibc,
+// or return an empty block.
 TEST(realloc_to_zero_frees_or_returns_an_empty_block) {
     for (unsigned round = 0; round < 100000; round++) {
         char* p = malloc(100);

@@ -46,7 +46,7 @@ static void check_and_free(struct parcel* parcel) {
     free(parcel);
 }
 
-// ---- ten thousand threads, each leaving blocks behind for the next ----
+// ---- ten thousand threads, each of which leaves blocks for the next ----
 
 enum { THREADS = SUBJECT_API ? 1500 : 10000, LEFT_BEHIND = 24 };
 
@@ -81,7 +81,7 @@ static void* keep_one_block(void* slot) {
     return NULL;
 }
 
-// One live block keeps a part of each ended thread's heap; other threads must be able to use the
+// One live block occupies a part of each ended thread's heap. Other threads must be able to use the
 // rest.
 TEST(ended_threads_leave_one_block_each_and_the_rest_is_reused) {
     enum { DEAD = 2000 };
@@ -91,8 +91,8 @@ TEST(ended_threads_leave_one_block_each_and_the_rest_is_reused) {
     for (int i = 0; i < DEAD; i++) check_and_free(kept[i]);
 }
 
-// They sleep until all have started: five hundred threads that poll every millisecond would leave
-// no time to start the rest.
+// The threads sleep until all have started. Five hundred threads that poll every millisecond would
+// leave no time to start the remaining threads.
 static pthread_barrier_t all_there;
 
 static void* allocate_wait_and_free(void* argument) {
@@ -182,7 +182,7 @@ TEST(a_pipeline_of_threads_passes_blocks_on) {
 
 // ---- owners that change ----
 //
-// As in the benchmark larson: each round's thread inherits an array of live blocks and exits.
+// As in the benchmark larson, the thread of each round inherits an array of live blocks and exits.
 
 enum { ROTATING = 4, OWNED = 1000, ROTATIONS = 60 };
 
@@ -214,7 +214,7 @@ TEST(threads_inherit_the_blocks_of_ended_threads) {
     CHECK_WITH(SUBJECT_API || resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-// ---- every thread frees blocks of every other, also large ones ----
+// ---- every thread frees blocks of every other thread, also large blocks ----
 
 static _Atomic(struct parcel*) shelf[64];
 
@@ -268,8 +268,8 @@ TEST(destructors_of_thread_locals_free_and_allocate) {
     CHECK_WITH(SUBJECT_API || resident_bytes() < 64u * MIB, "%zu KiB", resident_bytes() / KIB);
 }
 
-// A thread whose first and only call comes from a destructor, possibly after the allocator's own
-// destructor has run.
+// A thread whose only call of the allocator comes from a destructor, possibly after the allocator's
+// own destructor has run.
 static void* set_what_main_allocated(void* parcel) {
     CHECK(pthread_setspecific(key, parcel) == 0);
     return NULL;
@@ -279,7 +279,7 @@ TEST(the_first_call_of_a_thread_may_come_from_a_destructor) {
     pthread_key_t keys[20];
     for (int i = 0; i < 20; i++) CHECK(pthread_key_create(&keys[i], NULL) == 0);
     CHECK(pthread_key_create(&key, destroy_and_allocate) == 0);
-    // In the last rounds TSan has already removed its state of the thread.
+    // In the last rounds TSan has already removed its own state of the thread.
     unsigned rounds = SUBJECT_UNDER_TSAN ? 2 : PTHREAD_DESTRUCTOR_ITERATIONS;
     for (int i = 0; i < 1000; i++)
         run_to_end(set_what_main_allocated, allocate_parcel(60, rounds - 1));

@@ -150,7 +150,8 @@ static void* make(const struct operation* operation, size_t at) {
     if (operation->kind == 'm') block = memalign(operation->alignment, operation->size);
     if (operation->kind == 'c') {
         block = calloc(1, operation->size);
-        if (block && !is_zero(block, operation->size)) fail("calloc gave what is not zero", at);
+        if (block && !is_zero(block, operation->size))
+            fail("calloc returned memory that is not zero", at);
     }
     if (operation->kind == 'r') {
         void* old = operation->old ? await(operation->old) : NULL;
@@ -176,7 +177,7 @@ static void execute(const struct operation* operation, size_t at) {
     if (!block) fail("no memory", at);
     if (!is_aligned(block, alignment)) fail("a block is not aligned", at);
     if (malloc_usable_size(block) < operation->size)
-        fail("the usable size is less than was asked for", at);
+        fail("the usable size is less than the requested size", at);
     pattern_fill(block, operation->size, operation->object);
     object->size = operation->size;
     atomic_store_explicit(&object->block, block, memory_order_release);

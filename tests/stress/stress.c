@@ -1,13 +1,13 @@
 /*
  * Many threads allocate, resize, exchange and free blocks of all sizes. The contents of every block
  * are verified before it is passed to another thread or freed. Threads run in generations: each
- * inherits the live blocks of a thread that has ended.
+ * thread inherits the live blocks of a thread that has ended.
  *
  *     stress [--threads N] [--operations N] [--seed N]      (operations are per thread)
  *
- * The requests and the line that it prints depend only on the seed, not on timing: two allocators
- * must give the same output. A fault ends the program with exit status 1 (or a crash) and prints
- * seed, thread and operation.
+ * The requests and the printed line depend only on the seed, not on timing. Therefore the output
+ * must be the same with every allocator. If the test finds a fault, it prints the seed, the thread
+ * and the operation, and exits with status 1. A fault may also crash the program.
  */
 #include "memory.h"
 
@@ -93,7 +93,8 @@ static struct parcel* make(struct worker* worker) {
         parcel = malloc(whole);
     } else if (kind < 8) {
         parcel = calloc(1, whole);
-        if (parcel && !is_zero(parcel, whole)) fail(worker, "calloc gave what is not zero", whole);
+        if (parcel && !is_zero(parcel, whole))
+            fail(worker, "calloc returned memory that is not zero", whole);
     } else {
         size_t alignment = (size_t)16 << random_below(&worker->random, kind == 8 ? 4 : 12);
         parcel = memalign(alignment, whole);
@@ -101,13 +102,13 @@ static struct parcel* make(struct worker* worker) {
     }
     if (!parcel) fail(worker, "no memory", whole);
     if (malloc_usable_size(parcel) < whole)
-        fail(worker, "the usable size is less than was asked for", whole);
+        fail(worker, "the usable size is less than the requested size", whole);
     sign(worker, parcel, size);
     return parcel;
 }
 
-// Draws the same number of random numbers for an empty slot as for a full one, so the results do
-// not depend on what other threads have put there.
+// Draws the same number of random numbers for an empty slot as for a full one. Therefore the
+// results do not depend on the slots that other threads have filled.
 static struct parcel* resize(struct worker* worker, struct parcel* parcel) {
     size_t size = pick_size(worker), old_size = 0;
     uint64_t old_seed = 0;
@@ -129,7 +130,7 @@ static struct parcel* resize(struct worker* worker, struct parcel* parcel) {
     return resized;
 }
 
-// Blocks too small to describe themselves: 0 to 15 bytes.
+// Blocks of 0 to 15 bytes, which are too small for a header.
 static void replace_tiny(struct worker* worker, struct tiny* tiny) {
     if (tiny->block && !pattern_holds(tiny->block, tiny->size, tiny->size, tiny->size)) {
         fail(worker, "contents are damaged", tiny->size);

@@ -28,8 +28,8 @@ LOCKED_IN_CHILD   fork      the_child_of_a_busy_process
 QUIET_NEW         operators without_memory_new_throws
 "
 
-# run FAULT SUITE TEST: prints the suite's output. A fault may be a test that does not end, so it
-# has a short timeout; without a fault the test may be slow.
+# run FAULT SUITE TEST: prints the suite's output. A fault may prevent the test from ending, so
+# tests with a fault have a short timeout. Without a fault, the test may be slow.
 run() {
     local seconds=15
     [ "$1" != NONE ] || seconds=300

@@ -1,9 +1,9 @@
 /*
- * A small allocator with one deliberate fault, which proves that the contract tests can fail.
+ * A small allocator with one deliberate fault. It proves that the contract tests can fail.
  *
  * Blocks are powers of two from free lists, carved from 1 MiB chunks; blocks of 256 KiB and more
- * are mapped separately. It is correct with TOY_NONE (except that it never returns small memory to
- * the system) and has one fault with each other value.
+ * are mapped separately. With TOY_NONE the allocator is correct, except that it never returns the
+ * memory of small blocks to the system. With each other value it has one fault.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -25,8 +25,8 @@ enum {
     TOY_WRAPPED_SIZE,      // rounding a size up may wrap around
     TOY_WRAPPED_PRODUCT,   // calloc and reallocarray do not check the product
     TOY_LYING_USABLE_SIZE, // malloc_usable_size includes the first bytes of the next block
-    TOY_WEAK_ALIGNMENT,    // alignments above a page become a page
-    TOY_FORGETFUL,         // free keeps mapped blocks for ever
+    TOY_WEAK_ALIGNMENT,    // alignments above a system page become one system page
+    TOY_FORGETFUL,         // free never unmaps mapped blocks
     TOY_RACING,            // no lock
     TOY_LOCKED_IN_CHILD,   // in a forked child the lock stays taken
     TOY_QUIET_NEW          // for the C++ suite: malloc(huge) "succeeds" with a small block
@@ -39,8 +39,8 @@ enum { HEADER = 32, PIECE = 1 << 20, ALONE = 1 << 18, CLASSES = 20, PAGE = 4096 
 // The header directly before each block.
 struct header {
     size_t capacity; // usable bytes
-    void* mapping;   // of a block that is mapped separately, else NULL
-    size_t mapped;   // its bytes
+    void* mapping;   // the mapping of a block that is mapped separately, else NULL
+    size_t mapped;   // the bytes of this mapping
     unsigned log2;   // class of a small block
     unsigned magic;
 };
@@ -62,8 +62,8 @@ static void unlock_in_child(void) {
 }
 
 __attribute__((constructor)) static void register_fork(void) {
-    // An allocator without fork handling leaves the lock taken if a thread holds it at the fork.
-    // Here a thread always does.
+    // If a thread holds the lock during a fork, an allocator without fork handling leaves the lock
+    // taken. Here a thread always holds it.
     pthread_atfork(enter, leave, HAS(TOY_LOCKED_IN_CHILD) ? NULL : unlock_in_child);
 }
 
