@@ -1,8 +1,8 @@
 //! Writes the golden journals: `cargo run --release -p keel-journal --example golden
 //! journal/golden`.
 //!
-//! Run this only for a new version of the format. The rows as text are those of the events passed
-//! to the writer; they are not read from the file.
+//! Run this only for a new version of the format. The text files contain the events that were
+//! passed to the writer, not rows that were read from the journal.
 #![allow(clippy::unwrap_used, reason = "a tool for developers")]
 
 #[path = "../tests/common/mod.rs"]

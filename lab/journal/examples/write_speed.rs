@@ -1,7 +1,7 @@
-//! Measures events per second of the writer: `... --example write_speed -- IN.parquet OUT`
+//! Measures the events per second of the writer: `... --example write_speed -- IN.parquet OUT`
 //!
-//! Reads the journal into memory, then writes it five times at three zstd levels and prints the
-//! best of each.
+//! Reads the journal into memory. Then writes it five times at each of three zstd levels, and
+//! prints the best result of each level.
 #![allow(clippy::print_stdout, reason = "printing is its job")]
 
 use keel_journal::{Error, Event, Options, Reader, Writer};

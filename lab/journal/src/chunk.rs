@@ -1,6 +1,6 @@
 //! Writes a column of a row group as pages, compressed with zstd.
 //!
-//! The Parquet library can write columns too. This module is specialised for journals: it takes a
+//! The Parquet library can also write columns. This module is specialised for journals: it takes a
 //! third of the time, and chooses encodings that compress better (docs/reference/journal-size.md).
 
 use crate::encodings::{Delta, Number, bits, delta, hybrid, index_width, one_run, plain, split};
@@ -21,25 +21,25 @@ use std::ops::Range;
 pub(crate) enum Way {
     /// DELTA_BINARY_PACKED with this packing.
     Delta(Delta),
-    /// DELTA_BINARY_PACKED, for each page with the packing that compresses better.
+    /// DELTA_BINARY_PACKED. Each page has the packing that compresses it better.
     SmallerDelta,
     /// BYTE_STREAM_SPLIT.
     Split,
-    /// By dictionary, or BYTE_STREAM_SPLIT if the values are nearly all different.
+    /// A dictionary, or BYTE_STREAM_SPLIT if the values are nearly all different.
     Dictionary,
 }
 
-/// Rows per page: enough for zstd, few enough for a reader's memory.
+/// Rows per page. More rows compress better but need more memory in a reader.
 const PAGE_ROWS: usize = 1 << 17;
-/// Values of a page that are compressed to choose between packings.
+/// Number of values of a page that are compressed to choose between packings.
 const SAMPLE_VALUES: usize = 1 << 14;
-/// The largest dictionary.
+/// The maximum number of values in a dictionary.
 const DICTIONARY_VALUES: usize = 1 << 16;
 
 /// A column to be written.
 pub(crate) struct Column<'a, T> {
     pub values: &'a [T],
-    /// For each row whether it has a value; empty if no row has one, `None` if all rows have one.
+    /// For each row, true if it has a value. Empty if no row has one; `None` if all rows have one.
     pub present: Option<&'a [bool]>,
     pub rows: usize,
     pub way: Way,
@@ -65,7 +65,7 @@ impl WithStatistics for i64 {
 /// A column chunk for `SerializedRowGroupWriter::append_column`.
 pub(crate) type Chunk = (Vec<u8>, ColumnCloseResult);
 
-/// Makes column chunks; reuses its buffers.
+/// Makes column chunks and reuses its buffers.
 pub(crate) struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     compression: Compression,
@@ -92,7 +92,7 @@ impl Packer {
         })
     }
 
-    /// A column of a row group and its footer entry.
+    /// Makes a column chunk of a row group, and its footer entry.
     pub fn chunk<T: WithStatistics>(
         &mut self,
         descriptor: &ColumnDescPtr,
@@ -263,7 +263,7 @@ fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
 
 /// The number of rows that have a value.
 fn count_true(present: &[bool]) -> usize {
-    // A byte can count 128.
+    // A byte can count up to 128.
     let counts = present
         .chunks(128)
         .map(|some| some.iter().fold(0_u8, |sum, one| sum.wrapping_add(u8::from(*one))));
@@ -285,8 +285,8 @@ struct Dictionary<T> {
     indices: Vec<u32>,
 }
 
-/// Entries of the table of recent values: a prime, so that small numbers and powers of two have
-/// different entries.
+/// Number of entries of the table of recent values. It is a prime, so that small numbers and powers
+/// of two have different entries.
 const RECENT: u64 = 251;
 
 impl<T: Number> Dictionary<T> {
@@ -294,7 +294,7 @@ impl<T: Number> Dictionary<T> {
     fn of(values: &[T]) -> Option<Dictionary<T>> {
         let mut dictionary = Dictionary { values: Vec::new(), indices: vec![0; values.len()] };
         let mut known = HashMap::new();
-        // All entries start with the first value, so no entry needs an "is empty" flag.
+        // All entries contain the first value at the start, so no entry needs an "is empty" flag.
         let mut recent = [(*values.first()?, 0); RECENT as usize];
         let most = DICTIONARY_VALUES.min(values.len() / 2 + 1);
         for (value, its) in values.iter().zip(&mut dictionary.indices) {

@@ -115,7 +115,7 @@ fn pages_follow_each_other() {
     for way in WAYS {
         assert_round_trip(&rows(5).collect::<Vec<_>>(), way);
         assert_round_trip(&rows(2).collect::<Vec<_>>(), way);
-        // A page without any value between two that have some.
+        // A page without values between two pages with values.
         let gap = PAGE_ROWS..2 * PAGE_ROWS;
         let rows = rows(5).enumerate().map(|(row, value)| value.filter(|_| !gap.contains(&row)));
         assert_round_trip(&rows.collect::<Vec<_>>(), way);
@@ -132,7 +132,8 @@ fn too_many_distinct_values_are_not_written_by_dictionary() {
     assert!(!encodings.contains(&Encoding::RLE_DICTIONARY), "{encodings:?}");
 }
 
-/// Few distinct differences compress better in whole bytes, random ones in as few bits as possible.
+/// If there are few distinct differences, they compress better in whole bytes. Random differences
+/// compress better in as few bits as possible.
 #[test]
 fn the_packing_that_compresses_better_is_chosen() {
     let mut state = 1_u64;

@@ -3,11 +3,11 @@
 //! The encoding of each column was chosen by measurements of seventeen real journals
 //! (docs/reference/journal-size.md):
 //! - `time`, `created`, `released` grow with the row: DELTA_BINARY_PACKED stores the small
-//!   differences. Those of `released` repeat, so they are packed in whole bytes, in which zstd
-//!   finds the repetition;
-//! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, which
-//!   zstd then removes. A dictionary would be larger and overflow;
-//! - `op`, `thread`, `align`, `free_hint` have few values: dictionary.
+//!   differences. The differences of `released` repeat. They are packed in whole bytes, so that
+//!   zstd finds the repetitions;
+//! - `size` repeats but has many distinct values: BYTE_STREAM_SPLIT gathers its zero bytes, and
+//!   zstd removes them. A dictionary would be larger and would overflow;
+//! - `op`, `thread`, `align`, `free_hint` have few values: they use a dictionary.
 
 use crate::chunk::{Column, Way};
 use crate::{Error, Event, FreeHint, Origin, Result};
@@ -22,8 +22,8 @@ pub(crate) const METADATA_KEY: &str = "keel.journal";
 /// Key of the footer entry with the checksums as JSON.
 pub(crate) const CHECKSUMS_KEY: &str = "keel.checksums";
 
-/// Names in the order of the file. The first nine are always decoded; then those of [`Origin`] and
-/// of [`FreeHint`].
+/// Names in the order of the file. The first nine columns are always decoded. The columns of
+/// [`Origin`] and of [`FreeHint`] follow.
 pub(crate) const COLUMNS: [&str; 14] = [
     "time",
     "begin",
@@ -63,11 +63,11 @@ message journal {
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub(crate) struct Checksums {
-    /// Of the UTF-8 text of the metadata entry.
+    /// Checksum of the UTF-8 text of the metadata entry.
     pub metadata: u32,
-    /// Of the places and sizes in the footer, see [`layout_crc32`].
+    /// Checksum of the places and sizes in the footer; see [`layout_crc32`].
     pub layout: u32,
-    /// Of each row group, in order.
+    /// Checksum of each row group, in order.
     pub row_groups: Vec<Checksum>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Checksum {
     pub crc32: u32,
 }
 
-/// CRC-32 of these numbers as 64-bit little-endian, for each row group: its rows, and for each of
-/// its columns `num_values`, `total_compressed_size`, `data_page_offset`, `dictionary_page_offset`
-/// (0 if none).
+/// Returns the CRC-32 of these numbers as 64-bit little-endian integers. For each row group: its
+/// number of rows, and for each of its columns `num_values`, `total_compressed_size`,
+/// `data_page_offset`, `dictionary_page_offset` (0 if there is none).
 pub(crate) fn layout_crc32(groups: &[RowGroupMetaData]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for group in groups {
@@ -114,15 +114,15 @@ pub(crate) fn properties() -> WriterProperties {
 #[derive(Default)]
 pub(crate) struct Nullable<T> {
     rows: usize,
-    /// For each row whether it has a value; empty while no row has one.
+    /// For each row, true if it has a value. Empty while no row has one.
     present: Vec<bool>,
     values: Vec<T>,
 }
 
 impl<T: Copy + Default + PartialEq> Nullable<T> {
-    /// Appends at most [`PENDING_ROWS`] rows; a row with `none` has no value. The branch would be
-    /// unpredictable, so there is none: every row writes its value, and the next row overwrites it
-    /// if it was `none`.
+    /// Appends at most [`PENDING_ROWS`] rows. A row with `none` has no value. A branch on this
+    /// would be unpredictable, so the code has no branch: every row writes its value, and if the
+    /// value is `none`, the next row overwrites it.
     fn extend(&mut self, values: &[T], none: T) {
         if values.iter().fold(true, |all, value| all & (*value == none)) {
             return self.extend_with_nulls(values.len());
@@ -160,17 +160,17 @@ impl<T: Copy + Default + PartialEq> Nullable<T> {
 /// Represents a missing value in columns where 0 is a value.
 const NONE: i64 = -1;
 
-/// Rows that are gathered before they are appended to the columns: few enough for the first-level
-/// cache.
+/// Number of rows that are gathered before they are appended to the columns. They fit in the
+/// first-level cache.
 const PENDING_ROWS: usize = 256;
 
 /// The last rows, by column. Each number is stored once, in the place from which it is copied to
-/// its column. Assembling a row and copying it, or appending to nine columns for each row, takes
+/// its column. To assemble a row and copy it, or to append to nine columns for each row, would take
 /// several times as long.
 struct Pending {
     count: usize,
     time: [i64; PENDING_ROWS],
-    /// [`NONE`] if equal to `time`.
+    /// [`NONE`] if `begin` is equal to `time`.
     begin: [i64; PENDING_ROWS],
     thread: [i32; PENDING_ROWS],
     op: [i32; PENDING_ROWS],
@@ -204,9 +204,9 @@ impl Default for Pending {
 #[derive(Default)]
 pub(crate) struct Batch {
     pending: Box<Pending>,
-    /// Of the pending rows; empty while all are unknown.
+    /// Origins of the pending rows; empty while all are unknown.
     pending_origins: Vec<Origin>,
-    /// Of the pending rows; empty while none has a hint.
+    /// Hints of the pending rows; empty while no row has a hint.
     pending_hints: Vec<FreeHint>,
     /// The metadata known so far, for [`crate::salvage`].
     pub description: Option<Box<crate::Metadata>>,
@@ -331,7 +331,7 @@ impl Batch {
     }
 }
 
-/// Appends the value of a pending row; the rows before it that have none get `missing`.
+/// Appends the value of a pending row. The rows before it that have no value get `missing`.
 #[cold]
 fn append_at<T: Clone>(values: &mut Vec<T>, row: usize, value: T, missing: T) {
     values.resize(row, missing);

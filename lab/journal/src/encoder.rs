@@ -1,12 +1,11 @@
-//! Encodes row groups and writes them to the file: the half of the writer that runs on its own
-//! thread.
+//! Encodes row groups and writes them to the file. This part of the writer runs on its own thread.
 //!
 //! A row group is encoded in memory and written in one piece. When the disk is full, the file is
-//! cut back to the end of the last whole row group, and a footer for these groups makes it a valid
-//! journal: a failed write never costs a row group that was written before.
+//! cut to the end of the last complete row group, and a footer for these groups makes it a valid
+//! journal. Therefore a failed write never destroys a row group that was written before.
 //!
-//! Each row group is followed by a record (`journal/FORMAT.md`, Writing), from which `salvage.rs`
-//! makes a journal of a file whose writer was killed.
+//! A record follows each row group (`journal/FORMAT.md`, Writing). If the writer is killed,
+//! `salvage.rs` uses these records to make a journal of the file.
 
 use crate::chunk::{Chunk, Column, Packer, Way};
 use crate::columns::{
@@ -30,13 +29,14 @@ use std::thread;
 /// How a journal is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// zstd level, 1 to 22. Level 1 keeps up with a recording; above 9 little is gained.
+    /// zstd level, 1 to 22. Level 1 is fast enough for a live recording. Levels above 9 compress
+    /// little better than level 9.
     pub zstd_level: i32,
-    /// Rows in a row group, at least 1: the unit of memory, of loss on a full disk, and of skipping
-    /// for readers.
+    /// Rows in a row group, at least 1. The writer keeps whole row groups in memory, a full disk
+    /// loses whole row groups, and readers skip whole row groups.
     pub rows_per_group: usize,
-    /// Threads that pack the columns of a row group, at least 1. A recording leaves the processors
-    /// to the program.
+    /// Number of threads that pack the columns of a row group, at least 1. A recording uses few
+    /// threads, so that the program has the processors.
     pub encoding_threads: usize,
 }
 
@@ -46,9 +46,9 @@ impl Default for Options {
     }
 }
 
-/// The destination of the bytes: a file; in tests also a full disk.
+/// The destination of the bytes: a file, or in tests also a full disk.
 pub(crate) trait Store: Write + Send {
-    /// Discards everything from `length` on; the next write goes there.
+    /// Discards all bytes from `length` on. The next write appends there.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -102,14 +102,14 @@ const FOOTER_TRAILER_BYTES: usize = 8;
 pub(crate) const RECORD_TAIL_BYTES: usize = 24;
 
 pub(crate) struct Encoder {
-    /// The entries of the metadata's long lists that earlier records hold.
+    /// The entries of the metadata's long lists that are in earlier records.
     recorded: RecordedLists,
     committed: Arc<AtomicU64>,
     file: SerializedFileWriter<Staged>,
-    /// One for each thread that encodes columns.
+    /// One packer for each thread that encodes columns.
     packers: Vec<Packer>,
     checksums: Vec<Checksum>,
-    /// The first error of the store. After it, nothing more is encoded.
+    /// The first error of the store. After an error, nothing more is encoded.
     failure: Option<io::Error>,
 }
 
@@ -167,8 +167,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// The record of the row group just encoded: a footer for it alone, and the place of the row
-    /// group.
+    /// Makes the record of the row group that was just encoded: a footer for this row group alone,
+    /// and the place of the row group.
     fn record(&mut self, checksum: Checksum, description: Option<&Metadata>) -> Result<Vec<u8>> {
         let group = self.file.flushed_row_groups().last().cloned();
         let group = group.ok_or_else(|| Error::Encode("a row group is missing".to_owned()))?;
@@ -176,7 +176,7 @@ impl Encoder {
         let new = description
             .map_or_else(Metadata::default, |metadata| self.recorded.new_entries(metadata));
         let mut record = footer(&descriptor, vec![group], &[checksum], &new)?;
-        // A file cut off here must not end like a whole one.
+        // A file that is cut off here must not end like a complete file.
         record.truncate(record.len() - FOOTER_TRAILER_BYTES);
         let (crc, length) = (crc32fast::hash(&record), record.len() as u32);
         record.extend_from_slice(&checksum.offset.to_le_bytes());
@@ -197,7 +197,7 @@ impl Encoder {
         group.close().map(drop)
     }
 
-    /// Writes the footer; after a failure, a footer for the row groups that are in the file.
+    /// Writes the footer. After a failure, it is a footer for the row groups that are in the file.
     pub fn close(mut self, metadata: &Metadata) -> Result<Closed> {
         if self.failure.is_none() {
             let entries =
@@ -218,7 +218,7 @@ impl Encoder {
         self.close_cut_short(metadata)
     }
 
-    /// Drops row groups from the end until the rest and its footer fit.
+    /// Removes row groups from the end until the rest and its footer fit on the disk.
     fn close_cut_short(mut self, metadata: &Metadata) -> Result<Closed> {
         let descriptor = Arc::new(self.file.schema_descr().clone());
         let mut groups = self.file.flushed_row_groups().to_vec();
@@ -262,7 +262,7 @@ struct RecordedLists {
 }
 
 impl RecordedLists {
-    /// The metadata with only the new entries of its long lists.
+    /// Returns the metadata with only the new entries of its long lists.
     fn new_entries(&mut self, metadata: &Metadata) -> Metadata {
         let mut new = metadata.clone();
         let Metadata { frames, marks, stacks, .. } = metadata;
@@ -298,7 +298,7 @@ pub(crate) fn footer(
 const MAGIC_BYTES: usize = 4;
 
 impl Error {
-    /// Staged never refuses a byte, so this is the library's own trouble.
+    /// Staged accepts every byte, so the error comes from the Parquet library itself.
     fn from_flush(error: io::Error) -> Error {
         Error::Encode(error.to_string())
     }
@@ -362,9 +362,9 @@ const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
 /// With fewer rows, starting a thread takes longer than encoding them.
 const ROWS_FOR_THREADS: usize = 1 << 12;
 
-/// The chunks of these columns, made by one thread per packer, including this one. Each thread
-/// takes the next column that none has taken. The first column takes about as long as all others
-/// together.
+/// Makes the chunks of these columns with one thread per packer; the calling thread is one of them.
+/// Each thread takes the next column that no other thread has taken. The first column takes about
+/// as long as all others together.
 fn pack_all(
     packers: &mut [Packer],
     columns: &[Numbers<'_>],
@@ -395,7 +395,7 @@ fn pack_all(
                 .name("journal packer".to_owned())
                 .spawn_scoped(scope, move || pack(packer))
         };
-        // The other threads do the work of one that cannot be started.
+        // If a thread cannot be started, the other threads do its work.
         let threads: Vec<_> = others.iter_mut().filter_map(|packer| start(packer).ok()).collect();
         let mut packed = pack(own)?;
         for thread in threads {

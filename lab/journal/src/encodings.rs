@@ -1,9 +1,9 @@
 //! The Parquet encodings that journals use, shaped for zstd.
 //!
-//! zstd finds repeated bytes, and gives frequent bytes fewer bits. It does not find a repeated
-//! number whose bits are not aligned to bytes. So numbers that repeat are packed in whole bytes, or
-//! in 1, 2 or 4 bits, even if fewer bits would hold them: the result is larger before zstd and
-//! smaller after it.
+//! zstd finds repeated bytes, and encodes frequent bytes with fewer bits. It does not find a
+//! repeated number whose bits are not aligned to bytes. Therefore numbers that repeat are packed in
+//! whole bytes, or in 1, 2 or 4 bits, even if fewer bits would be enough. The result is larger
+//! before zstd and smaller after zstd.
 
 /// A column's values (INT32 or INT64) or indices into a dictionary.
 pub(crate) trait Number: Copy + Ord + std::hash::Hash {
@@ -96,9 +96,10 @@ impl Number for i64 {
 /// The packing of the differences in DELTA_BINARY_PACKED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delta {
-    /// The fewest bits for each 32 differences: for differences that hardly repeat.
+    /// The fewest bits for each 32 differences. This is best for differences that rarely repeat.
     Bits,
-    /// The fewest bytes for each 32 differences: for those that repeat a little.
+    /// The fewest bytes for each 32 differences. This is best for differences that sometimes
+    /// repeat.
     Bytes,
     /// The fewest bytes for each 128 differences; where possible, equal differences have equal
     /// bytes.
@@ -114,14 +115,15 @@ impl Delta {
         }
     }
 
-    /// The value that is subtracted from the differences of a block, which are not all equal.
+    /// Returns the value that is subtracted from the differences of a block. The differences are
+    /// not all equal.
     fn base<T: Number>(self, differences: &[T]) -> T {
         if self == Delta::Repeating {
             let all = differences.iter().fold(0, |bits, value| bits | value.wide());
             if all >= 0 {
                 return T::ZERO;
             }
-            // For a negative difference: its distance below 0, less one.
+            // For a negative difference d, the result is -d - 1.
             let below = |value: &T| !value.wide() & value.wide() >> 63;
             let depth = differences.iter().fold(0, |bits, value| bits | below(value));
             let steps = [i64::from(i8::MIN), i64::from(i16::MIN), -1 << 23];
@@ -129,7 +131,7 @@ impl Delta {
                 return T::narrow(base);
             }
         } else if used_bits(differences) >> 31 == 0 {
-            // Processors compare many 32-bit values at once.
+            // Processors compare several 32-bit values in one instruction.
             let least =
                 differences.iter().fold(i32::MAX, |least, value| least.min(value.bits() as i32));
             return T::narrow(i64::from(least));
@@ -228,7 +230,7 @@ fn room<const BYTES: usize>(count: usize, output: &mut Vec<u8>) -> &mut [[u8; BY
     output[start..].as_chunks_mut().0
 }
 
-/// Values of 64 bits that are packed at a time.
+/// Number of 64-bit values that are packed in one step.
 const PACKED_WORDS: usize = 32;
 
 /// BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on.
@@ -257,8 +259,8 @@ pub(crate) fn plain<T: Number>(values: &[T], output: &mut Vec<u8>) {
     }
 }
 
-/// The RLE and bit-packing hybrid, as one run: an RLE run if all values are equal, else a packed
-/// run.
+/// The hybrid of RLE and bit-packing, with a single run: an RLE run if all values are equal,
+/// otherwise a packed run.
 pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     if values.iter().fold(true, |same, value| same & (value == first)) {
@@ -274,7 +276,7 @@ pub(crate) fn hybrid<T: Number>(values: &[T], width: u32, output: &mut Vec<u8>) 
     output.resize(end, 0);
 }
 
-/// As [`hybrid`] with one bit per value.
+/// Like [`hybrid`], with one bit per value.
 pub(crate) fn bits(values: &[bool], output: &mut Vec<u8>) {
     let Some(first) = values.first() else { return };
     if values.iter().fold(true, |same, value| same & (value == first)) {
@@ -298,7 +300,8 @@ pub(crate) fn one_run(count: u64, value: u64, width: u32, output: &mut Vec<u8>) 
     output.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
-/// Begins a packed run; returns the length of `output` at which it must end, padded with zeros.
+/// Begins a packed run. Returns the length of `output` at which the run must end; the caller pads
+/// it with zeros.
 fn packed_run(count: usize, width: u32, output: &mut Vec<u8>) -> usize {
     let groups = count.div_ceil(8);
     varint((groups as u64) << 1 | 1, output);
@@ -311,7 +314,7 @@ fn joined<T: Number>(values: &[T], width: u32) -> u8 {
     values.iter().rev().fold(0, |byte, value| byte << width | value.bits() as u8)
 }
 
-/// Bits for an index below `count` in a hybrid: 1, 2, 4, 8, 16 or 32.
+/// Number of bits for an index below `count` in a hybrid: 1, 2, 4, 8, 16 or 32.
 pub(crate) const fn index_width(count: usize) -> u32 {
     let bits = usize::BITS - count.saturating_sub(1).leading_zeros();
     if bits <= 1 { 1 } else { bits.next_power_of_two() }

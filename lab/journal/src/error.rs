@@ -1,4 +1,5 @@
-//! Errors of journal files. Every message names the problem, its place, and what to do next.
+//! Errors of journal files. Every message states the problem, its place, and the next step of the
+//! user.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// The file is something other than Parquet.
+    /// The file is not a Parquet file.
     #[error("{path} is not a journal: {found}. {advice}")]
     NotParquet {
         /// The file.
@@ -38,7 +39,7 @@ pub enum Error {
         /// The columns found.
         columns: String,
     },
-    /// The end is missing.
+    /// The end of the file is missing.
     #[error(
         "{path} is cut short: {detail}. It was copied in part, or its writer was interrupted; \
          copy it again, or record or import it again"
@@ -46,10 +47,10 @@ pub enum Error {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// What shows it.
+        /// The evidence that the end is missing.
         detail: String,
     },
-    /// The end is missing, and [`crate::salvage`] can restore it.
+    /// The end of the file is missing, and [`crate::salvage`] can restore the journal.
     #[error(
         "{path} was never finished: its writer was killed. Make a journal of its contents: \
          keel import {path} -o game.journal.parquet"
@@ -65,12 +66,12 @@ pub enum Error {
     Future {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The file's version.
         version: u64,
-        /// The latest version known here.
+        /// The latest version that this crate can read.
         known: u32,
     },
-    /// Some bytes differ from those that were written.
+    /// Some bytes differ from the bytes that were written.
     #[error(
         "{path} is damaged: {place}: {detail}. Copy it again from its source, or record or import \
             it again"
@@ -99,7 +100,7 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// Writing failed, and the file holds a valid journal of the first `rows` operations.
+    /// Writing failed, and the file contains a valid journal of the first `rows` operations.
     #[error(
         "the journal was cut short: {cause}. {path} holds the first {rows} operations and is \
             valid, {lost} are lost; free some disk space and record or import it again"
@@ -114,18 +115,18 @@ pub enum Error {
         /// Why.
         cause: io::Error,
     },
-    /// An event that breaks a rule of the format; this is a bug of the caller.
+    /// An event breaks a rule of the format. This is a bug of the caller.
     #[error("operation {row} cannot be written: {what}")]
     Invalid {
-        /// The row it would have had, from 0.
+        /// The row that the event would have had, counted from 0.
         row: u64,
         /// The broken rule.
         what: String,
     },
-    /// The Parquet library failed; never seen.
+    /// The Parquet library failed. This error has never occurred so far.
     #[error("cannot encode the journal: {0}")]
     Encode(String),
 }
 
-/// The result of everything here.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

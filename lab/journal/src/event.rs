@@ -9,7 +9,7 @@ use crate::FreeHint;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Op {
-    /// `malloc(size)`, and C++ `operator new` where it was recorded as such.
+    /// `malloc(size)`, and C++ `operator new` if the operator was recorded.
     Malloc = 0,
     /// `free(object)`, and every free with a hint: see [`Event::free_hint`].
     Free = 1,
@@ -20,10 +20,11 @@ pub enum Op {
     /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`, aligned `operator new`;
     /// `align` is set.
     Aligned = 4,
-    /// A free of a block whose allocation was not recorded. It names no object and is not replayed.
+    /// A free of a block whose allocation was not recorded. The row names no object, and the free
+    /// is not replayed.
     ForeignFree = 5,
-    /// A realloc of a block whose allocation was not recorded. It creates an object, so it is
-    /// replayed as a malloc.
+    /// A realloc of a block whose allocation was not recorded. The row creates an object, so the
+    /// realloc is replayed as a malloc.
     ForeignRealloc = 6,
 }
 
@@ -38,15 +39,15 @@ pub enum Op {
 /// - `created != 0` exactly for the operations that return a block, and equals 1 + the number of
 ///   earlier creations;
 /// - only a `Free` has a hint;
-/// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block; it was created by
-///   an earlier row and is released once.
+/// - `released != 0` exactly for `Free` and for a `Realloc` of a non-NULL block. An earlier row
+///   created this object, and no other row releases it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// ns since the start of the recording. For an allocation: after the call returned. For a free:
-    /// before the call.
+    /// ns since the start of the recording. The time of an allocation is taken after the call, the
+    /// time of a free before the call.
     pub time: u64,
-    /// ns at which the call began. Differs from `time` only for `Realloc`, which releases its old
-    /// block at `begin`.
+    /// The time at which the call began, ns since the start. It differs from `time` only for
+    /// `Realloc`, which releases its old block at `begin`.
     pub begin: u64,
     /// Index into [`crate::Metadata::threads`], numbered by first appearance.
     pub thread: u32,
@@ -60,16 +61,15 @@ pub struct Event {
     pub created: u64,
     /// The object that this operation releases; 0 if none.
     pub released: u64,
-    /// Index of the frame in which the operation fell: the number of frame marks at or before
-    /// `begin`.
+    /// Index of the operation's frame: the number of frame marks at or before `begin`.
     pub frame: u32,
     /// The hint of a free; [`FreeHint::NONE`] for other operations.
     pub free_hint: FreeHint,
 }
 
 impl Event {
-    /// An operation of the first thread at this time with all other fields 0, for
-    /// `Event { size, ..Event::at(time, op) }`.
+    /// Returns an operation of the first thread at this time, with all other fields 0. It is meant
+    /// for `Event { size, ..Event::at(time, op) }`.
     #[inline]
     pub const fn at(time: u64, op: Op) -> Event {
         Event {
@@ -107,7 +107,7 @@ impl Origin {
 }
 
 impl Op {
-    /// Every operation, by its number in the file.
+    /// All operations, in the order of their numbers in the file.
     pub const ALL: [Op; 7] = [
         Op::Malloc,
         Op::Free,
@@ -118,12 +118,12 @@ impl Op {
         Op::ForeignRealloc,
     ];
 
-    /// The operation with this number in the file, if there is one.
+    /// Returns the operation with this number in the file, if there is one.
     pub fn from_code(code: u8) -> Option<Op> {
         Op::ALL.get(usize::from(code)).copied()
     }
 
-    /// The name used in tables, JSON and on the command line.
+    /// Returns the name that is used in tables, in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Malloc => "malloc",
@@ -136,7 +136,7 @@ impl Op {
         }
     }
 
-    /// Whether the operation returns a block.
+    /// Returns true if the operation returns a block.
     pub const fn creates(self) -> bool {
         !matches!(self, Op::Free | Op::ForeignFree)
     }

@@ -10,7 +10,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// The shortest Parquet file: magic, footer length, magic.
+/// The length of the shortest Parquet file: magic, footer length, magic.
 const LEAST_BYTES: u64 = 12;
 
 /// Runs code of the Parquet library. If damaged input makes it panic, the result is an error.
@@ -23,7 +23,8 @@ pub(crate) fn guarded<T>(
     }
 }
 
-/// Checks magic and footer length, to distinguish other kinds of files from damaged journals.
+/// Checks the magic and the footer length. This distinguishes other kinds of files from damaged
+/// journals.
 pub(crate) fn check_frame(path: &Path, file: &mut File, bytes: u64) -> Result<()> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let mut head = Vec::new();
@@ -97,7 +98,7 @@ pub(crate) fn read_metadata(
     serde_json::from_str(text).map_err(|error| corrupt(error.to_string()))
 }
 
-/// The position of each of [`COLUMNS`].
+/// Returns the position of each of [`COLUMNS`].
 pub(crate) fn find_columns(
     path: &Path,
     parquet: &ParquetMetaData,
@@ -112,7 +113,7 @@ pub(crate) fn find_columns(
     Ok(positions)
 }
 
-/// The column with this name, if it holds one integer per row.
+/// Returns the column with this name, if it has one integer per row.
 fn find_column(parquet: &ParquetMetaData, name: &str) -> Option<usize> {
     let columns = parquet.file_metadata().schema_descr().columns();
     columns.iter().position(|column| {

@@ -1,9 +1,9 @@
-//! The arguments that a free passes besides the address, and the request that they must agree with.
+//! The arguments that a free passes besides the address, and the request that they must match.
 
-/// The hint that a free passed: nothing, as `free` does; the size, as `free_sized` or `operator
-/// delete(p, n)`; an alignment, as `operator delete(p, align)`; or both, as `free_aligned_sized`. A
-/// correct hint has no values here: they are in the row that created the object. Only a wrong hint
-/// has its values here.
+/// The hint that a free passed. `free` passes no hint. `free_sized` and `operator delete(p, n)`
+/// pass the size, `operator delete(p, align)` passes an alignment, and `free_aligned_sized` passes
+/// both. The values of a correct hint are not stored here, because they are in the row that created
+/// the object. Only the values of a wrong hint are stored here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FreeHint {
     /// The value of the column `free_hint` (`journal/FORMAT.md`).
@@ -17,7 +17,7 @@ const ALIGN: u8 = 2;
 const WRONG: u8 = 4;
 
 impl FreeHint {
-    /// The address alone.
+    /// No hint: the free passed only the address.
     pub const NONE: FreeHint = FreeHint::correct(0);
     /// The requested size.
     pub const SIZE: FreeHint = FreeHint::correct(SIZE);
@@ -30,8 +30,8 @@ impl FreeHint {
         FreeHint { code, align_log2: 0, size: 0 }
     }
 
-    /// A hint that differs from the request. The alignment is a power of two. [`FreeHint::NONE`] if
-    /// both are `None`.
+    /// Returns a hint that differs from the request. The alignment is a power of two. If both
+    /// arguments are `None`, returns [`FreeHint::NONE`].
     pub fn wrong(size: Option<u64>, align: Option<u64>) -> FreeHint {
         let code = u8::from(size.is_some()) * SIZE + u8::from(align.is_some()) * ALIGN;
         if code == 0 {
@@ -41,7 +41,8 @@ impl FreeHint {
         FreeHint { code: code + WRONG, align_log2, size: size.unwrap_or(0) }
     }
 
-    /// The hint with these values in the three columns; `None` if no writer writes them.
+    /// Returns the hint with these values in the three columns, or `None` if no writer writes such
+    /// values.
     pub(crate) fn from_file(code: u8, size: Option<u64>, align: Option<u64>) -> Option<FreeHint> {
         if align.is_some_and(|align| !align.is_power_of_two()) {
             return None;
@@ -53,7 +54,7 @@ impl FreeHint {
         (hint.code == code && (code > WRONG || (size, align) == (None, None))).then_some(hint)
     }
 
-    /// The value of the column `free_hint`; 0 for no hint.
+    /// Returns the value of the column `free_hint`; 0 for no hint.
     pub(crate) const fn code(self) -> u8 {
         self.code
     }
@@ -68,22 +69,22 @@ impl FreeHint {
         (self.is_wrong() && self.has_align()).then_some(1 << self.align_log2)
     }
 
-    /// Whether a size was passed.
+    /// Returns true if a size was passed.
     pub const fn has_size(self) -> bool {
         self.code & SIZE != 0
     }
 
-    /// Whether an alignment was passed.
+    /// Returns true if an alignment was passed.
     pub const fn has_align(self) -> bool {
         self.code & ALIGN != 0
     }
 
-    /// Whether the hint differs from the request, which is a bug in the program.
+    /// Returns true if the hint differs from the request. This is a bug in the program.
     pub const fn is_wrong(self) -> bool {
         self.code & WRONG != 0
     }
 
-    /// The name of a free with this hint, in tables and JSON.
+    /// Returns the name of a free with this hint, in tables and JSON.
     pub const fn name(self) -> &'static str {
         match (self.has_size(), self.has_align()) {
             (false, false) => "free",
@@ -94,8 +95,8 @@ impl FreeHint {
     }
 }
 
-/// The size and alignment that a block was requested with, in one word, because there is one for
-/// each live block. The six top bits hold log2 of the alignment, 0 for none.
+/// The requested size and alignment of a block. They are in one word, because each live block has
+/// one. The six top bits contain log2 of the alignment, or 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requested(u64);
 
@@ -109,19 +110,20 @@ impl Requested {
         Requested(size.min((1 << ALIGN_SHIFT) - 1) | align_log2 << ALIGN_SHIFT)
     }
 
-    /// Bytes.
+    /// Returns the requested size in bytes.
     pub fn size(self) -> u64 {
         self.0 & ((1 << ALIGN_SHIFT) - 1)
     }
 
-    /// The requested alignment, if there was one.
+    /// Returns the requested alignment, if there was one.
     pub fn align(self) -> Option<u64> {
         let align_log2 = self.0 >> ALIGN_SHIFT;
         (align_log2 != 0).then_some(1 << align_log2)
     }
 
-    /// The hint of a free that passes these values for this block. A free that passes the size must
-    /// also pass the alignment if one was requested; an alignment may be passed alone.
+    /// Returns the hint of a free that passes these values for this block. If an alignment was
+    /// requested, a free that passes the size must also pass the alignment. A free may pass the
+    /// alignment alone.
     pub fn hint(self, size: Option<u64>, align: Option<u64>) -> FreeHint {
         let same_size = size.is_none_or(|size| Requested::new(size, 0).size() == self.size());
         match (size, align) {

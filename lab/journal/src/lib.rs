@@ -1,7 +1,7 @@
 //! The allocation journal: types, streaming Parquet writer and reader.
 //!
-//! `journal/FORMAT.md` specifies the file. This crate does not depend on how journals are made or
-//! used. The module [`analysis`] computes facts from a journal.
+//! `journal/FORMAT.md` specifies the file. This crate does not depend on the producers and the
+//! users of journals. The module [`analysis`] computes facts from a journal.
 //!
 //! ```no_run
 //! use keel_journal::{Metadata, Reader, Writer};

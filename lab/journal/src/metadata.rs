@@ -1,12 +1,13 @@
-//! The metadata of a journal; stored as JSON under the key `keel.journal` of the Parquet footer.
+//! The metadata of a journal. It is stored as JSON under the key `keel.journal` of the Parquet
+//! footer.
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the journal format that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Everything about a recording that is not an operation. Readers ignore unknown fields, so later
-/// versions may add some.
+/// All information about a recording except the operations. Readers ignore unknown fields, so later
+/// versions may add fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -16,9 +17,9 @@ pub struct Metadata {
     pub writer: String,
     /// The program's path; empty if unknown.
     pub program: String,
-    /// Its arguments, without the program itself.
+    /// The program's arguments, without the program itself.
     pub arguments: Vec<String>,
-    /// Its process id; 0 if unknown.
+    /// The program's process id; 0 if unknown.
     pub pid: u32,
     /// Wall-clock start of the recording, RFC 3339; empty if unknown.
     pub started: String,
@@ -28,7 +29,7 @@ pub struct Metadata {
     pub kernel: String,
     /// See `host`.
     pub cpu: String,
-    /// The program's allocator, as far as known.
+    /// The program's allocator, if it is known.
     pub allocator: String,
     /// The recording's clock: `tsc`, `clock_monotonic`, `text` for imports, or `order` if a trace
     /// had no times.
@@ -41,19 +42,20 @@ pub struct Metadata {
     pub frames: Vec<u64>,
     /// Named marks of the program.
     pub marks: Vec<Mark>,
-    /// Lost operations. Always 0 in a journal that Keel recorded; an import may have lost some.
+    /// Number of lost operations. It is always 0 in a journal that Keel recorded. An import may
+    /// have lost some.
     pub drops: u64,
-    /// How often a thread had to wait for space in its ring.
+    /// Number of times that a thread had to wait for space in its ring.
     pub stalls: u64,
     /// The total time of these waits, ns.
     pub stalled_ns: u64,
-    /// Frees and reallocs of blocks whose allocation was not recorded.
+    /// Number of frees and reallocs of blocks whose allocation was not recorded.
     pub foreign: u64,
-    /// Number of rows at the beginning that are not operations of the recorded span: they allocate
-    /// the blocks that were live when it began.
+    /// Number of rows at the beginning that allocate the blocks that were live when the recording
+    /// began. They are not operations of the recorded time.
     #[serde(skip_serializing_if = "is_zero")]
     pub prologue: u64,
-    /// The object files that operations were called from, in order of `Origin::module`.
+    /// The object files from which operations were called, in order of `Origin::module`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Module>,
     /// The call sites, if they were recorded.
@@ -70,19 +72,19 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// An object file in the recorded program: itself or a shared library.
+/// An object file of the recorded program: the executable or a shared library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Module {
-    /// Its path, as reported by the kernel.
+    /// The file's path, as reported by the kernel.
     pub path: String,
-    /// Its build id in hexadecimal, by which debuggers find its symbols; empty if unknown.
+    /// The file's build id in hexadecimal, with which debuggers find the symbols; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub build_id: String,
 }
 
-/// Call stacks as a tree: each node is one call, and its parent is the call around it. Rows name
-/// their innermost call.
+/// Call stacks as a tree. Each node is one call, and its parent is the call that contains it. A row
+/// refers to its innermost call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stacks {
@@ -95,18 +97,18 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Whether no call site was recorded.
+    /// Returns true if no call site was recorded.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The sites of a stack, innermost first. Ends at a damaged node.
+    /// Returns the sites of a stack, innermost first. The iteration ends at a damaged node.
     pub fn walk(&self, stack: u32) -> impl Iterator<Item = (i64, u64)> + '_ {
         let mut next = i64::from(stack);
         std::iter::from_fn(move || {
             let index = usize::try_from(next).ok()?;
             let (parent, site) = *self.nodes.get(index)?;
-            // A parent precedes its children, so this ends even when the numbers are damaged.
+            // A parent precedes its children, so the loop ends even if the numbers are damaged.
             next = if parent < next { parent } else { -1 };
             self.sites.get(site as usize).copied()
         })
@@ -119,7 +121,7 @@ impl Stacks {
 pub struct Thread {
     /// The kernel's thread id in the recorded program; 0 if unknown.
     pub id: u64,
-    /// Its name; empty if unknown.
+    /// The thread's name; empty if unknown.
     pub name: String,
 }
 
@@ -129,8 +131,8 @@ pub struct Thread {
 pub struct Mark {
     /// ns since the start.
     pub time: u64,
-    /// Index of the thread that made it.
+    /// Index of the thread that recorded the mark.
     pub thread: u32,
-    /// Its text.
+    /// The mark's text.
     pub text: String,
 }

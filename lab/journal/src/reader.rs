@@ -1,5 +1,5 @@
-//! Streams events out of a journal file with bounded memory: one compressed row group and one batch
-//! of events.
+//! Reads events from a journal file with bounded memory: one compressed row group and one batch of
+//! events.
 
 use crate::columns::{CHECKSUMS_KEY, COLUMNS, Checksums, layout_crc32};
 use crate::footer::{check_frame, find_columns, footer_entry, guarded, read_metadata};
@@ -12,10 +12,11 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Rows per batch: about 600 KB of events, so that they stay in the cache between decoding and use.
+/// Rows per batch. A batch has about 600 kB of events, so that they stay in the cache between
+/// decoding and use.
 const BATCH_ROWS: usize = 1 << 13;
 
-/// An open journal. It can be read any number of times, also by several threads at the same time.
+/// An open journal. It can be read several times, also by several threads at the same time.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -30,11 +31,11 @@ pub struct Reader {
 /// The size of a column in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSize {
-    /// Its name.
+    /// The column's name.
     pub name: String,
     /// Bytes in the file.
     pub compressed: u64,
-    /// Bytes encoded, before zstd.
+    /// Bytes after the encoding and before zstd.
     pub encoded: u64,
 }
 
@@ -125,8 +126,8 @@ impl Reader {
         })
     }
 
-    /// Every row group must be inside the file and, if there are checksums, have one for exactly
-    /// its bytes.
+    /// Checks that every row group is inside the file. If the file has checksums, one of them must
+    /// cover exactly the row group's bytes.
     fn check_row_groups(&self) -> Result<()> {
         let layout = layout_crc32(self.parquet.row_groups());
         if self.checksums.as_ref().is_some_and(|sums| sums.layout != layout) {
@@ -179,19 +180,19 @@ impl Reader {
     }
 }
 
-/// Iterator over [`Reader::batches`]; ends after the first error.
+/// The iterator of [`Reader::batches`]. It ends after the first error.
 pub struct Batches<'a> {
     reader: &'a Reader,
     next_group: usize,
     row: u64,
     group: Option<RowGroup>,
     failed: bool,
-    /// Whether the columns of [`Origin`] are decoded too.
+    /// True if the columns of [`Origin`] are also decoded.
     origins: bool,
 }
 
 impl Batches<'_> {
-    /// Replaces `events` with the next ones, without a new allocation. Returns false at the end.
+    /// Replaces `events` with the next events, without a new allocation. Returns false at the end.
     ///
     /// # Errors
     /// A damaged file; the message names the place.
@@ -205,8 +206,8 @@ impl Batches<'_> {
         result
     }
 
-    /// The same with the origin of each event. A caller that wants origins must use this from the
-    /// first batch on.
+    /// Like [`Batches::next_into`], but also reads the origin of each event. A caller that needs
+    /// origins must use this function from the first batch on.
     ///
     /// # Errors
     /// A damaged file; the message names the place.

@@ -25,17 +25,17 @@ const HINT_ALIGN: usize = 4;
 /// A null of a nullable column; no valid value is negative.
 const NULL: i64 = -1;
 
-/// A row group, of which [`RowGroup::decode`] decodes one batch of rows after the other.
+/// A row group. Each call of [`RowGroup::decode`] decodes its next batch of rows.
 pub(crate) struct RowGroup {
     /// The first [`EVENT_COLUMNS`] of [`COLUMNS`].
     columns: Vec<Column>,
-    /// The other columns; `None` for one that is all null or not wanted.
+    /// The other columns; `None` for a column that is all null or was not requested.
     optional: [Option<Column>; OPTIONAL_COLUMNS],
     left: usize,
 }
 
 impl RowGroup {
-    /// `bytes` are those of the file from `start` on. The error is a text.
+    /// Opens a row group. `bytes` are the bytes of the file from `start` on. The error is a text.
     pub fn open(
         metadata: &RowGroupMetaData,
         start: u64,
@@ -56,7 +56,7 @@ impl RowGroup {
         let columns = always.iter().map(|position| open(*position)).collect::<Result<_, _>>()?;
         let mut optional = [const { None }; OPTIONAL_COLUMNS];
         for (index, (column, position)) in optional.iter_mut().zip(others).enumerate() {
-            // The statistics of most row groups show that most of these columns are all null.
+            // In most row groups, the statistics show that most of these columns are all null.
             if (origins || index >= FREE_HINT) && has_values(metadata, *position) {
                 *column = Some(open(*position)?);
             }
@@ -68,7 +68,7 @@ impl RowGroup {
         self.left
     }
 
-    /// Decodes at most `most` further rows; returns their number. An error names the column.
+    /// Decodes at most `most` further rows and returns their number. An error names the column.
     pub fn decode(&mut self, most: usize) -> Result<usize, (&'static str, String)> {
         let count = self.left.min(most);
         let optional = self.optional.iter_mut().zip(&COLUMNS[EVENT_COLUMNS..]);
@@ -80,7 +80,7 @@ impl RowGroup {
         Ok(count)
     }
 
-    /// One row of those decoded last.
+    /// Returns one of the rows that were decoded last.
     #[inline]
     pub fn event(&self, index: usize) -> Result<Event, String> {
         let value = |column: usize| self.columns[column].dense[index];
@@ -135,7 +135,8 @@ impl RowGroup {
     }
 }
 
-/// A column of a row group, and the rows decoded last with [`NULL`] in place of nulls.
+/// A column of a row group, and the values of the rows that were decoded last. Nulls are stored as
+/// [`NULL`].
 struct Column {
     reader: ColumnReader,
     nullable: bool,
@@ -202,7 +203,7 @@ fn read_exactly<T: DataType>(
     }
 }
 
-/// A row group's bytes, addressed by their offset in the file.
+/// The bytes of a row group. They are addressed by their offset in the file.
 struct Chunk {
     start: u64,
     bytes: Bytes,
@@ -237,14 +238,14 @@ impl ChunkReader for Chunk {
     }
 }
 
-/// Whether a column may have a value in a row group.
+/// Returns true if a column may have a value in a row group.
 fn has_values(group: &RowGroupMetaData, position: usize) -> bool {
     let column = group.column(position);
     let nulls = column.statistics().and_then(|statistics| statistics.null_count_opt());
     nulls.is_none_or(|nulls| nulls < column.num_values() as u64)
 }
 
-/// The first byte of a row group in the file and the byte behind its last.
+/// Returns the offset of a row group's first byte in the file, and the offset after its last byte.
 pub(crate) fn byte_range(group: &RowGroupMetaData) -> (u64, u64) {
     let ranges = || {
         group.columns().iter().map(|column| {

@@ -6,13 +6,13 @@ use crate::{Event, FreeHint, Metadata, Op, Origin};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("row {row}: {what}")]
 pub struct Violation {
-    /// Its number, from 0.
+    /// The row's number, from 0.
     pub row: u64,
     /// The broken rule, with the numbers.
     pub what: String,
 }
 
-/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]. Needs one bit of
+/// Checks events one by one against the rules of [`Event`] and of [`Metadata`]. It needs one bit of
 /// memory per object.
 pub struct Rules<'a> {
     metadata: &'a Metadata,
@@ -25,7 +25,7 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Checks the rules of the metadata at once.
+    /// Checks the rules of the metadata.
     ///
     /// # Errors
     /// Frame marks out of order.
@@ -38,7 +38,7 @@ impl<'a> Rules<'a> {
         Ok(Rules { metadata, row: 0, last_time: 0, objects: 0, frame: 0, live: Vec::new() })
     }
 
-    /// Rows checked so far.
+    /// Returns the number of rows checked so far.
     pub fn rows(&self) -> u64 {
         self.row
     }
@@ -109,7 +109,7 @@ impl<'a> Rules<'a> {
 
     fn broken_frame(&mut self, event: &Event) -> Option<String> {
         let frames = &self.metadata.frames;
-        // A realloc's begin may be a little before an earlier row's.
+        // The begin of a realloc may be slightly before the begin of an earlier row.
         while self.frame > 0 && frames[self.frame - 1] > event.begin {
             self.frame -= 1;
         }

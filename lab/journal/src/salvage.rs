@@ -1,9 +1,9 @@
-//! Makes a journal of the `.partial` file that a killed writer left.
+//! Makes a journal of the `.partial` file of a writer that was killed.
 //!
-//! In the file, each row group is followed by a record: a footer for that group alone, and a tail
-//! of 24 bytes with the start of the group (`journal/FORMAT.md`, Writing). A group starts where the
-//! previous record ends, so the last whole record leads to all others. The bytes behind it were
-//! being written when the writer was killed.
+//! In the file, a record follows each row group. The record is a footer for that group alone, and a
+//! tail of 24 bytes with the start of the group (`journal/FORMAT.md`, Writing). A group starts
+//! where the previous record ends. Therefore all records can be found from the last complete one.
+//! The writer was writing the bytes after that record when it was killed.
 
 use crate::columns::{CHECKSUMS_KEY, Checksum, Checksums, METADATA_KEY};
 use crate::encoder::{RECORD_MAGIC, RECORD_TAIL_BYTES, footer};
@@ -26,22 +26,24 @@ pub struct Salvaged {
     pub rows: u64,
     /// Size of the journal.
     pub bytes: u64,
-    /// Bytes at the end of the partial file that are not a whole row group.
+    /// Bytes at the end of the partial file that are not a complete row group.
     pub torn_bytes: u64,
 }
 
-/// Whether the file is a journal that was never finished.
+/// Returns true if the file is a journal that was never finished.
 pub fn is_partial(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| Partial::open(&file).is_ok_and(|partial| partial.is_some()))
 }
 
-/// Writes a journal of the whole row groups of a `.partial` file, which is not changed.
+/// Writes a journal with the complete row groups of a `.partial` file. The `.partial` file is not
+/// changed.
 ///
-/// The metadata is that of the last whole row group; `ended` is `recorder killed`. Copies the file
-/// once, with memory for the largest row group.
+/// The journal has the metadata of the last complete row group, with `recorder killed` in `ended`.
+/// The function copies the file once, with memory for the largest row group.
 ///
-/// # Errors [`Error::Read`], [`Error::Truncated`] when not even one row group is whole,
-/// [`Error::Create`] and [`Error::Write`].
+/// # Errors
+/// [`Error::Read`], [`Error::Truncated`] if no row group is complete, [`Error::Create`] and
+/// [`Error::Write`].
 pub fn salvage(partial: &Path, output: &Path) -> Result<Salvaged> {
     let read_error = |cause| Error::Read { path: partial.to_path_buf(), cause };
     let file = File::open(partial).map_err(read_error)?;
@@ -68,20 +70,20 @@ struct Record {
     group: RowGroupMetaData,
     descriptor: SchemaDescPtr,
     checksum: Checksum,
-    /// Its lists hold only the entries that earlier records do not have.
+    /// The metadata's lists have only the entries that earlier records do not have.
     metadata: Metadata,
-    /// Where the record ends.
+    /// The offset at which the record ends.
     end: u64,
 }
 
 struct Partial {
-    /// In the file's order.
+    /// The records in the order of the file.
     records: Vec<Record>,
     length: u64,
 }
 
 impl Partial {
-    /// `None`: the file is not a partial journal, or has no whole record.
+    /// Returns `None` if the file is not a partial journal or has no complete record.
     fn open(file: &File) -> io::Result<Option<Partial>> {
         let length = file.metadata()?.len();
         let mut head = [0; PARQUET_MAGIC.len()];
@@ -126,13 +128,13 @@ fn last_record_end(file: &File, length: u64) -> io::Result<Option<u64>> {
         if from == 0 {
             break;
         }
-        // Windows overlap, so that no magic is split.
+        // The windows overlap, so that no magic is split between two of them.
         until = from + RECORD_MAGIC.len() as u64 - 1;
     }
     Ok(None)
 }
 
-/// The record that ends there, if there is an undamaged one.
+/// Returns the record that ends at `end`, if there is an undamaged one.
 fn read_record(file: &File, end: u64) -> io::Result<Option<Record>> {
     let Some(tail_at) = end.checked_sub(RECORD_TAIL_BYTES as u64) else { return Ok(None) };
     let mut tail = [0; RECORD_TAIL_BYTES];
@@ -163,7 +165,7 @@ fn decode(footer: &[u8], end: u64) -> Option<Record> {
     Some(Record { group, descriptor, checksum: *checksums.row_groups.first()?, metadata, end })
 }
 
-/// The records before the first whose row group is damaged, and where they end.
+/// Returns the records before the first damaged row group, and the offset at which they end.
 fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
     let (mut kept, mut end) = (Vec::new(), 0);
     for record in records {
@@ -178,7 +180,7 @@ fn sound(file: &File, records: Vec<Record>) -> io::Result<(Vec<Record>, u64)> {
     Ok((kept, end))
 }
 
-/// The latest metadata, with the lists of all records joined.
+/// Returns the latest metadata, with the joined lists of all records.
 fn merged(records: &[Record]) -> Metadata {
     let mut merged = records.last().map(|record| record.metadata.clone()).unwrap_or_default();
     merged.frames.clear();

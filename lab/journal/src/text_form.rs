@@ -1,6 +1,6 @@
 //! The text formats of other tools' traces, which `keel import` reads and `keel export` writes.
 
-/// A text format that a journal can be read from and written in.
+/// A text format from which a journal can be imported, and to which it can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TextForm {
     /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
@@ -43,7 +43,7 @@ impl TextForm {
         TextForm::Numbered,
     ];
 
-    /// Its name on the command line.
+    /// The format's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             TextForm::Doom3 => "doom3",
@@ -60,7 +60,7 @@ impl TextForm {
         }
     }
 
-    /// A short description of the format that `keel export` writes.
+    /// Returns a short description of the format that `keel export` writes.
     pub fn written_as(self) -> &'static str {
         match self {
             TextForm::Doom3 => {
@@ -79,7 +79,7 @@ impl TextForm {
         }
     }
 
-    /// The format with this name.
+    /// Returns the format with this name.
     pub fn from_name(name: &str) -> Option<TextForm> {
         TextForm::ALL.into_iter().find(|form| form.name() == name)
     }

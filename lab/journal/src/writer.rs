@@ -1,4 +1,4 @@
-//! Streams events into a journal file with bounded memory.
+//! Writes events to a journal file with bounded memory.
 
 use crate::columns::Batch;
 use crate::encoder::{Encoder, Options, Store};
@@ -22,14 +22,14 @@ pub struct Written {
 
 /// Writes a journal: [`Writer::create`], [`Writer::push`] for each event, [`Writer::finish`].
 ///
-/// The bytes go to `<path>.partial`, which is renamed to `<path>` when it is finished. A writer
-/// that is dropped unfinished removes it, and one that is killed leaves it for [`crate::salvage`].
-/// Encoding runs on [`Options::encoding_threads`] threads of the writer, at most two row groups
-/// behind (about 25 MB each with default options). Events are checked against those rules of
-/// [`Event`] that need no list of the live objects.
+/// The writer writes to `<path>.partial`, and [`Writer::finish`] renames this file to `<path>`. A
+/// writer that is dropped before that removes the file. A writer that is killed leaves the file for
+/// [`crate::salvage`]. Encoding runs on [`Options::encoding_threads`] threads of the writer. At
+/// most two row groups wait for it (about 25 MB each with default options). The writer checks the
+/// rules of [`Event`] that need no list of the live objects.
 ///
-/// After an error of the file system, still call `finish`: it makes a valid journal of the rows
-/// that were written.
+/// Call `finish` even after an error of the file system: it makes a valid journal of the rows that
+/// were written.
 pub struct Writer {
     path: PathBuf,
     partial: PathBuf,
@@ -40,7 +40,7 @@ pub struct Writer {
     last_time: u64,
     threads: usize,
     encoding: Encoding,
-    /// The metadata described last.
+    /// The metadata of the last call of [`Writer::describe`].
     described: Metadata,
     /// Bytes that the encoder has written to the file.
     committed: Arc<AtomicU64>,
@@ -50,7 +50,7 @@ pub struct Writer {
 
 type EncoderThread = JoinHandle<Result<Encoder>>;
 
-/// The encoder runs on its thread, or has returned from it.
+/// The encoder runs on its own thread, or that thread has returned it.
 enum Encoding {
     Running { full: SyncSender<Batch>, empty: Receiver<Batch>, thread: EncoderThread },
     Stopped(Box<Encoder>),
@@ -68,8 +68,9 @@ impl Writer {
 
     /// Starts a journal.
     ///
-    /// # Errors [`Error::Create`] when the file cannot be created, [`Error::Encode`] for a level
-    /// that zstd does not support.
+    /// # Errors
+    /// [`Error::Create`] if the file cannot be created, [`Error::Encode`] for a level that zstd
+    /// does not support.
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
         let create_error = |cause| Error::Create { path: path.clone(), cause };
@@ -119,20 +120,22 @@ impl Writer {
         })
     }
 
-    /// Operations appended so far.
+    /// Returns the number of operations appended so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Objects created so far; the next creating event has `created` = this + 1.
+    /// Returns the number of objects created so far. The next event that creates an object has this
+    /// number + 1 in `created`.
     pub fn objects(&self) -> u64 {
         self.objects
     }
 
     /// Appends an event.
     ///
-    /// # Errors [`Error::Invalid`] when the event breaks a rule; it is then not written, and the
-    /// writer stays usable. [`Error::Write`] when the file system fails; then only `finish` may be
+    /// # Errors
+    /// [`Error::Invalid`] if the event breaks a rule. The event is then not written, and the writer
+    /// remains usable. [`Error::Write`] if the file system fails. After that only `finish` may be
     /// called.
     #[inline]
     pub fn push(&mut self, event: &Event) -> Result<()> {
@@ -141,8 +144,9 @@ impl Writer {
 
     /// Appends an event with its origin.
     ///
-    /// # Errors As [`Writer::push`]. The caller must ensure that the metadata lists the module and
-    /// the stack.
+    /// # Errors
+    /// Those of [`Writer::push`]. The caller must ensure that the metadata lists the module and the
+    /// stack.
     #[inline]
     pub fn push_from(&mut self, event: &Event, origin: Origin) -> Result<()> {
         if self.breaks_rule(event) {
@@ -159,17 +163,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the next event fills the row group and so writes it.
+    /// Returns true if the next event fills the row group, so that the row group is written.
     pub fn fills_group_next(&self) -> bool {
         self.batch.rows() + 1 >= self.options.rows_per_group
     }
 
-    /// Rows of the row group that is not yet full.
+    /// Returns the number of rows in the row group that is not yet full.
     pub fn rows_in_memory(&self) -> usize {
         self.batch.rows()
     }
 
-    /// Bytes written to the file, without the footer.
+    /// Returns the number of bytes written to the file, without the footer.
     pub fn bytes(&self) -> u64 {
         self.committed.load(Ordering::Relaxed)
     }
@@ -181,7 +185,8 @@ impl Writer {
         self.batch.description = Some(Box::new(self.described.clone()));
     }
 
-    /// Ends the current row group even if it has few rows: rows in the file can be salvaged.
+    /// Ends the current row group even if it has few rows. This writes the rows to the file, from
+    /// which they can be salvaged.
     ///
     /// # Errors
     /// As [`Writer::push`].
@@ -210,7 +215,7 @@ impl Writer {
         !(in_order & known & releases & !is_large(event) & hint)
     }
 
-    /// The object that the event must create, 0 for none.
+    /// Returns the object that the event must create, or 0 for none.
     #[inline]
     fn next_object(&self, event: &Event) -> u64 {
         if event.op.creates() { self.objects.wrapping_add(1) } else { 0 }
@@ -253,7 +258,7 @@ impl Writer {
         if full.send(batch).is_ok() {
             return Ok(());
         }
-        // The encoder ends early only when the store failed.
+        // The encoder ends early only if the store failed.
         self.join()?;
         Err(self.stopped())
     }
@@ -281,12 +286,13 @@ impl Writer {
         Error::Write { path: self.path.clone(), cause }
     }
 
-    /// Writes the last rows and the footer, and renames the file. Sets the format version, and adds
-    /// threads that the metadata does not list, without names.
+    /// Writes the last rows and the footer, and renames the file. Sets the format version. If the
+    /// metadata does not list all threads, adds the missing threads without names.
     ///
-    /// # Errors [`Error::CutShort`] when the file system failed at some point: the file is then a
-    /// valid journal of the first rows. [`Error::Write`] when not even that could be written; no
-    /// file remains then.
+    /// # Errors
+    /// [`Error::CutShort`] if the file system failed at some point. The file is then a valid
+    /// journal of the first rows. [`Error::Write`] if not even such a journal could be written.
+    /// Then no file remains.
     pub fn finish(mut self, metadata: Metadata) -> Result<Written> {
         if self.batch.rows() > 0 && matches!(self.encoding, Encoding::Running { .. }) {
             match self.send_batch() {
@@ -351,20 +357,20 @@ fn encode_all(
             break;
         }
         batch.clear();
-        // If the channel is full or closed, the buffer is not needed again.
+        // If the channel is full or closed, the buffer is no longer needed.
         drop(empty.try_send(batch));
     }
     Ok(encoder)
 }
 
-/// Whether a number is too large for the format.
+/// Returns true if a number is too large for the format.
 #[inline]
 fn is_large(event: &Event) -> bool {
     (event.time | event.size | event.align | hint_bits(event)) >> 63 != 0
         || (event.thread | event.frame) >> 31 != 0
 }
 
-/// The bits of the values of a wrong hint.
+/// Returns the bits of the values of a wrong hint.
 #[inline]
 fn hint_bits(event: &Event) -> u64 {
     event.free_hint.wrong_size().unwrap_or(0) | event.free_hint.wrong_align().unwrap_or(0)

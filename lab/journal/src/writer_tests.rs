@@ -1,4 +1,4 @@
-//! A disk that becomes full at every possible byte.
+//! Tests with a disk that becomes full, at every possible byte.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
@@ -43,7 +43,7 @@ fn events(count: u64) -> Vec<Event> {
     (0..count).map(event).collect()
 }
 
-/// Writes 1000 events into `capacity` bytes; returns the result of `finish` and the bytes.
+/// Writes 1000 events to a disk of `capacity` bytes. Returns the result of `finish` and the bytes.
 fn write_into(capacity: usize) -> (Result<Written>, Vec<u8>) {
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let store = Box::new(FullDisk { bytes: Arc::clone(&bytes), capacity });

@@ -1,5 +1,5 @@
-//! Damaged files and files that are not journals: always an error that names what to do, never a
-//! panic or a wrong event.
+//! A damaged file, or a file that is not a journal, always causes an error that states what to do.
+//! It never causes a panic or a wrong event.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -18,7 +18,8 @@ fn read_all(path: &Path) -> Result<Vec<Event>, Error> {
     reader.events().collect()
 }
 
-/// Makes a new file each time: some file systems wait for the disk when an old one is overwritten.
+/// Makes a new file each time, because some file systems wait for the disk when an old file is
+/// overwritten.
 fn rewrite(path: &Path, bytes: &[u8]) {
     drop(std::fs::remove_file(path));
     std::fs::write(path, bytes).unwrap();
@@ -41,7 +42,7 @@ fn every_truncation_is_an_error() {
         rewrite(&path, &bytes[..length]);
         let error = read_all(&path).unwrap_err();
         if length >= 4 {
-            // With a whole row group, the file can be salvaged.
+            // If the file has a complete row group, it can be salvaged.
             let known = matches!(error, Error::Truncated { .. } | Error::Partial { .. });
             assert!(known, "{length} bytes: {error}");
         }

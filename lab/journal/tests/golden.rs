@@ -1,5 +1,5 @@
-//! The golden journals decode to the rows and the metadata beside them: by this crate, and by the
-//! reference reader in Python, which shares no code with it.
+//! This crate decodes the golden journals to the rows and the metadata in the files beside them. So
+//! does the reference reader in Python, which has no code in common with this crate.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;
@@ -83,7 +83,7 @@ fn a_stack_lists_the_innermost_call_first() {
     }
 }
 
-/// A Python with pyarrow: that of `make test`, or the one on the path.
+/// Returns a Python with pyarrow: the Python of `make test`, or the one on the path.
 fn python() -> Option<PathBuf> {
     let candidates = [root().join("build/venv/bin/python"), PathBuf::from("python3")];
     candidates.into_iter().find(|python| {
@@ -96,7 +96,7 @@ fn python() -> Option<PathBuf> {
 fn the_reference_reader_reads_the_same() {
     let Some(python) = python() else {
         let how = "python3 -m venv build/venv && build/venv/bin/pip install pyarrow";
-        // Not by `eprintln!`, whose output the test harness hides.
+        // `eprintln!` is not used, because the test harness hides its output.
         let message = format!("SKIPPED: the reference reader needs pyarrow: {how}\n");
         drop(std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()));
         assert!(std::env::var_os("CI").is_none(), "no test may be skipped in CI: {how}");
@@ -133,7 +133,7 @@ fn the_reference_reader_reads_the_same() {
         assert_eq!(json(&metadata), json(&expected), "{stem:?}");
     }
 
-    // A journal that this crate writes now; then with one byte changed.
+    // Reads a journal that this crate writes now, and then the same journal with one changed byte.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.journal.parquet");
     let (events, metadata) = common::sample(5000);

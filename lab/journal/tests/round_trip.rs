@@ -1,4 +1,4 @@
-//! A journal is read back as it was written, for all journals and sizes of row groups.
+//! The reader returns the events that were written, for all journals and sizes of row groups.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;

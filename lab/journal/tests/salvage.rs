@@ -9,8 +9,8 @@ use std::path::Path;
 const ROWS: usize = 1000;
 const GROUP: usize = 130;
 
-/// The bytes of a `.partial` file with seven whole row groups, and where each row group's record
-/// ends.
+/// Returns the bytes of a `.partial` file with seven complete row groups, and the end of each row
+/// group's record.
 fn partial(folder: &Path) -> (Vec<Event>, Metadata, Vec<u8>) {
     let path = folder.join("whole.journal.parquet");
     let (events, metadata) = common::sample(ROWS as u64);

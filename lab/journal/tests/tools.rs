@@ -13,7 +13,7 @@ fn root() -> PathBuf {
 
 const PACKAGES: &str = "duckdb pandas polars pyarrow";
 
-/// A Python with these packages: that of `make test`, or the one on the path.
+/// Returns a Python with these packages: the Python of `make test`, or the one on the path.
 fn python() -> Option<PathBuf> {
     let candidates = [root().join("build/venv/bin/python"), PathBuf::from("python3")];
     candidates.into_iter().find(|python| {
@@ -36,7 +36,7 @@ fn examples() -> String {
     pieces.join("\n")
 }
 
-/// The expected results: released blocks, those released by another thread, peak of live bytes,
+/// The expected results: released blocks, blocks released by another thread, peak of live bytes,
 /// leaked blocks, operations.
 fn facts(journal: &Path) -> [u64; 5] {
     let reader = Reader::open(journal).unwrap();
@@ -61,7 +61,7 @@ fn facts(journal: &Path) -> [u64; 5] {
 fn the_guide_s_examples_give_the_right_numbers() {
     let Some(python) = python() else {
         let how = format!("python3 -m venv build/venv && build/venv/bin/pip install {PACKAGES}");
-        // Not by `eprintln!`, whose output the test harness hides.
+        // `eprintln!` is not used, because the test harness hides its output.
         let message = format!("SKIPPED: the examples of the guide need {PACKAGES}: {how}\n");
         drop(std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()));
         assert!(std::env::var_os("CI").is_none(), "no test may be skipped in CI: {how}");
@@ -87,7 +87,8 @@ fn the_guide_s_examples_give_the_right_numbers() {
     }
 }
 
-/// The same journal, written again by the current writer: the shipped one may be older.
+/// Writes the same journal again with the current writer, because an older version may have written
+/// the shipped journal.
 fn write_again(journal: &Path, output: &Path) {
     let reader = Reader::open(journal).unwrap();
     let mut writer = Writer::create(output).unwrap();

@@ -41,8 +41,8 @@ impl Counter {
             }
             self.small[index] += 1;
         } else if let Some(large) = &mut self.large {
-            // It grows as needed. Values that it cannot hold (2^63 and above) are not valid sizes
-            // or times.
+            // The histogram grows as needed. It rejects only values of 2^63 and above, which are
+            // not valid sizes or times.
             let _ = large.record(value);
         }
     }
@@ -63,7 +63,7 @@ impl Counter {
         }
     }
 
-    /// The least value that is not exceeded by at least this share of all values.
+    /// Returns the smallest of the values that at least this share of all values do not exceed.
     fn percentile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count);
         let mut seen = 0;

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Facts {
     /// Number of operations.
     pub operations: u64,
-    /// From the first operation to the last, ns.
+    /// Time from the first operation to the last, ns.
     pub duration_ns: u64,
     /// Count of each kind; kinds that do not occur have 0. Frees with different hints are different
     /// kinds.
@@ -18,16 +18,15 @@ pub struct Facts {
     pub objects: u64,
     /// Requested bytes in total.
     pub allocated_bytes: u64,
-    /// Releases (frees, and reallocs of a block) by a thread other than the one that created the
-    /// object.
+    /// Releases (frees, and reallocs of a block) by a thread that did not create the object.
     pub cross_thread_releases: u64,
     /// All releases of known objects.
     pub releases: u64,
-    /// The most that was live at one time.
+    /// The maximum of live bytes and objects.
     pub live_peak: LivePeak,
     /// Requested sizes.
     pub sizes: Sizes,
-    /// From creation to release.
+    /// Times from creation to release.
     pub lifetimes: Lifetimes,
     /// Objects that were never released.
     pub leaked: Leaked,
@@ -44,7 +43,7 @@ pub struct Facts {
 pub struct OperationCount {
     /// `malloc`, `free`, ...; see [`crate::Op::name`], and for frees [`crate::FreeHint::name`].
     pub kind: &'static str,
-    /// Its number.
+    /// The number of such operations.
     pub count: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Facts about a journal: operations, live set, lifetimes, sizes, frames.
 //!
-//! [`analyse`] reads a journal once, in memory bounded by the number of live objects; [`verify`]
-//! checks every rule that a journal must keep.
+//! [`analyse`] reads a journal once, with memory in proportion to the number of live objects.
+//! [`verify`] checks every rule for journals.
 
 mod distribution;
 mod facts;
@@ -15,7 +15,8 @@ pub use facts::{
 use crate::{Reader, Result, Rules, Violation};
 use survey::Survey;
 
-/// All facts of a journal. Calls `progress` with the number of rows read after each batch.
+/// Returns all facts of a journal. After each batch, calls `progress` with the number of rows read
+/// so far.
 ///
 /// # Errors
 /// A damaged file.
@@ -32,7 +33,7 @@ pub fn analyse(reader: &Reader, progress: &mut dyn FnMut(u64)) -> Result<Facts> 
     Ok(survey.finish())
 }
 
-/// Checks every rule of [`crate::Event`]; returns the first violation, if there is one.
+/// Checks every rule of [`crate::Event`] and returns the first violation, if there is one.
 ///
 /// # Errors
 /// A damaged file.

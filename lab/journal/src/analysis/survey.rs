@@ -1,4 +1,5 @@
-//! One pass over the events. Memory: the live objects, the threads, one number for each frame.
+//! Makes one pass over the events. It needs memory for the live objects, for the threads, and for
+//! one number per frame.
 
 use super::distribution::Counter;
 use super::facts::{
@@ -19,7 +20,7 @@ struct Object {
     time: u64,
     row: u64,
     thread: u32,
-    /// log2 of its alignment; 0 for none.
+    /// log2 of the object's alignment; 0 for none.
     align_log2: u8,
 }
 
@@ -139,7 +140,8 @@ impl<'a> Survey<'a> {
     }
 
     fn release(&mut self, event: &Event) {
-        // A journal that breaks the rules may name an object that is not live; `verify` reports it.
+        // A journal that breaks the rules may name an object that is not live. `verify` reports
+        // such a journal.
         let Some(object) = self.live.remove(&event.released) else { return };
         if event.free_hint.is_wrong() {
             self.wrong_free(event, &object);
@@ -180,7 +182,7 @@ impl<'a> Survey<'a> {
         let align_log2 = if event.align == 0 { 0 } else { event.align.trailing_zeros() as u8 };
         let Event { size, time, thread, .. } = *event;
         let object = Object { size, time, row: self.rows, thread, align_log2 };
-        // Sizes near 2^63 are valid; their sum saturates.
+        // Sizes near 2^63 are valid, so the sum saturates.
         let replaced = self.live.insert(event.created, object).map_or(0, |old| old.size);
         self.live_bytes = (self.live_bytes - replaced).saturating_add(event.size);
         if self.live_bytes > self.peak.bytes {

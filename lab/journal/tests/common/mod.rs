@@ -5,7 +5,7 @@ use keel_journal::{Event, FreeHint, Mark, Metadata, Op, Origin, Thread, Writer};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// One step of a random program; `journal` makes a valid event of it.
+/// One step of a random program. `journal` makes a valid event of the step.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub op: Op,
@@ -110,7 +110,7 @@ pub fn metadata(frames: Vec<u64>) -> Metadata {
     }
 }
 
-/// A journal of about `count` events, always the same.
+/// Returns a journal of about `count` events. The events are the same in every call.
 pub fn sample(count: u64) -> (Vec<Event>, Metadata) {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move || {
