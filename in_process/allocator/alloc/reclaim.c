@@ -1,4 +1,4 @@
-// Memory of ended threads: threads that need memory look after the parked heaps.
+// Memory of ended threads: threads that need memory do the maintenance of parked heaps.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/slices/reserve.h"
@@ -34,7 +34,7 @@ bool reclaim_parked(void) {
 }
 
 void reclaim_heap(struct heap* heap) {
-    // Drains what the queue holds now; the bound keeps a busy sender from prolonging this.
+    // Drains the queue. The bound ends the loop even if a sender keeps adding batches.
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)
         (void)heap_drain(heap);

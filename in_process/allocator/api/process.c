@@ -35,7 +35,7 @@ static void report_refused(const char* entry) {
 
 // Runs once, at the first allocation that reaches a slow path: normally long before a second thread
 // exists. If two threads arrive at once, the second continues with the defaults until the first has
-// finished; the heap works without any of this.
+// finished; the heap works without this initialisation.
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
@@ -93,7 +93,8 @@ static void report_options(void) {
     }
 }
 
-// Registering for fork may allocate, so it waits for the constructors: no fork comes before them.
+// Registers the fork handlers. This may allocate, so a constructor does it. No fork happens before
+// the constructors run.
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     os_fork_register(before_fork, after_fork, after_fork_in_child);

@@ -55,8 +55,8 @@ static struct heap* unused_remove(void) {
     return heap;
 }
 
-// A new heap. The mapping is made without the lock; if another thread has added one meanwhile, that
-// one is used.
+// Makes a new heap. The mapping is made without the lock. If another thread has added a mapping in
+// this time, that mapping is used.
 static struct heap* heap_make(void) {
     os_lock_acquire(&pool.lock);
     struct heap* heap = unused_remove();
