@@ -3,9 +3,9 @@
 // libstdc++'s operators call malloc and free by name, and the recorder records those calls.
 // Therefore these operators are forwarded and not recorded here. An allocator with its own
 // operators (the next malloc and the next operator are in one object) calls its internal functions
-// directly. Its operators are recorded here. If such an allocator calls malloc by name, this file
-// finds the allocation among the thread's last events, and the inner free finds the block in
-// recorder_thread.deleting.
+// directly. Its operators are recorded here. If such an allocator calls malloc by name, the
+// operator finds this allocation among the thread's last events and does not record it again. If it
+// calls free by name, the free finds the block in recorder_thread.deleting.
 //
 // libstdc++ discards the hint of a delete. Therefore the operator stores the hint in
 // recorder_thread.deleting for the free at the end of the call. The operator itself records

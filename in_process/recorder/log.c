@@ -70,7 +70,7 @@ static bool file_is_ours(int file) {
 }
 
 // Returns the file's descriptor, or -1. If the program has closed it, each thread that detects this
-// opens the file again, and the descriptor of the first thread is kept.
+// opens the file again. The descriptor of the first such thread is kept.
 static int file_open_again(bool* keep) {
     int file = atomic_get_acquire(&log_file);
     *keep = true;

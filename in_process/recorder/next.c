@@ -20,7 +20,7 @@ struct next_functions next = {
     .memalign = __libc_memalign,
 };
 
-// ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that the
+// ISO C has no conversion from an object pointer to a function pointer. POSIX guarantees that the
 // representation is valid.
 #define NEXT_LOOK_UP(name)                                                                         \
     do {                                                                                           \

@@ -253,7 +253,8 @@ void session_ring_bell(void) {
     session_wake(&control->bell);
 }
 
-// kill succeeds for a zombie; the process state is the letter after the name's closing parenthesis.
+// kill succeeds for a zombie, so this reads the process state: the letter after the closing
+// parenthesis of the name.
 static bool process_is_dead(uint32_t pid) {
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) return true;
     char path[32];

@@ -319,8 +319,8 @@ bool thread_has_ring(void) {
 bool thread_recorded_allocation(uint64_t index, const void* block) {
     const struct thread* thread = &recorder_thread;
     if (thread->slots == NULL) return false;
-    // Only the last events are compared, if the thread has just taken its ring, or has recorded
-    // more events than one call of an allocator would cause.
+    // If the thread has just taken its ring, or has recorded more events than one call of an
+    // allocator would cause, only the last events are compared.
     enum { LOOK_BACK = 64 };
     if (thread->head - index > LOOK_BACK)
         index = thread->head > LOOK_BACK ? thread->head - LOOK_BACK : 0;
@@ -345,7 +345,8 @@ static void thread_reset(void) {
     atomic_set(&session.threaded, 0);
 }
 
-// Since Linux 4.14, MADV_WIPEONFORK has already reset the state; this is for older kernels.
+// On Linux 4.14 and later, MADV_WIPEONFORK has already reset the state. This function is for older
+// kernels.
 static void forked_child(void) {
     thread_reset();
     atomic_set_ordered(&session_page.state, SESSION_UNKNOWN);

@@ -1,9 +1,10 @@
 /*
  * A small allocator with one deliberate fault. It proves that the contract tests can fail.
  *
- * Blocks are powers of two from free lists, carved from 1 MiB chunks; blocks of 256 KiB and more
- * are mapped separately. With TOY_NONE the allocator is correct, except that it never returns the
- * memory of small blocks to the system. With each other value it has one fault.
+ * Block sizes are powers of two. Blocks come from free lists and are carved from chunks of 1 MiB.
+ * Blocks of 256 KiB and more are mapped separately. With TOY_NONE the allocator is correct, except
+ * that it never returns the memory of small blocks to the system. With each other value it has one
+ * fault.
  */
 #include <errno.h>
 #include <malloc.h>

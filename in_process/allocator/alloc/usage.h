@@ -58,12 +58,12 @@ void usage_reset(void);
 // --- The pages of the calling thread's heap ------------------------------------------------------
 
 // Drains the remote queue, then visits the pages and large blocks of the calling thread's heap in
-// the order of their addresses. The function finds them by their owner words; a list of the pages
-// would cost time for every page. The visitor may allocate, and may free the blocks that it
-// receives. It must return. The visit is exact, with two exceptions: blocks that other threads have
-// freed but not sent count as used, and large blocks that other threads free during the visit may
-// be visited or not. Linear in the address space that Keel's memory spans, and in the blocks of the
-// heap's pages.
+// the order of their addresses. The function finds them by their owner words. There is no list of
+// the pages, because such a list would cost time for every page. The visitor may allocate, and may
+// free the blocks that it receives. It must return. The visit is exact, with two exceptions. Blocks
+// that other threads have freed but not sent count as used. Large blocks that other threads free
+// during the visit may be visited or not. Linear in the address space that Keel's memory spans, and
+// in the blocks of the heap's pages.
 bool own_heap_visit(bool blocks, page_visitor* visit, void* context);
 
 // Returns true if the address is in memory of the calling thread's heap.

@@ -41,9 +41,9 @@ struct user_heap {
     bool inner;         // addresses inside blocks may have been returned
     uint32_t kind;      // enum user_heap_kind
     size_t large_count; // large blocks in use
-    // The set of pages that belong to this heap now, or belonged to it before; their owner words
-    // show which belong to it now. A hash table with open addressing. The table is not a block of
-    // any heap, so that a visit of a heap finds only the program's blocks.
+    // The set of pages that belong to this heap, or have belonged to it. The owner words of the
+    // pages show which of them belong to it now. A hash table with open addressing. The table is
+    // not a block of any heap, so that a visit of a heap finds only the program's blocks.
     struct page** pages;   // first_pages, or a mapping
     size_t pages_count;    // entries in use
     size_t pages_capacity; // a power of two, or 0

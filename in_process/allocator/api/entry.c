@@ -89,7 +89,7 @@ static bool stays(const void* block, size_t usable, const struct request* reques
 
 // Zeroes the block from the end of the kept bytes to its own end. If only such functions have
 // resized the block, the usable bytes after its old size are already zero.
-static void* zero_behind(void* block, size_t usable, size_t size) {
+static void* zero_rest(void* block, size_t usable, size_t size) {
     size_t kept = size < usable ? size : usable;
     size_t end = block_usable_bytes(block);
     if (end > kept) memset((char*)block + kept, 0, end - kept);
@@ -119,7 +119,7 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
         resized = resize_once(block, request.size);
     else if (!stays(block, usable, &request))
         resized = move(heap, block, usable, request);
-    return resized != NULL && request.zero ? zero_behind(resized, usable, request.size) : resized;
+    return resized != NULL && request.zero ? zero_rest(resized, usable, request.size) : resized;
 }
 
 void* entry_realloc(void* block, size_t size) {

@@ -35,7 +35,7 @@ static void report_refused(const char* entry) {
 
 // Runs once, at the first allocation that reaches a slow path: normally long before a second thread
 // exists. If two threads arrive at once, the second continues with the defaults until the first has
-// finished; the heap works without this initialisation.
+// finished. The heap works without this initialisation.
 void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;

@@ -1,5 +1,5 @@
-// A thread's heap: for each size class a bin of blocks that malloc pops, the page that they come
-// from, and a queue of further pages with free blocks.
+// A thread's heap. For each size class it has a bin of blocks that malloc pops, the page of these
+// blocks, and a queue of further pages with free blocks.
 //
 //   bin[c]  -> block -> block -> 0          malloc pops from it; all from current[c]
 //   current[c]                              that page, or NULL
@@ -81,9 +81,10 @@ struct heap {
 
     // --- The owner writes, any thread reads ---
     atomic_bits counts[HEAP_COUNTS];
-    atomic_bits given[CLASS_COUNT]; // blocks put into the bin so far, less those put back from it
-    atomic_state thread_id;         // the system's number of the owner; 0: none
-    atomic_state spare_wanted;      // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
+    atomic_bits
+        given[CLASS_COUNT];    // blocks put into the bin so far, minus those put back into pages
+    atomic_state thread_id;    // the system's number of the owner; 0: none
+    atomic_state spare_wanted; // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
     struct slow_path_times slow_paths;
 
     // --- Any thread, by atomic exchange or addition ---
@@ -110,8 +111,8 @@ struct heap {
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 
-// The address of a user heap (alloc/user_heap.h) contains this bit; the address of a thread's heap
-// does not. Therefore an owner word distinguishes the two kinds without an access to the heap.
+// The address of a user heap (alloc/user_heap.h) contains this bit, and the address of a thread's
+// heap does not. Therefore an owner word distinguishes the two kinds without an access to the heap.
 #define HEAP_USER ((uintptr_t)KEEL_CACHE_LINE)
 #define HEAP_SPACING (2 * (size_t)KEEL_CACHE_LINE) // heaps of one kind are a multiple of this apart
 

@@ -1,17 +1,17 @@
 // Relief: the keeper ends pages of a heap whose thread sleeps.
 //
 // A thread that waits does not drain its remote queue. When other threads have freed all blocks of
-// one of its pages, these blocks are all in the queue, and the page would occupy memory until the
-// thread allocates again. The keeper takes the batches from the queue and sorts them by page. If it
-// has all blocks of a page, it ends the page. It puts the other blocks back into the queue, in
-// fewer and larger batches.
+// one of its pages, all these blocks are in the queue. Without relief, the page would occupy memory
+// until the thread allocates again. The keeper takes the batches from the queue and sorts them by
+// page. If it has all blocks of a page, it ends the page. It puts the other blocks back into the
+// queue, in fewer and larger batches.
 //
 //   remote queue: p7 p3 p7 p9 p7 ..  --gather-->  p3: 40 blocks      --> back into the queue
 //                                                 p7: 819, and full  --> the page ends
 //
-// The keeper may end such a page, because it has the only references to it: the keeper has all
-// blocks of the page, and the page is in none of the owner's lists, because the owner has marked it
-// full (PAGE_FULL).
+// The keeper may end such a page, because no other thread has a reference to it. The keeper has all
+// blocks of the page. The owner has marked the page full (PAGE_FULL), so the page is in none of the
+// owner's lists.
 #ifndef KEEL_ALLOCATOR_HEAP_RELIEF_H
 #define KEEL_ALLOCATOR_HEAP_RELIEF_H
 

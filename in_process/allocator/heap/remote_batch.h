@@ -8,8 +8,8 @@
 //     v
 //   the owner's remote queue   one exchange for the whole chain
 //
-// The thread sends everything when more than 32 KiB wait, when its heap needs memory from the
-// slices, at kl_thread_idle, and when it ends. Therefore the number of bytes that wait here is
+// The thread sends all batches in four cases: more than 32 KiB wait, its heap needs memory from the
+// slices, it calls kl_thread_idle, or it ends. Therefore the number of bytes that wait here is
 // bounded for each thread.
 #ifndef KEEL_ALLOCATOR_HEAP_REMOTE_BATCH_H
 #define KEEL_ALLOCATOR_HEAP_REMOTE_BATCH_H

@@ -12,7 +12,7 @@
 #define LARGE_ROWS 31u
 #define COUNT_ROWS (CLASS_COUNT + LARGE_ROWS)
 
-// Returns the row of a large block of `bytes` bytes; bytes > 1.
+// Returns the row of a large block of `bytes` bytes. `bytes` is more than 1.
 KEEL_INLINE unsigned large_row(size_t bytes) {
     unsigned log = bit_highest(bytes - 1); // the doubling ends at 2 << log
     unsigned row = log < 17 ? 0 : log - 16;

@@ -5,8 +5,8 @@
 //
 // Above 128 bytes, the internal fragmentation is at most 1/9 of the block (12.5 % of the request).
 // Every class except the first is a multiple of 16. Blocks begin at multiples of their size from a
-// 64 KiB boundary, so a block of class c is aligned to every power of two that divides its size.
-// Aligned allocation relies on this alone.
+// 64 KiB boundary. Therefore a block of class c is aligned to every power of two that divides its
+// size. Aligned allocation relies on this alone.
 #ifndef KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 #define KEEL_ALLOCATOR_PAGE_SIZE_CLASS_H
 

@@ -37,8 +37,11 @@ enum kl_memory {
  * before they use others. Pass KL_ANY_NUMA_NODE if the node does not matter. The cost is linear in
  * `bytes`.
  *
- * Returns NULL and sets errno to EINVAL (the memory contains no aligned unit of 64 KiB, or already
- * belongs to Keel), ENOMEM (no memory for its metadata) or ENOSPC (64 arenas exist). */
+ * On failure returns NULL and sets errno:
+ *
+ *   - EINVAL: the memory contains no aligned unit of 64 KiB, or already belongs to Keel.
+ *   - ENOMEM: there is no memory for the arena's metadata.
+ *   - ENOSPC: 64 arenas exist. */
 KEEL_API kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned flags,
                                          int numa_node) KEEL_NOEXCEPT;
 
@@ -84,10 +87,10 @@ struct kl_arena_state {
 KEEL_API void kl_arena_info(kl_arena_t* arena, struct kl_arena_state* info) KEEL_NOEXCEPT;
 
 /* Ends the arena. If kl_reserve_os_memory reserved the memory, it is returned to the system.
- * Otherwise it belongs to the program again. If some of the memory is in use, or a heap is bound to
- * the arena, the function changes nothing, returns false and sets errno to EBUSY. Threads keep
- * empty pages of arenas that are not exclusive. kl_collect(true) releases those of the calling
- * thread. */
+ * Otherwise it belongs to the program again. The function fails if some of the memory is in use or
+ * a heap is bound to the arena. It then changes nothing, returns false and sets errno to EBUSY.
+ * Threads keep empty pages of arenas that are not exclusive. kl_collect(true) releases those of the
+ * calling thread. */
 KEEL_API bool kl_arena_release(kl_arena_t* arena) KEEL_NOEXCEPT;
 
 #ifdef __cplusplus

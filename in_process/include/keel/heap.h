@@ -52,8 +52,8 @@ KEEL_API size_t kl_heap_limit(kl_heap_t* heap, size_t bytes) KEEL_NOEXCEPT;
 KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
 
 /* Ends the heap and all its blocks. The blocks must not be used or freed afterwards. The cost is
- * linear in the number of the heap's pages; the number of its blocks does not matter. In all other
- * respects the function is like kl_heap_delete. */
+ * linear in the number of the heap's pages and does not depend on the number of its blocks. In all
+ * other respects the function is like kl_heap_delete. */
 KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
 
 /* Releases the heap's unused memory. For kl_heap_backing(), `force` has the same meaning as in
@@ -65,10 +65,10 @@ KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
 
 /* kl_heap_default returns the calling thread's default heap: the heap from which kl_malloc and
- * malloc allocate on this thread. kl_heap_set_default sets it and returns the previous one;
- * kl_heap_backing() as the argument restores the initial state. If there is no memory,
- * kl_heap_set_default changes nothing, returns NULL and sets errno to ENOMEM. While the default
- * heap is not the backing heap, every allocation of this thread takes the slow path. */
+ * malloc allocate on this thread. kl_heap_set_default sets it and returns the previous one. The
+ * argument kl_heap_backing() restores the initial state. If there is no memory, kl_heap_set_default
+ * changes nothing, returns NULL and sets errno to ENOMEM. While the default heap is not the backing
+ * heap, every allocation of this thread takes the slow path. */
 KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
 

@@ -3,8 +3,8 @@
  * This header is for programs that link libkeel_api. Include it in exactly one source file of the
  * program. libkeel already contains these operators.
  *
- * Each form follows the standard. If there is no memory, it calls the new_handler and tries again,
- * until the allocation succeeds, the handler throws, or the program has removed the handler.
+ * Each form follows the standard. If there is no memory, it calls the new_handler and tries again.
+ * This ends when the allocation succeeds, the handler throws, or there is no handler any more.
  * Without a handler, the throwing forms throw std::bad_alloc. The nothrow forms return nullptr,
  * also if the handler throws. */
 #ifndef KEEL_NEW_DELETE_H

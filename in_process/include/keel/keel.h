@@ -87,8 +87,8 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  * The block stays in place if the new size is at most the block's usable size and at least half of
  * it. A block of more than 64 KiB grows in place if the memory after it is free. A block of 4 MiB
  * or more is moved without copying on Linux 5.7 and later. The last two rules do not apply to
- * blocks in an arena or in a heap from kl_heap_new. In all other cases the content is copied; the
- * cost is then linear in the smaller size. */
+ * blocks in an arena or in a heap from kl_heap_new. In all other cases the content is copied, with
+ * a cost that is linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -123,8 +123,8 @@ KEEL_API KEEL_API_RESIZES(3) void* kl_aligned_realloc(void* block, size_t alignm
                                                       size_t size) KEEL_NOEXCEPT;
 
 /* Works as POSIX defines posix_memalign. Returns 0 and stores the address of the block in *block.
- * On failure *block is unchanged, and the function returns EINVAL if `alignment` is not a power of
- * two or not a multiple of sizeof(void*), and ENOMEM if there is no memory. errno is preserved. */
+ * Returns EINVAL if `alignment` is not a power of two or not a multiple of sizeof(void*). Returns
+ * ENOMEM if there is no memory. On failure *block is unchanged. errno is preserved. */
 KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
 /* --- Information about blocks ----------------------------------------------------------------- */
@@ -191,10 +191,10 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 /* --- Resize and zero the new bytes ------------------------------------------------------------ */
 
 /* These work like kl_realloc and its variants. They also set every byte beyond the old size to
- * zero. They can do this only if a zeroing function allocated the block (kl_calloc, kl_zalloc,
- * kl_aligned_calloc, their variants for heaps, or a function below) and only the functions below
- * have resized it. In other blocks the bytes between the old size and the usable size are
- * undefined. The cost is linear in the larger size. */
+ * zero. They can do this only if two conditions hold. First, a zeroing function allocated the
+ * block: kl_calloc, kl_zalloc, kl_aligned_calloc, their variants for heaps, or a function below.
+ * Second, only the functions below have resized it. In other blocks the bytes between the old size
+ * and the usable size are undefined. The cost is linear in the larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -217,8 +217,8 @@ KEEL_API KEEL_API_RESIZES(4, 5) void* kl_aligned_recalloc_at(void* block, size_t
  * freed and resized like other blocks.
  *
  * If the offset is a multiple of the alignment, the call is the same as with offset 0. With any
- * other offset, the call takes a lock, the block needs up to alignment - 1 additional bytes, and
- * the call fails with EINVAL if the alignment is above 64 KiB. */
+ * other offset, the call takes a lock, and the block needs up to alignment - 1 additional bytes.
+ * Such a call fails with EINVAL if the alignment is above 64 KiB. */
 KEEL_API KEEL_API_ALLOCATES(3) void* kl_aligned_alloc_at(size_t alignment, size_t offset,
                                                          size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_ALLOCATES(3, 4) void* kl_aligned_calloc_at(size_t alignment, size_t offset,
@@ -246,9 +246,9 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* --- Control when work is done ---------------------------------------------------------------- */
 
-/* Starts the keeper. The keeper is a thread that obtains memory from the system before the program
- * needs it, and returns memory that the program has not needed for a while. The program's own
- * threads then do not have to do this work. Returns true if the keeper is running.
+/* Starts the keeper, Keel's background thread. The keeper obtains memory from the system before the
+ * program needs it, and returns memory that the program has not needed for a while. The program's
+ * own threads then do not have to do this work. Returns true if the keeper is running.
  *
  * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
  *
@@ -277,16 +277,17 @@ KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
- * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory
- * (rounded up to 64 KiB, at most 2 MiB), which the keeper refills. From now on no malloc or free of
- * this thread does maintenance or wakes the keeper. The mode ends when the thread passes 0 to this
- * function, or ends. It works best with a running keeper (kl_keeper_start). Without a keeper,
- * kl_thread_idle refills the reserve. Returns false if there is no memory. */
+ * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory.
+ * `spare_bytes` is rounded up to 64 KiB, and the maximum is 2 MiB. The keeper refills the reserve.
+ * From now on no malloc or free of this thread does maintenance or wakes the keeper. The mode ends
+ * when the thread passes 0 to this function, or ends. It works best with a running keeper
+ * (kl_keeper_start). Without a keeper, kl_thread_idle refills the reserve. Returns false if there
+ * is no memory. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, returns all unused memory to the system: the memory of the calling thread, of
  * threads that have ended, and the memory that no thread owns. The cost is linear in the amount of
- * this memory; gigabytes take milliseconds. If `force` is false, the function works like
+ * this memory: gigabytes take milliseconds. If `force` is false, the function works like
  * kl_thread_idle. In both cases it calls the handler of kl_register_deferred_free
  * (keel/runtime.h). */
 KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;

@@ -1,8 +1,8 @@
 /* Names that mimalloc 2 and 3 have added and for which Keel has a counterpart. Include
  * keel/mimalloc.h, not this header.
  *
- * Names without a counterpart in Keel (sub-processes, mimalloc 3's theaps, sampled guards) and
- * options that would have no effect are missing, so a program that uses them does not compile. */
+ * Names without a counterpart in Keel are missing: sub-processes, mimalloc 3's theaps, sampled
+ * guards, and options that would have no effect. A program that uses them does not compile. */
 #ifndef KEEL_MIMALLOC_LATER_H
 #define KEEL_MIMALLOC_LATER_H
 
@@ -30,7 +30,7 @@
 
 /* --- Blocks ----------------------------------------------------------------------------------- */
 
-/* mimalloc limits the block to MI_SMALL_SIZE_MAX bytes; here it may have any size. */
+/* In mimalloc the block has at most MI_SMALL_SIZE_MAX bytes. Here it may have any size. */
 static inline void mi_free_small(void* block) KEEL_NOEXCEPT {
     kl_free(block);
 }

@@ -39,7 +39,7 @@
 #include <utility>
 #endif
 
-/* The version of mimalloc that has these names; see kl_version for Keel's own version. */
+/* The version of mimalloc that has these names. kl_version returns Keel's own version. */
 #define MI_MALLOC_VERSION 163
 
 #if defined(__cplusplus) && defined(__GNUC__)

@@ -1,7 +1,7 @@
 /* Functions that allocate and fail as the C++ operators new do, for C++11 and later.
  *
- * If there is no memory, they call the new_handler and try again, until the allocation succeeds,
- * the handler throws, or the program has removed the handler. Without a handler, they throw
+ * If there is no memory, they call the new_handler and try again. This ends when the allocation
+ * succeeds, the handler throws, or there is no handler any more. Without a handler, they throw
  * std::bad_alloc or return nullptr. With -fno-exceptions they end the process instead of throwing.
  * Any thread may call them at any time. The costs are those of kl_malloc, kl_aligned_alloc and
  * kl_realloc. */

@@ -1,8 +1,8 @@
 /* keel/recorder.h: records the operations of a program's own allocator.
  *
- * `keel record` sees malloc and its family. An engine that divides large blocks itself, a program
- * that is linked statically, or a program with its own malloc calls these functions instead and
- * gets the same journal. Link libkeel_record (-lkeel_record; C and C++), and then either
+ * `keel record` sees malloc and its family. Other programs call these functions instead and get the
+ * same journal: an engine that divides large blocks itself, a program that is linked statically, or
+ * a program with its own malloc. Link libkeel_record (-lkeel_record; C and C++), and then either
  *
  *   - record from inside:  kl_record_start("game.spool") ... kl_record_stop();
  *                          keel import game.spool -o game.journal.parquet
@@ -32,9 +32,9 @@
  * file or the same one. Recordings are independent. If a block is older than the recording, its
  * free is recorded as a free of a foreign block. A thread appears in a recording when it records
  * its first event there. Name the threads again in each recording. After a recording has ended, the
- * address space of its rings stays reserved, but without memory: 1 MiB for each of the first 4
- * threads that recorded at the same time, 260 KiB for each of the next 60, 68 KiB for each further
- * one.
+ * address space of its rings stays reserved, but without memory. A ring took 1 MiB for each of the
+ * first 4 threads that recorded at the same time, 260 KiB for each of the next 60, and 68 KiB for
+ * each further thread.
  *
  * CRASHES. If the program crashes or is killed, the events that it recorded before are in
  * game.spool and game.spool.rings. `keel import game.spool` reads both files. kl_record_stop and a
@@ -157,8 +157,9 @@ KL_RECORD_INLINE void kl_record_realloc_end(const void* old_block, const void* n
     KL_RECORD_IF_ON(kl_record_realloc_end_from(old_block, new_block, size));
 }
 
-/* Records both in one call, after the reallocation. Use it only if the allocator cannot yet have
- * returned the old address to another thread, because it holds a lock or resizes in place. */
+/* Records both in one call, after the reallocation. Use it only if no other thread can have
+ * received the old address from the allocator yet, because the allocator holds a lock or resizes in
+ * place. */
 KL_RECORD_INLINE void kl_record_realloc(const void* old_block, const void* new_block, size_t size) {
     kl_record_realloc_begin(old_block, size);
     kl_record_realloc_end(old_block, new_block, size);

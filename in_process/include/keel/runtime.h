@@ -105,11 +105,11 @@ KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 
 /* --- Start and end ---------------------------------------------------------------------------- */
 
-/* These calls are optional. Keel does the same work by itself later; the calls let the program
- * choose the time. kl_process_init reads the environment, as the first allocation does.
- * kl_thread_init creates the calling thread's heap, as its first allocation does, and returns false
- * if there is no memory. kl_thread_done releases the heap, as the end of the thread does; if the
- * thread allocates afterwards, Keel creates a heap for it again. */
+/* These calls are optional. Without them Keel does the same work when it is first needed. With them
+ * the program chooses the time. kl_process_init reads the environment, as the first allocation
+ * does. kl_thread_init creates the calling thread's heap, as its first allocation does, and returns
+ * false if there is no memory. kl_thread_done releases the heap, as the end of the thread does. If
+ * the thread allocates afterwards, Keel creates a heap for it again. */
 KEEL_API void kl_process_init(void) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_init(void) KEEL_NOEXCEPT;
 KEEL_API void kl_thread_done(void) KEEL_NOEXCEPT;

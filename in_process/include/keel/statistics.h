@@ -45,8 +45,8 @@ typedef bool kl_size_visitor(const struct kl_size_stats* size, void* argument);
 
 /* kl_stats_visit visits the sizes of the process. kl_thread_stats_visit visits the sizes of the
  * calling thread's own heap, including the large blocks that were allocated from it.
- * kl_heap_stats_visit visits the sizes of `heap`; kl_heap_backing() denotes the calling thread's
- * own heap. They return true unless the visitor returned false. */
+ * kl_heap_stats_visit visits the sizes of `heap`, where kl_heap_backing() denotes the calling
+ * thread's own heap. They return true unless the visitor returned false. */
 KEEL_API bool kl_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_stats_visit(kl_size_visitor* visitor, void* argument) KEEL_NOEXCEPT;
 KEEL_API bool kl_heap_stats_visit(kl_heap_t* heap, kl_size_visitor* visitor,

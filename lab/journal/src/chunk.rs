@@ -248,7 +248,8 @@ impl Packer {
     }
 }
 
-/// Definition levels of one bit, preceded by their length; all 0 if `present` is empty.
+/// Appends definition levels of one bit, preceded by their length. All levels are 0 if `present` is
+/// empty.
 fn put_levels(present: &[bool], rows: usize, output: &mut Vec<u8>) {
     let start = output.len();
     output.extend_from_slice(&[0; 4]);

@@ -300,8 +300,8 @@ pub(crate) fn one_run(count: u64, value: u64, width: u32, output: &mut Vec<u8>) 
     output.extend_from_slice(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
-/// Begins a packed run. Returns the length of `output` at which the run must end; the caller pads
-/// it with zeros.
+/// Begins a packed run. Returns the length of `output` at which the run must end. The caller pads
+/// the run with zeros.
 fn packed_run(count: usize, width: u32, output: &mut Vec<u8>) -> usize {
     let groups = count.div_ceil(8);
     varint((groups as u64) << 1 | 1, output);

@@ -88,8 +88,8 @@ pub struct Module {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stacks {
-    /// Return addresses: `[index into modules, offset in the module's file]`; module -1 for code
-    /// outside of any file.
+    /// Return addresses: `[index into modules, offset in the module's file]`. The module is -1 for
+    /// code that is in no file.
     pub sites: Vec<(i64, u64)>,
     /// The calls: `[index of the parent or -1, index into sites]`. A parent comes before its
     /// children.

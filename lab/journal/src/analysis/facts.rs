@@ -75,8 +75,8 @@ pub struct WrongFree {
     pub align: Option<u64>,
 }
 
-/// The most requested bytes and the most objects that were live; the two need not occur at the same
-/// time.
+/// The maximum of live requested bytes, and the maximum number of live objects. The two maxima may
+/// occur at different times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LivePeak {
     /// Bytes.
@@ -138,7 +138,8 @@ pub struct SizeBucket {
 pub struct Lifetimes {
     /// In time, ns.
     pub ns: Distribution,
-    /// In operations of the whole program; 1 if the next operation released the object.
+    /// Counted in operations of the whole program. It is 1 if the next operation released the
+    /// object.
     pub operations: Distribution,
 }
 
