@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+KEEL_TLS bool os_lock_holds_all;
+
 void os_lock_wait(struct os_lock* lock) {
     int saved = errno;
     while (atomic_swap(&lock->state, 2) != 0) {

@@ -268,3 +268,55 @@ TEST(every_heap_is_usable_in_a_forked_child) {
         CHECK_CHILD(child);
     }
 }
+
+// ---- a handler of another library (pthread_atfork), registered before Keel's ----
+
+static _Atomic bool handler_on;
+static kl_heap_t* old_heap;
+static kl_heap_t* made_in_handler;
+
+static void handler_uses_heaps(void) {
+    if (!handler_on) return;
+    made_in_handler = kl_heap_new();
+    CHECK(made_in_handler != NULL);
+    for (size_t i = 0; i < SIZES; i++) {
+        char* p = kl_heap_malloc(old_heap, sizes[i]);
+        char* q = kl_heap_malloc(made_in_handler, sizes[i]);
+        CHECK(p != NULL && q != NULL);
+        kl_free(p);
+        kl_free(q);
+    }
+}
+
+static void register_handler(void) {
+    CHECK(pthread_atfork(handler_uses_heaps, handler_uses_heaps, handler_uses_heaps) == 0);
+}
+__attribute__((section(".preinit_array"), used)) static void (*at_start)(void) = register_handler;
+
+static void* use_heaps(void* argument) {
+    (void)argument;
+    for (int i = 0; i < 100; i++) {
+        kl_free(kl_heap_malloc(old_heap, 100));
+        kl_free(kl_heap_malloc(made_in_handler, 100));
+    }
+    return NULL;
+}
+
+TEST(handlers_of_other_libraries_use_heaps_in_a_fork) {
+    pthread_t thread;
+    old_heap = kl_heap_new();
+    for (int i = 0; i < 20; i++) {
+        handler_on = true;
+        pid_t child = fork();
+        handler_on = false;
+        if (child == 0) {
+            alarm(20); // a lock that stays held would hang it
+            (void)use_heaps(NULL);
+            _exit(0);
+        }
+        CHECK_CHILD(child);
+        CHECK(pthread_create(&thread, NULL, use_heaps, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        kl_heap_destroy(made_in_handler);
+    }
+}

@@ -1,5 +1,7 @@
 /* fork in a process with many threads: the child can always allocate and free, independent of the
- * state of the other threads. */
+ * state of the other threads.
+ *
+ * CHECK_FORKS: the number of forks of the test with handlers of another library, default 500. */
 #include "check.h"
 #include "memory.h"
 
@@ -250,4 +252,127 @@ TEST(a_child_does_not_change_its_parents_memory) {
     }
     CHECK_CHILD(child);
     check_and_free_blocks();
+}
+
+// ---- handlers of another library (pthread_atfork) that allocate ----
+//
+// The library has registered one set of handlers before every constructor, and thus normally before
+// the allocator has registered its own, and one set after the allocator.
+
+enum { EARLY = 1, LATE = 2 };
+static _Atomic int handlers_on; // which sets do something
+static _Atomic unsigned handler_calls;
+
+// Small blocks of many classes, a large block, a mapping, and blocks of other threads.
+static void handler_allocates(void) {
+    static const size_t handler_sizes[] = {1, 24, 100, 900, 5000, 60000, 70000, 3u * MIB, 9u * MIB};
+    enum { SIZES = sizeof handler_sizes / sizeof *handler_sizes };
+    char* p[SIZES];
+    handler_calls++;
+    for (int i = 0; i < SIZES; i++) {
+        CHECK((p[i] = calloc(1, handler_sizes[i])) != NULL && p[i][handler_sizes[i] - 1] == 0);
+        p[i][0] = p[i][handler_sizes[i] - 1] = 1;
+    }
+    free(atomic_exchange(&shared[handler_calls % 64], p[2]));
+    p[2] = NULL;
+    for (int i = 0; i < SIZES; i++) CHECK((p[i] = realloc(p[i], handler_sizes[i] * 3 / 2)) != NULL);
+    for (int i = 0; i < SIZES; i++) free(p[i]);
+}
+
+// A handler that forks: two levels.
+static _Atomic bool fork_in_handler;
+static void handler_forks(void) {
+    if (!atomic_exchange(&fork_in_handler, false)) return;
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    CHECK_CHILD(child);
+    handler_allocates();
+}
+
+static void early_handler(void) {
+    if ((handlers_on & EARLY) != 0) handler_allocates();
+}
+static void late_handler(void) {
+    if ((handlers_on & LATE) != 0) handler_allocates();
+}
+
+static void early_prepare_handler(void) {
+    handler_forks();
+    early_handler();
+}
+
+static void register_early(void) {
+    CHECK(pthread_atfork(early_prepare_handler, early_handler, early_handler) == 0);
+}
+__attribute__((section(".preinit_array"), used)) static void (*at_start)(void) = register_early;
+
+static void register_late(void) {
+    CHECK(pthread_atfork(late_handler, late_handler, late_handler) == 0);
+}
+
+// Its first allocation is the one in the prepare handler: it has no heap before.
+static void* fork_without_a_heap(void* argument) {
+    (void)argument;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(TIMEOUT_SECONDS);
+        if (!SUBJECT_CHILD_STARTS_NO_THREADS) {
+            pthread_t thread;
+            if (pthread_create(&thread, NULL, allocate_once, (void*)100) != 0) _exit(2);
+            if (pthread_join(thread, NULL) != 0) _exit(3);
+        }
+        free(malloc(100000));
+        _exit(handler_calls >= 2 ? 0 : 4); // one before the fork and one in the child
+    }
+    CHECK_CHILD(child);
+    return NULL;
+}
+
+// Like `work`, with pauses that leave the processors to the forks.
+static void* work_at_intervals(void* argument) {
+    struct random random = {(uintptr_t)argument};
+    while (!done) {
+        for (int i = 0; i < 50; i++) {
+            char* p = malloc(size_for_any_part(&random) % (1u * MIB) + 1);
+            CHECK(p != NULL);
+            p[0] = 1;
+            free(atomic_exchange(&shared[random_below(&random, 64)], p));
+        }
+        sleep_ms(1);
+    }
+    return NULL;
+}
+
+TEST(handlers_of_other_libraries_allocate_in_forks_of_a_thread_without_a_heap) {
+    const char* wanted = getenv("CHECK_FORKS");
+    int forks = wanted != NULL ? atoi(wanted) : SUBJECT_API ? 50 : 500;
+    pthread_t busy[8], thread;
+    register_late();
+    for (uintptr_t i = 0; i < 8; i++)
+        CHECK(pthread_create(&busy[i], NULL, work_at_intervals, (void*)(i + 1)) == 0);
+    for (int i = 0; i < forks; i++) {
+        handlers_on = i % 3 + 1; // early, late, both
+        handler_calls = 0;
+        CHECK(pthread_create(&thread, NULL, fork_without_a_heap, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_EQUAL(handler_calls, handlers_on == (EARLY | LATE) ? 4 : 2);
+    }
+    handlers_on = 0;
+    done = true;
+    for (int i = 0; i < 8; i++) CHECK(pthread_join(busy[i], NULL) == 0);
+}
+
+TEST(a_handler_of_another_library_forks) {
+    pthread_t thread;
+    register_late();
+    start_workers();
+    for (int i = 0; i < 10; i++) {
+        handlers_on = i % 3 + 1;
+        handler_calls = 0;
+        fork_in_handler = true;
+        CHECK(pthread_create(&thread, NULL, fork_without_a_heap, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    handlers_on = 0;
+    stop_workers();
 }

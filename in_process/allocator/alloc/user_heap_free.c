@@ -23,6 +23,7 @@ struct user_heap* user_heap_first(void) {
 static void pool_add(char* mapping) {
     for (unsigned i = 0; i < USER_HEAPS_AT_ONCE; i++) {
         struct user_heap* user = (struct user_heap*)(mapping + HEAP_USER + i * USER_HEAP_STRIDE);
+        os_lock_init(&user->lock);
         user->next_free = pool.free;
         pool.free = user;
         user->next_all = (struct user_heap*)atomic_get(&pool.all);

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/options.h"
 #include "base/panic.h"
+#include "os/lock.h"
 #include "os/process.h"
 #include "os/thread.h"
 
@@ -33,6 +34,43 @@ static void report_refused(const char* entry) {
     message_write("\n");
 }
 
+// --- Fork ----------------------------------------------------------------------------------------
+//
+// Prepare handlers run in the reverse order of registration, the others in that order:
+//
+//   later handlers, before_fork, earlier handlers, FORK, earlier handlers, after_fork, later ones
+//
+// So earlier handlers of other libraries run while this thread holds all locks (os/lock.h). If such
+// a handler waits for another thread, and that thread for one of these locks, the process hangs. To
+// make earlier handlers rare, Keel registers its own at its first allocation.
+
+// Calls of fork that this thread is in: a handler may fork.
+static KEEL_TLS unsigned forks;
+
+static void before_fork(void) {
+    if (forks++ > 0) return;
+    user_heap_before_fork();
+    relief_pause();
+    heap_pool_before_fork();
+    arena_before_fork();
+    os_lock_holds_all = true;
+}
+static void after_fork(void) {
+    if (--forks > 0) return;
+    os_lock_holds_all = false;
+    arena_after_fork();
+    heap_pool_after_fork();
+    relief_resume();
+    user_heap_after_fork();
+}
+static void after_fork_in_child(void) {
+    after_fork();
+    keeper_forget();
+    if (heap_is_real(thread_heap)) atomic_set(&thread_heap->thread_id, os_thread_id());
+}
+
+// --- Start and end -------------------------------------------------------------------------------
+
 // Runs once, at the first allocation that reaches a slow path: normally long before a second thread
 // exists. If two threads arrive at once, the second continues with the defaults until the first has
 // finished. The heap works without this initialisation.
@@ -46,25 +84,8 @@ void process_start(void) {
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
+    os_fork_register(before_fork, after_fork, after_fork_in_child);
     if (heap_is_real(thread_heap)) os_thread_exit_arm(thread_heap);
-}
-
-static void before_fork(void) {
-    user_heap_before_fork();
-    relief_pause();
-    heap_pool_before_fork();
-    arena_before_fork();
-}
-static void after_fork(void) {
-    arena_after_fork();
-    heap_pool_after_fork();
-    relief_resume();
-    user_heap_after_fork();
-}
-static void after_fork_in_child(void) {
-    after_fork();
-    keeper_forget();
-    if (heap_is_real(thread_heap)) atomic_set(&thread_heap->thread_id, os_thread_id());
 }
 
 // Prints one line for each option, at start.
@@ -93,11 +114,8 @@ static void report_options(void) {
     }
 }
 
-// Registers the fork handlers. This may allocate, so a constructor does it. No fork happens before
-// the constructors run.
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
-    os_fork_register(before_fork, after_fork, after_fork_in_child);
     keeper_allow();
     if (option_get(OPTION_VERBOSE) != 0) report_options();
 }

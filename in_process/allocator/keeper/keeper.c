@@ -8,6 +8,7 @@
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/counters.h"
+#include "os/lock.h"
 #include "os/process.h"
 #include "os/thread.h"
 
@@ -239,6 +240,7 @@ void keeper_thread_idle(void) {
 bool keeper_start(void) {
     uint32_t expected = STATE_OFF;
     if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return false;
+    if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
     if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
     if (!os_thread_start(keeper_main))
