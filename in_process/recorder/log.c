@@ -182,8 +182,8 @@ static int log_create(void) {
     return 0;
 }
 
-// Writes the header, the object files, and a reading of the clocks. A second reading a millisecond
-// later gives the frequency if the program crashes before its first chunk.
+// Writes the header, the object files, and a reading of the clocks. A second reading follows a
+// millisecond later. It gives the frequency if the program crashes before its first chunk.
 static int log_write_head(void) {
     struct kl_spool header = *session.spool;
     header.magic = KL_LOG_MAGIC;

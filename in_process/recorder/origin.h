@@ -5,8 +5,8 @@
 #include "base/attributes.h"
 #include "thread.h"
 
-// Names the stack of the call that returns to `caller`, and records its addresses unless this ring
-// has done so recently. Preserves errno.
+// Returns the name of the stack of the call that returns to `caller`. Records the stack's
+// addresses, unless this ring has recorded them recently. Preserves errno.
 uint64_t origin_of_stack(const void* caller);
 
 KEEL_INLINE uint64_t origin(const void* caller) {

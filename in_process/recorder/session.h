@@ -58,8 +58,8 @@ void session_start(void);
 // Ends the recording of this process. The reader ignores events with later times.
 void session_stop(enum kl_stop reason);
 
-// Must surround every use of the spool or the rings. False: the recording is over, and the caller
-// must not call session_leave.
+// session_enter and session_leave must surround every use of the spool or the rings. If
+// session_enter returns false, the recording is over, and the caller must not call session_leave.
 bool session_enter(void);
 void session_leave(void);
 

@@ -66,7 +66,7 @@ struct event {
     uint64_t word; // without the tag
 };
 
-// First call of the process or of a forked child; false: do not record.
+// Called by the first call of the process or of a forked child. False: do not record.
 bool thread_session_enter(void);
 
 void thread_record_slow(uint64_t index, struct event event);

@@ -43,7 +43,7 @@ static void* allocate_once(void* argument) {
     return NULL;
 }
 
-// Starts and ends threads all the time, so that some forks happen during their start or end.
+// Starts and ends threads continuously, so that some forks happen while a thread starts or ends.
 static void* start_threads(void* argument) {
     for (uintptr_t size = 1; !done; size = size * 2 % 100003) {
         pthread_t threads[4];

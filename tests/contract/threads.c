@@ -1,4 +1,4 @@
-/* Blocks that are passed between threads, threads that start and end, frees at the very end of a
+/* Blocks that are passed between threads, threads that start and end, and frees at the end of a
  * thread. */
 #include "check.h"
 #include "memory.h"

@@ -89,7 +89,7 @@ static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
     return length;
 }
 
-// Blocks in the bins of a heap that the caller holds are not used.
+// Subtracts the blocks in the bins of a heap that the caller holds, because they are not used.
 static void leave_out_bins(struct usage* usage, const struct heap* heap) {
     for (unsigned c = 0; c < CLASS_COUNT; c++) {
         uint64_t ready = bin_length(heap, c);

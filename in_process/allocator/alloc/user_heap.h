@@ -86,8 +86,8 @@ extern atomic_bits user_heap_given_before[CLASS_COUNT];
 extern atomic_bits user_heap_counts_before[HEAP_COUNTS];
 extern atomic_bits user_heap_large_before[LARGE_ROWS]; // also those of threads without a heap
 
-// Counts a large block that was allocated from this heap (NULL: by a thread without one), or
-// resized in place into this row.
+// Counts a large block that was allocated from this heap, or resized in place into this row. `heap`
+// is NULL if the thread has none.
 KEEL_INLINE void user_heap_count_large(struct heap* heap, unsigned row) {
     atomic_bits* given = heap != NULL ? heap->large_given : user_heap_large_before;
     (void)atomic_add(&given[row - CLASS_COUNT], 1);

@@ -1,5 +1,5 @@
-// The C++ operators new and delete, in C under their mangled names, so that libkeel needs no C++
-// library to be linked.
+// The C++ operators new and delete. They are written in C under their mangled names, so that
+// libkeel does not have to be linked with a C++ library.
 //
 // Only that library can throw bad_alloc and return the new_handler. This file refers to these
 // functions by weak symbols, which are defined in a C++ program. The names are those of the Itanium

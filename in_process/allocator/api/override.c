@@ -1,5 +1,5 @@
-// The malloc family under its own names, with the GNU C library's semantics where the standards
-// leave a choice.
+// The malloc family under its own names. Where the standards leave a choice, the functions behave
+// like those of the GNU C library.
 #include "allocator/api/entry.h"
 #include "keel/keel.h"
 #include <malloc.h>

@@ -110,7 +110,7 @@ bool heap_fill_spare(struct heap* heap) {
     return true;
 }
 
-// A slice that the heap has kept or that the keeper has provided.
+// Takes a slice that the heap has kept or that the keeper has provided.
 static char* own_slice_take(struct heap* heap) {
     char* start = empty_take(heap);
     return start == NULL && heap_is_realtime(heap) ? spare_take(heap) : start;

@@ -92,7 +92,7 @@ struct heap {
     atomic_word
         spare[HEAP_SPARE_MAX]; // slices; put by the keeper, and by an owner that becomes realtime
     // Large blocks allocated from this heap so far, by size. A resize in place into another row
-    // counts there too.
+    // also counts in that row.
     atomic_bits large_given[LARGE_ROWS];
 
     // --- The keeper alone, but any thread reads relieved_pages ---
@@ -133,7 +133,8 @@ KEEL_INLINE bool heap_admits(const struct heap* heap, size_t bytes) {
     return limit == 0 || (heap->held_bytes <= limit && bytes <= limit - heap->held_bytes);
 }
 
-// Makes the next page of this class that has a free block current. NULL: the queue is empty. O(1).
+// Makes the next page of this class with a free block the current page. NULL: the queue is empty.
+// O(1).
 struct page* heap_next_page(struct heap* heap, unsigned size_class);
 
 // The current page has no free block left: marks it full. It is then in no list.
@@ -143,7 +144,7 @@ void heap_retire_current(struct heap* heap, unsigned size_class);
 // true if the memory came from the slices and not from a slice that the heap kept.
 struct page* heap_fresh_page(struct heap* heap, unsigned size_class, bool* from_slices);
 
-// Puts a page that has a free block again into its queue, and clears PAGE_FULL.
+// Puts a full page that now has a free block into its queue, and clears PAGE_FULL.
 void heap_page_not_full(struct heap* heap, struct page* page);
 
 // The page has no block in use: releases it, unless it is current. True: its slices were released,

@@ -92,7 +92,8 @@ bool heap_relieve(struct heap* heap) {
         for (unsigned i = 0; taken > 0 && i < GATHER_ENTRIES; i++) {
             released += entry_clear(heap, &relief.gather[i], &back);
         }
-        // Batches pushed in the meantime are below the ones put back, and have not been examined.
+        // Batches that were pushed in the meantime are below those put back, and have not been
+        // examined.
         bool alone = back.last != 0 && remote_queue_push(&heap->remote_queue, back);
         if (all && alone && released == 0) heap->remote_seen = back.first;
     }

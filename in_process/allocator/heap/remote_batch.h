@@ -20,7 +20,7 @@
 // most 68 exchanges, one for each entry of both stages. True: something has been sent.
 bool remote_batch_add(struct heap* heap, struct page* page, void* address);
 
-// Frees one block without gathering, for a thread that has no heap: one exchange.
+// Sends one block to its owner at once, for a thread that has no heap. Makes one exchange.
 void remote_batch_send_block(struct page* page, void* address);
 
 // Sends everything. At most 68 exchanges.

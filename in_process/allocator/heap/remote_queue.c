@@ -3,7 +3,7 @@
 #define LINK_PENDING ((uintptr_t)1)
 #define ADDRESS_BITS 48
 
-// A batch in the queue, in the block of it that was freed first.
+// A batch in the queue. The struct is in the block of the batch that was freed first.
 struct message {
     atomic_word link;     // next batch, 0 at the end, or LINK_PENDING
     uintptr_t head_count; // head of the batch | count << 48; absent from blocks of 8 bytes

@@ -1,8 +1,8 @@
 // Histograms of the durations of the slow paths, one set for each heap.
 //
-// A duration counts in the bucket of its highest bit, in units of cycles_now. Only paths that cost
-// far more than two readings of the clock are timed. Refills of a bin from its page are counted
-// (HEAP_REFILLS) and not timed.
+// Durations are in units of cycles_now. The highest bit of a duration selects its bucket. Only
+// paths that cost far more than two readings of the clock are timed. Refills of a bin from its page
+// are counted (HEAP_REFILLS) and not timed.
 #ifndef KEEL_ALLOCATOR_HEAP_SLOW_PATH_H
 #define KEEL_ALLOCATOR_HEAP_SLOW_PATH_H
 

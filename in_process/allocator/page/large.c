@@ -51,8 +51,9 @@ static struct large large_jumbo(size_t bytes, size_t alignment) {
     return large_of_mapping(bytes, alignment);
 }
 
-// A block from an arena, or from memory that takes no page fault. For large blocks a cached mapping
-// comes first, because blocks that shrink in their slices leave few superblocks completely free.
+// Takes a block from an arena, or from memory that takes no page fault. For large blocks a cached
+// mapping comes first, because blocks that shrink in their slices leave few superblocks completely
+// free.
 static struct large large_warm(size_t bytes, size_t alignment, size_t slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return large_of_run(run, slices);

@@ -21,7 +21,7 @@ enum page_fresh {
     PAGE_COLD = 2, // it may not be resident: the first touch of a system page is a page fault
 };
 
-// The list of the heap that holds the page. A full page (PAGE_FULL in its owner word) is UNLISTED.
+// The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
 enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED };
 
 KEEL_INLINE enum page_list page_list(const struct page* page) {

@@ -41,9 +41,9 @@ KEEL_INLINE unsigned size_class_of(size_t size) {
     return size <= SMALL_BYTES_MAX ? size_class_of_small(size) : size_class_of_medium(size);
 }
 
-// The smallest class of at least `size` bytes whose blocks are all multiples of `alignment` (a
-// power of two); CLASS_COUNT if there is none. At most 8 steps: the next power of two is at most 8
-// classes away, and it fits if it is >= alignment.
+// Returns the smallest class of at least `size` bytes whose blocks are all multiples of `alignment`
+// (a power of two), or CLASS_COUNT if there is none. At most 8 steps: the next power of two is at
+// most 8 classes away, and it fits if it is >= alignment.
 unsigned size_class_aligned(size_t size, size_t alignment);
 
 // Verifies the tables against the definition above.

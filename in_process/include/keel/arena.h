@@ -57,10 +57,10 @@ KEEL_API kl_arena_t* kl_manage_os_memory(void* start, size_t bytes, unsigned fla
 KEEL_API kl_arena_t* kl_reserve_os_memory(size_t bytes, unsigned flags) KEEL_NOEXCEPT;
 
 /* Reserve up to `pages` pages of 1 GiB for all threads. The administrator must have set them aside
- * (/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages). The first function takes them from
- * `numa_node`; the second spreads them over the first `numa_nodes` nodes (0: all nodes). They stop
- * after `timeout_ms` milliseconds (0: no limit). They check the time after each page; a page takes
- * about 0.3 s.
+ * (/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages). kl_reserve_huge_os_pages_at takes
+ * them from `numa_node`. kl_reserve_huge_os_pages_interleave spreads them over the first
+ * `numa_nodes` nodes (0: all nodes). They stop after `timeout_ms` milliseconds (0: no limit). They
+ * check the time after each page; a page takes about 0.3 s.
  *
  * Return 0 if all pages were reserved. Return ETIMEDOUT or ENOMEM if fewer pages were reserved;
  * these pages stay reserved. Return EINVAL if the node does not exist. errno is preserved. */

@@ -1,4 +1,4 @@
-/* Keel for C++17: allocators for containers, heaps with an owner, and memory resources.
+/* Keel for C++17: allocators for containers, an owning class for user heaps, and memory resources.
  *
  *     std::vector<int, keel::allocator<int>> numbers;      // uses kl_malloc
  *

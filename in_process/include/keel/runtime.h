@@ -16,12 +16,12 @@ extern "C" {
 
 /* Each option is a number. A call sets it, or an environment variable when the program starts. The
  * variable's name is KEEL_ and the option's name in capitals (KEEL_SHOW_STATS=1), or the name that
- * mimalloc uses (MIMALLOC_SHOW_STATS=1). A call takes precedence over KEEL_, which takes precedence
- * over MIMALLOC_.
+ * mimalloc uses (MIMALLOC_SHOW_STATS=1). A call takes precedence over both variables, and the KEEL_
+ * variable over the MIMALLOC_ variable.
  *
- * The environment accepts a number; a number with K, M, G or T for 2^10 to 2^40; on, yes or true
- * (1); off, no or false (0). For any other value Keel prints a warning to stderr and keeps the
- * default. Set-user-id programs do not read the environment.
+ * The value of a variable is a number, a number with K, M, G or T for 2^10 to 2^40, or a word: on,
+ * yes or true (1), off, no or false (0). For any other value Keel prints a warning to stderr and
+ * keeps the default. Set-user-id programs do not read the environment.
  *
  * The numbers 0 to 16 are those of mimalloc 1.6.3. The numbers that are missing here belong to
  * options of mimalloc that have no effect in Keel. Keel stores their values. Only
@@ -84,9 +84,10 @@ KEEL_API const char* kl_option_name(kl_option_t option) KEEL_NOEXCEPT;
 /* --- Limits ----------------------------------------------------------------------------------- */
 
 /* Limits the memory that Keel holds in pages and large blocks to `bytes` (0: no limit) and returns
- * the previous limit. An allocation that would exceed the limit first collects unused memory and
- * then fails with ENOMEM. Live blocks are not affected. The limit is exact to one page of 64 to 512
- * KiB. Threads that allocate at the same moment may each exceed it by one page or block. */
+ * the previous limit. An allocation that would exceed the limit first collects unused memory. If
+ * this does not free enough, the allocation fails with ENOMEM. Live blocks are not affected. The
+ * limit is exact to one page of 64 to 512 KiB. Threads that allocate at the same moment may each
+ * exceed it by one page or block. */
 KEEL_API size_t kl_limit(size_t bytes) KEEL_NOEXCEPT;
 
 /* The resources of the machine that the process may use. */
@@ -99,8 +100,8 @@ struct kl_machine {
     uint64_t memory_limit_bytes;
 };
 
-/* Fills *machine with the current values, from control groups of version 2 and 1. Makes some dozens
- * of system calls. Keel does not set a limit from these values. */
+/* Fills *machine with the current values. It reads control groups of version 2 and of version 1.
+ * Makes some dozens of system calls. Keel does not set a limit from these values. */
 KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 
 /* --- Start and end ---------------------------------------------------------------------------- */

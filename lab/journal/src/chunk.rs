@@ -279,7 +279,7 @@ fn extremes<T: Number>(values: &[T]) -> (Option<T>, Option<T>) {
     (values.iter().copied().min(), values.iter().copied().max())
 }
 
-/// The distinct values in the order of their first appearance, and the index of each value among
+/// The distinct values in the order of their first appearance, and for each value its index among
 /// them.
 struct Dictionary<T> {
     values: Vec<T>,

@@ -359,7 +359,7 @@ const fn every<T>(values: &[T], way: Way) -> Column<'_, T> {
     Column { values, present: None, rows: values.len(), way }
 }
 
-/// With fewer rows, starting a thread takes longer than encoding them.
+/// With fewer rows, it takes longer to start a thread than to encode the rows.
 const ROWS_FOR_THREADS: usize = 1 << 12;
 
 /// Makes the chunks of these columns with one thread per packer; the calling thread is one of them.

@@ -112,13 +112,13 @@ impl Reader {
         COLUMNS.into_iter().zip(self.positions).map(size).collect()
     }
 
-    /// All events in order, in batches of a few thousand. Each row group's checksum is verified
-    /// before it is decoded.
+    /// Returns all events in order, in batches of a few thousand. Each row group's checksum is
+    /// verified before it is decoded.
     pub fn batches(&self) -> Batches<'_> {
         Batches { reader: self, next_group: 0, row: 0, group: None, failed: false, origins: false }
     }
 
-    /// All events in order, one by one; [`Reader::batches`] is faster.
+    /// Returns all events in order, one by one. [`Reader::batches`] is faster.
     pub fn events(&self) -> impl Iterator<Item = Result<Event>> + '_ {
         self.batches().flat_map(|batch| match batch {
             Ok(events) => events.into_iter().map(Ok).collect::<Vec<_>>(),

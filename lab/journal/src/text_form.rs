@@ -3,7 +3,8 @@
 /// A text format from which a journal can be imported, and to which it can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TextForm {
-    /// The text journal of the blog "Benchmarking Malloc with Doom 3", and its extension.
+    /// The text journal of the blog "Benchmarking Malloc with Doom 3", and the extension of that
+    /// format.
     Doom3,
     /// The output of programs with the Judy library, built with `TRACEMI`, `TRACEMI2` or `TRACEJM`.
     Judy,

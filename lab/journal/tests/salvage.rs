@@ -1,4 +1,4 @@
-//! Salvage of the file of a writer that was killed at any byte.
+//! Salvages the file of a writer that was killed, for many lengths of the file.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod common;

@@ -65,9 +65,9 @@ pub struct WrongFree {
     pub thread: u32,
     /// `free_sized`, `free_aligned` or `free_aligned_sized`.
     pub kind: &'static str,
-    /// The size that it passed, bytes, if it passed one.
+    /// The size that the free passed, in bytes, if it passed one.
     pub hint_size: Option<u64>,
-    /// The alignment that it passed, bytes, if it passed one.
+    /// The alignment that the free passed, in bytes, if it passed one.
     pub hint_align: Option<u64>,
     /// The requested size, bytes.
     pub size: u64,
@@ -81,11 +81,11 @@ pub struct WrongFree {
 pub struct LivePeak {
     /// Bytes.
     pub bytes: u64,
-    /// When that many bytes were reached first, ns since the start.
+    /// The time at which this number of bytes was first reached, ns since the start.
     pub bytes_at_ns: u64,
     /// Objects.
     pub objects: u64,
-    /// When that many objects were reached first, ns since the start.
+    /// The time at which this number of objects was first reached, ns since the start.
     pub objects_at_ns: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct Distribution {
 pub struct Sizes {
     /// Percentiles in bytes.
     pub bytes: Distribution,
-    /// By powers of two, from the least that occurs to the greatest.
+    /// Counts by powers of two, from the smallest size that occurs to the largest.
     pub histogram: Vec<SizeBucket>,
 }
 
@@ -155,7 +155,7 @@ pub struct Leaked {
 /// Operations per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Over the whole duration; 0 if all operations have the same time.
+    /// Mean over the whole duration; 0 if all operations have the same time.
     pub mean: f64,
     /// Of the busiest second.
     pub peak: u64,
