@@ -98,10 +98,21 @@ static struct block* refill(struct heap* heap, unsigned size_class) {
     return page != NULL ? page_give(heap, size_class, page) : refill_fresh(heap, size_class);
 }
 
+static void* alloc_class(unsigned size_class);
+
+// For a destructor of thread-specific data that runs after Keel's own.
+static KEEL_COLD void* alloc_after_end(unsigned size_class) {
+    if (heap_borrow() == NULL) return NULL;
+    void* block = alloc_class(size_class);
+    heap_leave();
+    return block;
+}
+
 static void* alloc_class(unsigned size_class) {
     struct heap* heap = thread_heap;
     struct block* block = heap->bin[size_class];
     if (KEEL_UNLIKELY(block == NULL)) {
+        if (KEEL_UNLIKELY(heap == &heap_gone)) return alloc_after_end(size_class);
         if (KEEL_UNLIKELY(!heap_is_real(heap))) heap = heap_acquire();
         if (heap == NULL) return NULL;
         block = heap->bin[size_class]; // an adopted heap may have blocks

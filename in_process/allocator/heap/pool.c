@@ -77,8 +77,8 @@ static struct heap* heap_make(void) {
     return heap;
 }
 
-struct heap* heap_acquire(void) {
-    if (heap_is_real(thread_heap)) return thread_heap;
+// Takes a parked heap or makes one, for the calling thread.
+static struct heap* heap_enter(void) {
     os_lock_acquire(&pool.lock);
     struct heap* heap = parked_remove();
     os_lock_release(&pool.lock);
@@ -87,8 +87,19 @@ struct heap* heap_acquire(void) {
     if (heap == NULL) return NULL;
     thread_heap = heap;
     atomic_set(&heap->thread_id, os_thread_id());
-    os_thread_exit_arm(heap); // may call malloc, which finds the heap
     return heap;
+}
+
+struct heap* heap_acquire(void) {
+    if (heap_is_real(thread_heap)) return thread_heap;
+    if (thread_heap == &heap_gone) return NULL;
+    struct heap* heap = heap_enter();
+    if (heap != NULL) os_thread_exit_arm(heap); // may call malloc, which finds the heap
+    return heap;
+}
+
+struct heap* heap_borrow(void) {
+    return heap_enter();
 }
 
 void heap_leave(void) {

@@ -23,12 +23,18 @@ KEEL_INLINE bool heap_is_real(const struct heap* heap) {
 }
 
 // Returns the thread's heap. If the thread has none, takes a parked heap or makes a new one. NULL:
-// no memory.
+// no memory, or the thread has left its heap for good (heap_gone).
 struct heap* heap_acquire(void);
 
 // Ends this thread's use of its heap and parks the heap. Later remote frees of this thread are sent
 // one by one.
 void heap_leave(void);
+
+// Takes a heap for one allocation of a thread that has left its own. The thread must leave this one
+// too: its end may not be announced a second time. (A destructor of thread-specific data that sets
+// its value again runs up to four times, and Keel's destructor need not run after the last of
+// them.) NULL: no memory.
+struct heap* heap_borrow(void);
 
 // Takes the heap that has been parked longest. NULL: there is none, or another thread has the
 // pool's lock. heap_park puts it back.

@@ -66,9 +66,10 @@ KEEL_API kl_heap_t* kl_heap_backing(void) KEEL_NOEXCEPT;
 
 /* kl_heap_default returns the calling thread's default heap: the heap from which kl_malloc and
  * malloc allocate on this thread. kl_heap_set_default sets it and returns the previous one. The
- * argument kl_heap_backing() restores the initial state. If there is no memory, kl_heap_set_default
- * changes nothing, returns NULL and sets errno to ENOMEM. While the default heap is not the backing
- * heap, every allocation of this thread takes the slow path. */
+ * argument kl_heap_backing() restores the initial state. If there is no memory, or the thread
+ * is ending and has left its own heap, kl_heap_set_default changes nothing, returns NULL and sets
+ * errno to ENOMEM. While the default heap is not the backing heap, every allocation of this thread
+ * takes the slow path. */
 KEEL_API kl_heap_t* kl_heap_default(void) KEEL_NOEXCEPT;
 KEEL_API kl_heap_t* kl_heap_set_default(kl_heap_t* heap) KEEL_NOEXCEPT;
 

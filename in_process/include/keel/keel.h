@@ -282,7 +282,7 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
  * From now on no malloc or free of this thread does maintenance or wakes the keeper. The mode ends
  * when the thread passes 0 to this function, or ends. It works best with a running keeper
  * (kl_keeper_start). Without a keeper, kl_thread_idle refills the reserve. Returns false if there
- * is no memory. */
+ * is no memory, or if the thread is ending and has left its heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, returns all unused memory to the system: the memory of the calling thread, of

@@ -75,6 +75,12 @@ static void* touch_once(void* unused) {
     return kl_malloc(100);
 }
 
+static unsigned heaps_made(void) {
+    unsigned heaps = 0;
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heaps++;
+    return heaps;
+}
+
 // As many heaps as threads at one time, not as threads ever.
 static void test_many_threads(void) {
     for (unsigned i = 0; i < 2000; i++) {
@@ -84,15 +90,60 @@ static void test_many_threads(void) {
         CHECK(pthread_join(thread, &block) == 0);
         kl_free(block);
     }
-    unsigned heaps = 0;
-    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heaps++;
-    CHECK(heaps <= THREADS + 2);
+    CHECK(heaps_made() <= THREADS + 2);
+}
+
+static pthread_key_t early_key; // its destructor runs before Keel's, the other one after
+static pthread_key_t late_key;
+
+static void check_allocation(void) {
+    for (size_t size = 1; size < 300000; size = size * 5 + 3) {
+        char* block = kl_zalloc(size);
+        CHECK(block != NULL && block[0] == 0 && block[size - 1] == 0);
+        memset(block, 1, size);
+        block = kl_realloc(block, 2 * size);
+        CHECK(block != NULL && block[0] == 1 && block[size - 1] == 1);
+        kl_free(block);
+        kl_free(kl_aligned_alloc(256, size));
+    }
+}
+
+static void early_ends(void* value) {
+    check_allocation();
+    CHECK(pthread_setspecific(early_key, value) == 0);
+}
+static void late_ends(void* value) {
+    check_allocation();
+    CHECK(pthread_setspecific(late_key, value) == 0);
+}
+
+static void* end_reluctantly(void* value) {
+    CHECK(pthread_setspecific(early_key, value) == 0);
+    CHECK(pthread_setspecific(late_key, value) == 0);
+    return touch_once(NULL);
+}
+
+// Destructors of thread-specific data that set their value again run up to four times. They may
+// allocate after the last run of Keel's destructor.
+static void test_reluctant_threads(void) {
+    unsigned before = heaps_made();
+    CHECK(pthread_key_create(&late_key, late_ends) == 0);
+    for (unsigned i = 0; i < 2000; i++) {
+        pthread_t thread;
+        void* block;
+        CHECK(pthread_create(&thread, NULL, end_reluctantly, &late_key) == 0);
+        CHECK(pthread_join(thread, &block) == 0);
+        kl_free(block);
+    }
+    CHECK(heaps_made() <= before + 1);
 }
 
 int main(void) {
+    CHECK(pthread_key_create(&early_key, early_ends) == 0);
     option_set(OPTION_KEEPER, KEEPER_NEVER); // run_check wants a world at rest
     test_generations();
     test_many_threads();
+    test_reluctant_threads();
     check_work_bounds();
     return 0;
 }
