@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 
 enum event {
-    EVENT_MAP,           // mmap calls
+    EVENT_MAP,           // mmap and mprotect calls
     EVENT_UNMAP,         // munmap calls
     EVENT_REMAP,         // mremap calls
     EVENT_PURGE,         // madvise calls that return memory

@@ -50,6 +50,34 @@ void* os_map(size_t bytes, size_t alignment) {
     return start + before;
 }
 
+enum os_placing os_map_at(void* start, size_t bytes) {
+    enum { FIXED_NOREPLACE = 0x100000 }; // Linux 4.17; older kernels take the address as a hint
+    int saved = errno;
+    char* place = mmap(start, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
+    enum os_placing placing = OS_PLACED;
+    if (place == MAP_FAILED)
+        placing = errno == EEXIST ? OS_TAKEN : OS_REFUSED;
+    else if (place != start)
+        placing = OS_TAKEN;
+    count_call(EVENT_MAP);
+    errno = saved;
+    if (place != MAP_FAILED && place != start) os_unmap(place, bytes);
+    return placing;
+}
+
+void* os_map_readable(size_t bytes) {
+    return map_anywhere(bytes, PROT_READ);
+}
+
+bool os_allow_writing(void* start, size_t bytes) {
+    int saved = errno;
+    int result = mprotect(start, bytes, PROT_READ | PROT_WRITE);
+    count_call(EVENT_MAP);
+    errno = saved;
+    return result == 0;
+}
+
 void os_unmap(void* start, size_t bytes) {
     int saved = errno;
     (void)munmap(

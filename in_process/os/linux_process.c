@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +18,18 @@ uint64_t os_clock_ms(void) {
 
 char* const* os_environment(void) {
     return getauxval(AT_SECURE) != 0 ? NULL : environ;
+}
+
+uint64_t os_random(void) {
+    int saved = errno;
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
+        struct timespec now = {0, 0};
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+        number = ((uint64_t)now.tv_nsec ^ (uintptr_t)&number) * UINT64_C(0x9e3779b97f4a7c15) >> 8;
+    }
+    errno = saved;
+    return number;
 }
 
 void os_write_error(const char* text, size_t length) {

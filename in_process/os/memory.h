@@ -14,6 +14,20 @@ size_t os_page_bytes(void);
 void* os_map(size_t bytes, size_t alignment);
 void os_unmap(void* start, size_t bytes);
 
+// As os_map, but exactly at `start`, and only if nothing is mapped in that range.
+enum os_placing {
+    OS_PLACED,
+    OS_TAKEN,  // something is mapped there
+    OS_REFUSED // no memory, or no such address
+};
+enum os_placing os_map_at(void* start, size_t bytes);
+
+// Readable, all zero; it occupies no memory and is charged to no limit on memory until writing is
+// allowed. NULL: the system refuses.
+void* os_map_readable(size_t bytes);
+// Allows writing to a part of it. False: the system refuses.
+bool os_allow_writing(void* start, size_t bytes);
+
 // Shrinks or extends a mapping where it is. False: nothing changed.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes);
 

@@ -11,6 +11,9 @@ uint64_t os_clock_ms(void);
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
 char* const* os_environment(void);
 
+// A number that another process cannot guess; where the system has none, one that differs by run.
+uint64_t os_random(void);
+
 void os_write_error(const char* text, size_t length);
 
 // Writes the text to stderr and aborts.

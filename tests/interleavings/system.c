@@ -68,6 +68,47 @@ void* os_map(size_t bytes, size_t alignment) {
     explore_fail("the explorer has no room for more mappings");
 }
 
+void* os_map_readable(size_t bytes) {
+    return os_map(bytes, os_page_bytes());
+}
+bool os_allow_writing(void* start, size_t bytes) {
+    (void)start;
+    (void)bytes;
+    return true;
+}
+
+static bool overlaps(const char* start, size_t bytes, unsigned i) {
+    return mappings[i].taken && start < mappings[i].start + mappings[i].bytes &&
+           mappings[i].start < start + bytes;
+}
+
+enum os_placing os_map_at(void* start, size_t bytes) {
+    unsigned place = MAPPINGS_MAX;
+    if (refuses) return OS_REFUSED;
+    for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
+        if (overlaps(start, bytes, i)) return OS_TAKEN;
+        bool same = mappings[i].start == start && mappings[i].bytes == bytes;
+        if (!mappings[i].taken && (same || (mappings[i].bytes == 0 && place == MAPPINGS_MAX)))
+            place = i;
+    }
+    if (place == MAPPINGS_MAX) explore_fail("the explorer has no room for more mappings");
+    if (mappings[place].bytes == 0) {
+        char* mapped =
+            mmap(start, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (mapped != start) return OS_REFUSED;
+        mappings[place].start = mapped;
+        mappings[place].bytes = bytes;
+        mappings[place].alignment = 0; // os_map never returns it
+    }
+    mappings[place].taken = true;
+    mappings[place].for_ever = phase == OUTSIDE;
+    return OS_PLACED;
+}
+uint64_t os_random(void) {
+    return 1;
+}
+
 void os_unmap(void* start, size_t bytes) {
     for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
         if (mappings[i].taken && mappings[i].start == start && mappings[i].bytes == bytes) return;

@@ -212,13 +212,10 @@ size_t keeper_warm(size_t bytes) {
     atomic_set(&reserve_min, slices);
     reserve_set_preferred(slices > 0);
     if (slices > reserve_target() || !keeper_runs()) reserve_set_target(slices);
-    bool grown = false;
     while (run_dirty_slices() < slices) {
         size_t missing = slices - run_dirty_slices();
         if (missing >= HUGE_SLICES && reserve_populate_huge() > 0) continue;
-        if (reserve_populate(missing < 64 ? (unsigned)missing : 64) > 0) continue;
-        if (grown || !window_grow(1)) break; // no cold slice is left, or there was no malloc before
-        grown = true;
+        if (reserve_populate(missing < 64 ? (unsigned)missing : 64) == 0) break;
     }
     size_t have = run_dirty_slices();
     return have < slices ? have * SLICE_BYTES : bytes;

@@ -169,8 +169,8 @@ static bool is_ours(uintptr_t start, size_t slices) {
 
 static bool windows_make(uintptr_t start, size_t slices) {
     uintptr_t last = start + (slices - 1) * SLICE_BYTES;
-    for (uintptr_t at = start / WINDOW_BYTES; at <= last / WINDOW_BYTES; at++) {
-        if (window_for((const void*)(at * WINDOW_BYTES)) == NULL) return false;
+    for (uintptr_t at = start / WINDOW_PART_BYTES; at <= last / WINDOW_PART_BYTES; at++) {
+        if (window_for((const void*)(at * WINDOW_PART_BYTES)) == NULL) return false;
     }
     return true;
 }

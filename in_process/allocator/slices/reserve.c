@@ -4,6 +4,7 @@
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
 #include "base/atomic.h"
 #include "base/counters.h"
 #include "base/options.h"
@@ -115,7 +116,9 @@ static size_t populate(struct free_run run) {
 }
 
 size_t reserve_populate(unsigned slices_max) {
-    return populate(run_take_cold(slices_max));
+    struct free_run run = run_take_cold(slices_max);
+    if (run.slices == 0 && window_grow(1)) run = run_take_cold(slices_max);
+    return populate(run);
 }
 
 size_t reserve_populate_huge(void) {

@@ -49,8 +49,8 @@ bool reserve_admits_warm(void);
 // free, or the system refused.
 size_t reserve_discard(unsigned slices_max);
 
-// Populates at most slices_max slices, and their metadata, in one call to the system. 0: no memory,
-// or not supported.
+// Populates at most slices_max slices, and their metadata, in one call to the system, after those
+// that map new slices if no cold one is left. 0: no memory, or not supported.
 size_t reserve_populate(unsigned slices_max);
 
 // Populates a unit of the huge zone, 2 MiB, as one huge page if the system has one. May take 0.3

@@ -196,7 +196,7 @@ static struct run narrow_or_grow(unsigned slices, enum run_preference preference
     for (unsigned round = 0; round < 3; round++) {
         struct run run = narrow_allocate(&search);
         if (run.start != NULL) return run;
-        if (!window_grow(1)) break;
+        if (!window_grow(1) && !run_open_closed()) break;
     }
     return search.cut_short ? narrow_allocate_anywhere(&search) : run_none;
 }
@@ -273,15 +273,19 @@ struct run run_allocate_warm(unsigned slices) {
     return run_none;
 }
 
+static struct run allocate_with_room(unsigned slices) {
+    if (slices > SUPERBLOCK_SLICES / 2) return wide_allocate(slices, superblocks_for(slices));
+    struct search search = {.slices = slices, .room = slices, .preference = RUN_WARM};
+    return narrow_allocate(&search);
+}
+
 struct run run_allocate_growing(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL) return run;
-    if (slices <= SUPERBLOCK_SLICES / 2) {
-        struct search search = {.slices = slices, .room = slices, .preference = RUN_WARM};
-        run = narrow_allocate(&search);
-    } else {
-        run = wide_allocate(slices, superblocks_for(slices));
-    }
+    run = allocate_with_room(slices);
+    if (run.start == NULL &&
+        window_grow(slices > SUPERBLOCK_SLICES / 2 ? 2 * superblocks_for(slices) : 1))
+        run = allocate_with_room(slices);
     return run.start != NULL ? run_count(run, slices) : allocate(slices, RUN_WARM);
 }
 

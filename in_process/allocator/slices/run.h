@@ -87,6 +87,9 @@ struct free_run run_take_dirty(unsigned slices_max);
 struct free_run run_take_cold(unsigned slices_max);
 // Takes a closed unit of the huge zone, 2 MiB. Any thread.
 struct free_run run_take_closed(void);
+// Makes a closed unit free as it is, for when the system refuses other memory: its first use takes
+// the fault that zeroes 2 MiB. False: there is none.
+bool run_open_closed(void);
 // Returns them in this state.
 enum run_state {
     RUN_DISCARDED, // occupies no memory; a unit of the huge zone is closed

@@ -53,5 +53,10 @@ bool run_extend(char* start, unsigned slices, unsigned new_slices) {
     if (slice + new_slices > WINDOW_SLICES) return false;
     struct run run;
     unsigned failed;
+    if (range_take(window, slice + slices, new_slices - slices, &run, &failed)) return true;
+    // All before it is free. If it is not mapped yet, it can be.
+    if (atomic_get(&window->superblocks[failed].open) != 0) return false;
+    unsigned last = (unsigned)((slice + new_slices - 1) / SUPERBLOCK_SLICES);
+    if (!window_grow_at(slice_address(window, failed, 0), last - failed + 1)) return false;
     return range_take(window, slice + slices, new_slices - slices, &run, &failed);
 }

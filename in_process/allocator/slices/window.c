@@ -1,5 +1,7 @@
 #include "allocator/slices/window.h"
+#include "base/bits.h"
 #include "os/memory.h"
+#include "os/process.h"
 
 struct page_map page_map;
 struct windows windows;
@@ -19,14 +21,30 @@ struct window* window_find(const void* address) {
     return offset == 0 ? NULL : window_of_offset(offset);
 }
 
-struct window* window_for(const void* address) {
-    struct window* window = window_find(address);
-    if (window != NULL) return window;
+// --- Metadata ------------------------------------------------------------------------------------
 
-    char* metadata = os_map(METADATA_BYTES, os_page_bytes());
+// Makes the metadata of one part writable. Two threads may do so at once.
+static bool part_describe(struct window* window, unsigned part) {
+    uintptr_t bit = (uintptr_t)1 << part;
+    if ((atomic_get_acquire(&window->described) & bit) != 0) return true;
+    size_t bytes = WINDOW_PART_BYTES / SLICE_BYTES * sizeof(struct page);
+    char* pages = (char*)window + WINDOW_HEADER_BYTES + part * bytes;
+    if (!os_allow_writing(pages, bytes) || !os_allow_writing(pages + PAGE_USE_DISTANCE, bytes))
+        return false;
+    uintptr_t described = atomic_get(&window->described);
+    while (!atomic_try_word(&window->described, &described, described | bit)) continue;
+    return true;
+}
+
+static struct window* window_make(const void* address) {
+    char* metadata = os_map_readable(METADATA_BYTES);
     if (metadata == NULL) return NULL;
     os_forbid_huge_pages(metadata, METADATA_BYTES);
-    window = (struct window*)metadata;
+    struct window* window = (struct window*)metadata;
+    if (!os_allow_writing(metadata, WINDOW_HEADER_BYTES)) {
+        os_unmap(metadata, METADATA_BYTES);
+        return NULL;
+    }
     window->base = (char*)round_down((uintptr_t)address, WINDOW_BYTES);
 
     uintptr_t expected = 0;
@@ -38,12 +56,20 @@ struct window* window_for(const void* address) {
     return window;
 }
 
+struct window* window_for(const void* address) {
+    struct window* window = window_find(address);
+    if (window == NULL) window = window_make(address);
+    if (window == NULL) return NULL;
+    unsigned part = (unsigned)((uintptr_t)address % WINDOW_BYTES / WINDOW_PART_BYTES);
+    return part_describe(window, part) ? window : NULL;
+}
+
 bool window_owns(const void* address) {
     struct window* window = window_find(address);
     if (window == NULL) return false;
-    if (atomic_get(&window->whole) != 0) return true;
-    size_t index = ((uintptr_t)address - (uintptr_t)window->base) / SUPERBLOCK_BYTES;
-    return atomic_get(&window->superblocks[index].open) != 0;
+    size_t slice = (uintptr_t)address % WINDOW_BYTES / SLICE_BYTES;
+    uint64_t open = atomic_get(&window->superblocks[slice / SUPERBLOCK_SLICES].open);
+    return (open >> (slice % SUPERBLOCK_SLICES) & 1) != 0;
 }
 
 // Enters the window into the list that allocation searches, once: the list is filled from its first
@@ -63,7 +89,9 @@ static bool window_list(struct window* window) {
     return false;
 }
 
-// Makes `count` reserved superblocks from `index` on available; all of one word of the sets.
+// --- Pieces --------------------------------------------------------------------------------------
+
+// Makes superblocks of Keel's memory available. The part of each must be described.
 static void superblocks_open(struct window* window, unsigned index, unsigned count) {
     for (unsigned i = index; i < index + count; i++) {
         atomic_set(&window->superblocks[i].open, ~UINT64_C(0));
@@ -74,7 +102,7 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
     }
 }
 
-// Makes reserved, superblock-aligned memory available. Superblocks whose window cannot be made are
+// Makes mapped, superblock-aligned memory available. Superblocks whose window cannot be made are
 // left out.
 static bool range_open(char* start, size_t bytes) {
     bool any = false;
@@ -88,59 +116,153 @@ static bool range_open(char* start, size_t bytes) {
     return any;
 }
 
-// Where the next piece of the window reserved last is opened; the middle of a window: nowhere.
-static atomic_word next_to_open;
+// Where the next piece of the window chosen last begins; the middle of a window: nowhere.
+static atomic_word next_piece;
+
+static uintptr_t lower_half_end(uintptr_t address) {
+    return round_down(address, WINDOW_BYTES) + HUGE_ZONE_FIRST * SUPERBLOCK_BYTES;
+}
 
 static bool nothing_left(uintptr_t next) {
-    return next == 0 || next % WINDOW_BYTES == HUGE_ZONE_FIRST * SUPERBLOCK_BYTES;
+    return next == 0 || next == lower_half_end(next);
 }
 
-// Opens the next piece of the lower half of a window. False: there is none left.
-static bool piece_open(void) {
-    uintptr_t next = atomic_get_acquire(&next_to_open);
-    for (unsigned tries = 0; tries < 8 && !nothing_left(next); tries++) {
-        uintptr_t after = next + OPEN_SUPERBLOCKS * SUPERBLOCK_BYTES;
-        if (!atomic_try_word(&next_to_open, &next, after)) continue;
-        struct window* window = window_find((void*)next);
-        superblocks_open(window, (unsigned)((next - (uintptr_t)window->base) / SUPERBLOCK_BYTES),
-                         OPEN_SUPERBLOCKS);
-        return true;
+// The number of superblocks that make room for `needed` adjacent ones within one word of the sets:
+// the search for a run of several superblocks looks at each word alone.
+static unsigned superblocks_for_run(unsigned index, unsigned needed) {
+    unsigned to_word_end = 64 - index % 64;
+    return needed > to_word_end ? to_word_end + needed : needed;
+}
+
+// The number of superblocks to map at `next`: an eighth of what the window has, so that a small
+// program has few, or what a run needs.
+static unsigned piece_superblocks(uintptr_t next, unsigned needed, bool only_needed) {
+    unsigned index = (unsigned)(next % WINDOW_BYTES / SUPERBLOCK_BYTES);
+    unsigned count = only_needed ? 1 : index / 8 + 1;
+    if (count > PIECE_SUPERBLOCKS) count = PIECE_SUPERBLOCKS;
+    needed = superblocks_for_run(index, needed);
+    if (count < needed) count = needed;
+    return count < HUGE_ZONE_FIRST - index ? count : HUGE_ZONE_FIRST - index;
+}
+
+enum piece {
+    PIECE_OPENED,
+    PIECE_NONE,    // another thread was faster
+    PIECE_TAKEN,   // other code has mapped some of it
+    PIECE_REFUSED, // the system has no memory
+};
+
+// Opens the next piece, if `next` is where it begins.
+static enum piece piece_open_at(uintptr_t next, unsigned superblocks, bool only_needed) {
+    unsigned count = piece_superblocks(next, superblocks, only_needed);
+    uintptr_t after = next + count * SUPERBLOCK_BYTES;
+    uintptr_t expected = next;
+    if (!atomic_try_word(&next_piece, &expected, after)) return PIECE_NONE;
+    enum os_placing placing = os_map_at((void*)next, count * SUPERBLOCK_BYTES);
+    if (placing == OS_PLACED) {
+        os_forbid_huge_pages((void*)next, count * SUPERBLOCK_BYTES);
+        if (range_open((char*)next, count * SUPERBLOCK_BYTES)) return PIECE_OPENED;
+        os_unmap((void*)next, count * SUPERBLOCK_BYTES);
     }
-    return !nothing_left(next); // others open as we do: there is something new to look at
+    // Where memory was refused, a later piece may begin. A window in which other code maps memory
+    // is left for another one. If a thread has gone on meanwhile, only address space is left out.
+    bool taken = placing == OS_TAKEN;
+    expected = after;
+    (void)atomic_try_word(&next_piece, &expected, taken ? lower_half_end(next) : next);
+    return taken ? PIECE_TAKEN : PIECE_REFUSED;
 }
 
-// Reserves a window of which nothing is open yet. False: the system refuses.
-static bool window_reserve(void) {
-    uintptr_t exhausted = atomic_get(&next_to_open);
-    char* start = os_map(WINDOW_BYTES, WINDOW_BYTES);
-    if (start == NULL) return false;
-    os_forbid_huge_pages(start, WINDOW_BYTES);
+// Opens a piece of the lower half of the window chosen last. PIECE_NONE: nothing is left of it.
+static enum piece piece_open(unsigned superblocks, bool only_needed) {
+    for (unsigned tries = 0; tries < 8; tries++) {
+        uintptr_t next = atomic_get_acquire(&next_piece);
+        if (nothing_left(next)) return PIECE_NONE;
+        enum piece piece = piece_open_at(next, superblocks, only_needed);
+        if (piece != PIECE_NONE) return piece;
+    }
+    return PIECE_OPENED; // by other threads
+}
+
+// --- Choosing a window ---------------------------------------------------------------------------
+
+// Windows chosen at random lie where the system maps nothing unless asked to: from 17 to 64 TiB.
+#define RANDOM_FIRST ((uintptr_t)17 << 40)
+#define RANDOM_END ((uintptr_t)64 << 40)
+
+static uintptr_t random_place(void) {
+    uint64_t random = os_random() % ((RANDOM_END - RANDOM_FIRST) / WINDOW_BYTES);
+    return RANDOM_FIRST + random * WINDOW_BYTES;
+}
+
+// Below what the system has mapped last: for a small address space, such as that of arm64 with 39
+// bits, or one in which a tool has reserved the rest.
+static uintptr_t system_place(void) {
+    char* place = os_find_place(2 * WINDOW_BYTES);
+    return place == NULL ? 0 : round_up((uintptr_t)place, WINDOW_BYTES);
+}
+
+// Maps the first superblock of the window at `place` and makes the window the one to take pieces
+// from, unless another thread has done so since `exhausted` was read.
+static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
+    char* start = (char*)place;
+    if (place == 0 || window_find(start) != NULL) return PIECE_TAKEN;
+    enum os_placing placing = os_map_at(start, SUPERBLOCK_BYTES);
+    if (placing != OS_PLACED) return placing == OS_TAKEN ? PIECE_TAKEN : PIECE_REFUSED;
+    os_forbid_huge_pages(start, SUPERBLOCK_BYTES);
     struct window* window = window_for(start);
     bool listed = window != NULL && window_list(window); // before anything of it is open
-    if (!listed || !nothing_left(exhausted) ||
-        !atomic_try_word(&next_to_open, &exhausted, (uintptr_t)start)) {
-        os_unmap(start, WINDOW_BYTES); // another thread was faster, or no memory for the metadata
-        return listed;
+    if (!listed || !atomic_try_word(&next_piece, &exhausted, place + SUPERBLOCK_BYTES)) {
+        os_unmap(start, SUPERBLOCK_BYTES);
+        return listed ? PIECE_NONE : PIECE_REFUSED;
     }
-    atomic_set(&window->whole, 1);
+    atomic_set(&window->chosen, 1);
+    superblocks_open(window, 0, 1);
     superblock_set_add_range(&window->closed, HUGE_ZONE_FIRST,
                              WINDOW_SUPERBLOCKS - HUGE_ZONE_FIRST);
-    return true;
+    return PIECE_OPENED;
 }
 
-bool window_grow(unsigned superblocks) {
-    if (piece_open()) return true;
-    if (window_reserve() && piece_open()) return true;
-
-    size_t bytes = 16 * SUPERBLOCK_BYTES;
-    char* start = os_map(bytes, SUPERBLOCK_BYTES);
-    if (start == NULL) {
-        bytes = superblocks * SUPERBLOCK_BYTES;
-        start = os_map(bytes, SUPERBLOCK_BYTES);
+// Chooses a window and opens its first superblock. False: the system refuses all places.
+static bool window_choose(void) {
+    uintptr_t exhausted = atomic_get_acquire(&next_piece);
+    if (!nothing_left(exhausted)) return true; // another thread has just chosen one
+    enum piece piece = PIECE_TAKEN;
+    if (exhausted != 0) {
+        uintptr_t following = round_up(exhausted, WINDOW_BYTES);
+        piece = window_choose_at(following, exhausted);
     }
+    for (unsigned i = 0; i < 2 && (piece == PIECE_TAKEN || piece == PIECE_REFUSED); i++)
+        piece = window_choose_at(i == 0 ? random_place() : system_place(), exhausted);
+    return piece == PIECE_OPENED || piece == PIECE_NONE;
+}
+
+// --- Growing -------------------------------------------------------------------------------------
+
+// Maps superblocks anywhere.
+static bool grow_anywhere(unsigned superblocks) {
+    size_t bytes = superblocks * SUPERBLOCK_BYTES;
+    char* start = os_map(bytes, SUPERBLOCK_BYTES);
     if (start == NULL) return false;
     os_forbid_huge_pages(start, bytes);
     if (range_open(start, bytes)) return true;
     os_unmap(start, bytes);
     return false;
+}
+
+bool window_grow(unsigned superblocks) {
+    for (unsigned round = 0; round < 2; round++) {
+        enum piece piece = piece_open(superblocks, false);
+        if (piece == PIECE_REFUSED) piece = piece_open(superblocks, true);
+        if (piece == PIECE_OPENED) return true;
+        if (piece == PIECE_REFUSED || round > 0) break;
+        if (!window_choose()) break;
+        if (superblocks == 1) return true;
+    }
+    return grow_anywhere(superblocks);
+}
+
+bool window_grow_at(const char* start, unsigned superblocks) {
+    uintptr_t next = atomic_get_acquire(&next_piece);
+    if (next != (uintptr_t)start || nothing_left(next)) return false;
+    return piece_open_at((uintptr_t)start, superblocks, false) == PIECE_OPENED;
 }

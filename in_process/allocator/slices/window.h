@@ -1,16 +1,22 @@
 // Windows: the 4 GiB-aligned ranges of the address space in which Keel has memory.
 //
-// Normally a window is reserved whole and then opened piece by piece: its lower half by threads
-// that find no free slice, its upper half, the huge zone, by the keeper. Where the system refuses 4
-// GiB (a limit on address space, strict overcommit), smaller ranges are reserved, and only some
-// superblocks of a window are Keel's. A window is also made for every range with a jumbo mapping. A
-// window is never removed: its metadata costs address space only, since metadata pages that
-// describe nothing are never touched.
+// Keel reserves no address space. It chooses a window where nothing is mapped, and maps its memory
+// piece by piece, each at an address where nothing is mapped (MAP_FIXED_NOREPLACE). A program that
+// locks its memory, or has a limit on its address space, thus pays for what it uses only. Threads
+// that find no free slice map the lower half of a window from its start on; the keeper maps the
+// upper half, the huge zone, in units of 2 MiB. If other code has mapped a piece, Keel leaves it
+// out. Where the system permits no such place, small ranges are mapped anywhere, and only some
+// superblocks of a window are Keel's. A window is also made for every range with a mapping of a
+// large block. A window is never removed.
 //
-//   metadata mapping of a window
-//   +------------------------------+-------------------------------------------+
-//   | struct window (64 KiB)       | struct page [65536], page_use [65536]     |
-//   +------------------------------+-------------------------------------------+
+//   metadata of a window, one mapping
+//   +------------------------+--------------------------+--------------------------+
+//   | struct window (64 KiB) | struct page [65536]      | page_use [65536]         |
+//   +------------------------+--------------------------+--------------------------+
+//                            | part 0 | part 1 | ..     | part 0 | part 1 | ..     |
+//
+// A part describes 256 MiB. It can be read from the start, and written once Keel has memory there:
+// memory that cannot be written is not charged, and not populated when a program locks its memory.
 #ifndef KEEL_ALLOCATOR_SLICES_WINDOW_H
 #define KEEL_ALLOCATOR_SLICES_WINDOW_H
 
@@ -19,12 +25,15 @@
 #include <stdbool.h>
 
 #define RUN_BUCKETS 7        // longest free run of 1, 2, 4, .. 64 slices
-#define OPEN_SUPERBLOCKS 64u // opened at once: one word of each set, 256 MiB
-// The huge zone: the upper half of a window that is reserved whole. Its memory comes in units of
+#define PIECE_SUPERBLOCKS 8u // mapped at once, at most: 32 MiB, unless a run needs more
+#define WINDOW_PART_BYTES ((size_t)256 << 20)
+#define WINDOW_PARTS ((unsigned)(WINDOW_BYTES / WINDOW_PART_BYTES))
+// The huge zone: the upper half of a window that Keel has chosen. Its memory comes in units of
 // 2 MiB. A unit is opened by populating it as one huge page and cannot be used before that, so that
 // no thread of the program ever takes the fault that zeroes 2 MiB.
 #define HUGE_ZONE_FIRST (WINDOW_SUPERBLOCKS / 2)
 #define HUGE_SLICES 32u
+#define HUGE_UNITS (WINDOW_SLICES / 2 / HUGE_SLICES)
 #define WINDOWS_MAX 4096u // with memory of ours: 16 TiB
 
 // 64 slices. The thread that has cleared a bit of `free` owns the slice and may change its other
@@ -44,7 +53,12 @@ struct window {
     struct superblock_set dirty;  // superblocks that may have slices free and touched
     struct superblock_set closed; // superblocks of the huge zone that may have a unit not open
     char* base;                   // 4 GiB-aligned
-    atomic_word whole;            // 1: all of it is reserved by Keel
+    atomic_word chosen;           // 1: by Keel, so that it has a huge zone
+    atomic_word described;        // bit i: the metadata of part i can be written
+    // A bit for each unit of the huge zone: whether it is mapped; whether other code's memory is in
+    // it, so that it can never be opened.
+    atomic_bits units_mapped[HUGE_UNITS / 64];
+    atomic_bits units_taken[HUGE_UNITS / 64];
 };
 #define WINDOW_HEADER_BYTES ((size_t)65536)
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
@@ -59,17 +73,24 @@ KEEL_INLINE struct window* window_at(size_t index) {
     return (struct window*)atomic_get_acquire(&windows.entry[index]);
 }
 
-// The window of `address`, made if there is none. NULL: no memory for its metadata. Lock-free.
+// The window of `address`, made if there is none; the metadata of the part that contains the
+// address can be written. NULL: no memory for it. Lock-free. At most 4 system calls.
 struct window* window_for(const void* address);
 
 // The window of `address` if there is one, else NULL.
 struct window* window_find(const void* address);
 
-// True if the superblock of `address` is reserved by Keel.
+// True if Keel gives out slices at this address, or has given it out.
 bool window_owns(const void* address);
 
-// Opens at least `superblocks` (1..5) more adjacent superblocks; reserves address space for them if
-// there is none left. False: the system refuses. O(1): a fixed number of superblocks is opened.
+#define WINDOW_GROW_MAX 32u // superblocks
+// Makes at least `superblocks` (1..WINDOW_GROW_MAX) more adjacent superblocks available. False: the
+// system refuses. A fixed number of system calls; where other code has mapped pieces of the window,
+// a few for each of at most 8 pieces.
 bool window_grow(unsigned superblocks);
+
+// The same for the superblocks from `start` on, if the next piece begins there. False: it does not,
+// or the system refuses.
+bool window_grow_at(const char* start, unsigned superblocks);
 
 #endif

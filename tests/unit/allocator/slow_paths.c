@@ -97,7 +97,7 @@ static unsigned open_units(void) {
     unsigned units = 0;
     for (size_t i = 0; i < atomic_get(&windows.count); i++) {
         struct window* window = window_at(i);
-        if (atomic_get(&window->whole) == 0) continue;
+        if (atomic_get(&window->chosen) == 0) continue;
         for (unsigned j = HUGE_ZONE_FIRST; j < WINDOW_SUPERBLOCKS; j++)
             units += bit_count(atomic_get(&window->superblocks[j].open)) / HUGE_SLICES;
     }
@@ -144,7 +144,7 @@ static void test_huge_zone_is_left_closed(void) {
             bool neighbours = blocks[j] == blocks[i] + 8 * mib;
             struct window* window = window_find(blocks[i]);
             bool zone = at >= HUGE_ZONE_FIRST * SUPERBLOCK_BYTES && window != NULL &&
-                        atomic_get(&window->whole) != 0;
+                        atomic_get(&window->chosen) != 0;
             if (neighbours && zone) first = i;
         }
     }

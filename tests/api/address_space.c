@@ -1,0 +1,171 @@
+// Keel reserves no address space: a program that locks its memory, has a limit on its address
+// space, or runs where the system charges all that is mapped, pays for what it uses. This program
+// defines mmap and mprotect, to count what is charged and to refuse places.
+#include "check.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <keel/heap.h>
+#include <keel/keel.h>
+#include <keel/runtime.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define GIB ((size_t)1 << 30)
+#define FIXED_NOREPLACE 0x100000
+
+static size_t writable;         // bytes mapped writable, or made so
+static unsigned pieces;         // requests for a place of Keel's choice
+static bool (*taken)(unsigned); // whether the n-th of them is answered "something is mapped there"
+
+void* mmap(void* start, size_t bytes, int protection, int flags, int file, off_t offset) {
+    if ((protection & PROT_WRITE) != 0) writable += bytes;
+    if ((flags & FIXED_NOREPLACE) != 0 && taken != NULL && taken(pieces++)) {
+        errno = EEXIST;
+        return MAP_FAILED;
+    }
+    return (void*)syscall(SYS_mmap, start, bytes, protection, flags, file, offset);
+}
+
+int mprotect(void* start, size_t bytes, int protection) {
+    if ((protection & PROT_WRITE) != 0) writable += bytes;
+    return (int)syscall(SYS_mprotect, start, bytes, protection);
+}
+
+// With vm.overcommit_memory=2 every writable mapping is charged, also with MAP_NORESERVE.
+TEST(a_small_program_is_charged_little) {
+    size_t before = writable; // what the C library has mapped
+    for (int i = 0; i < 1000; i++) CHECK(kl_malloc(100) != NULL);
+    CHECK_WITH(writable - before < (size_t)8 * MIB, "%zu bytes", writable - before);
+}
+
+TEST(a_program_is_charged_about_what_it_uses) {
+    size_t before = writable;
+    for (size_t i = 0; i < 2 * GIB / 100000; i++) CHECK(kl_malloc(100000) != NULL);
+    // Blocks of 100,000 bytes take 131,072.
+    size_t used = 2 * GIB / 100000 * 131072;
+    CHECK_WITH(writable - before < used + used / 50 + (size_t)40 * MIB, "%zu bytes",
+               writable - before);
+}
+
+TEST(locked_memory_is_what_is_used) {
+    CHECK(resident_bytes() > 0);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) SKIP("memory cannot be locked: no privilege");
+    size_t before = resident_bytes();
+    for (int i = 0; i < 1000; i++) CHECK(kl_malloc(100) != NULL);
+    size_t locked = resident_bytes() - before;
+    CHECK_WITH(locked < (size_t)8 * MIB, "%zu bytes", locked);
+    void* large = kl_malloc(20 * MIB);
+    CHECK(large != NULL);
+    kl_free(large);
+    CHECK_WITH(resident_bytes() - before < (size_t)72 * MIB, "%zu bytes", resident_bytes());
+}
+
+static void limit_address_space(size_t bytes) {
+    struct rlimit limit = {bytes, bytes};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+// Allocates until there is nothing left. The blocks are never written.
+static size_t exhaust(size_t size) {
+    size_t count = 0;
+    while (kl_malloc(size) != NULL) count++;
+    return count * size;
+}
+
+TEST(a_limited_address_space_is_filled) {
+    limit_address_space(GIB);
+    size_t got = exhaust(8192);
+    CHECK_WITH(got > GIB / 100 * 96, "%zu bytes", got);
+    CHECK(kl_malloc(1000) == NULL && kl_malloc(10 * MIB) == NULL);
+}
+
+// The large address space takes several windows.
+TEST(a_limit_of_several_windows_is_filled) {
+    limit_address_space(9 * GIB);
+    size_t got = exhaust(MIB);
+    CHECK_WITH(got > 9 * GIB / 100 * 96, "%zu bytes", got);
+}
+
+TEST(memory_is_found_again_after_a_refusal) {
+    enum { BLOCKS = 4096 };
+    static unsigned char* blocks[BLOCKS];
+    limit_address_space(GIB / 2);
+    unsigned count = 0;
+    while (count < BLOCKS && (blocks[count] = kl_malloc(200000)) != NULL) count++;
+    CHECK(count > 1000 && count < BLOCKS);
+    for (unsigned i = 0; i < count; i++) pattern_fill(blocks[i], 200000, i);
+    for (int round = 0; round < 10; round++) CHECK(kl_malloc(200000) == NULL);
+    for (unsigned i = 0; i < count; i += 2) kl_free(blocks[i]);
+    for (unsigned i = 0; i < count; i += 2) {
+        blocks[i] = kl_malloc(200000);
+        CHECK(blocks[i] != NULL);
+        pattern_fill(blocks[i], 200000, i);
+    }
+    for (unsigned i = 0; i < count; i++) CHECK(pattern_holds(blocks[i], 200000, 200000, i));
+}
+
+// Units of 2 MiB that were prepared and given back are used before a request fails.
+TEST(prepared_units_are_used_at_a_limit) {
+    size_t warm = kl_warm((size_t)256 * MIB);
+    (void)kl_warm(0);
+    kl_collect(true);
+    if (warm < (size_t)256 * MIB) SKIP("the system does not populate");
+    size_t others = 0;
+    limit_address_space(GIB);
+    others = exhaust(60 * 1024);
+    CHECK_WITH(others > GIB / 100 * 90, "%zu bytes", others);
+}
+
+// --- Places that other code has taken ------------------------------------------------------------
+
+static bool always(unsigned n) {
+    (void)n;
+    return true;
+}
+static bool every_second(unsigned n) {
+    return n % 2 == 1;
+}
+static bool all_but_the_first(unsigned n) {
+    return n > 0;
+}
+
+static void use_memory(void) {
+    enum { BLOCKS = 600 };
+    static unsigned char* blocks[BLOCKS];
+    static size_t sizes[BLOCKS];
+    struct random random = {7};
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            if (blocks[i] != NULL) CHECK(pattern_holds(blocks[i], sizes[i], sizes[i], i));
+            kl_free(blocks[i]);
+            sizes[i] = random_size(&random, (size_t)3 * MIB);
+            blocks[i] = kl_malloc(sizes[i]);
+            CHECK(blocks[i] != NULL);
+            pattern_fill(blocks[i], sizes[i], i);
+        }
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    CHECK(kl_warm(64 * MIB) == 64 * MIB);
+    (void)kl_warm(0);
+}
+
+TEST(every_place_is_taken) {
+    taken = always;
+    use_memory();
+    CHECK(pieces > 0);
+}
+TEST(every_second_place_is_taken) {
+    taken = every_second;
+    use_memory();
+    CHECK(pieces > 0);
+}
+TEST(all_places_after_the_first_are_taken) {
+    taken = all_but_the_first;
+    use_memory();
+    CHECK(pieces > 1);
+}
