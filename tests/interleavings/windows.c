@@ -66,6 +66,54 @@ static const struct explore_scenario same_listed = {
     .check = check_listed,
     .preemptions = 2,
 };
+// The window exists; both map the next piece of it.
+static void prepare_window(void) {
+    EXPLORE_CHECK(window_grow(1));
+}
+static void grow_twice(void) {
+    EXPLORE_CHECK(window_grow(1) && run_allocate(64).start != NULL);
+}
+static void check_grown(void) {
+    EXPLORE_CHECK(run_live_slices() == 128 && run_check());
+    EXPLORE_CHECK(atomic_get(&windows.count) == 1);
+}
+static const struct explore_scenario next_piece = {
+    .name = "windows, two threads map the next piece",
+    .threads = 2,
+    .called = {"first", "second"},
+    .prepare = prepare_window,
+    .run = {grow_twice, grow_twice},
+    .check = check_grown,
+    .preemptions = 2,
+};
+
+// Two threads take closed units of the huge zone; the second gives its unit back.
+static void take_unit(void) {
+    struct free_run run = run_take_closed();
+    EXPLORE_CHECK(run.slices == HUGE_SLICES);
+    taken[explore_self()] = run.start;
+    run_return(run, explore_self() == 0 ? RUN_POPULATED : RUN_DISCARDED);
+}
+static void check_units(void) {
+    EXPLORE_CHECK(run_dirty_slices() == HUGE_SLICES && run_check());
+    struct free_run again = run_take_closed();
+    EXPLORE_CHECK(again.slices == HUGE_SLICES && again.start != taken[0]);
+}
+static const struct explore_scenario closed_units = {
+    .name = "windows, two threads take closed units",
+    .threads = 2,
+    .called = {"keeps it", "closes it"},
+    .prepare = prepare_window,
+    .run = {take_unit, take_unit},
+    .check = check_units,
+    .preemptions = 3,
+};
+TEST(windows_next_piece) {
+    explore_holds(&next_piece);
+}
+TEST(windows_closed_units) {
+    explore_holds(&closed_units);
+}
 TEST(windows_grown) {
     explore_holds(&same_listed);
 }
@@ -77,11 +125,11 @@ TEST(windows_first_superblock) {
 }
 // Seeded: both threads act as the first.
 TEST(windows_find_a_split_entry) {
-    explore_break("window_for", "try_word", SPLIT);
+    explore_break("window_make", "try_word", SPLIT);
     explore_finds(&same_window, "");
 }
 // Seeded: the window is found before its description is complete.
 TEST(windows_find_a_weak_entry) {
-    explore_break("window_for", "try_word", WEAKENED);
+    explore_break("window_make", "try_word", WEAKENED);
     explore_finds(&same_window, "race");
 }

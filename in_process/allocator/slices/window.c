@@ -210,11 +210,11 @@ static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
     if (placing != OS_PLACED) return placing == OS_TAKEN ? PIECE_TAKEN : PIECE_REFUSED;
     os_forbid_huge_pages(start, SUPERBLOCK_BYTES);
     struct window* window = window_for(start);
-    bool listed = window != NULL && window_list(window); // before anything of it is open
-    if (!listed || !atomic_try_word(&next_piece, &exhausted, place + SUPERBLOCK_BYTES)) {
+    if (window == NULL || !atomic_try_word(&next_piece, &exhausted, place + SUPERBLOCK_BYTES)) {
         os_unmap(start, SUPERBLOCK_BYTES);
-        return listed ? PIECE_NONE : PIECE_REFUSED;
+        return window == NULL ? PIECE_REFUSED : PIECE_NONE;
     }
+    if (!window_list(window)) return PIECE_REFUSED; // before anything of it is open
     atomic_set(&window->chosen, 1);
     superblocks_open(window, 0, 1);
     superblock_set_add_range(&window->closed, HUGE_ZONE_FIRST,
