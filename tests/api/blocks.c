@@ -3,6 +3,7 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <keel/heap.h>
 #include <keel/keel.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -221,6 +222,41 @@ TEST(collect_returns_free_memory) {
     kl_collect(false);
     kl_collect(true);
     CHECK_WITH(resident_bytes() < 16u * MIB, "%zu KiB", resident_bytes() / KIB);
+}
+
+// Every function that accepts any address, with a block of each kind.
+TEST(impossible_addresses_are_in_no_block) {
+    kl_heap_t* heap = kl_heap_new();
+    char* blocks[] = {kl_malloc(8),
+                      kl_malloc(50000),
+                      kl_malloc(700000),
+                      kl_malloc(50u * MIB),
+                      kl_heap_malloc(heap, 100),
+                      kl_heap_malloc(heap, 200000),
+                      kl_aligned_alloc_at(64, 8, 100)};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        size_t usable = kl_usable_size(blocks[i]);
+        for (unsigned bit = 48; bit < 56; bit++) {
+            void* alias = (void*)((uintptr_t)blocks[i] | (uintptr_t)1 << bit);
+            size_t before = 1, after = 1;
+            CHECK(kl_usable_size(alias) == 0 && kl_malloc_usable_size(alias) == 0);
+            CHECK(!kl_contains(alias) && kl_expand(alias, 1) == NULL);
+            CHECK(!kl_heap_contains(heap, alias) && !kl_heap_owns(heap, alias));
+            CHECK(!kl_heap_contains(kl_heap_backing(), alias));
+            CHECK(!kl_heap_owns(kl_heap_backing(), alias));
+            CHECK(kl_realloc(alias, 100) == NULL && kl_reallocf(alias, 100) == NULL);
+            CHECK(kl_realloc(alias, 0) == NULL && kl_rezalloc(alias, 100) == NULL);
+            CHECK(kl_aligned_realloc(alias, 64, 100) == NULL);
+            CHECK(kl_heap_realloc(heap, alias, 100) == NULL);
+            CHECK(kl_heap_reallocf(heap, alias, 100) == NULL);
+            CHECK(kl_urealloc(alias, 100, &before, &after) == NULL && before == 0 && after == 0);
+            kl_ufree(alias, &before);
+            CHECK(before == 0);
+        }
+        CHECK(kl_usable_size(blocks[i]) == usable && kl_contains(blocks[i]));
+        kl_free(blocks[i]);
+    }
+    kl_heap_destroy(heap);
 }
 
 TEST_DIES(a_free_inside_a_block_is_detected_beside_offset_blocks, SIGABRT,

@@ -50,6 +50,33 @@ TEST(a_realloc_of_a_foreign_block_fails_and_leaves_it_unchanged) {
     for (size_t at = 0; at < 4096; at++) CHECK(mapping[at] == 0x5A);
 }
 
+// No process has an address with one of these bits, which hold tags on some machines.
+TEST(queries_of_impossible_addresses_find_no_block) {
+    static const size_t lengths[] = {8, 100, 70000, 700000, 100u * MIB};
+    for (int i = 0; i < 5; i++) {
+        char* p = malloc(lengths[i]);
+        p[0] = p[lengths[i] - 1] = 7;
+        for (unsigned bit = 48; bit < 64; bit++) {
+            uintptr_t alias = (uintptr_t)p | (uintptr_t)1 << bit;
+            uintptr_t all = (uintptr_t)p | ~(uintptr_t)0 << bit;
+#ifdef __aarch64__ // the top byte is a tag
+            if (bit >= 56) {
+                CHECK(malloc_usable_size((void*)alias) == malloc_usable_size(p));
+                continue;
+            }
+#endif
+            CHECK(malloc_usable_size((void*)alias) == 0 && malloc_usable_size((void*)all) == 0);
+            errno = 0;
+            CHECK(realloc((void*)alias, 2 * lengths[i]) == NULL);
+            CHECK(errno == EINVAL || errno == ENOMEM);
+            CHECK(realloc((void*)all, 10) == NULL && realloc((void*)alias, 0) == NULL);
+        }
+        CHECK(malloc_usable_size((void*)UINTPTR_MAX) == 0);
+        CHECK(malloc_usable_size(p) >= lengths[i] && p[0] == 7 && p[lengths[i] - 1] == 7);
+        free(p);
+    }
+}
+
 TEST_DIES(a_second_free_of_a_large_block_is_detected, SIGABRT,
           "keel: free of a block that is not allocated (double or invalid free): 0x") {
     void* p = malloc(700000);

@@ -123,6 +123,7 @@ KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
 KEEL_INLINE void free_block(void* address) {
+    address = address_untagged(address);
     struct page* page = page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
         if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
@@ -130,6 +131,10 @@ KEEL_INLINE void free_block(void* address) {
         free_slow(address, page);
     }
 }
+
+// Like free_block, for callers whose speed does not matter: an impossible address is a foreign
+// block. free_block crashes with it.
+void free_any(void* address);
 
 // Like realloc, for a live block and a size other than 0. If there is no memory, returns NULL, and
 // the old block is unchanged.

@@ -110,3 +110,10 @@ void free_slow(void* address, struct page* page) {
         free_remote(page, address);
     }
 }
+
+void free_any(void* address) {
+    if (address_is_possible(address))
+        free_block(address);
+    else
+        free_unknown(address);
+}

@@ -201,7 +201,7 @@ bool user_heap_owns(struct user_heap* user, const void* address) {
     os_lock_acquire(&user->lock);
     bool owns = is_page_of(user, page);
     if (owns && !page_is_large(page))
-        owns = (size_t)((const char*)address - page->start) <
+        owns = (size_t)((const char*)address_untagged(address) - page->start) <
                (size_t)page_use(page)->carved * page->block_bytes;
     os_lock_release(&user->lock);
     return owns;

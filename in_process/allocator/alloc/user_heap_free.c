@@ -97,7 +97,7 @@ void user_heap_recycle(struct user_heap* user) {
 }
 
 size_t user_block_offset(const struct page* page, const void* address) {
-    size_t offset = (size_t)((const char*)address - page->start);
+    size_t offset = (size_t)((const char*)address_untagged(address) - page->start);
     return page->block_bytes != 0 ? offset % page->block_bytes : offset;
 }
 

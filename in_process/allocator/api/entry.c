@@ -110,7 +110,7 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (block == NULL) return entry_request(heap, request);
     if (request.size == 0) {
-        free_block(block);
+        free_any(block);
         return NULL;
     }
     size_t usable = block_usable_bytes(block);

@@ -105,7 +105,7 @@ void* kl_heap_reallocn(kl_heap_t* heap, void* block, size_t count, size_t size) 
 }
 void* kl_heap_reallocf(kl_heap_t* heap, void* block, size_t size) {
     void* resized = kl_heap_realloc(heap, block, size);
-    if (resized == NULL && size != 0) free_block(block);
+    if (resized == NULL && size != 0) free_any(block);
     return resized;
 }
 void* kl_heap_rezalloc(kl_heap_t* heap, void* block, size_t size) {

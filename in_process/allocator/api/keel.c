@@ -34,7 +34,7 @@ void* kl_reallocn(void* block, size_t count, size_t size) {
 
 void* kl_reallocf(void* block, size_t size) {
     void* resized = entry_realloc(block, size);
-    if (resized == NULL && size != 0) free_block(block);
+    if (resized == NULL && size != 0) free_any(block);
     return resized;
 }
 
@@ -143,7 +143,7 @@ void* kl_urealloc(void* block, size_t size, size_t* usable_before, size_t* usabl
 }
 void kl_ufree(void* block, size_t* usable) {
     set_usable(block, usable);
-    free_block(block);
+    free_any(block);
 }
 
 void kl_free_sized(void* block, size_t size) {

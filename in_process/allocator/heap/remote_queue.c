@@ -1,7 +1,6 @@
 #include "allocator/heap/remote_queue.h"
 
 #define LINK_PENDING ((uintptr_t)1)
-#define ADDRESS_BITS 48
 
 // A batch in the queue. The struct is in the block of the batch that was freed first.
 struct message {

@@ -89,6 +89,8 @@ KEEL_INLINE struct arena* arena_of(const void* address) {
 
 // True if the address is in memory that Keel allocates blocks from.
 KEEL_INLINE bool slices_contain(const void* address) {
+    if (!address_is_possible(address)) return false;
+    address = address_untagged(address);
     return window_owns(address) || arena_of(address) != NULL;
 }
 

@@ -20,10 +20,11 @@
 #define KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 
 #include "allocator/slices/page_metadata.h"
+#include "base/address.h"
 
 #define WINDOW_SHIFT 32
 #define WINDOW_BYTES (UINT64_C(1) << WINDOW_SHIFT)
-#define WINDOW_COUNT 65536 // 48 bits of user addresses
+#define WINDOW_COUNT (1u << (ADDRESS_BITS - WINDOW_SHIFT))
 #define SLICE_SHIFT 16
 #define SLICE_BYTES ((size_t)1 << SLICE_SHIFT)
 #define WINDOW_SLICES ((size_t)1 << (WINDOW_SHIFT - SLICE_SHIFT))
@@ -54,6 +55,12 @@ KEEL_INLINE struct page* page_of(const void* address) {
     return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
 }
 
+// The same for any 64 bits: of an impossible address, metadata without an owner. free uses page_of,
+// which is shorter, and crashes with such an address.
+KEEL_INLINE struct page* page_of_any(const void* address) {
+    return address_is_possible(address) ? page_of(address_untagged(address)) : page_map.dummy;
+}
+
 // Bytes of each of its blocks, or of the large block that it is.
 KEEL_INLINE size_t page_usable_bytes(const struct page* page) {
     return page->block_bytes != 0 ? page->block_bytes : page->bytes;
@@ -72,7 +79,7 @@ KEEL_INLINE struct page* page_of_block(const void* block) {
 
 // The page that contains the address, or the metadata of its slice if there is none.
 KEEL_INLINE struct page* page_around(const void* address) {
-    struct page* page = page_of(address);
+    struct page* page = page_of_any(address);
     return (atomic_get(&page->owner) & PAGE_INTERIOR) != 0 ? page - page->distance : page;
 }
 
