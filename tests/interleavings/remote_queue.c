@@ -2,8 +2,11 @@
 #include "allocator/heap/remote_queue.h"
 #include "allocator/page/page.h"
 #include "allocator/slices/run.h"
+#include "engine.h"
 #include "explore.h"
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { BATCHES = 6 }; // of two blocks, or of one of 8 bytes
 
@@ -98,6 +101,79 @@ static void check_4(void) {
     check_taken(4);
 }
 
+// In a forked child, where this thread is the only one: a batch that is pushed now arrives, nothing
+// arrives twice, and the queue becomes empty.
+static bool child_receives(void) {
+    struct block_list batch;
+    bool seen[BATCHES] = {false};
+    push(2);
+    for (unsigned taken_here = 0; remote_queue_take(&queue, &batch); taken_here++) {
+        unsigned i = 0;
+        while (i < BATCHES && sent[i].tail != batch.tail) i++;
+        if (i == BATCHES || seen[i] || taken_here == BATCHES) return false;
+        if (batch.head != sent[i].head || batch.count != sent[i].count) return false;
+        seen[i] = true;
+    }
+    return seen[2] && remote_queue_is_empty(&queue);
+}
+
+// A real fork at every moment that differs in the words that the child reads: the explorer
+// distinguishes the moments by the reads before it.
+static void fork_now(bool repair) {
+    (void)atomic_get(&queue.head);
+    (void)atomic_get((atomic_word*)sent[1].tail);
+    (void)atomic_get((atomic_word*)sent[0].tail);
+    pid_t child = fork();
+    if (child == 0) {
+        phase = CHECKING; // the child has no other threads to schedule
+        if (repair) remote_queue_repair(&queue);
+        _exit(child_receives() ? 0 : 1);
+    }
+    int status = -1;
+    EXPLORE_CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    EXPLORE_CHECK(status == 0);
+}
+static void fork_and_repair(void) {
+    fork_now(true);
+}
+static void fork_only(void) {
+    fork_now(false);
+}
+static void take_and_fork(void) {
+    (void)take_one();
+    fork_now(true);
+}
+
+static const struct explore_scenario forked = {
+    .name = "queue, a fork between two producers",
+    .prepare = prepare,
+    .threads = 3,
+    .called = {"producer A", "producer B", "fork"},
+    .run = {push_0, push_1, fork_and_repair},
+    .check = check_2,
+    .preemptions = EXPLORE_ALL,
+    .weak = 0,
+};
+static const struct explore_scenario forked_with_consumer = {
+    .name = "queue, a fork after the consumer has taken the stack",
+    .prepare = prepare,
+    .threads = 3,
+    .called = {"producer A", "producer B", "consumer"},
+    .run = {push_0, push_1, take_and_fork},
+    .check = check_2,
+    .preemptions = EXPLORE_ALL,
+    .weak = 0,
+};
+static const struct explore_scenario forked_without_repair = {
+    .name = "queue, a fork without repair",
+    .prepare = prepare,
+    .threads = 2,
+    .called = {"producer A", "fork"},
+    .run = {push_0, fork_only},
+    .preemptions = EXPLORE_ALL,
+    .weak = 0,
+};
+
 static const struct explore_scenario one_each = {
     .name = "queue, two producers, one batch each",
     .prepare = prepare,
@@ -150,6 +226,17 @@ TEST(remote_queue_three_producers) {
 }
 TEST(remote_queue_smallest_blocks) {
     explore_holds(&smallest);
+}
+
+TEST(remote_queue_in_a_forked_child) {
+    explore_holds(&forked);
+}
+TEST(remote_queue_in_a_forked_child_of_a_consumer) {
+    explore_holds(&forked_with_consumer);
+}
+// Seeded: the child keeps a link that no thread will write.
+TEST(remote_queue_finds_a_missing_repair) {
+    explore_finds(&forked_without_repair, "status == 0");
 }
 
 // Seeded: two producers see the same message as the one before theirs.

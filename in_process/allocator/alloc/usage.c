@@ -8,7 +8,7 @@
 #include "os/thread.h"
 #include <string.h>
 
-#define WAITS_MAX 1000u // for a sender that has yet to write its link; a fork may have ended it
+#define WAITS_MAX 1000u // for a sender that has yet to write its link
 #define WAIT_US 100u
 
 // The counts of the process at the last reset.

@@ -66,7 +66,7 @@ static void after_fork(void) {
 static void after_fork_in_child(void) {
     after_fork();
     keeper_forget();
-    if (heap_is_real(thread_heap)) atomic_set(&thread_heap->thread_id, os_thread_id());
+    heap_repair_in_child(own_heap());
 }
 
 // --- Start and end -------------------------------------------------------------------------------

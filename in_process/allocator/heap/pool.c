@@ -138,3 +138,14 @@ void heap_pool_before_fork(void) {
 void heap_pool_after_fork(void) {
     os_lock_release(&pool.lock);
 }
+
+void heap_repair_in_child(struct heap* own) {
+    if (own != NULL) {
+        atomic_set(&own->thread_id, os_thread_id());
+        remote_queue_repair(&own->remote_queue);
+    }
+    os_lock_acquire(&pool.lock);
+    for (struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked)
+        remote_queue_repair(&heap->remote_queue);
+    os_lock_release(&pool.lock);
+}

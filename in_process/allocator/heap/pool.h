@@ -50,4 +50,9 @@ struct heap* heap_first(void);
 void heap_pool_before_fork(void);
 void heap_pool_after_fork(void);
 
+// In the child, after heap_pool_after_fork: repairs the remote queues of all heaps that the child
+// can use: `own`, which is the heap of the forking thread or NULL, and the parked ones. Linear in
+// their batches.
+void heap_repair_in_child(struct heap* own);
+
 #endif

@@ -33,6 +33,22 @@ void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch
     (void)remote_queue_push(queue, chain);
 }
 
+static void end_at_pending_link(uintptr_t first) {
+    for (struct message* message = (struct message*)first; message != NULL;) {
+        uintptr_t link = atomic_get(&message->link);
+        if (link == LINK_PENDING) {
+            atomic_set(&message->link, 0);
+            return;
+        }
+        message = (struct message*)link;
+    }
+}
+
+void remote_queue_repair(struct remote_queue* queue) {
+    end_at_pending_link(atomic_get(&queue->pending));
+    end_at_pending_link(atomic_get(&queue->head));
+}
+
 bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
     uintptr_t next = atomic_get(&queue->pending);
     if (next == 0) {

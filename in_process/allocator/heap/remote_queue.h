@@ -65,6 +65,11 @@ KEEL_INLINE void remote_queue_leave(struct remote_queue* queue) {
     atomic_set_release(&queue->taken, 0);
 }
 
+// In a forked child, before any other thread uses the queue. A sender that the child does not have
+// may have exchanged the head and not yet written its link. Ends the list there: the batches behind
+// that link cannot be found and are lost. Linear in the number of batches.
+void remote_queue_repair(struct remote_queue* queue);
+
 // Consumer only. False: no batch can be taken now.
 bool remote_queue_take(struct remote_queue* queue, struct block_list* batch);
 
