@@ -59,7 +59,7 @@ test-recorded: ## record real programs with their child processes, and check the
 	@cmake --build build/cmake --target overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
 	@tests/recorder/real.sh build/bin/keel build/cmake/tests $(ONLY)
 
-test-programs: ## run 40 Debian programs with and without Keel and compare outputs; INSTALL=1 installs them (3 GB)
+test-programs: ## run real programs with and without Keel and compare their outputs; INSTALL=1 installs them (3 GB)
 	@scripts/setup.sh build test $(if $(INSTALL),programs)
 	@scripts/build.sh
 	@cmake --build build/cmake --target stress overseer >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
