@@ -4,9 +4,12 @@
 const comparedOperation = facts.verdict.operation;
 const ofOperation = (one) => one.operations[comparedOperation];
 const COMPARED_FIGURES = [
-  ["p50", `${comparedOperation} p50`, (one) => ofOperation(one)?.percentiles.p50, duration],
-  ["p999", "p99.9", (one) => ofOperation(one)?.percentiles.p999, duration],
-  ["p9999", "p99.99", (one) => ofOperation(one)?.percentiles.p9999, duration],
+  ...["p50", "p999", "p9999"].map((column) => [
+    column,
+    `${comparedOperation} ${figureLabel(column)}`,
+    (one) => ofOperation(one)?.percentiles[column],
+    duration,
+  ]),
   ["worst", "worst", (one) => ofOperation(one)?.worst, duration],
   ["mean", "mean", (one) => ofOperation(one)?.mean, duration],
   ["peak", "peak memory", (one) => one.figures.peak, bytes],
@@ -65,7 +68,7 @@ const drawComparisons = (all) => {
   const title =
     comparedFigure === "peak"
       ? "Peak memory"
-      : `${comparedOperation} ${PAIR_NAMES[comparedFigure] ?? comparedFigure}`;
+      : `${comparedOperation} ${figureLabel(comparedFigure)}`;
   byId("comparisons-table").replaceChildren(
     make(
       "table",

@@ -9,6 +9,9 @@ const currentComparison = clamp(
 );
 const facts = JSON.parse(comparisonElements[currentComparison].textContent);
 const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
+/** The name of a figure on the page: `p99.9` for `p999`. Other figures keep their names. */
+const figureLabel = (column) =>
+  facts.percentiles.find((one) => one.column === column)?.label ?? column;
 // Bits of a cause, as defined in lab/results/src/cause.rs.
 const CAUSE = {
   interrupted: 1,

@@ -151,14 +151,11 @@ const describeAllocator = (panel) => {
     panel.canvas.setAttribute("aria-label", `${one.name}: no calls of ${state.operation}`);
     return;
   }
-  const parts = [
-    ["p50", `${state.operation} p50`],
-    ["p999", "p99.9"],
-  ]
-    .filter(([name]) => summary.percentiles[name])
-    .map(([name, label]) => `${label} ${duration(summary.percentiles[name][0])}`);
+  const parts = ["p50", "p999"]
+    .filter((column) => summary.percentiles[column])
+    .map((column) => `${figureLabel(column)} ${duration(summary.percentiles[column][0])}`);
   parts.push(`worst ${duration(summary.worst[0])}`);
-  stats.textContent = parts.join("  ·  ");
+  stats.textContent = `${state.operation} ${parts.join("  ·  ")}`;
   const inView = panel.level ? callsInView(panel.level, state.view) : 0;
   const calls = panel.level
     ? `${inView.toLocaleString("en-US")} calls in view`

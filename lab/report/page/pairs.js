@@ -6,8 +6,7 @@ const PAIR_RUNS = [
   ["elapsed", "elapsed", duration],
   ["peak", "peak memory", bytes],
 ];
-const PAIR_LATENCIES = ["mean", "p50", "p90", "p99", "p999", "p9999", "p99999", "worst"];
-const PAIR_NAMES = { p999: "p99.9", p9999: "p99.99", p99999: "p99.999" };
+const PAIR_LATENCIES = ["mean", ...facts.percentiles.map(({ column }) => column), "worst"];
 
 /**
  * `one` over `other`: value, low, high, rounds, and -1 if `one` is lower, 1 if `other` is, else 0.
@@ -47,7 +46,7 @@ const pairRows = (pair) => {
       add(
         operation,
         figure,
-        PAIR_NAMES[figure] ?? figure,
+        figureLabel(figure),
         duration,
         summaries.map((summary) => summary[figure] ?? summary.percentiles[figure]),
       );
@@ -57,7 +56,7 @@ const pairRows = (pair) => {
     add(
       "frame",
       figure,
-      PAIR_NAMES[figure] ?? figure,
+      figureLabel(figure),
       duration,
       ones.map((one) => one.frames[figure]),
     );

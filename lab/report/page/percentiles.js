@@ -1,18 +1,6 @@
 // The percentile plot. Each further nine (90 %, 99 %, 99.9 %) has the same width, so that the tail
 // is visible.
 
-const NINES = [
-  [0, "0"],
-  [0.30103, "50 %"],
-  [1, "90 %"],
-  [2, "99 %"],
-  [3, "99.9 %"],
-  [4, "99.99 %"],
-  [5, "99.999 %"],
-  [6, "99.9999 %"],
-  [7, "99.99999 %"],
-  [8, "8 nines"],
-];
 const percentilePlot = { plot: null, reach: 1, low: 1, high: 10 };
 
 const curveIndices = () =>
@@ -60,7 +48,7 @@ const ninesAxis = (context) => {
   context.textAlign = "center";
   context.textBaseline = "top";
   let end = -Infinity;
-  for (const [nines, label] of NINES) {
+  for (const [nines, label] of facts.nines) {
     if (nines > reach) break;
     const x = Math.round(percentileX(nines));
     context.fillStyle = ink().line;
@@ -92,18 +80,17 @@ const curvePoints = (summary, which) => {
 const trace = (context, points) =>
   points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
 
-const AT_NINES = { p50: 0.30103, p90: 1, p99: 2, p999: 3, p9999: 4, p99999: 5 };
-
 /**
  * Draws the 95 % intervals of the table's percentiles as vertical lines, shifted by `aside` pixels.
  */
 const drawIntervals = (context, index, aside) => {
   context.fillStyle = styleOf(index).colour;
   context.globalAlpha = 0.6;
-  for (const [name, spread] of Object.entries(summaryOf(index).percentiles)) {
+  for (const { column, nines } of facts.percentiles) {
+    const spread = summaryOf(index).percentiles[column] ?? [];
     if (spread.length < 5) continue;
     const [low, high] = [percentileY(spread[3]), percentileY(spread[4])];
-    context.fillRect(percentileX(AT_NINES[name]) + aside - 0.6, high, 1.2, low - high);
+    context.fillRect(percentileX(nines) + aside - 0.6, high, 1.2, low - high);
   }
   context.globalAlpha = 1;
 };
@@ -159,7 +146,7 @@ const drawPercentiles = () => {
       indices
         .map((index) => {
           const values = Object.entries(summaryOf(index).percentiles).map(
-            ([name, spread]) => `${name} ${duration(spread[0])}`,
+            ([column, spread]) => `${figureLabel(column)} ${duration(spread[0])}`,
           );
           values.push(`worst ${duration(summaryOf(index).worst[0])}`);
           return `${facts.allocators[index].name}: ${values.join(", ")}`;

@@ -14,12 +14,11 @@ const nameCell = (index) => make("th", { scope: "row" }, nameTag(index));
 const LATENCY_COLUMNS = [
   ["calls", null, (summary) => summary.count],
   ["mean", "mean", (summary) => summary.mean],
-  ["p50", "p50", (summary) => summary.percentiles.p50],
-  ["p90", "p90", (summary) => summary.percentiles.p90],
-  ["p99", "p99", (summary) => summary.percentiles.p99],
-  ["p99.9", "p999", (summary) => summary.percentiles.p999],
-  ["p99.99", "p9999", (summary) => summary.percentiles.p9999],
-  ["p99.999", "p99999", (summary) => summary.percentiles.p99999],
+  ...facts.percentiles.map(({ column, label }) => [
+    label,
+    column,
+    (summary) => summary.percentiles[column],
+  ]),
   ["worst", "worst", (summary) => summary.worst],
   ["total", "mean", (summary) => summary.total],
 ];

@@ -1,15 +1,17 @@
 //! The part of the page that shows one comparison.
 
 use super::blocks::{self, LANE_COLUMNS};
-use super::model::{AllocatorFacts, ClockFacts, Facts, Part};
+use super::model::{AllocatorFacts, ClockFacts, Facts, Part, PercentileFacts};
 use crate::counts::{
     Counted, CountedRun, LATENCY_ROWS, LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Operations,
     Options, ROWS_PER_OCTAVE, Tiles, WINDOW_NS, in_parallel,
 };
 use crate::error::ReportError;
-use crate::figures::{CURVE_POINTS_PER_NINE, FLOOR, all_leaders, figures, operations, short};
+use crate::figures::{
+    CURVE_POINTS_PER_NINE, FLOOR, NINES, all_leaders, figures, nines, operations, short,
+};
 use crate::verdict::{PAIR_PHRASES, SlowCalls, Verdict, all_pairs, hitches, judge};
-use keel_results::Comparison;
+use keel_results::{Comparison, PERCENTILES, Percentile};
 
 /// The facts and blocks of one comparison. `prefix` begins the names of its blocks; `label` names
 /// it among several comparisons.
@@ -61,8 +63,6 @@ fn facts(
     let frame_count = std::mem::take(&mut journal.frames).len();
     Facts {
         prefix,
-        format: comparison.version,
-        system_calls: keel_results::SYSTEM_CALLS,
         label,
         keel_version: comparison.keel_version.clone(),
         started: comparison.started.clone(),
@@ -85,6 +85,12 @@ fn facts(
         lifetimes: counted.lifetimes.as_ref().map(|found| [found.freed, found.live]),
         lifetime_steps: LIFETIME_STEPS,
         lifetime_steps_per_octave: LIFETIME_STEPS_PER_OCTAVE,
+        percentiles: PERCENTILES.map(|Percentile { label, column, fraction }| PercentileFacts {
+            column,
+            label,
+            nines: nines(fraction),
+        }),
+        nines: NINES,
         curve_points_per_nine: CURVE_POINTS_PER_NINE as u32,
         frame_count,
         live: counted.live(),

@@ -3,9 +3,9 @@
 
 use crate::counts::Lane;
 use crate::encode::Block;
-use crate::figures::{AllocatorFigures, Leaders};
+use crate::figures::{AllocatorFigures, Leaders, NINES};
 use crate::verdict::{Hitch, PairFacts, PairPhrases, SlowCalls, Verdict};
-use keel_results::{JournalFacts, Machine, Settings};
+use keel_results::{JournalFacts, Machine, PERCENTILES, Settings};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,10 +22,6 @@ pub struct Part {
 pub struct Facts {
     /// Begins the names of this comparison's blocks: empty for the first comparison of a page.
     pub prefix: String,
-    /// Version of the results' format. Version 1 does not distinguish sleep from preemption.
-    pub format: u32,
-    /// Names of the bits of an outlier's system calls.
-    pub system_calls: [&'static str; 10],
     /// Name of the comparison among several.
     pub label: String,
     /// Version of Keel that measured.
@@ -70,6 +66,10 @@ pub struct Facts {
     pub lifetime_steps: usize,
     /// Lifetime steps in a doubling.
     pub lifetime_steps_per_octave: u32,
+    /// The percentiles of tables and charts, in rising order.
+    pub percentiles: [PercentileFacts; PERCENTILES.len()],
+    /// Labels of the axis of percentiles: `[position in nines, text]`.
+    pub nines: [(f64, &'static str); NINES.len()],
     /// Points of a percentile curve for each factor of ten in `1 - quantile`.
     pub curve_points_per_nine: u32,
     /// Number of frame marks; 0 hides the frames.
@@ -94,6 +94,17 @@ pub struct Facts {
     pub hitches: Vec<Hitch>,
     /// Causes and verdicts of all slow calls, by the numbers in the blocks `outliers-<index>`.
     pub slow_calls: SlowCalls,
+}
+
+/// A percentile, as [`PERCENTILES`] defines it.
+#[derive(Debug, Serialize)]
+pub struct PercentileFacts {
+    /// Its key in the facts: `p999`.
+    pub column: &'static str,
+    /// Its name on the page: `p99.9`.
+    pub label: &'static str,
+    /// Its position on the axis of percentiles: 3 for p99.9.
+    pub nines: f64,
 }
 
 /// The clock of the measurement.

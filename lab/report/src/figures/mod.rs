@@ -11,4 +11,6 @@ mod summary;
 pub use allocator::{AllocatorFigures, drawn_run, figures, load, operations};
 pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
 pub use spread::{Spread, short};
-pub use summary::{CURVE_POINTS_PER_NINE, FLOOR, OperationSummary, summarize, undisturbed};
+pub use summary::{
+    CURVE_POINTS_PER_NINE, FLOOR, NINES, OperationSummary, nines, summarize, undisturbed,
+};

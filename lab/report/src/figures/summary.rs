@@ -18,6 +18,25 @@ pub const FLOOR: &str = "null";
 /// Points of a percentile curve for each factor of ten in `1 - quantile`.
 pub const CURVE_POINTS_PER_NINE: f64 = 16.0;
 
+/// Labels of the axis of percentiles, by their position in nines.
+pub const NINES: [(f64, &str); 10] = [
+    (0.0, "0"),
+    (std::f64::consts::LOG10_2, "50 %"),
+    (1.0, "90 %"),
+    (2.0, "99 %"),
+    (3.0, "99.9 %"),
+    (4.0, "99.99 %"),
+    (5.0, "99.999 %"),
+    (6.0, "99.9999 %"),
+    (7.0, "99.99999 %"),
+    (8.0, "99.999999 %"),
+];
+
+/// The position of a fraction on the axis of percentiles: 3 for 0.999.
+pub fn nines(fraction: f64) -> f64 {
+    -(1.0 - fraction).log10()
+}
+
 /// One operation of one allocator; all latencies in ns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationSummary {

@@ -5,21 +5,9 @@ use super::colour::{Colour, look, theme};
 use super::entry::Entry;
 use super::options::PlotOptions;
 use super::scene::{Anchor, Rect, Scene, Shape};
-use crate::figures::{CURVE_POINTS_PER_NINE, OperationSummary, Spread};
+use crate::figures::{CURVE_POINTS_PER_NINE, NINES, OperationSummary, Spread, nines};
 use crate::words::bytes;
 use keel_results::{Interval, PERCENTILES};
-
-const NINES: [(f64, &str); 9] = [
-    (0.0, "0"),
-    (std::f64::consts::LOG10_2, "50 %"),
-    (1.0, "90 %"),
-    (2.0, "99 %"),
-    (3.0, "99.9 %"),
-    (4.0, "99.99 %"),
-    (5.0, "99.999 %"),
-    (6.0, "99.9999 %"),
-    (7.0, "99.99999 %"),
-];
 
 /// A picture with a heading and an empty chart, which leaves room for names at its right end.
 pub fn empty(options: &PlotOptions, title: String, height: f32) -> (Scene, Rect) {
@@ -60,9 +48,10 @@ pub fn line(
 fn intervals(summary: &OperationSummary) -> impl Iterator<Item = (f64, Interval)> + '_ {
     let quantile =
         |name: &str| PERCENTILES.iter().find(|one| one.column == name).map(|one| one.fraction);
-    summary.percentiles.iter().filter_map(move |(name, spread)| {
-        Some((-(1.0 - quantile(name)?).log10(), spread.interval?))
-    })
+    summary
+        .percentiles
+        .iter()
+        .filter_map(move |(name, spread)| Some((nines(quantile(name)?), spread.interval?)))
 }
 
 /// Latency percentiles: medians over runs, their range shaded, 95 % intervals as vertical lines

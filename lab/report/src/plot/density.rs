@@ -13,7 +13,7 @@ use crate::counts::{
 };
 use crate::error::ReportError;
 use crate::words::{duration, folder_label};
-use keel_results::OPERATIONS;
+use keel_results::{OPERATIONS, figure_label};
 use std::path::PathBuf;
 
 const LEFT: f32 = 56.0;
@@ -164,7 +164,8 @@ fn frame(
     let result = &entry.counted.comparison.allocators[entry.index];
     let summary = entry.counted.summary(result, operation);
     let figures = summary.map(|one| {
-        let tail = one.percentiles.get("p999").map(|p| format!("p99.9 {}, ", duration(p.median)));
+        let tail = one.percentiles.get("p999");
+        let tail = tail.map(|p| format!("{} {}, ", figure_label("p999"), duration(p.median)));
         format!("{}worst {}", tail.unwrap_or_default(), duration(one.worst.median))
     });
     let end = plot.x + plot.width;

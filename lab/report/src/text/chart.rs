@@ -2,12 +2,18 @@
 
 use crate::figures::{OperationSummary, summarize};
 use crate::words::duration;
-use keel_results::Comparison;
+use keel_results::{Comparison, figure_label};
 use std::fmt::Write as _;
 
-/// Marks of the chart, from left to right.
+/// Marks of the chart, from left to right, by the columns of [`keel_results::PERCENTILES`].
 const MARKS: [(char, &str); 4] = [('●', "p50"), ('◆', "p99"), ('■', "p999"), ('▲', "p9999")];
 const WORST: char = '×';
+
+/// The marks and their meaning.
+fn legend() -> String {
+    let percentiles = MARKS.map(|(mark, column)| format!("{mark} {}", figure_label(column)));
+    format!("{}  {WORST} worst", percentiles.join("  "))
+}
 
 /// Latency percentiles: a line for each allocator on a logarithmic axis, at most `width` characters
 /// wide (at least 40). Empty if no allocator has the operation.
@@ -28,7 +34,7 @@ pub fn chart(comparison: &Comparison, operation: &str, width: usize) -> String {
     let names = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let axis =
         Axis { low: low.max(1.0) * 0.9, high: high * 1.1, columns: width.max(40) - names - 2 };
-    let mut text = format!("{operation}: ● p50  ◆ p99  ■ p99.9  ▲ p99.99  × worst\n");
+    let mut text = format!("{operation}: {}\n", legend());
     for (name, summary) in rows {
         let _ = writeln!(text, "{name:<names$}  {}", axis.line(&marks(&summary)).trim_end());
     }
@@ -90,6 +96,7 @@ mod tests {
 
     #[test]
     fn the_chart_has_a_line_for_each_allocator_with_its_marks_in_order() {
+        assert_eq!(legend(), "● p50  ◆ p99  ■ p99.9  ▲ p99.99  × worst");
         let text = chart(&comparison(), "malloc", 70);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");

@@ -4,7 +4,7 @@ use crate::error::ReportError;
 use crate::figures::{AllocatorFigures, Spread, figures, load, lowest, operations, undisturbed};
 use crate::verdict::{Verdict, judge, read_hitches};
 use crate::words::{bytes, duration, escape_cell as escaped};
-use keel_results::{Comparison, RUN};
+use keel_results::{Comparison, RUN, figure_label};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -68,24 +68,22 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     Ok(text)
 }
 
-/// Columns of a table: title and figure.
-const COLUMNS: [(&str, &str); 7] = [
-    ("mean", "mean"),
-    ("p50", "p50"),
-    ("p99", "p99"),
-    ("p99.9", "p999"),
-    ("p99.99", "p9999"),
-    ("worst", "worst"),
-    (PEAK, "peak"),
-];
-const PEAK: &str = "peak memory";
+/// Columns of a table.
+const COLUMNS: [&str; 7] = ["mean", "p50", "p99", "p999", "p9999", "worst", PEAK];
+const PEAK: &str = "peak";
+/// The percentile whose interval has a column.
+const TAIL: &str = "p999";
+
+fn title_of(column: &str) -> &str {
+    if column == PEAK { "peak memory" } else { figure_label(column) }
+}
 
 fn spread_of(one: &AllocatorFigures, operation: &str, figure: &str) -> Option<Spread> {
     let summary = one.operations.get(operation)?;
     match figure {
         "mean" => Some(summary.mean),
         "worst" => Some(summary.worst),
-        "peak" => one.figures.get("peak").copied().filter(|peak| peak.high > 0.0),
+        PEAK => one.figures.get("peak").copied().filter(|peak| peak.high > 0.0),
         percentile => summary.percentiles.get(percentile).copied(),
     }
 }
@@ -96,16 +94,17 @@ fn operation_table(
     allocators: &[AllocatorFigures],
     operation: &str,
 ) {
-    let titles = COLUMNS.map(|(title, _)| title);
-    let _ = writeln!(text, "| {operation} | {} | p99.9, 95 % |", titles.join(" | "));
+    let titles = COLUMNS.map(title_of);
+    let tail = figure_label(TAIL);
+    let _ = writeln!(text, "| {operation} | {} | {tail}, 95 % |", titles.join(" | "));
     let _ = writeln!(text, "|---|{}", "---:|".repeat(COLUMNS.len() + 1));
     let rows =
         || allocators.iter().enumerate().filter(|(_, one)| one.operations.contains_key(operation));
     let mut lines: Vec<String> =
         rows().map(|(_, one)| format!("| {} |", escaped(&one.name))).collect();
-    for (title, figure) in COLUMNS {
-        let format = if title == PEAK { bytes } else { duration };
-        let best = lowest(comparison, if title == PEAK { RUN } else { operation }, figure).best;
+    for figure in COLUMNS {
+        let format = if figure == PEAK { bytes } else { duration };
+        let best = lowest(comparison, if figure == PEAK { RUN } else { operation }, figure).best;
         let found =
             rows().filter(|(_, one)| !one.floor && spread_of(one, operation, figure).is_some());
         let found = found.count();
@@ -117,7 +116,7 @@ fn operation_table(
         }
     }
     for ((_, one), line) in rows().zip(&mut lines) {
-        let spread = one.operations.get(operation).and_then(|found| found.percentiles.get("p999"));
+        let spread = one.operations.get(operation).and_then(|found| found.percentiles.get(TAIL));
         let interval = spread.and_then(|spread| spread.interval);
         let cell = interval.map_or("–".to_owned(), |ends| {
             format!("{} – {}", duration(ends.low), duration(ends.high))
