@@ -119,7 +119,8 @@ def share(part, whole):
 
 
 def label(allocator):
-    return "(floor)" if allocator == FLOOR else allocator
+    # Archived results of older versions call glibc "system".
+    return "glibc" if allocator == "system" else allocator
 
 
 def frequent_causes(journals, among=None):

@@ -24,7 +24,7 @@ import archive
 KEEL = archive.PREFIX / "bin" / "keel"
 CASES = ["in-turn", "random", "random-large", "random-2-threads"]
 # Name, and whether it is the library beside this file; else the C library's malloc.
-ALLOCATORS = [("counter", True), ("system", False)]
+ALLOCATORS = [("counter", True), ("glibc", False)]
 
 
 def compiled(name, folder, *options):
@@ -44,7 +44,7 @@ def direct(program, case, operations, library):
 
 def replayed(journal, library, folder):
     results = folder / "results"
-    by_name = ["-a", library, "--symbols", "counter_"] if library else ["-a", "system"]
+    by_name = ["-a", library, "--symbols", "counter_"] if library else ["-a", "glibc"]
     command = [
         KEEL,
         "compare",

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// Known names in the order of tables. Some may not have been built.
 pub const NAMES: [&str; 11] = [
     "keel",
-    "system",
+    "glibc",
     "mimalloc",
     "mimalloc2",
     "jemalloc",
@@ -26,7 +26,7 @@ pub const NAMES: [&str; 11] = [
     "null",
 ];
 
-/// The name of the floor: an allocator that only returns addresses and shows the cost of the
+/// The name of the null allocator, the floor: it only returns addresses and shows the cost of the
 /// instrument itself.
 pub const FLOOR: &str = "null";
 
@@ -201,7 +201,7 @@ impl Places {
     fn known(&self, name: &str) -> Allocator {
         let (kind, file) = match name {
             FLOOR => (Kind::Floor, None),
-            "system" => (Kind::System, None),
+            "glibc" => (Kind::System, None),
             "keel" => (Kind::Keel, Some(self.library.join("libkeel.so"))),
             _ => (Kind::Peer, Some(self.peers.join(format!("{name}.so")))),
         };
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn an_unknown_name_gets_suggestions() {
         let folder = tempfile::tempdir().unwrap();
-        let error = places(folder.path()).resolve(&names(&["system", "mimaloc"])).unwrap_err();
+        let error = places(folder.path()).resolve(&names(&["glibc", "mimaloc"])).unwrap_err();
         assert_eq!(error.nearest[0], "mimalloc");
         assert!(error.to_string().contains("did you mean `mimalloc`"), "{error}");
         let error = places(folder.path()).resolve(&names(&["qqq"])).unwrap_err();
@@ -376,7 +376,7 @@ mod tests {
         .unwrap();
         let found: Vec<String> =
             places.resolve(&names(&["all"])).unwrap().into_iter().map(|one| one.name).collect();
-        assert_eq!(found, ["system", "jemalloc", "null", "own"]);
+        assert_eq!(found, ["glibc", "jemalloc", "null", "own"]);
         let one = places.resolve(&names(&["snmalloc"])).unwrap();
         assert_eq!(one[0].unavailable.as_deref(), Some("it could not be built: no cmake"));
     }
@@ -401,16 +401,12 @@ mod tests {
     #[test]
     fn an_allocator_with_other_settings_is_another_entry() {
         let folder = tempfile::tempdir().unwrap();
-        let list = names(&[
-            "system",
-            "system:MALLOC_ARENA_MAX=1",
-            "system:MALLOC_ARENA_MAX=1",
-            "null:A=1",
-        ]);
+        let list =
+            names(&["glibc", "glibc:MALLOC_ARENA_MAX=1", "glibc:MALLOC_ARENA_MAX=1", "null:A=1"]);
         let found = places(folder.path()).resolve(&list).unwrap();
         let shown: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(shown, ["system", "system:MALLOC_ARENA_MAX=1", "null"]);
-        let labelled = &places(folder.path()).resolve(&names(&["one=system:A=1"])).unwrap()[0];
+        assert_eq!(shown, ["glibc", "glibc:MALLOC_ARENA_MAX=1", "null"]);
+        let labelled = &places(folder.path()).resolve(&names(&["one=glibc:A=1"])).unwrap()[0];
         assert_eq!((labelled.name.as_str(), labelled.environment.len()), ("one", 1));
         let environment: Vec<_> =
             found[1].command(Path::new("player")).get_envs().map(|one| one.0.to_owned()).collect();

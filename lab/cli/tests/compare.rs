@@ -21,7 +21,7 @@ fn messages(output: &Output) -> String {
 #[test]
 fn an_unknown_allocator_is_answered_with_the_nearest_names() {
     let folder = tempfile::tempdir().unwrap();
-    let output = keel(folder.path(), &["compare", "game.journal.parquet", "-a", "system,jemaloc"]);
+    let output = keel(folder.path(), &["compare", "game.journal.parquet", "-a", "glibc,jemaloc"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
         messages(&output).contains("no allocator `jemaloc` (did you mean `jemalloc`"),
@@ -49,11 +49,11 @@ fn wrong_options_are_answered_with_the_possible_values() {
 #[test]
 fn a_missing_or_invalid_journal_is_named_and_no_file_is_left() {
     let folder = tempfile::tempdir().unwrap();
-    let output = keel(folder.path(), &["compare", "absent.journal.parquet", "-a", "system"]);
+    let output = keel(folder.path(), &["compare", "absent.journal.parquet", "-a", "glibc"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("absent.journal.parquet"), "{}", messages(&output));
     std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\nonce upon a time\n").unwrap();
-    let output = keel(folder.path(), &["compare", "story.txt", "-a", "system"]);
+    let output = keel(folder.path(), &["compare", "story.txt", "-a", "glibc"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         messages(&output).contains("story.txt") && messages(&output).contains("2"),
@@ -71,20 +71,20 @@ fn results_are_replaced_only_with_force() {
     std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\n").unwrap();
     std::fs::create_dir(folder.path().join("old")).unwrap();
     std::fs::write(folder.path().join("old/results.json"), "{}").unwrap();
-    let output = keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old"]);
+    let output = keel(folder.path(), &["compare", "story.txt", "-a", "glibc", "-o", "old"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("--force"), "{}", messages(&output));
     // With --force they remain until new ones are complete. Here no player exists, so there are no
     // new ones.
     let output =
-        keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "old", "--force"]);
+        keel(folder.path(), &["compare", "story.txt", "-a", "glibc", "-o", "old", "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(folder.path().join("old/results.json").exists());
     // A folder with other contents is never replaced, not even with --force.
     std::fs::create_dir(folder.path().join("letters")).unwrap();
     std::fs::write(folder.path().join("letters/letter"), "dear").unwrap();
     let output =
-        keel(folder.path(), &["compare", "story.txt", "-a", "system", "-o", "letters", "--force"]);
+        keel(folder.path(), &["compare", "story.txt", "-a", "glibc", "-o", "letters", "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(messages(&output).contains("is not a result folder"), "{}", messages(&output));
     assert!(folder.path().join("letters/letter").exists());
@@ -97,7 +97,7 @@ fn an_unusable_allocator_ends_the_command_at_once() {
     std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\n").unwrap();
     for command in [&["compare", "story.txt", "-o", "new", "-a"][..], &["time", "story.txt", "-a"]]
     {
-        for mistyped in ["system,./libnot.so", "system,before=/not/there.so:KEEL_KEEPER=on"] {
+        for mistyped in ["glibc,./libnot.so", "glibc,before=/not/there.so:KEEL_KEEPER=on"] {
             let output = keel(folder.path(), &[command, &[mistyped]].concat());
             assert_eq!(output.status.code(), Some(2), "{}", messages(&output));
             assert!(messages(&output).contains("cannot be used:"), "{}", messages(&output));
@@ -114,7 +114,7 @@ fn an_unusable_allocator_ends_the_command_at_once() {
 #[test]
 fn without_its_player_keel_explains_how_to_build_it() {
     let folder = tempfile::tempdir().unwrap();
-    for arguments in [&["allocators"][..], &["compare", "story.txt", "-a", "system"]] {
+    for arguments in [&["allocators"][..], &["compare", "story.txt", "-a", "glibc"]] {
         std::fs::write(folder.path().join("story.txt"), "a 16 1000 1 5\n").unwrap();
         let output = keel(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(1));

@@ -33,7 +33,7 @@ fn peak_bytes(folder: &Path, operations: u64) -> u64 {
     let path = folder.join(format!("{operations}.journal.parquet"));
     journal(&path, operations);
     let mut child = Command::new(env!("CARGO_BIN_EXE_keel"))
-        .args(["compare", "--allocators", "system", "--runs", "1", "--no-throughput", "--output"])
+        .args(["compare", "--allocators", "glibc", "--runs", "1", "--no-throughput", "--output"])
         .args([&folder.join(format!("results-{operations}")), &path])
         .env("KEEL_PREFIX", common::prefix())
         .stdout(Stdio::null())

@@ -20,8 +20,7 @@ fn messages(output: &Output) -> String {
 #[test]
 fn one_command_leads_from_a_program_to_a_page() {
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        keel_try(folder.path(), &["--no-open", "-a", "system", "-r", "1", "--", "ls", "/"]);
+    let output = keel_try(folder.path(), &["--no-open", "-a", "glibc", "-r", "1", "--", "ls", "/"]);
     assert!(output.status.success(), "{}", messages(&output));
     let made = folder.path().join("ls.keel");
     assert!(made.join("program.journal.parquet").is_file(), "{}", messages(&output));

@@ -125,7 +125,7 @@ unsafe extern "C" fn hint_names(buffer: *mut c_char, bytes: usize) {
 
 unsafe extern "C" fn version(buffer: *mut c_char, bytes: usize) {
     // SAFETY: the caller's buffer.
-    unsafe { put_text("the floor: addresses without an allocator", buffer, bytes) }
+    unsafe { put_text("does nothing: its times are the cost of measuring", buffer, bytes) }
 }
 
 /// Its table.

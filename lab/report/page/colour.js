@@ -127,7 +127,8 @@ const stepOfSize = (size) => (size > 0 ? 1 + 4 * Math.log2(size) : 0);
 // on every page.
 const KNOWN = {
   keel: ["#d1490c", "#ff7a3d", []],
-  system: ["#5b6470", "#a3adb9", []],
+  glibc: ["#5b6470", "#a3adb9", []],
+  system: ["#5b6470", "#a3adb9", []], // glibc in results of older versions
   mimalloc: ["#0067a3", "#4aa8e0", []],
   mimalloc2: ["#3b9bd0", "#8fd0f5", [6, 3]],
   jemalloc: ["#00805c", "#2fc29a", []],

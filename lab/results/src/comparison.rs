@@ -134,7 +134,7 @@ impl Settings {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AllocatorResult {
-    /// Name on the command line: `keel`, `system`, `mimalloc`, ...
+    /// Name on the command line: `keel`, `glibc`, `mimalloc`, ...
     pub name: String,
     /// What a reader must know when comparing it, in a few words (`port, one lock`); empty for
     /// most.

@@ -62,7 +62,7 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
     let width = described.iter().map(|(allocator, _)| allocator.name.len()).max().unwrap_or(0);
     for (allocator, version) in described {
         let kind = match allocator.kind {
-            Kind::Floor => "the floor",
+            Kind::Floor => "null",
             Kind::System => "the C library",
             Kind::Keel => "this project",
             Kind::Peer => "peer",

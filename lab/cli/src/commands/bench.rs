@@ -17,15 +17,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// Run synthetic workloads on several allocators
+/// Run synthetic workloads on each allocator
 ///
-/// Each run has its own process, and the allocators take turns. There are two suites:
-/// `throughput` measures the cost of all calls together; `latency` measures the slowest single
-/// calls of each event, less the noise of the machine, which each run measures as well. Keel takes
-/// part with default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency
-/// suite, also with memory warmed at the start (`keel+warm`).
+/// Each run has its own process, and the allocators take turns. There are two suites. `throughput`
+/// measures the cost of all calls together. `latency` measures the slowest single calls of each kind;
+/// each run also measures the noise of the machine, which is subtracted. Keel is measured with
+/// default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency suite, also with
+/// memory that was warmed at the start (`keel+warm`).
 ///
-/// Ctrl-C ends the bench and keeps the complete runs; the exit code is then 130.
+/// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive \

@@ -9,15 +9,15 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a journal of the allocation traces in a program's output
+/// Make a journal from the allocation traces that a program prints
 ///
-/// Reads standard input. The traces may have the forms that programs print which are built with the
-/// Judy library and TRACEMI, TRACEMI2 or TRACEJM, or any other form that `keel import` reads. Every
-/// other line becomes a marker in the journal, at which `keel time` measures, and is copied to
-/// standard output.
+/// Reads standard input. The traces may have any form that `keel import` reads, also the form of
+/// programs that are built with the Judy library and TRACEMI, TRACEMI2 or TRACEJM. A line that is
+/// not part of a trace becomes a marker in the journal: `keel time` measures the time from one
+/// marker to the next. Such lines are also copied to standard output.
 ///
-/// An allocation that overlaps a live block is reported on stderr and makes the exit code 1. The
-/// journal is complete nevertheless.
+/// If an allocation overlaps a live block, a message is printed to stderr and the exit code is 1.
+/// The journal is still complete.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  ./game | keel capture game.journal.parquet\n  \
                         ./server 2>&1 | keel capture --from mtrace server.journal.parquet")]

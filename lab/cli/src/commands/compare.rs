@@ -16,19 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal on several allocators and measure every call
+/// Replay a journal on each allocator and measure every call
 ///
-/// Each run has its own process. The allocators take turns in random order, so that a change of
-/// the machine's speed affects all of them. Without -a and --allocator all allocators that `keel
-/// allocators` lists take part.
+/// Each run has its own process. A round is one run of each allocator, in random order, so that a
+/// change of the machine's speed affects all allocators. Without -a and --allocator, the comparison
+/// includes every allocator that `keel allocators` lists. It always includes the null allocator,
+/// which does nothing: its times are the cost of measuring.
 ///
-/// The exit code is 2 for an unknown or unusable allocator, 130 after Ctrl-C, and 1 if no allocator
-/// gave a result.
+/// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
+/// allocator gave a result.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel compare game.journal.parquet\n  \
-                        keel compare game.journal.parquet -a keel,system,./libmine.so -p 1x -r \
+                        keel compare game.journal.parquet -a keel,glibc,./libmine.so -p 1x -r \
                         5\n  \
-                        keel compare game.journal.parquet -a system \
+                        keel compare game.journal.parquet -a glibc \
                         --allocator keel:KEEL_KEEPER=off --allocator keel:KEEL_KEEPER=on")]
 pub struct Arguments {
     /// The journal, or a trace in a form that `keel import` reads

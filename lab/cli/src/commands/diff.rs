@@ -1,4 +1,4 @@
-//! `keel diff`: two comparisons of one journal, figure by figure.
+//! `keel diff`: two comparisons of one journal, metric by metric.
 
 use crate::format::bytes;
 use crate::{output, table};
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 /// Compare two result folders and show the significant differences
 ///
-/// For every allocator that both folders contain, it prints each figure before and after, their
-/// ratio, and the ratio's 95 % confidence interval, computed from the runs on both sides. A
-/// difference is significant if the interval excludes
-/// 1. This needs at least two runs of each allocator in both folders.
+/// For each allocator that both folders contain, it prints each metric before and after, the ratio,
+/// and the ratio's 95 % confidence interval, computed from the runs of both folders. A difference is
+/// significant if the interval does not contain 1. Both folders need at least two runs of each
+/// allocator.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
                         keel diff --fail-above 5 before.comparison after.comparison")]
@@ -24,13 +24,13 @@ pub struct Arguments {
     before: PathBuf,
     /// The later result folder
     after: PathBuf,
-    /// Show every figure, not only the main ones and those that differ significantly
+    /// Show every metric, not only the main ones and those that differ significantly
     #[arg(long)]
     all: bool,
-    /// Exit with 1 if a figure rose significantly by more than this many percent (0: by any amount)
+    /// Exit with 1 if a metric rose significantly and by more than this many percent (0: by any amount)
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<f64>,
-    /// Print the figures as JSON
+    /// Print the metrics as JSON
     #[arg(long)]
     json: bool,
 }
@@ -124,7 +124,7 @@ fn is_main(one: &Difference) -> bool {
 
 fn text(found: &[Difference], all: bool) -> String {
     let mut rows =
-        vec![["", "figure", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
+        vec![["", "metric", "before", "after", "ratio", "95 %", ""].map(str::to_owned).to_vec()];
     let mut last = "";
     for one in found.iter().filter(|one| all || is_main(one) || one.is_significant()) {
         let show = |value: f64| match one.figure {

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
 /// A result folder becomes a table, histograms or a trace of the measured calls. A journal becomes
-/// a text trace that `keel import` reads again; facts that the form of the trace cannot express are
-/// counted on stderr.
+/// a text trace that `keel import` reads again. A message on stderr gives the number of values that
+/// the form of the trace cannot express.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
@@ -27,8 +27,8 @@ pub struct Arguments {
     /// The format [default: csv for a folder, doom3 for a journal]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// For a folder: the allocator to write [default: for csv the first of which calls were kept,
-    /// else all]
+    /// For a folder: the allocator to write [default: all; for csv the first one whose single calls
+    /// were kept]
     #[arg(short, long)]
     allocator: Option<String>,
     /// For perfetto: leave out calls that took less than this many ns

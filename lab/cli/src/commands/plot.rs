@@ -9,13 +9,13 @@ use std::process::ExitCode;
 
 /// Draw one view of the results as PNG or SVG
 ///
-/// Several folders are drawn side by side on the same axes, for instance different paces or
-/// machines.
+/// Several folders, for instance of different paces or machines, are drawn side by side with the
+/// same axes.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel plot results -o density.png\n  \
                         keel plot results --view percentiles -o percentiles.svg\n  \
                         keel plot results --view frames --budget 144Hz -o frames.png\n  \
-                        keel plot max 1x -a system,keel -o paces.png")]
+                        keel plot max 1x -a glibc,keel -o paces.png")]
 pub struct Arguments {
     /// The folders that `keel compare` wrote
     #[arg(required = true, value_name = "FOLDER")]
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// frequent operation that allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// Allocators to show, in this order, separated by commas [default: all except the floor]
+    /// Allocators to show, in this order, separated by commas [default: all except the null allocator]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
     /// The meaning of the hue in the density view

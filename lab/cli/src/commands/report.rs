@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page draws every call. Several folders become one page with a switch between them and a
-/// table of their figures side by side.
+/// The page draws every call. From several folders it makes one page, with a table that compares
+/// them, and buttons that select the folder of the charts.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
@@ -29,12 +29,12 @@ pub struct Arguments {
     /// Open the page in a browser
     #[arg(long)]
     open: bool,
-    /// Print the figures as Markdown and write no page
+    /// Print the tables as Markdown, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
-    /// Compare two allocators figure by figure, and write no page
+    /// Compare two allocators in each metric, and write no page
     ///
-    /// For every figure that both have: the medians over their runs, the ratio of the first to the
+    /// For every metric that both have: the medians over their runs, the ratio of the first to the
     /// second, paired by round, with its 95 % interval, and whether the difference is significant.
     /// --markdown and --json select the form.
     #[arg(long, value_name = "A,B", value_parser = two_names,

@@ -15,22 +15,24 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal without timing single calls, and print time and memory at each marker
+/// Replay a journal without timing single calls, and show the total time and the memory
 ///
-/// The sequence of malloc, free, calloc, realloc and aligned allocations runs on one thread, in a
-/// new process for each run. The clock is read only at markers, so the calls between them run
-/// without overhead. The time of the null allocator is that of the loop itself. `keel compare`
-/// times single calls and replays the program's threads.
+/// All operations run on one thread, in a new process for each run. If the journal has markers (see
+/// `keel capture`), time and memory are also shown at each marker. The clock is read only at markers
+/// and at the end, so the calls run without overhead. The time of the null allocator, which does
+/// nothing, is that of the loop itself.
+///
+/// To time single calls, and to replay the threads of the program, use `keel compare`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel time game.journal.parquet\n  \
-                        keel time game.journal.parquet -a keel,system,./libmine.so,null --runs 9 \
+                        keel time game.journal.parquet -a keel,glibc,./libmine.so,null --runs 9 \
                         --touch")]
 pub struct Arguments {
     /// The journal that `keel capture`, `keel record` or `keel import` wrote
     journal: PathBuf,
     /// Allocators, separated by commas: names that `keel allocators` lists, or paths of shared
     /// libraries
-    #[arg(short, long, value_delimiter = ',', default_value = "keel,system,null")]
+    #[arg(short, long, value_delimiter = ',', default_value = "keel,glibc,null")]
     allocators: Vec<String>,
     /// Runs of each allocator; the allocators take turns
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..1000))]

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// journal, the results and the page.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
-                        keel try -a keel,system,mimalloc -r 3 -- sort big.txt")]
+                        keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
 pub struct Arguments {
     /// Allocators, as for keel compare
     #[arg(short, long, default_value = "all")]

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn an_allocator_can_take_part_with_several_settings() {
         let places = Places { library: PathBuf::from("lib"), peers: PathBuf::from("peers") };
-        let one = &expand("huge=system:GLIBC_TUNABLES=glibc.malloc.hugetlb=1:A=", &places, &[])
+        let one = &expand("huge=glibc:GLIBC_TUNABLES=glibc.malloc.hugetlb=1:A=", &places, &[])
             .unwrap()[0];
         assert_eq!((one.name(), one.allocator.kind), ("huge", Kind::System));
         let expected = [("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"), ("A", "")];
@@ -139,7 +139,7 @@ mod tests {
             one.allocator.environment,
             expected.map(|(variable, value)| (variable.to_owned(), value.to_owned()))
         );
-        for wrong in ["x=", "=system", "system,A", "x=nobody"] {
+        for wrong in ["x=", "=glibc", "glibc,A", "x=nobody"] {
             assert!(expand(wrong, &places, &[]).is_err(), "{wrong}");
         }
         assert!(expand("x=null", &places, &[]).unwrap().is_empty(), "the floor is not measured");
