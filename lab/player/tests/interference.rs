@@ -74,7 +74,7 @@ fn runs_beside_other_programs_are_reported_and_repeated() {
         comparison.notes
     );
     assert!(
-        comparison.notes.iter().any(|note| note.contains("other programs more than 10 %")),
+        comparison.notes.iter().any(|note| note.contains("other programs took more than 10 %")),
         "{:?}",
         comparison.notes
     );

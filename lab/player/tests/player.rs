@@ -162,7 +162,7 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
             .comparison
             .notes
             .iter()
-            .any(|note| note.starts_with("40 threads were alive at once"))
+            .any(|note| note.starts_with("Up to 40 threads ran at once"))
     );
 }
 
@@ -465,7 +465,8 @@ fn stopping_keeps_the_runs_that_are_done_and_otherwise_leaves_nothing() {
     assert!(outcome.stopped);
     assert_eq!(outcome.comparison.allocators[0].runs.len(), 2);
     assert!(
-        outcome.comparison.notes[0].starts_with("Stopped early: only the 2 finished runs"),
+        outcome.comparison.notes[0]
+            .starts_with("The comparison was stopped early. It contains the 2 runs"),
         "{:?}",
         outcome.comparison.notes
     );

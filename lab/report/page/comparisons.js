@@ -86,7 +86,7 @@ const setUpComparisons = () => {
   const all = comparisonElements.map((element) => JSON.parse(element.textContent));
   byId("comparisons-note").textContent =
     `This page contains ${comparisonElements.length} comparisons. All charts below show ` +
-    `${facts.label}. Do not compare figures of different paces or different journals.`;
+    `${facts.label}. Values of different paces or different journals cannot be compared.`;
   const select = (id) => {
     comparedFigure = id;
     invalidate(["comparison"]);
@@ -99,7 +99,7 @@ const setUpComparisons = () => {
       goToComparison,
     ),
     choice(
-      "Figure",
+      "Metric",
       COMPARED_FIGURES.map(([id, text]) => [id, text]),
       () => comparedFigure,
       select,

@@ -12,6 +12,12 @@ const OPERATION_NAMES = ["malloc", "free", "calloc", "realloc", "aligned"];
 /** The name of a figure on the page: `p99.9` for `p999`. Other figures keep their names. */
 const figureLabel = (column) =>
   facts.percentiles.find((one) => one.column === column)?.label ?? column;
+/** A ratio, cut where it only means "many times": `1.034`, `>100`, `<0.01`. */
+const ratioNumber = (value, digits) => {
+  const { widest } = facts.pair_phrases;
+  if (value > widest) return `>${widest}`;
+  return value < 1 / widest ? `<${1 / widest}` : value.toFixed(digits);
+};
 // Bits of a cause, as defined in lab/results/src/cause.rs.
 const CAUSE = {
   interrupted: 1,
@@ -162,7 +168,7 @@ const loadFrameMarks = () =>
 /** Time inside calls in each period: all calls, interrupted calls, calls of the busiest thread. */
 const loadSums = (kind, index, length) =>
   loadOnce(`${kind}-${index}`, async () => {
-    if (!facts.allocators[index].drawn_run || !length) return null;
+    if (!facts.allocators[index].median_run || !length) return null;
     const reader = new Reader(await inflate(blockOf(kind, index)));
     const read = () => reader.varints(new Float64Array(length));
     return { inside: read(), interrupted: read(), busiest: read() };
@@ -174,7 +180,7 @@ const loadWindows = (index) => loadSums("windows", index, facts.windows);
 /** Latency of the probed calls in ns. Every allocator has the same list of calls. */
 const loadProbes = (index) =>
   loadOnce(`probes-${index}`, async () => {
-    if (!facts.allocators[index].drawn_run) return null;
+    if (!facts.allocators[index].median_run) return null;
     const ticks = new Reader(await inflate(blockOf("probes", index))).varints(
       new Float64Array(facts.probes),
     );
@@ -185,7 +191,7 @@ const loadProbes = (index) =>
 const LATENESS_COLUMNS = 2048;
 const loadLateness = (index) =>
   loadOnce(`lateness-${index}`, async () => {
-    if (!facts.lateness || !facts.allocators[index].drawn_run) return null;
+    if (!facts.lateness || !facts.allocators[index].median_run) return null;
     const reader = new Reader(await inflate(blockOf("lateness", index)));
     return {
       greatest: reader.varints(new Float64Array(LATENESS_COLUMNS)),

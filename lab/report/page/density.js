@@ -9,7 +9,7 @@ const panelTitle = (index) => {
   const one = facts.allocators[index];
   const version = one
     ? one.floor
-      ? "no allocator: the overhead of the measurement"
+      ? "does nothing: its times are the cost of measuring"
       : one.version
     : "";
   return make(

@@ -292,7 +292,7 @@ const drawFrameStrip = (periods, rows) => {
   setLabel(
     canvas,
     `Share of the budget spent in the allocator, one lane for each allocator; each pixel shows ` +
-      `its worst ${periods.isFrames ? "frame" : "buffer"}. The tables below have the figures.`,
+      `its worst ${periods.isFrames ? "frame" : "buffer"}. The tables below have the numbers.`,
   );
 };
 
@@ -376,9 +376,9 @@ const setUpFrames = () => {
     ? `${count(facts.frame_count)} frames. `
     : "The journal has no frame marks. ";
   byId("frames-note").textContent =
-    `${note}The share of each frame's or audio buffer's time that the program spent in allocator ` +
-    "calls, on a logarithmic scale. Each bar shows the worst period at its time. A bar as high " +
-    "as its lane has used the whole budget.";
+    `${note}A frame or an audio buffer has a limited time, its budget. The chart shows which ` +
+    "share of the budget the allocator calls took, on a logarithmic scale. Each bar is the worst " +
+    "frame or buffer at its time. A bar as high as its row took the whole budget.";
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
     ...(periodSums.windows.size

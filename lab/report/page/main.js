@@ -85,7 +85,7 @@ const chip = (index) => {
       ondblclick: () => set({ shown: new Set([index]) }),
     },
     swatch,
-    one.floor ? "null (no allocator)" : one.name,
+    one.floor ? "null allocator" : one.name,
   );
   const mark = () => {
     button.setAttribute("aria-pressed", String(state.shown.has(index)));
@@ -99,7 +99,7 @@ const chip = (index) => {
 /** Selects two allocators for the difference panel. */
 const differencePicker = () => {
   const names = facts.allocators.flatMap((one, index) =>
-    one.drawn_run ? [[index, one.name]] : [],
+    one.median_run ? [[index, one.name]] : [],
   );
   const pick = (label, which) =>
     make(

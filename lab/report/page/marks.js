@@ -159,7 +159,7 @@ const markLines = (name, outliers, at, frame) => {
 const sameCall = async (outliers, at) => {
   const probe = outliers.probe[at];
   if (!probe) return [];
-  const drawn = facts.allocators.flatMap((one, index) => (one.drawn_run ? [index] : []));
+  const drawn = facts.allocators.flatMap((one, index) => (one.median_run ? [index] : []));
   const rows = await Promise.all(
     drawn.map(async (index) => ({ index, took: (await loadProbes(index))[probe - 1] })),
   );
@@ -203,7 +203,7 @@ const detailFacts = (outliers, at) => {
 const sameCallBars = (index, rows) => {
   const note = (text) => make("p", { class: "note", text });
   if (!rows.length) {
-    return note("The latency under other allocators is known only for the slowest calls.");
+    return note("The latency with the other allocators is known only for the slowest calls.");
   }
   const longest = Math.max(...rows.map((row) => row.took), 1);
   const bars = rows.map((row) => {
@@ -221,7 +221,7 @@ const sameCallBars = (index, rows) => {
   return make(
     "div",
     { class: "same-call" },
-    note("The same call in the drawn run of every allocator (logarithmic bars):"),
+    note("The same call in the median run of each allocator (logarithmic scale):"),
     ...bars,
   );
 };

@@ -5,44 +5,45 @@ const MOST_OUTLIERS = 20000;
 
 const callsNote = () => {
   if (!facts.columns) {
-    return "Single calls were not kept, so they cannot be drawn. The figures below are complete.";
+    return "The results contain no single calls, so these charts are empty. The tables are complete.";
   }
-  const drawn = facts.allocators.filter((one) => one.drawn_run);
+  const drawn = facts.allocators.filter((one) => one.median_run);
   const limited = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
   const coarse = window.matchMedia("(pointer: coarse)").matches;
   const marked = limited
     ? `one of the ${count(MOST_OUTLIERS)} slowest calls`
     : "a call above p99.9";
   return (
-    `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run; ` +
-    "no sampling. Horizontal axis: time in the program. Vertical axis: latency. Dots mark the " +
-    "slowest calls, the ring the slowest one in view. The figures beside the names are medians " +
-    `over all runs. ${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
+    `All ${drawn[0].calls.toLocaleString("en-US")} calls of one run of each allocator: its ` +
+    "median run, which has the median time in all calls. Horizontal axis: time in the program. " +
+    "Vertical axis: latency. Dots are the slowest calls; a ring marks the slowest one in view. " +
+    "The numbers beside the names are medians of all runs. " +
+    `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
-      ? "Pinch to zoom, swipe sideways to pan; Show all resets the view."
-      : "Click it to keep its details on the page. Drag to zoom in, double-click to show all. " +
-        "Ctrl + wheel, + and − zoom; the arrow keys pan.")
+      ? "Pinch to zoom, and swipe sideways to pan. Show all resets the view."
+      : "Click it to keep its details on the page. Drag to zoom in, and double-click to show all. " +
+        "Ctrl + wheel, + and − also zoom; the arrow keys pan.")
   );
 };
 
 const setUpNotes = () => {
   byId("calls-note").textContent = callsNote();
   byId("percentiles-note").textContent =
-    "Latency of the selected operation. Each step to the right is ten times rarer; the last " +
-    "point is the worst call. Lines are medians over runs, shaded areas the range over runs, " +
-    "vertical lines 95 % intervals. The dashed grey line is the same replay without an " +
-    "allocator: the overhead of the measurement.";
+    "Latency of the selected operation. 99 % means: 99 % of the calls take at most this long. " +
+    "The last point is the worst call. Line: median of the runs. Shaded area: from the lowest " +
+    "run to the highest. Vertical line: 95 % interval. The dashed grey line is the null " +
+    "allocator, which does nothing: its times are the cost of measuring.";
   byId("memory-note").textContent =
-    "Resident memory of each allocator in its drawn run. The grey area shows the program's live " +
-    "bytes: allocated and not yet freed.";
+    "Resident memory of each allocator in its median run. The grey area shows the program's " +
+    "live bytes: requested and not yet freed.";
   byId("sizes-note").textContent =
     "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.";
   byId("causes-note").textContent =
-    "Calls above p99.9 of their operation in each allocator's drawn run, by the cause that was " +
-    "observed during the call.";
+    "The calls above p99.9 in each allocator's median run, by what was observed during the " +
+    "call. p99.9 is that of the call's operation.";
   byId("table-note").textContent =
-    "Medians over runs. The second line is the 95 % interval of the geometric mean over runs, " +
-    "or, in italics, the range over runs. Bold: the lowest figure and all figures without a " +
+    "Medians of the runs. Below each median is the 95 % interval of the geometric mean, or, in " +
+    "italics, the lowest and the highest run. Bold: the lowest value, and all values without a " +
     "significant difference from it. A dash: fewer than ten calls are above the percentile. " +
     "Click a heading to sort.";
 };
@@ -55,8 +56,8 @@ const clockText = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${text}; two consecutive readings take ${typical} (p50), ${rare} (p99), ${rarest} (p99.9), ` +
-    "which is included in every latency"
+    `${text}; every latency includes the time of two readings of the clock: ${typical} (p50), ` +
+    `${rare} (p99), ${rarest} (p99.9)`
   );
 };
 

@@ -2,7 +2,7 @@
 // the conclusion. The ratios are computed by lab/report.
 
 const PAIR_RUNS = [
-  ["throughput", "throughput (ns/op)", duration],
+  ["throughput", "time per operation", duration],
   ["elapsed", "elapsed", duration],
   ["peak", "peak memory", bytes],
 ];
@@ -137,11 +137,11 @@ const drawPairs = () => {
   byId("pair-summary").textContent = pairSummary(rows, names);
   const values = rows.flatMap(({ ratio }) => (ratio ? [Math.abs(Math.log(ratio[0]))] : []));
   const reach = clamp(Math.max(0, ...values) * 1.25, Math.log(1.1), Math.log(100));
-  const ends = `${names[0]} lower ← equal → ${names[1]} lower`;
+  const ends = `← ${names[0]} lower · equal · ${names[1]} lower →`;
   const head = make(
     "tr",
     {},
-    ...["figure", names[0], names[1], `${names[0]} / ${names[1]}`, "95 %"].map((text) =>
+    ...["metric", names[0], names[1], `${names[0]} / ${names[1]}`, "95 %"].map((text) =>
       make("th", { scope: "col", text }),
     ),
     make("th", { scope: "col", class: "pair-ends", text: ends }),
@@ -158,7 +158,7 @@ const drawPairs = () => {
       .map((row) => {
         const { ratio } = row;
         const lower = ratio?.[4] ?? 0;
-        const times = (number) => number.toFixed(number < 10 ? 3 : 1);
+        const times = (number) => ratioNumber(number, number < 10 ? 3 : 1);
         return make(
           "tr",
           {},
@@ -229,7 +229,7 @@ const setUpPairs = () => {
       "span",
       { class: "pick" },
       pick("First allocator", 0),
-      "against",
+      "and",
       pick("Second allocator", 1),
     ),
     swap,

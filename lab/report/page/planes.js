@@ -167,7 +167,7 @@ const drawLifetimes = async () => {
   byId("lifetimes-note").textContent =
     "Horizontal axis: block size. Vertical axis: lifetime, from allocation to free. Of " +
     `${count(freed)} freed blocks, half lived less than ${within(0.5)} and 90 % less than ` +
-    `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes are a property of the ` +
-    "program and the same under every allocator.";
+    `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes depend on the program and ` +
+    "are the same with every allocator.";
   canvas.setAttribute("aria-label", byId("lifetimes-note").textContent);
 };

@@ -84,7 +84,7 @@ const drawLateness = async () => {
   const most = loaded.map(
     ([index, late]) => `${facts.allocators[index].name} ${duration(latest(late))}`,
   );
-  setLabel(canvas, `Maximum lateness of a call over time. Overall maximum: ${most.join(", ")}`);
+  setLabel(canvas, `Greatest lateness of a call over time. Overall maximum: ${most.join(", ")}`);
 };
 
 const LANE_HEIGHT = 26;
@@ -183,10 +183,10 @@ const showLaneMark = (event) => {
 
 const setUpStrips = () => {
   byId("lateness-note").textContent =
-    "The replay followed a schedule. The chart shows the maximum delay between the scheduled and " +
-    "the actual start of a call. A slow call or a busy machine delays the calls after it.";
+    "Lateness is how much later than at its recorded time a call began. The chart shows the " +
+    "greatest lateness at each time. A slow call or a busy machine delays the calls after it.";
   byId("threads-note").textContent =
-    "Operations of each thread over time, on a logarithmic scale. Dots mark the " +
+    "The number of operations of each thread over time, on a logarithmic scale. Dots are the " +
     `${WORST_IN_LANE} slowest calls in view of each selected allocator, in its colour.`;
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);

@@ -23,7 +23,7 @@ const LATENCY_COLUMNS = [
   ["total", "mean", (summary) => summary.total],
 ];
 const RUN_COLUMNS = [
-  ["throughput (ns/op)", "throughput", duration],
+  ["time per operation", "throughput", duration],
   ["peak memory", "peak", bytes],
   ["page faults", "minor_faults", count],
   ["major faults", "major_faults", count],

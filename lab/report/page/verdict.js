@@ -10,7 +10,7 @@ const spreadText = ([, least, most, low, high], format) =>
 
 /** `1.34 times keel's (95 %: 1.29 to 1.40)` */
 const ratioText = (ratio, best) => {
-  const [value, low, high] = ratio.map((part) => part.toFixed(part < 10 ? 2 : 1));
+  const [value, low, high] = ratio.map((part) => ratioNumber(part, part < 10 ? 2 : 1));
   return `${value} times ${facts.allocators[best].name}'s (95 %: ${low} to ${high})`;
 };
 
@@ -89,7 +89,7 @@ const drawVerdict = () => {
         criterion.floor && criterion.unit === "ns"
           ? make("p", {
               class: "floor-note",
-              text: `without an allocator: ${format(criterion.floor[0])}`,
+              text: `null allocator: ${format(criterion.floor[0])}`,
             })
           : null;
       return make(
@@ -130,8 +130,9 @@ const drawWorkload = () => {
     `${pluralize(runs, "run", "runs")} each, pace ${facts.settings.pace || "unknown"}.`;
   byId("criteria-note").textContent =
     runs > 1
-      ? "Dots are medians over runs, bars the range over runs, whiskers the 95 % interval of the " +
-        "geometric mean."
+      ? "Dot: median of the runs. Bar: from the lowest run to the highest. Thin line: 95 % " +
+        "interval of the geometric mean. The null allocator does nothing: its value is the cost " +
+        "of measuring."
       : "";
 };
 
@@ -181,9 +182,9 @@ const glanceSwitch = (box, criteria, key) => {
     });
   return make(
     "div",
-    { class: "choice narrow-only", role: "group", "aria-label": "Figures of the table" },
-    button(false, "Main figures"),
-    button(true, "Other figures"),
+    { class: "choice narrow-only", role: "group", "aria-label": "Metrics of the table" },
+    button(false, "Main metrics"),
+    button(true, "Other metrics"),
   );
 };
 
@@ -191,15 +192,15 @@ const glanceSwitch = (box, criteria, key) => {
 const glanceNote = (decided) => {
   const runs = contenders.map((index) => facts.allocators[index].runs);
   const [least, most] = [Math.min(...runs), Math.max(...runs)];
-  const unit = `${most > 1 ? "Medians" : "Figures"} as multiples of the lowest; lower is better.`;
+  const unit = `${most > 1 ? "Medians" : "Values"} as multiples of the lowest; lower is better.`;
   if (most < 2) return `${unit} One run cannot show a significant difference.`;
   const marks = decided.length
-    ? "● marks the lowest and all without a significant difference from it. A column without ● " +
-      "has no significant difference."
+    ? "● marks the lowest value, and all values without a significant difference from it. A " +
+      "column without ● has no significant difference."
     : "No column has a significant difference.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks allocators whose runs vary too much for a conclusion."
+    ? " ? marks values that vary too much between runs for a conclusion."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };

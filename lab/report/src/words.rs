@@ -13,11 +13,16 @@ pub fn list(names: &[&str]) -> String {
     }
 }
 
-/// `a`, `a or b`, `a, b or c`.
-pub fn either(names: &[&str]) -> String {
-    match names {
-        [init @ .., last] if !init.is_empty() => format!("{} or {last}", init.join(", ")),
-        _ => list(names),
+/// Beyond this factor the end of a ratio's interval is not printed: the runs varied too much for it
+/// to mean more than "many times".
+pub const WIDEST: f64 = 100.0;
+
+/// A ratio in text, cut at [`WIDEST`]: `1.034`, `12.5`, `>100`, `<0.01`.
+pub fn ratio(value: f64, digits: usize) -> String {
+    match value {
+        _ if value > WIDEST => format!(">{WIDEST}"),
+        _ if value < 1.0 / WIDEST => format!("<{}", 1.0 / WIDEST),
+        _ => format!("{value:.digits$}"),
     }
 }
 
@@ -48,11 +53,16 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_is_cut_where_it_means_many_times() {
+        assert_eq!([ratio(1.0344, 3), ratio(100.0, 1)], ["1.034", "100.0"]);
+        assert_eq!([ratio(3254.1, 3), ratio(0.0003, 3)], [">100", "<0.01"]);
+    }
+
+    #[test]
     fn lists_read_as_sentences() {
         assert_eq!(list(&["keel"]), "keel");
         assert_eq!(list(&["keel", "system"]), "keel and system");
         assert_eq!(list(&["a", "b", "c"]), "a, b and c");
         assert_eq!(list(&[]), "");
-        assert_eq!([either(&["a", "b", "c"]), either(&["a"])], ["a, b or c", "a"]);
     }
 }

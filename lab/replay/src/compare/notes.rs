@@ -15,27 +15,30 @@ impl Session<'_> {
         if stopped {
             let done: usize =
                 comparison.allocators.iter().map(|allocator| allocator.runs.len()).sum();
-            notes.push(format!("Stopped early: only the {done} finished runs are counted."));
+            notes.push(format!(
+                "The comparison was stopped early. It contains the {done} runs that had finished."
+            ));
         }
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
-                "{} threads were alive at once, on {} processors: waiting threads sleep, and calls \
-                 that were preempted are marked as interrupted.",
+                "Up to {} threads ran at once on {} processors, so threads waited for a processor. \
+                 Calls that were preempted in this way are marked as interrupted.",
                 header.alive, comparison.machine.cpus
             ));
         }
         if pace == Pace::Max && header.threads > 1 && !serial {
             notes.push(format!(
                 "At pace max each thread runs as fast as it can, at most {} operations ahead of \
-                 the slowest; memory over time follows this order, not the recorded one.",
+                 the slowest thread. The order of operations of different threads, and thus the \
+                 memory over time, can differ from the recording.",
                 header.skew
             ));
         }
         let facts = &self.compiled.facts;
         if facts.prologue_blocks > 0 {
             notes.push(format!(
-                "{} blocks ({:.1} MiB in total) were live when the recording began: they are \
-                 allocated before the clock starts and counted in no figure.",
+                "{} blocks ({:.1} MiB in total) were live when the recording began. They are \
+                 allocated before the measurement starts, and their calls are not measured.",
                 facts.prologue_blocks,
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
@@ -46,20 +49,22 @@ impl Session<'_> {
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
-                "Contents were verified; therefore fresh blocks were not touched inside the calls."
+                "The contents of blocks were verified. Therefore new blocks were not touched inside \
+                 the calls."
                     .to_owned(),
             );
         }
         notes.extend(note_on_frees(&self.compiled.facts, comparison));
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
-            notes
-                .push(format!("{foreign} frees of blocks from before the recording were skipped."));
+            notes.push(format!(
+                "{foreign} frees of blocks from before the recording were left out."
+            ));
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
-                "The rows kept of each allocator are those of its median run by total time inside \
-                 calls."
+                "Single calls were kept from one run of each allocator: its median run, which has \
+                 the median time in all calls."
                     .to_owned(),
             );
         }
@@ -71,7 +76,7 @@ impl Session<'_> {
         for (allocator, (calls, row)) in comparison.allocators.iter().zip(&self.refused) {
             if *calls > 0 {
                 notes.push(format!(
-                    "{} returned NULL from {calls} calls of a run, first {}; its numbers do not \
+                    "{} returned NULL from {calls} calls of a run, first {}. Its results do not \
                      include those blocks.",
                     allocator.name,
                     place(*row)
@@ -81,8 +86,8 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "{} makes system calls by instructions of its own (places in its code: \
-                     {places}). They are not detected, and their time counts as own work unless \
+                    "The code of {} contains {places} system call instructions. Such system calls are \
+                     not detected: their time is counted as the allocator's own work, except when \
                      the thread slept.",
                     allocator.name
                 ));
@@ -106,15 +111,15 @@ fn note_on_frees(facts: &JournalFacts, comparison: &Comparison) -> Vec<String> {
             format!("{} {}", one.name, names.join(" and "))
         });
         notes.push(format!(
-            "{hinted} frees passed the size or the alignment of their blocks, and were replayed \
-             by: {}.",
+            "{hinted} frees passed the size or the alignment of their blocks. They were replayed \
+             with these functions: {}.",
             by.collect::<Vec<_>>().join(", ")
         ));
     }
     if facts.wrong_frees > 0 {
         notes.push(format!(
-            "{} frees passed another size or alignment than the requested one (`keel info` shows \
-             the first); they were replayed by plain free.",
+            "{} frees passed a size or an alignment that differs from the requested one (`keel \
+             info` shows the first). They were replayed with plain free.",
             facts.wrong_frees
         ));
     }
@@ -125,8 +130,8 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     let (instrument, clock) = (&comparison.instrument, &comparison.clock);
     if let Some(fault) = &instrument.clock_fallback {
         notes.push(format!(
-            "Calls were timed with CLOCK_MONOTONIC, not with the processor's counter ({fault}): a \
-             pair of readings costs {:.0} ns here, and short calls cannot be distinguished.",
+            "Calls were timed with CLOCK_MONOTONIC, not with the processor's counter ({fault}). A \
+             pair of readings takes {:.0} ns here, so the times of short calls are not precise.",
             clock.empty_pair.0.value_at_quantile(0.5) as f64 / clock.ticks_per_ns
         ));
     }
@@ -136,15 +141,15 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     }
     if !instrument.system_calls {
         notes.push(
-            "System calls cannot be detected here (the C library's functions could not be \
-             redirected), except by calls that slept in one."
+            "System calls cannot be detected here, except those in which the thread slept: the C \
+             library's functions could not be redirected."
                 .to_owned(),
         );
     }
     if !instrument.locked {
         notes.push(
-            "The result arrays could not be locked in memory (raise `ulimit -l`): under memory \
-             pressure, writing a record may fault between two calls."
+            "The arrays for the results could not be locked in memory (raise `ulimit -l`). If \
+             memory is short, a page fault may happen between two calls."
                 .to_owned(),
         );
     }
@@ -153,8 +158,8 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
         .fold((0, 0), |(stolen, elapsed), run| (stolen + run.stolen_ns, elapsed + run.elapsed_ns));
     if stolen * 100 > elapsed * u64::from(comparison.machine.cpus.max(1)) {
         notes.push(format!(
-            "The hypervisor took {:.1} % of the processors' time during the runs: it is part of \
-             the tails.",
+            "The hypervisor took {:.1} % of the processors' time during the runs. This time is \
+             part of the slowest calls.",
             stolen as f64 * 100.0 / (elapsed * u64::from(comparison.machine.cpus.max(1))) as f64
         ));
     }
@@ -166,28 +171,34 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let discarded = results().flat_map(|result| &result.discarded).count();
     if discarded > 0 {
         notes.push(format!(
-            "Runs with interference were repeated, and of each run and its repeats the one with \
-             the least interference counts: {discarded} runs were discarded ({}).",
+            "Runs that the machine disturbed were repeated. Of each run and its repeats, the one \
+             that was disturbed least counts. {discarded} runs were discarded ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }
     let runs = || results().flat_map(|result| &result.runs);
     let kept = runs().filter(|run| !run.interference.is_empty()).count();
     if kept > 0 {
-        let by = |word: &str| {
-            runs().filter(|run| run.interference.iter().any(|one| one == word)).count()
+        let by = |(word, what): &(&str, &str)| {
+            let count = runs().filter(|run| run.interference.iter().any(|one| one == word)).count();
+            (count > 0).then(|| format!("{what} ({count} runs)"))
         };
+        let found: Vec<String> = INTERFERENCE.iter().filter_map(by).collect();
         notes.push(format!(
-            "{kept} of {} counted runs had interference: the processor was slower in {}, the \
-             hypervisor took more than 2 % of the processors' time in {}, other programs more than \
-             10 % in {}. It is part of medians and tails.",
+            "The machine disturbed {kept} of the {} runs, and the results include these runs: {}. \
+             `keel doctor` shows how to measure with less disturbance.",
             runs().count(),
-            by("slow processor"),
-            by("stolen time"),
-            by("other programs")
+            found.join(", ")
         ));
     }
 }
+
+/// The words of [`Run::interference`](keel_results::Run::interference), and what happened.
+const INTERFERENCE: [(&str, &str); 3] = [
+    ("slow processor", "the processor was slower than in other runs"),
+    ("stolen time", "the hypervisor took more than 2 % of the processors' time"),
+    ("other programs", "other programs took more than 10 % of the processors' time"),
+];
 
 fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usize) -> String {
     let counts = comparison.allocators.iter().map(|result| (result.name.as_str(), count(result)));
@@ -215,9 +226,9 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "The medians of another comparison may differ by more than {:.0} %: the 95 % interval \
-             of a median extends more than {:.0} % to one side for {}. More runs (-r auto, -r \
-             12..30) or a quieter machine (keel doctor) help.",
+            "If you repeat this comparison, some medians may differ by more than {:.0} %. These \
+             have an uncertainty (one side of the 95 % interval) of more than {:.0} %: {}. More \
+             runs (-r auto, -r 12..30) or a quieter machine make them more precise.",
             keel_results::AGREEMENT * 100.0,
             keel_results::PRECISION * 100.0,
             imprecise.join(", ")

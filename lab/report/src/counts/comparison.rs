@@ -1,11 +1,11 @@
-//! One comparison, counted: the drawn run of each allocator, and what all runs share.
+//! One comparison, counted: the median run of each allocator, and what all runs share.
 
 use super::operations::{Detail, Operations, Wanted};
 use super::planes::Lifetimes;
 use super::run::{CountedRun, count_run};
 use super::tiles::{FINEST_COLUMNS, LatencyScale};
 use crate::error::ReportError;
-use crate::figures::{OperationSummary, drawn_run, short, summarize, undisturbed};
+use crate::figures::{OperationSummary, median_run, short, summarize, undisturbed};
 use keel_results::raw::OPERATIONS_FILE;
 use keel_results::{AllocatorResult, Comparison, MemorySample, Outlier, Run};
 use std::path::Path;
@@ -35,7 +35,7 @@ const MEMORY_POINTS: usize = 1500;
 /// The slowest calls of each allocator that are looked up in the runs of all others.
 const PROBED_CALLS: usize = 250;
 
-/// One comparison with the drawn run of each allocator counted.
+/// One comparison with the median run of each allocator counted.
 pub struct Counted<'a> {
     /// The comparison.
     pub comparison: &'a Comparison,
@@ -43,7 +43,7 @@ pub struct Counted<'a> {
     pub calm: Option<Comparison>,
     /// Which run of each allocator is drawn.
     pub drawn: Vec<Option<usize>>,
-    /// The drawn runs, counted; None without raw rows.
+    /// The median runs, counted; None without raw rows.
     pub runs: Vec<Option<CountedRun>>,
     /// What all runs share; None without raw rows.
     pub operations: Option<Operations>,
@@ -81,7 +81,7 @@ impl<'a> Counted<'a> {
         options: Options,
         progress: &(dyn Fn(usize, usize) + Sync),
     ) -> Result<Counted<'a>, ReportError> {
-        let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(drawn_run).collect();
+        let drawn: Vec<Option<usize>> = comparison.allocators.iter().map(median_run).collect();
         let probes = probes(comparison, &drawn);
         let (calm, operations) = std::thread::scope(|scope| {
             let calm = scope.spawn(|| undisturbed(comparison));
@@ -137,7 +137,7 @@ impl<'a> Counted<'a> {
         self.comparison.allocators[index].runs.get(self.drawn[index].unwrap_or(0))
     }
 
-    /// The slow calls of the drawn run by rising time; empty without raw rows.
+    /// The slow calls of the median run by rising time; empty without raw rows.
     pub fn slow_calls(&self, index: usize) -> Vec<(&Detail, &Outlier)> {
         let (Some(run), Some(operations)) = (self.run(index), &self.operations) else {
             return Vec::new();
@@ -214,14 +214,14 @@ enum Job {
     Lifetimes(Option<Lifetimes>),
 }
 
-fn drawn_runs<'a>(
+fn median_runs<'a>(
     comparison: &'a Comparison,
     drawn: &'a [Option<usize>],
 ) -> impl Iterator<Item = &'a Run> + 'a {
     comparison.allocators.iter().zip(drawn).filter_map(|(result, run)| Some(&result.runs[(*run)?]))
 }
 
-/// The rows of the slowest calls of each drawn run, rising.
+/// The rows of the slowest calls of each median run, rising.
 fn probes(comparison: &Comparison, drawn: &[Option<usize>]) -> Vec<u64> {
     let slowest = |run: &Run| {
         let mut calls: Vec<(u32, u64)> =
@@ -230,7 +230,7 @@ fn probes(comparison: &Comparison, drawn: &[Option<usize>]) -> Vec<u64> {
         calls.truncate(PROBED_CALLS);
         calls.into_iter().map(|(_, row)| row)
     };
-    let mut rows: Vec<u64> = drawn_runs(comparison, drawn).flat_map(slowest).collect();
+    let mut rows: Vec<u64> = median_runs(comparison, drawn).flat_map(slowest).collect();
     rows.sort_unstable();
     rows.dedup();
     rows
@@ -244,7 +244,7 @@ fn read_operations(
     if drawn.iter().all(Option::is_none) || !folder.join(OPERATIONS_FILE).exists() {
         return Ok(None);
     }
-    let outliers = drawn_runs(comparison, drawn).flat_map(|run| &run.outliers);
+    let outliers = median_runs(comparison, drawn).flat_map(|run| &run.outliers);
     let mut rows: Vec<u64> = outliers.map(|outlier| outlier.row).collect();
     rows.sort_unstable();
     rows.dedup();

@@ -49,7 +49,7 @@ fn lanes(operations: &Operations, prefix: &str) -> Block {
     Block::new(format!("{prefix}block-lanes"), &stream.finish())
 }
 
-/// All blocks of the drawn run of allocator `index`. `name` ends the names of the blocks.
+/// All blocks of the median run of allocator `index`. `name` ends the names of the blocks.
 pub fn of_run(
     counted: &Counted<'_>,
     index: usize,

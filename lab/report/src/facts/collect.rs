@@ -34,13 +34,13 @@ pub fn part(
     let runs = in_parallel(counted.runs.len(), options.threads, &|_, _| {}, &of_run)?;
     let (mut allocators, mut packed) = (Vec::new(), Vec::new());
     for (index, (figures, run)) in figures.into_iter().zip(runs).enumerate() {
-        let drawn_run =
+        let median_run =
             if run.is_some() { counted.drawn[index].map_or(0, |run| run + 1) } else { 0 };
         let (blocks, bytes) = run.unwrap_or_default();
         packed.extend(bytes);
         allocators.push(AllocatorFacts {
             figures,
-            drawn_run,
+            median_run,
             memory: counted.resident(index),
             blocks,
         });

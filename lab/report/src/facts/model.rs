@@ -127,15 +127,15 @@ pub struct AllocatorFacts {
     #[serde(flatten)]
     pub figures: AllocatorFigures,
     /// The run that is drawn, from 1; 0 if none is.
-    pub drawn_run: usize,
-    /// Resident bytes of the drawn run, `[journal time, bytes]`.
+    pub median_run: usize,
+    /// Resident bytes of the median run, `[journal time, bytes]`.
     pub memory: Vec<[f64; 2]>,
     /// Its blocks.
     #[serde(flatten)]
     pub blocks: RunBlocks,
 }
 
-/// The blocks of a drawn run.
+/// The blocks of a median run.
 #[derive(Debug, Default, Serialize)]
 pub struct RunBlocks {
     /// Blocks of the tiles by operation.
@@ -144,7 +144,7 @@ pub struct RunBlocks {
     pub planes: BTreeMap<&'static str, CellFacts>,
     /// Number of slow calls in the block `outliers-<index>`.
     pub outlier_count: usize,
-    /// Calls of the drawn run that the tiles hold.
+    /// Calls of the median run that the tiles hold.
     pub calls: u64,
 }
 

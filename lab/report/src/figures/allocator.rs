@@ -126,7 +126,7 @@ pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
 
 /// The run that the page draws: of the runs with raw rows the one with the median time inside
 /// calls.
-pub fn drawn_run(result: &AllocatorResult) -> Option<usize> {
+pub fn median_run(result: &AllocatorResult) -> Option<usize> {
     let inside = |run: &Run| run.inside_ns.values().sum::<f64>();
     let mut kept: Vec<usize> =
         (0..result.runs.len()).filter(|run| result.runs[*run].raw.is_some()).collect();

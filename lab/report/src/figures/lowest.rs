@@ -16,7 +16,7 @@ pub type Leaders = BTreeMap<String, BTreeMap<&'static str, Vec<usize>>>;
 /// Figures of whole runs that are compared.
 const RUN_FIGURES: [&str; 3] = ["peak", "throughput", "elapsed"];
 /// An allocator at this multiple of the lowest value, or above, that the statistics still cannot
-/// separate from it is "too noisy to tell": to call it "may be lowest" would mislead.
+/// separate from it is undecided: to call it "may be lowest" would mislead.
 const TOO_NOISY: f64 = 1.5;
 
 /// Adds what results do not hold: the pairs of frames; and, for results of an older keel or a test,

@@ -8,7 +8,7 @@ pub mod sample;
 mod spread;
 mod summary;
 
-pub use allocator::{AllocatorFigures, drawn_run, figures, load, operations};
+pub use allocator::{AllocatorFigures, figures, load, median_run, operations};
 pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
 pub use spread::{Spread, short};
 pub use summary::{

@@ -41,8 +41,11 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let (allocators, verdict) = judged(&comparison);
     let settings = &comparison.settings;
     let headline = [verdict.headline.as_str(), verdict.overall.as_str()].join(" ");
-    let mut text =
-        format!("### malloc of `{}`\n\n{}\n\n", comparison.journal.name, headline.trim_end());
+    let mut text = format!(
+        "### Allocators compared on `{}`\n\n{}\n\n",
+        comparison.journal.name,
+        headline.trim_end()
+    );
     for criterion in &verdict.criteria {
         let _ = writeln!(text, "- **{}**: {}", criterion.title, escaped(&criterion.sentence));
     }
@@ -61,8 +64,8 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let runs = settings.runs_in_words();
     let _ = writeln!(
         text,
-        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}; bold: lowest, and those without a \
-         significant difference from it (95 %, paired by round). keel {}</sub>\n",
+        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}. Bold: the lowest value, and all values \
+         without a significant difference from it (95 %, paired by round). keel {}</sub>\n",
         settings.pace, settings.touch, comparison.machine.cpu, comparison.keel_version
     );
     Ok(text)
@@ -146,7 +149,7 @@ mod tests {
         assert!(text.contains("Medians over"), "{text}");
         assert!(
             text.contains(
-                "- **malloc p99.9**: keel is lowest: 4.0 times lower (95 %: 4.0 to 4.0) than a\\|b"
+                "- **malloc p99.9**: keel is lowest: 4.0 times lower than a\\|b, the second lowest"
             ),
             "{text}"
         );

@@ -1,7 +1,7 @@
 //! Why a slow call was slow, and to what its duration is attributed: the allocator, the operating
 //! system, or neither for certain. The page takes the same sentences from its facts.
 
-use crate::figures::{FLOOR, drawn_run};
+use crate::figures::{FLOOR, median_run};
 use crate::words::{duration, list};
 use keel_results::{
     CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
@@ -84,26 +84,26 @@ impl Ground {
             Ground::OwnWork => "Attributed to the allocator: no interruption was recorded.",
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
             Ground::PreemptedInKernel => {
-                "Attribution unknown: the thread was preempted and the kernel worked for the call; \
-                 the share of each was not measured."
+                "Attribution unknown: the thread was preempted, and the kernel worked for the call. \
+                 The share of each was not measured."
             }
             Ground::PreemptedOrWaiting => {
                 "Attribution unknown: the thread was preempted or waited for a lock."
             }
             Ground::Waited => {
-                "Attribution unknown: the thread waited for a lock or a page; how long was not \
-                 measured."
+                "Attribution unknown: the thread waited for a lock or a page. The time of the wait \
+                 was not measured."
             }
             Ground::NotReported => "Attribution unknown: this system does not report preemption.",
             Ground::Interrupt => {
-                "Attribution unknown: the processor served a hardware interrupt; how long was not \
-                 measured."
+                "Attribution unknown: the processor served a hardware interrupt. The time of the \
+                 interrupt was not measured."
             }
             Ground::Machine => {
                 let seen = duration(machine_ns);
                 return format!(
-                    "Attribution unknown: a call of {seen} was measured with no allocator too, so \
-                     the machine may have caused it."
+                    "Attribution unknown: with the null allocator a call took {seen} too, so the \
+                     machine may have caused it."
                 );
             }
         };
@@ -122,7 +122,7 @@ pub struct CallVerdict {
     pub sentence: String,
 }
 
-/// The words for the slow calls of all drawn runs. A call refers to them by index.
+/// The words for the slow calls of all median runs. A call refers to them by index.
 #[derive(Debug, Serialize)]
 pub struct SlowCalls {
     /// Each distinct description of a cause: `preempted, 2 page faults`.
@@ -142,7 +142,7 @@ impl SlowCalls {
     pub fn of(comparison: &Comparison) -> SlowCalls {
         let ticks_per_ns = comparison.clock.ticks_per_ns;
         let drawn = comparison.allocators.iter().filter_map(|result| {
-            let run = &result.runs[drawn_run(result)?];
+            let run = &result.runs[median_run(result)?];
             Some((result.name.as_str(), run.outliers.as_slice()))
         });
         let own_work = |outlier: &&Outlier| outlier.cause & !CAUSE_SYSCALL_UNKNOWN == 0;

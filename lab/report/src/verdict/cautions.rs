@@ -22,9 +22,9 @@ pub fn cautions(
 ) -> Vec<String> {
     let mut cautions = Vec::new();
     if runs < FEW_RUNS {
-        let each = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+        let times = if runs == 1 { "once".to_owned() } else { format!("{runs} times") };
         cautions.push(format!(
-            "Only {each} of each allocator: compare with --runs 5 or more before deciding."
+            "Each allocator ran only {times}. Compare again with --runs 5 or more before you decide."
         ));
     }
     cautions.extend(criteria.iter().filter_map(floor_caution));
@@ -51,7 +51,8 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "The measurement itself takes {floor} at {title}; the lowest allocator has {best}."
+        "{title} is mostly the cost of measuring: it is {floor} with the null allocator, which does \
+         nothing, and {best} with the lowest allocator."
     ))
 }
 
@@ -63,8 +64,8 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
     let best = best.min_by(|a, b| a.median.total_cmp(&b.median))?;
     (floor.high >= best.median * 0.5).then(|| {
         format!(
-            "The worst {operation} does not distinguish allocators: the null allocator, which \
-             does nothing, also had a call of {}, caused by the machine.",
+            "The slowest {operation} of a run does not distinguish the allocators. With the null \
+             allocator, which does nothing, the machine also caused a call of {}.",
             words::duration(floor.high)
         )
     })
@@ -90,8 +91,9 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the calls above their operation's p99.9 were interrupted (preempted, or \
-         asleep at a lock): their duration depends on the machine as well as on the allocator."
+        "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the thread was \
+         preempted, or it slept at a lock. Their duration depends on the machine as well as on the \
+         allocator."
     );
     let Some(calm) = calm else { return Some(share) };
     let of =
@@ -101,5 +103,5 @@ fn interrupted_caution(
     if without.rows.len() < 2 {
         return Some(share);
     }
-    Some(format!("{share} Without them, {operation} p99.9: {}", without.sentence))
+    Some(format!("{share} Without interrupted calls, {operation} p99.9: {}", without.sentence))
 }

@@ -16,10 +16,10 @@ pub fn headline(
 ) -> String {
     let compared = criteria.iter().map(|criterion| criterion.rows.len()).max().unwrap_or(0);
     if compared < 2 {
-        return "Only one allocator was measured: there is nothing to compare it with.".into();
+        return "Only one allocator was measured, so there is no comparison.".into();
     }
     if runs < 2 {
-        return "Only one run of each allocator: too little for a verdict.".into();
+        return "Each allocator ran only once. This is not enough for a comparison.".into();
     }
     let mut lowest: Vec<(usize, Vec<&Criterion>)> = Vec::new();
     for criterion in criteria {
@@ -36,7 +36,7 @@ pub fn headline(
     });
     let clauses: Vec<String> = clauses.collect();
     let text = match clauses.is_empty() {
-        true => "No allocator is lowest alone in any figure.".to_owned(),
+        true => "No allocator is significantly lowest in any metric.".to_owned(),
         false => format!("{}.", clauses.join("; ")),
     };
     let tail = criteria.iter().find(|criterion| criterion.id == "p999").or(criteria.first());
@@ -50,7 +50,7 @@ pub fn headline(
 fn figures_of(found: &[&Criterion], operation: &str) -> String {
     let of_run = |criterion: &&Criterion| match criterion.id {
         "time" => Some("the least time in all calls"),
-        "throughput" => Some("the best throughput"),
+        "throughput" => Some("the least time per operation"),
         "memory" => Some("the least peak memory"),
         _ => None,
     };
@@ -70,17 +70,23 @@ fn figures_of(found: &[&Criterion], operation: &str) -> String {
 fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
     let title = &criterion.title;
     let name = |index: &usize| allocators[*index].name.as_str();
-    let few = if runs < FEW_RUNS { format!(" in these {runs} runs") } else { String::new() };
+    let few = if runs < FEW_RUNS { format!(" with only {runs} runs") } else { String::new() };
     let none = format!("there is no significant difference{few}");
     match criterion.best.as_slice() {
-        [] if !criterion.noisy.is_empty() => format!("{title} is too noisy to tell{few}."),
-        all if all.is_empty() || all.len() == criterion.rows.len() => format!("In {title} {none}."),
+        [] if !criterion.noisy.is_empty() => {
+            format!("{title} is undecided{few}, because the runs vary too much.")
+        }
+        all if all.is_empty() || all.len() == criterion.rows.len() => {
+            format!("In {title}, {none}.")
+        }
         [first, others @ ..] if others.len() < NAMES => {
             let others: Vec<&str> = others.iter().map(name).collect();
-            format!("In {title} {none} between {} and {}.", name(first), words::list(&others))
+            let names = words::list(&[&[name(first)], others.as_slice()].concat());
+            format!("In {title}, {none} between {names}.")
         }
         [first, others @ ..] => {
-            format!("In {title} {none} between {} and {} others.", name(first), others.len())
+            let (first, others) = (name(first), others.len());
+            format!("In {title}, {none} between {first} and {others} other allocators.")
         }
         [] => String::new(),
     }
@@ -99,11 +105,13 @@ pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> Strin
     let names: Vec<&str> = first.iter().map(|index| allocators[*index].name.as_str()).collect();
     let (names, all) = (words::list(&names), counted.len());
     let often = match (most, all) {
-        (2, 2) => "in both".to_owned(),
-        _ if most == all => format!("in all {all}"),
-        _ => format!("in {most} of the {all}"),
+        (2, 2) => "both".to_owned(),
+        _ if most == all => format!("all {all}"),
+        _ => format!("{most} of the {all}"),
     };
+    let (verb, each) = if first.len() == 1 { ("is", "") } else { ("are", " each") };
     format!(
-        "Most often in the lowest group: {names}, {often} figures with significant differences."
+        "{names} {verb}{each} among the lowest in {often} metrics with a significant difference, \
+         more often than any other allocator."
     )
 }

@@ -4,7 +4,7 @@
 use super::cause::{Attribution, SlowCalls};
 use crate::counts::Counted;
 use crate::error::ReportError;
-use crate::figures::{FLOOR, drawn_run};
+use crate::figures::{FLOOR, median_run};
 use crate::words::{bytes, duration};
 use keel_results::raw::{OPERATIONS_FILE, operation_at};
 use keel_results::{CAUSE_INTERRUPTED, CAUSE_SLEPT, Comparison, OPERATIONS, Outlier};
@@ -20,7 +20,7 @@ pub struct Hitch {
     pub at: usize,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
-    /// `The worst hitch: 12 ms`.
+    /// `Slowest call: 12 ms`.
     pub title: String,
     /// Continues the title: the operation, the allocator, the time, the thread.
     pub sentence: String,
@@ -40,7 +40,7 @@ impl Hitch {
     }
 }
 
-/// A slow call of the drawn run of an allocator.
+/// A slow call of the median run of an allocator.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     allocator: usize,
@@ -100,10 +100,10 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<(&'static st
     let Some(worst) = calls.first() else { return Vec::new() };
     match calls.iter().find(own) {
         Some(found) if !own(&worst) => vec![
-            ("The worst hitch attributed to an allocator", *found),
+            ("Slowest call attributed to an allocator", *found),
             (longer(worst.outlier.cause), *worst),
         ],
-        _ => vec![("The worst hitch", *worst)],
+        _ => vec![("Slowest call", *worst)],
     }
 }
 
@@ -112,7 +112,7 @@ fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
     let results =
         comparison.allocators.iter().enumerate().filter(|(_, result)| result.name != FLOOR);
     results.flat_map(move |(allocator, result)| {
-        let drawn = drawn_run(result).map(|run| &result.runs[run].outliers);
+        let drawn = median_run(result).map(|run| &result.runs[run].outliers);
         drawn.into_iter().flatten().map(move |outlier| Call {
             allocator,
             name: &result.name,
@@ -125,9 +125,9 @@ fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
 /// The title of a call that is not attributed to an allocator, behind a shorter one that is.
 fn longer(cause: u8) -> &'static str {
     match () {
-        () if cause & CAUSE_INTERRUPTED != 0 => "Slower, but preempted",
-        () if cause & CAUSE_SLEPT != 0 => "Slower, but asleep",
-        () => "Slower, of unknown attribution",
+        () if cause & CAUSE_INTERRUPTED != 0 => "Slowest call of all, preempted",
+        () if cause & CAUSE_SLEPT != 0 => "Slowest call of all, asleep",
+        () => "Slowest call of all, cause unknown",
     }
 }
 
@@ -156,7 +156,7 @@ fn describe(
         at: 0,
         attribution: Some(verdict.attribution),
         title: format!("{title}: {}", duration(call.ns)),
-        sentence: format!("in one {name}{size} with {}, at {at}{frame}{thread}.", call.name),
+        sentence: format!("in a {name}{size} with {}, at {at}{frame}{thread}.", call.name),
         cause: words.cause(call.outlier).to_owned(),
         verdict: verdict.sentence.clone(),
         others: String::new(),
@@ -186,7 +186,7 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
         [] => String::new(),
         [only] => format!("The same call took {}.", words(only)),
         [first, .., last] => {
-            format!("The same call took {} and up to {}.", words(first), words(last))
+            format!("With the others, the same call took from {} to {}.", words(first), words(last))
         }
     }
 }

@@ -78,17 +78,17 @@ fn criteria(
     let throughput = |one: &AllocatorFigures| one.figures.get("throughput").copied();
     let peak = |one: &AllocatorFigures| one.figures.get("peak").copied();
     let throughput = of_run("throughput", &throughput);
-    let untimed = "time per operation, in runs that do not time each call";
+    let untimed = "elapsed time by operation, in separate runs that do not time single calls";
     let found = [
         percentile("p50", format!("half of all {operation} calls take at most this long")),
         percentile("p999", format!("99.9 % of {operation} calls take at most this long")),
         percentile("p9999", format!("99.99 % of {operation} calls take at most this long")),
-        whole("time", "Time in all calls", "sum over all operations of a run", "ns", &time),
+        whole("time", "Time in all calls", "the time in all calls of a run together", "ns", &time),
         whole("throughput", "Time per operation", untimed, "ns", &throughput),
         whole(
             "memory",
             "Peak memory",
-            "largest resident memory of a run",
+            "the largest resident memory during a run",
             "bytes",
             &of_run("peak", &peak),
         ),

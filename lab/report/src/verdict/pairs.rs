@@ -10,7 +10,7 @@ use crate::error::ReportError;
 use crate::figures::{
     AllocatorFigures, FLOOR, Spread, complete, figures, operations, ratio, short,
 };
-use crate::words::{bytes, duration, escape_cell as escape, list};
+use crate::words::{WIDEST, bytes, duration, escape_cell as escape, list, ratio as number};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, PERCENTILES, RUN, figure_label};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ const RUN_FIGURES: [&str; 3] = ["throughput", "elapsed", "peak"];
 pub struct PairPhrases {
     /// Ratios between `1 / slight` and `slight` are irrelevant for a choice.
     pub slight: f64,
+    /// Ends of an interval beyond this factor are not printed.
+    pub widest: f64,
     /// Fewer rounds than this are reported as few.
     pub few_rounds: usize,
     /// Heading of the column of conclusions.
@@ -50,6 +52,7 @@ pub struct PairPhrases {
 /// The only definition of these sentences.
 pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     slight: SLIGHT,
+    widest: WIDEST,
     few_rounds: FEW_RUNS,
     heading: "conclusion",
     lower: "{name} lower",
@@ -57,12 +60,13 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     possibly: "possibly {name} lower",
     same: "no significant difference",
     one_round: "unknown: one round",
-    nothing: "They ran in fewer than two rounds together, so no difference can be significant.",
-    conclusion: "Of {known} figures {a} is lower in {a_lower}, {b} in {b_lower}; {same} show no \
-        significant difference. Each 95 % interval is for its figure alone. \u{201c}Lower\u{201d} \
-        is corrected for the number of allocators, \u{201c}possibly\u{201d} is not; neither is \
-        corrected for the number of figures.",
-    few: " {rounds} rounds are few: compare with --runs 5 or more before deciding.",
+    nothing: "Fewer than two rounds ran both allocators, so no difference can be significant.",
+    conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
+        The other {same} show no significant difference. The 95 % interval of a ratio takes only \
+        these two allocators into account. \u{201c}Lower\u{201d} also takes into account how many \
+        allocators were compared; \u{201c}possibly lower\u{201d} does not. With many metrics, a \
+        few differences can appear by chance.",
+    few: " These are only {rounds} rounds. Compare again with --runs 5 or more before you decide.",
 };
 
 /// Replaces each `{name}` by its value.
@@ -182,7 +186,8 @@ impl PairRow {
         let format = if self.figure == "peak" { bytes } else { duration };
         let (ratio, interval) = match self.ratio {
             Some(Interval { value, low, high }) => {
-                (format!("{value:.3}"), format!("{low:.3} – {high:.3}"))
+                let [value, low, high] = [value, low, high].map(|one| number(one, 3));
+                (value, format!("{low} – {high}"))
             }
             None => ("–".to_owned(), "–".to_owned()),
         };
@@ -194,7 +199,7 @@ impl PairRow {
 impl Pair {
     /// Titles and rows, for a terminal.
     pub fn table(&self) -> Vec<[String; 7]> {
-        let titles = ["", "figure", &self.a, &self.b, "ratio", "95 %", PAIR_PHRASES.heading]
+        let titles = ["", "metric", &self.a, &self.b, "ratio", "95 %", PAIR_PHRASES.heading]
             .map(str::to_owned);
         let mut rows = vec![titles];
         let mut last = "";
@@ -294,7 +299,7 @@ fn find(allocators: &[AllocatorFigures], name: &str) -> Result<usize, ReportErro
     })?;
     match allocators[found].floor {
         true => Err(ReportError::Pair(format!(
-            "{name} is the floor of the instrument and does not compete: choose two of {}",
+            "{name} does nothing and is not compared with others: choose two of {}",
             list(&names())
         ))),
         false => Ok(found),
@@ -395,15 +400,16 @@ mod tests {
         assert!(
             there.markdown().contains("| one lower |") && back.markdown().contains("| one lower |")
         );
-        assert!(there.words.contains("one is lower in"), "{}", there.words);
-        assert!(!there.words.contains("few"), "{}", there.words);
+        assert!(there.words.contains("one is significantly lower in"), "{}", there.words);
+        assert!(!there.words.contains("rounds"), "{}", there.words);
     }
 
     #[test]
     fn differences_that_are_not_significant_are_not_claimed() {
         let close = found(&THREE, "two", "three");
         assert_eq!(p50(&close).lower, "");
-        assert!(close.words.contains("two is lower in 0, three in 0"), "{}", close.words);
+        assert!(close.words.starts_with("two is significantly lower in 0 of "), "{}", close.words);
+        assert!(close.words.contains(", and three in 0. "), "{}", close.words);
         assert!(close.markdown().contains("no significant difference"), "{}", close.markdown());
 
         let leaning = found(
@@ -428,11 +434,13 @@ mod tests {
             single.rows.iter().all(|row| row.ratio.is_none() && row.lower.is_empty()),
             "{single:?}"
         );
-        assert!(single.words.starts_with("They ran in fewer than two rounds"), "{}", single.words);
+        assert!(single.words.starts_with("Fewer than two rounds ran both"), "{}", single.words);
 
         let few = found(&[("one", &[100, 101]), ("two", &[900, 903])], "one", "two");
         assert!(
-            few.words.ends_with("2 rounds are few: compare with --runs 5 or more before deciding.")
+            few.words.contains("only 2 rounds") && few.words.ends_with("before you decide."),
+            "{}",
+            few.words
         );
     }
 
@@ -454,7 +462,7 @@ mod tests {
             refused("one", "four"),
             "no results of an allocator four: there are one, two and three"
         );
-        assert!(refused("null", "one").contains("does not compete"));
+        assert!(refused("null", "one").contains("does nothing"));
         assert!(refused("one", "one").contains("name two"));
     }
 

@@ -7,8 +7,8 @@ use keel_results::{Comparison, Interval};
 
 /// More names than this are not listed.
 pub const NAMES: usize = 5;
-/// The answer where intervals are too wide for a conclusion.
-pub const TOO_NOISY: &str = "too noisy to tell";
+/// The answer where the runs vary too much for a conclusion.
+pub const TOO_NOISY: &str = "undecided";
 
 /// Ranks the allocators in a figure and words the conclusion. `runs`: the fewest of any allocator.
 pub fn weigh(
@@ -39,19 +39,18 @@ fn sentence(
     step: f64,
 ) -> String {
     let Some(first) = criterion.rows.first().filter(|_| criterion.rows.len() > 1) else {
-        return "There is nothing to compare with.".into();
+        return "Only one allocator has this value.".into();
     };
     let first = name(allocators, first.0);
     if runs < 2 {
         return format!(
-            "{first} is lowest in the only run; the variation between runs is unknown."
+            "{first} has the lowest value, but one run does not show how much the runs vary."
         );
     }
     if criterion.best.is_empty() && !criterion.noisy.is_empty() {
         let noisy = words::list(&noisy_names(criterion, allocators));
         return format!(
-            "Too noisy to tell: {first} has the lowest median, but the runs of {noisy} vary too \
-             much for a conclusion."
+            "Undecided: {first} has the lowest median, but the runs of {noisy} vary too much."
         );
     }
     if criterion.best.len() == 1 {
@@ -60,20 +59,23 @@ fn sentence(
     let mut text = several(criterion, allocators, step);
     if !criterion.noisy.is_empty() {
         let names = noisy_names(criterion, allocators);
-        text.push_str(&format!(" Too noisy to tell: {}.", words::list(&names)));
+        text.push_str(&format!(
+            " Undecided, because the runs vary too much: {}.",
+            words::list(&names)
+        ));
     }
     text
 }
 
 /// One allocator is significantly lowest.
 fn single(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
-    let hedge = if runs < FEW_RUNS { " in these few rounds" } else { "" };
+    let verb = if runs < FEW_RUNS { "seems to be" } else { "is" };
     let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
         let (value, interval) = how_much_lower(&ratio.interval);
         let (next, rounds) = (name(allocators, index), ratio.rounds);
-        format!(": {value} ({interval}) than {next}, the next, over {rounds} rounds")
+        format!(": {value} than {next}, the second lowest ({interval}; {rounds} rounds)")
     });
-    format!("{} is lowest{hedge}{lead}.", name(allocators, criterion.best[0]))
+    format!("{} {verb} lowest{lead}.", name(allocators, criterion.best[0]))
 }
 
 /// Several allocators may be lowest.
@@ -84,16 +86,19 @@ fn several(criterion: &Criterion, allocators: &[AllocatorFigures], step: f64) ->
     };
     let apart = medians().fold(0.0, f64::max) - medians().fold(f64::INFINITY, f64::min);
     let (difference, why) = if criterion.slight() {
-        ("No relevant difference", "less than half a percent")
+        ("No relevant difference", "it is less than half a percent")
     } else if step > 0.0 && (0.0..=step).contains(&apart) {
-        ("No significant difference", "below the resolution of the clock")
+        ("No significant difference", "it is smaller than the step of the clock")
     } else {
-        ("No significant difference", "the runs vary more than the allocators differ")
+        ("No significant difference", "it is within the variation between runs")
     };
     match names.as_slice() {
         [first, rest @ ..] if !above.is_empty() && rest.len() > 2 => {
             let (others, higher) = (rest.len(), words::list(&above));
-            format!("{difference} between {first} and {others} others: {why}. Higher: {higher}.")
+            format!(
+                "{difference} between {first} and {others} other allocators: {why}. Significantly \
+                 higher: {higher}."
+            )
         }
         [_, ..] if !above.is_empty() || !criterion.noisy.is_empty() => {
             format!("{difference} between {}: {why}.", words::list(&names))
@@ -115,25 +120,24 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
         return [if known { TOO_NOISY.to_owned() } else { String::new() }, how];
     }
     if criterion.best.len() == 1 {
-        let hedge =
-            if runs < FEW_RUNS { format!(", in only {runs} rounds") } else { String::new() };
+        let hedge = if runs < FEW_RUNS { format!(" ({runs} rounds only)") } else { String::new() };
         let lead = criterion.next().map_or(String::new(), |(index, ratio)| {
             let next = name(allocators, index);
-            format!("{} than {next}, the next{hedge}", how_much_lower(&ratio.interval).0)
+            format!("{} than {next}{hedge}", how_much_lower(&ratio.interval).0)
         });
         return [name(allocators, criterion.best[0]).to_owned(), lead];
     }
     let why = if criterion.slight() {
-        "less than half a percent apart"
+        "they differ by less than half a percent"
     } else {
         "no significant difference"
     };
     let who = match above.as_slice() {
-        [] if criterion.noisy.is_empty() => "any of them".into(),
+        [] if criterion.noisy.is_empty() => "all".into(),
         few if !few.is_empty() && few.len() < names.len() && names.len() > NAMES => {
-            format!("all except {}", words::either(few))
+            format!("all except {}", words::list(few))
         }
-        _ => words::either(&names),
+        _ => words::list(&names),
     };
     [who, why.to_owned()]
 }
@@ -143,7 +147,8 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
 fn how_much_lower(ratio: &Interval) -> (String, String) {
     let Interval { value, low, high } = *ratio;
     if value >= 1.95 {
-        return (format!("{value:.1} times lower"), format!("95 %: {low:.1} to {high:.1}"));
+        let [low, high] = [low, high].map(|end| words::ratio(end, 1));
+        return (format!("{value:.1} times lower"), format!("95 %: {low} to {high}"));
     }
     let percent = |ratio: f64| (1.0 - 1.0 / ratio) * 100.0;
     let digits = usize::from(percent(low) < 1.95);

@@ -68,19 +68,17 @@ fn a_clear_winner_is_named_with_its_lead() {
     );
     assert_eq!(
         verdict.overall,
-        "Most often in the lowest group: keel, in all 4 figures with significant differences."
+        "keel is among the lowest in all 4 metrics with a significant difference, more often than any \
+         other allocator."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
-    assert_eq!(tail.answer, ["keel", "4.0 times lower than slow, the next"]);
-    assert_eq!(criterion(&verdict, "memory").answer, ["any of them", "no significant difference"]);
+    assert_eq!(tail.answer, ["keel", "4.0 times lower than slow"]);
+    assert_eq!(criterion(&verdict, "memory").answer, ["all", "no significant difference"]);
     assert_eq!(tail.rows[0].0, 1, "lowest first");
     let said = &tail.sentence;
-    assert!(
-        said.starts_with("keel is lowest: 4.0 times lower (95 %: 4.0 to 4.0) than slow"),
-        "{said}"
-    );
-    assert!(said.ends_with("the next, over 5 rounds."), "{said}");
+    assert!(said.starts_with("keel is lowest: 4.0 times lower than slow"), "{said}");
+    assert!(said.ends_with("the second lowest (95 %: 4.0 to 4.0; 5 rounds)."), "{said}");
     assert_eq!(tail.ratios.len(), 2);
     assert!(tail.ratios[0].is_none() && tail.ratios[1].is_some(), "no ratio to itself");
     assert!(
@@ -97,7 +95,10 @@ fn small_leads_are_in_percent_with_their_interval() {
     let verdict = verdict(vec![result("one", runs(100)), result("two", runs(110))]);
     let said = &criterion(&verdict, "p50").sentence;
     // The ranges of the runs overlap; within each round one is 9 % lower.
-    assert!(said.starts_with("one is lowest: 9 % lower (95 %: 9 to 9 %)"), "{said}");
+    assert!(
+        said.starts_with("one is lowest: 9 % lower than two, the second lowest (95 %: 9 to 9 %"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -111,12 +112,12 @@ fn runs_that_vary_give_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator is lowest alone in any figure. In malloc p99.9 there is no \
+        "No allocator is significantly lowest in any metric. In malloc p99.9, there is no \
          significant difference."
     );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
-    assert_eq!(said, "No significant difference: the runs vary more than the allocators differ.");
+    assert_eq!(said, "No significant difference: it is within the variation between runs.");
 }
 
 #[test]
@@ -132,15 +133,19 @@ fn several_without_a_significant_difference_are_named() {
         "{said}"
     );
     assert!(!said.contains("slow"), "{said}");
-    assert!(verdict.headline.starts_with("No allocator is lowest alone"), "{}", verdict.headline);
+    assert!(
+        verdict.headline.starts_with("No allocator is significantly lowest"),
+        "{}",
+        verdict.headline
+    );
     let asked = verdict.headline.split(". ").nth(1).unwrap();
     assert!(
-        asked.starts_with("In malloc p99.9 there is no significant difference between "),
+        asked.starts_with("In malloc p99.9, there is no significant difference between "),
         "{asked}"
     );
     assert!(asked.contains("keel") && asked.contains("twin") && !asked.contains("slow"), "{asked}");
     let [who, how] = &criterion(&verdict, "p999").answer;
-    assert!(["keel or twin", "twin or keel"].contains(&who.as_str()), "{who}");
+    assert!(["keel and twin", "twin and keel"].contains(&who.as_str()), "{who}");
     assert_eq!(how, "no significant difference");
 }
 
@@ -151,9 +156,13 @@ fn a_significant_but_slight_lead_is_not_relevant() {
     let verdict = verdict(field.map(|(name, peak)| result(name, runs(peak))).collect());
     let memory = criterion(&verdict, "memory");
     assert_eq!(memory.best, [1, 0]);
-    assert_eq!(memory.sentence, "No relevant difference: less than half a percent.");
-    assert_eq!(memory.answer, ["any of them", "less than half a percent apart"]);
-    assert!(verdict.headline.starts_with("No allocator is lowest alone"), "{}", verdict.headline);
+    assert_eq!(memory.sentence, "No relevant difference: it is less than half a percent.");
+    assert_eq!(memory.answer, ["all", "they differ by less than half a percent"]);
+    assert!(
+        verdict.headline.starts_with("No allocator is significantly lowest"),
+        "{}",
+        verdict.headline
+    );
 }
 
 #[test]
@@ -169,7 +178,10 @@ fn a_difference_below_the_clocks_step_is_not_significant() {
     let verdict = of(&comparison);
     let typical = criterion(&verdict, "p50");
     assert_eq!(typical.best.len(), 2, "22 and 22.5 ns are less than a step of 13 ns apart");
-    assert_eq!(typical.sentence, "No significant difference: below the resolution of the clock.");
+    assert_eq!(
+        typical.sentence,
+        "No significant difference: it is smaller than the step of the clock."
+    );
 }
 
 #[test]
@@ -177,25 +189,25 @@ fn few_runs_are_hedged() {
     let verdict = verdict(two_apart(3));
     assert!(verdict.headline.starts_with("keel seems to have"), "{}", verdict.headline);
     assert!(
-        verdict.criteria[0].sentence.contains("in these few rounds"),
+        verdict.criteria[0].sentence.contains("seems to be lowest"),
         "{}",
         verdict.criteria[0].sentence
     );
-    assert!(verdict.cautions[0].contains("Only 3 runs"));
+    assert!(verdict.cautions[0].contains("ran only 3 times"));
     let [_, how] = &criterion(&verdict, "p999").answer;
-    assert!(how.ends_with("slow, the next, in only 3 rounds"), "{how}");
+    assert!(how.ends_with("slow (3 rounds only)"), "{how}");
 }
 
 #[test]
 fn one_run_has_no_spread_and_no_winner() {
     let verdict = verdict(two_apart(1));
-    assert!(verdict.headline.contains("too little for a verdict"), "{}", verdict.headline);
+    assert!(verdict.headline.contains("ran only once"), "{}", verdict.headline);
     assert!(
-        verdict.criteria[0].sentence.contains("the only run"),
+        verdict.criteria[0].sentence.contains("one run does not show"),
         "{}",
         verdict.criteria[0].sentence
     );
-    assert!(verdict.cautions[0].contains("Only 1 run of each"));
+    assert!(verdict.cautions[0].contains("ran only once"));
     assert!(verdict.criteria.iter().all(|one| one.best.is_empty() && one.answer[0].is_empty()));
 }
 
@@ -217,7 +229,7 @@ fn throughput_is_a_criterion() {
     let found = criterion(&verdict, "throughput");
     assert_eq!(found.title, "Time per operation");
     assert_eq!((found.best.as_slice(), found.rows[0].1.median.round()), ([1].as_slice(), 20.0));
-    assert!(verdict.headline.contains("the best throughput"), "{}", verdict.headline);
+    assert!(verdict.headline.contains("the least time per operation"), "{}", verdict.headline);
 }
 
 #[test]
@@ -228,14 +240,18 @@ fn the_floor_does_not_compete_but_is_reported() {
     assert!(verdict.headline.starts_with("keel has"));
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
     assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
-    assert!(verdict.cautions[0].contains("takes 18.0 ns at malloc p50"), "{:?}", verdict.cautions);
+    assert!(
+        verdict.cautions[0].contains("it is 18.0 ns with the null allocator"),
+        "{:?}",
+        verdict.cautions
+    );
     assert!(verdict.cautions[1].contains("a call of 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
 fn a_single_allocator_is_not_compared() {
     let verdict = verdict(vec![two_apart(5).remove(1)]);
-    assert!(verdict.headline.contains("nothing to compare"), "{}", verdict.headline);
+    assert!(verdict.headline.contains("there is no comparison"), "{}", verdict.headline);
 }
 
 #[test]
@@ -257,9 +273,10 @@ fn interrupted_tails_are_reported_and_judged_without() {
     }
     let verdict = verdict(field);
     let said = &verdict.cautions[0];
-    assert!(said.starts_with("50 % of the calls above their operation's p99.9"), "{said}");
+    assert!(said.starts_with("50 % of the slowest calls (those above p99.9)"), "{said}");
     assert!(
-        said.contains("Without them, malloc p99.9: keel is lowest: 4") || said.contains("1.9"),
+        said.contains("Without interrupted calls, malloc p99.9: keel is lowest: 4")
+            || said.contains("1.9"),
         "{said}"
     );
 }
@@ -290,7 +307,7 @@ fn percentiles_are_of_the_allocating_operation_with_most_calls() {
         ("calloc", "calloc p99.9")
     );
     assert!(
-        callocs.headline.contains("In calloc p99.9 there is no significant difference"),
+        callocs.headline.contains("In calloc p99.9, there is no significant difference"),
         "{}",
         callocs.headline
     );
@@ -309,10 +326,10 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
         ([].as_slice(), [1].as_slice()),
         "{tail:?}"
     );
-    assert_eq!(tail.answer, ["too noisy to tell", "steady has the lowest median"]);
-    assert!(tail.sentence.starts_with("Too noisy to tell: steady has"), "{}", tail.sentence);
+    assert_eq!(tail.answer, ["undecided", "steady has the lowest median"]);
+    assert!(tail.sentence.starts_with("Undecided: steady has"), "{}", tail.sentence);
     assert!(
-        verdict.headline.ends_with("malloc p99.9 is too noisy to tell."),
+        verdict.headline.ends_with("malloc p99.9 is undecided, because the runs vary too much."),
         "{}",
         verdict.headline
     );
@@ -321,6 +338,10 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
     let verdict = self::verdict(vec![steady(), noisy(), near]);
     let tail = criterion(&verdict, "p999");
     assert!(tail.best.len() == 2 && !tail.best.contains(&1), "{tail:?}");
-    assert!(tail.sentence.ends_with(" Too noisy to tell: noisy."), "{}", tail.sentence);
+    assert!(
+        tail.sentence.ends_with(" Undecided, because the runs vary too much: noisy."),
+        "{}",
+        tail.sentence
+    );
     assert!(!tail.answer[0].contains("noisy"), "{:?}", tail.answer);
 }

@@ -48,7 +48,10 @@ fn rows(comparison: &Comparison) -> impl Iterator<Item = &AllocatorResult> {
 }
 
 fn label(allocator: &AllocatorResult) -> String {
-    if allocator.name == FLOOR { "(floor)".to_owned() } else { allocator.label() }
+    match allocator.name.as_str() {
+        FLOOR => format!("{FLOOR} (does nothing)"),
+        _ => allocator.label(),
+    }
 }
 
 fn latency_table(text: &mut String, comparison: &Comparison, operation: &str, calls: u64) {
@@ -89,9 +92,9 @@ fn latency_row(label: String, summary: &Summary, interval: Option<&Interval>) ->
 fn totals_table(text: &mut String, comparison: &Comparison) {
     let titles = [
         "whole run",
-        "throughput",
+        "time/op",
         "elapsed",
-        "inside calls",
+        "in calls",
         "CPU",
         "waiting",
         "peak RSS",
@@ -124,11 +127,9 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let live = comparison.journal.peak_live_bytes;
     let _ = writeln!(
         text,
-        "\nmedian over the runs in each column (throughput: time for each operation in runs that \
-            do not time each call; \
-         internal: fragmentation inside blocks, usable bytes beyond the requested ones, at the \
-         peak); peak of live \
-         bytes: {}",
+        "\nmedians of the runs; time/op: time for each operation, in runs that do not time single \
+         calls; of live: peak RSS divided by the program's peak of live bytes, {}; internal: \
+         fragmentation inside blocks at the peak, as usable bytes beyond the requested ones",
         bytes(live as f64)
     );
     text.push_str(&aligned(&table));
@@ -167,7 +168,9 @@ fn causes_table(text: &mut String, comparison: &Comparison) {
         }));
         table.push(row);
     }
-    text.push_str("\nthe slowest 0.1 % of the calls of all runs, and the causes of their time\n");
+    text.push_str(
+        "\nthe slowest 0.1 % of the calls of all runs, and the share of each cause in their time\n",
+    );
     text.push_str(&aligned(&table));
 }
 
@@ -193,7 +196,7 @@ fn verdicts(text: &mut String, comparison: &Comparison) {
     }
     if !lines.is_empty() {
         let _ =
-            write!(text, "\nlowest, by significant differences (95 %, paired by round)\n{lines}");
+            write!(text, "\nlowest allocators (95 % confidence, compared within rounds)\n{lines}");
     }
 }
 

@@ -279,7 +279,7 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
             "it interrupts processors undetected, which appears as own work of some microseconds: \
-             compare tails with the floor's",
+             compare the slowest calls with those of the null allocator",
         ),
     });
     all.push(governor(machine));
