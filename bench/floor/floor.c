@@ -1,6 +1,6 @@
-/* The floor of the instrument, measured independently: the cost of a pair of clock readings around
- * a call that does only what the lab's null allocator does. Shares no code with the lab; for
- * comparison with the floor's rows of `keel compare JOURNAL -a null --touch none`.
+/* Measures the cost of measuring without any code of the lab: the time of a pair of clock readings
+ * around a call that does only what the lab's null allocator does. Compare its output with the rows
+ * of the null allocator in `keel compare JOURNAL -a null --touch none`.
  *
  *     cc -O2 -o floor floor.c && ./floor [CALLS]
  *
