@@ -14,6 +14,7 @@ const char* event_name(enum event event) {
         [EVENT_INLINE_FAULTS] = "inline_faults",
         [EVENT_POPULATE] = "populate_calls",
         [EVENT_POPULATED_SLICES] = "populated_slices",
+        [EVENT_POPULATE_REFUSED] = "populates_refused",
         [EVENT_RESERVE_MISS] = "reserve_misses",
         [EVENT_RELIEVED_PAGES] = "relieved_pages",
         [EVENT_RUN_ALLOCATED] = "runs_allocated",

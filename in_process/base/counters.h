@@ -19,6 +19,7 @@ enum event {
     EVENT_INLINE_FAULTS,
     EVENT_POPULATE,         // madvise calls that ask for memory ahead of use
     EVENT_POPULATED_SLICES, // slices whose memory was asked for ahead of use
+    EVENT_POPULATE_REFUSED, // runs of slices that the system did not populate, or not completely
     EVENT_RESERVE_MISS,     // pages begun on memory that had not been touched
     EVENT_RELIEVED_PAGES,   // pages that the keeper released for a thread that sleeps
     EVENT_RUN_ALLOCATED,    // runs of slices taken from the arena

@@ -56,7 +56,11 @@ static uint64_t limit_of(uint64_t bytes) {
     return bytes >= UINT64_C(1) << 60 ? 0 : bytes;
 }
 
-static void group_read(struct os_machine* machine, const char* directory) {
+// What to do with one control group.
+typedef void group_visitor(void* context, const char* directory);
+
+static void limits_read(void* context, const char* directory) {
+    struct os_machine* machine = context;
     char path[PATH_BYTES];
     char content[64];
     at_most(&machine->memory_limit_bytes, limit_of(number_in(directory, "memory.max")));
@@ -72,12 +76,13 @@ static void group_read(struct os_machine* machine, const char* directory) {
 }
 
 // The group itself and all above it, whose limits hold for it too.
-static void groups_read(struct os_machine* machine, const char* mount, const char* group) {
+static void groups_visit(group_visitor* visit, void* context, const char* mount,
+                         const char* group) {
     char directory[PATH_BYTES];
     size_t base = strlen(mount);
     if (!path_join(directory, mount, group[0] == '/' ? group + 1 : group)) return;
     for (;;) {
-        group_read(machine, directory);
+        visit(context, directory);
         char* last = strrchr(directory, '/');
         if (last == NULL || last < directory + base) return;
         *last = '\0';
@@ -96,7 +101,7 @@ static bool is_among(const char* list, const char* word) {
 }
 
 // Lines of /proc/self/cgroup: `0::/path` (version 2), `7:memory:/path` (version 1).
-static void control_groups(struct os_machine* machine) {
+static void control_groups(group_visitor* visit, void* context) {
     char content[4096];
     if (!file_read("/proc/self/cgroup", content, sizeof content)) return;
     for (char* line = content; line != NULL && *line != '\0';) {
@@ -107,10 +112,11 @@ static void control_groups(struct os_machine* machine) {
         if (group != NULL) {
             *group++ = '\0';
             controllers++;
-            if (*controllers == '\0') groups_read(machine, "/sys/fs/cgroup", group);
+            if (*controllers == '\0') groups_visit(visit, context, "/sys/fs/cgroup", group);
             if (is_among(controllers, "memory"))
-                groups_read(machine, "/sys/fs/cgroup/memory", group);
-            if (is_among(controllers, "cpu")) groups_read(machine, "/sys/fs/cgroup/cpu", group);
+                groups_visit(visit, context, "/sys/fs/cgroup/memory", group);
+            if (is_among(controllers, "cpu"))
+                groups_visit(visit, context, "/sys/fs/cgroup/cpu", group);
         }
         line = end != NULL ? end + 1 : NULL;
     }
@@ -127,6 +133,51 @@ void os_machine(struct os_machine* machine) {
     if (sysinfo(&info) == 0) machine->memory_bytes = (uint64_t)info.totalram * info.mem_unit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         at_most(&machine->memory_limit_bytes, limit.rlim_cur);
-    control_groups(machine);
+    control_groups(limits_read, machine);
     errno = saved;
+}
+
+// The number behind `name` in a file with a name and a number on each line. 0: it is not there.
+static uint64_t line_in(const char* directory, const char* file, const char* name) {
+    char path[PATH_BYTES];
+    char content[4096];
+    size_t length = strlen(name);
+    if (!path_join(path, directory, file) || !file_read(path, content, sizeof content)) return 0;
+    for (const char* line = content; line != NULL; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        if (strncmp(line, name, length) != 0 || line[length] != ' ') continue;
+        const char* number = line + length + 1;
+        return number_take(&number);
+    }
+    return 0;
+}
+
+// File pages that the system has found unused come first when a group needs memory.
+static uint64_t headroom_below(uint64_t limit, uint64_t used, uint64_t unused_file_pages) {
+    used = used > unused_file_pages ? used - unused_file_pages : 0;
+    return limit > used ? limit - used : 0;
+}
+
+static void headroom_read(void* context, const char* directory) {
+    uint64_t* least = context;
+    uint64_t headroom = UINT64_MAX;
+    uint64_t limit = number_in(directory, "memory.max");
+    at_most(&limit, number_in(directory, "memory.high"));
+    uint64_t limit_1 = limit_of(number_in(directory, "memory.limit_in_bytes"));
+    if (limit != 0) {
+        headroom = headroom_below(limit, number_in(directory, "memory.current"),
+                                  line_in(directory, "memory.stat", "inactive_file"));
+    } else if (limit_1 != 0) {
+        headroom = headroom_below(limit_1, number_in(directory, "memory.usage_in_bytes"),
+                                  line_in(directory, "memory.stat", "total_inactive_file"));
+    }
+    if (headroom < *least) *least = headroom;
+}
+
+uint64_t os_memory_headroom(void) {
+    int saved = errno;
+    uint64_t least = UINT64_MAX;
+    control_groups(headroom_read, &least);
+    errno = saved;
+    return least;
 }

@@ -15,7 +15,7 @@ bool os_thread_exit_register(void (*on_exit)(void* value));
 // Without effect before os_thread_exit_register, or with NULL (disarms).
 void os_thread_exit_arm(void* value);
 
-// Starts a detached thread with all signals blocked and 128 KiB of stack. False: the system
+// Starts a detached thread with all signals blocked except SIGSYS, and 128 KiB of stack. False: the system
 // refuses. May allocate.
 bool os_thread_start(void (*run)(void));
 

@@ -4,6 +4,7 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
+#include "allocator/keeper/headroom.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "explore.h"
@@ -43,6 +44,15 @@ size_t reserve_populate(unsigned slices_max) {
     (void)atomic_add(&warm_slices, slices_max);
     return slices_max;
 }
+bool headroom_admits(size_t bytes) {
+    (void)bytes;
+    return true;
+}
+void headroom_used(size_t bytes) {
+    (void)bytes;
+}
+void headroom_refused(void) {}
+void headroom_begin(void) {}
 size_t reserve_surplus(void) {
     return 0;
 }

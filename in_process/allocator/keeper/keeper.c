@@ -2,6 +2,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/keeper/headroom.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/prefault.h"
 #include "allocator/slices/reserve.h"
@@ -98,17 +99,31 @@ static bool demand_update(uint32_t slept_us) {
     for (unsigned i = 0; i < DEMAND_PERIODS; i++) {
         if (keeper.demand[i] > peak) peak = keeper.demand[i];
     }
-    reserve_set_target(reserve_for(peak));
+    // Near a limit only what the program requested (kl_warm) stays warm.
+    bool admitted = headroom_admits(POPULATE_SLICES * SLICE_BYTES);
+    reserve_set_target(admitted ? reserve_for(peak) : atomic_get(&reserve_min));
     return now > 0;
 }
 
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
-static size_t populate_some(size_t missing) {
-    if (missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES) {
+static size_t populate_admitted(size_t missing) {
+    bool huge = missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES;
+    if (huge && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
         if (done > 0) return done;
     }
-    return reserve_populate(missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES);
+    unsigned slices = missing < POPULATE_SLICES ? (unsigned)missing : POPULATE_SLICES;
+    return headroom_admits(slices * SLICE_BYTES) ? reserve_populate(slices) : 0;
+}
+
+static size_t populate_some(size_t missing) {
+    uint64_t refused = atomic_get(&counters.events[EVENT_POPULATE_REFUSED]);
+    size_t done = populate_admitted(missing);
+    if (done > 0)
+        headroom_used(done * SLICE_BYTES);
+    else if (atomic_get(&counters.events[EVENT_POPULATE_REFUSED]) != refused)
+        headroom_refused();
+    return done;
 }
 
 // Returns the number of slices populated.
@@ -177,7 +192,7 @@ static uint32_t tick(uint32_t slept_us) {
     bool busy = demand_update(slept_us);
     size_t populated = refill_reserve();
     busy |= populated > 0;
-    size_t prefaulted = prefault_populate();
+    size_t prefaulted = headroom_admits(0) ? prefault_populate() : 0;
     busy |= discard_surplus();
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
     for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
@@ -240,6 +255,7 @@ bool keeper_start(void) {
     if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
     if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
     keeper.taken_before = run_narrow_taken();
+    headroom_begin();
     if (!os_thread_start(keeper_main))
         return false; // stays STARTING: no further attempt after a refusal
     atomic_set(&state, STATE_RUNNING);

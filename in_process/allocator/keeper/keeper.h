@@ -1,7 +1,8 @@
 // The keeper: a thread that does maintenance, so that the program's calls need not.
 //
 //   each tick: demand of the last 16 periods -> target of the reserve
-//              reserve below its target      -> populate cold slices: malloc finds warm ones
+//              reserve below its target      -> populate cold slices: malloc finds warm ones;
+//                                               not near a limit on memory (headroom.h)
 //              surplus in the reserve        -> discard: memory returns to the system
 //              parked heaps                  -> drain, release empty pages
 //              idle heaps                    -> release the slices they keep, relieve them

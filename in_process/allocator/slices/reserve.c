@@ -98,10 +98,18 @@ size_t reserve_discard(unsigned slices_max) {
     return run.slices;
 }
 
+// The system may have populated a part. That part must not stay, because nothing would discard it:
+// the slices count as cold.
+static void populate_undo(struct free_run run) {
+    bool discarded = os_discard(run.start, run.slices * SLICE_BYTES);
+    run_return(run, discarded ? RUN_DISCARDED : RUN_POPULATED); // all zero in both cases
+    count_event(EVENT_POPULATE_REFUSED, 1);
+}
+
 static size_t populate(struct free_run run) {
     if (run.slices == 0) return 0;
     if (!os_populate(run.start, run.slices * SLICE_BYTES)) {
-        run_return(run, RUN_DISCARDED); // the populated part is zero, like discarded slices
+        populate_undo(run);
         return 0;
     }
     // This thread owns the slices now, so it may write their metadata: that populates its pages.
