@@ -24,6 +24,7 @@ const char* event_name(enum event event) {
         [EVENT_HEAP_CREATED] = "heaps_created",
         [EVENT_HEAP_ADOPTED] = "heaps_adopted",
         [EVENT_HEAP_PARKED] = "heaps_parked",
+        [EVENT_HEAP_LOOKS] = "heap_looks",
         [EVENT_FOREIGN_FREE] = "foreign_frees",
         [EVENT_OUT_OF_MEMORY] = "out_of_memory",
     };
@@ -32,17 +33,19 @@ const char* event_name(enum event event) {
 
 uint64_t work_bound(enum work work) {
     static const uint64_t bounds[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = 16, [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
-        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 1,
+        [WORK_CARVE_LINKS] = 16,    [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
+        [WORK_RUN_TRIES] = 8,       [WORK_PURGE_SLICES] = 1,   [WORK_RECLAIM] = 256,
+        [WORK_RELIEF_BATCHES] = 64,
     };
     return bounds[work];
 }
 
 const char* work_name(enum work work) {
     static const char* const names[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = "carve_links",   [WORK_DRAIN_BATCHES] = "drain_batches",
-        [WORK_PAGE_PROBES] = "page_probes",   [WORK_RUN_TRIES] = "run_tries",
-        [WORK_PURGE_SLICES] = "purge_slices",
+        [WORK_CARVE_LINKS] = "carve_links",       [WORK_DRAIN_BATCHES] = "drain_batches",
+        [WORK_PAGE_PROBES] = "page_probes",       [WORK_RUN_TRIES] = "run_tries",
+        [WORK_PURGE_SLICES] = "purge_slices",     [WORK_RECLAIM] = "reclaim",
+        [WORK_RELIEF_BATCHES] = "relief_batches",
     };
     return names[work];
 }

@@ -29,17 +29,20 @@ enum event {
     EVENT_HEAP_CREATED,
     EVENT_HEAP_ADOPTED,
     EVENT_HEAP_PARKED,
+    EVENT_HEAP_LOOKS,   // heaps that the keeper has looked at
     EVENT_FOREIGN_FREE, // frees of pointers that are not Keel's
     EVENT_OUT_OF_MEMORY,
     EVENT_COUNT
 };
 
 enum work {
-    WORK_CARVE_LINKS,   // links written by one carve
-    WORK_DRAIN_BATCHES, // batches spliced by one drain
-    WORK_PAGE_PROBES,   // pages looked at by one refill
-    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation in one window
-    WORK_PURGE_SLICES,  // slices purged by one quantum
+    WORK_CARVE_LINKS,    // links written by one carve
+    WORK_DRAIN_BATCHES,  // batches spliced by one drain
+    WORK_PAGE_PROBES,    // pages looked at by one refill
+    WORK_RUN_TRIES,      // compare-and-swap tries of one run allocation in one window
+    WORK_PURGE_SLICES,   // slices purged by one quantum
+    WORK_RECLAIM,        // blocks put back and pages released by one step for a parked heap
+    WORK_RELIEF_BATCHES, // batches sorted by the keeper under its lock
     WORK_COUNT
 };
 

@@ -4,6 +4,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/counters.h"
@@ -274,6 +275,119 @@ TEST(heaps_find_a_split_take_of_empty) {
     explore_finds(&kept_slice, "");
 }
 
+// --- the watch list: a heap with something to do is in it ---
+
+// One look of a slow path, without the age that a parked heap must have.
+static void look(void) {
+    struct heap* looked = watch_take(true);
+    if (looked == NULL) return;
+    if (heap_unpark(looked)) {
+        looked->activity_seen++; // two threads that look at one heap would race here
+        (void)heap_drain(looked);
+        atomic_set(&looked->reclaim_next, CLASS_COUNT);
+        heap_park(looked);
+    }
+    watch_finish(looked, heap_is_parked(looked) && heap_can_be_reclaimed(looked));
+}
+static void prepare_watched(void) {
+    prepare_parked();
+    look(); // now nothing is to be done, and the list is empty
+    EXPLORE_CHECK(watch_is_empty() && heap_is_parked(heap));
+    explore_name(&heap->watched, sizeof heap->watched, "watched");
+}
+static void prepare_listed(void) {
+    prepare_parked();
+    EXPLORE_CHECK(!watch_is_empty());
+    explore_name(&heap->watched, sizeof heap->watched, "watched");
+}
+
+// Looks by one thread after the others: they do all that is to be done, and each heap that the
+// list yields is another one.
+static void check_watched(void) {
+    for (unsigned i = 0; i < 4; i++) look();
+    EXPLORE_CHECK(watch_is_empty());
+    for (struct heap* each = heap_first(); each != NULL; each = each->next_all) {
+        EXPLORE_CHECK(heap_is_parked(each) && !heap_can_be_reclaimed(each));
+        EXPLORE_CHECK(heap_check(each) && atomic_get(&each->watched) == 0);
+    }
+}
+
+// Two parked heaps, of which one is in the list.
+static struct heap* second_heap;
+
+static void prepare_two_parked(void) {
+    prepare_parked();
+    struct heap* first = heap_acquire();
+    thread_heap = (struct heap*)&heap_none;
+    second_heap = heap_acquire();
+    heap_leave();
+    thread_heap = first;
+    heap_leave();
+    thread_heap = (struct heap*)&heap_none;
+    EXPLORE_CHECK(second_heap != first);
+    for (unsigned i = 0; i < 4; i++) look();
+    EXPLORE_CHECK(watch_is_empty());
+    heap_watch(first);
+}
+static void list_second(void) {
+    heap_watch(second_heap);
+}
+
+static const struct explore_scenario watched_sender = {
+    .name = "heaps, one sends to a parked heap while two look at the list",
+    .prepare = prepare_watched,
+    .threads = 3,
+    .called = {"sender", "first", "second"},
+    .run = {send_0_1, look, look},
+    .check = check_watched,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+static const struct explore_scenario watched_end = {
+    .name = "heaps, a thread takes a listed heap and ends while one looks",
+    .prepare = prepare_listed,
+    .threads = 3,
+    .called = {"thread", "looker", "sender"},
+    .run = {live_and_end, look, send_0},
+    .check = check_watched,
+    .preemptions = 3,
+};
+
+static const struct explore_scenario watched_two = {
+    .name = "heaps, one lists a heap while two look at another one",
+    .prepare = prepare_two_parked,
+    .threads = 3,
+    .called = {"lister", "first", "second"},
+    .run = {list_second, look, look},
+    .check = check_watched,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+
+TEST(heaps_watched_two) {
+    explore_holds(&watched_two);
+}
+TEST(heaps_watched_sender) {
+    explore_holds(&watched_sender);
+}
+TEST(heaps_watched_end) {
+    explore_holds(&watched_end);
+}
+// Seeded: a sender and a thread that ends its look both find the heap listed.
+TEST(heaps_find_a_split_watch) {
+    explore_break("heap_watch", "swap", SPLIT);
+    explore_finds(&watched_sender, "");
+}
+TEST(heaps_find_a_watch_without_order) {
+    explore_break("watch_finish", "swap", WEAKENED);
+    explore_finds(&watched_sender, "");
+}
+// Seeded: a heap that is added while the list is taken is lost.
+TEST(heaps_find_a_split_take_of_the_list) {
+    explore_break("watch_take", "swap", SPLIT);
+    explore_finds(&watched_two, "");
+}
+
 // --- relief: the keeper sorts remote frees of a heap whose thread may continue at any moment ---
 
 static unsigned slices_before;
@@ -299,7 +413,8 @@ static void prepare_loan(void) {
 }
 
 static void relieve(void) {
-    (void)heap_relieve(heap);
+    while (heap_relieve(heap)) {
+    }
 }
 static void send_last_two(void) {
     remote_batch_send_block(page, blocks[0]);
@@ -381,7 +496,7 @@ static void owner_retires(void) {
     heap_retire_current(heap, CLASS_COUNT - 1);
 }
 static void relieve_and_reuse(void) {
-    (void)heap_relieve(heap);
+    relieve();
     if (atomic_get(&page->owner) == 0) page_use(page)->used = 0; // like page_begin
 }
 static const struct explore_scenario relief_and_retirement = {

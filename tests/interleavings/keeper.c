@@ -4,6 +4,7 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
+#include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -67,6 +68,31 @@ void reserve_step(void) {}
 bool reclaim_parked(void) {
     return false;
 }
+bool reclaim_step(struct heap* heap) {
+    (void)heap;
+    return false;
+}
+bool heap_unpark(struct heap* heap) {
+    (void)heap;
+    return false;
+}
+void heap_park(struct heap* heap) {
+    (void)heap;
+}
+bool watch_is_empty(void) {
+    return true;
+}
+struct heap* watch_take(bool begin) {
+    (void)begin;
+    return NULL;
+}
+void watch_finish(struct heap* heap, bool again) {
+    (void)heap;
+    (void)again;
+}
+void heap_watch(struct heap* heap) {
+    (void)heap;
+}
 bool heap_drain(struct heap* heap) {
     (void)heap;
     return false;
@@ -79,10 +105,6 @@ void reserve_set_preferred(bool preferred) {
 }
 size_t reserve_populate_huge(void) {
     return 0;
-}
-bool heap_can_be_relieved(struct heap* heap) {
-    (void)heap;
-    return false;
 }
 bool heap_relieve(struct heap* heap) {
     (void)heap;

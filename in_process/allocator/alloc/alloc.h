@@ -68,8 +68,11 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // maintenance. Therefore even a thread that never needs a fresh page receives its remote frees.
 // Without a keeper, it also returns memory.
 #define MAINTENANCE_REFILLS 8u
+// While more remote frees wait, or there is memory to give up and no keeper, one in this many does,
+// so that a program that allocates little returns its memory within seconds too.
+#define MAINTENANCE_REFILLS_BEHIND 2u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
-    return atomic_get(&heap->counts[HEAP_REFILLS]) % MAINTENANCE_REFILLS == 0;
+    return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
 }
 
 // The most frequent refill: takes the free list of the current page if it is long enough, or if the
@@ -157,8 +160,13 @@ size_t good_size(size_t size);
 // realtime.
 void alloc_quantum(void);
 
-// Does a quantum of maintenance for one parked heap. Returns false if no parked heap needs
-// maintenance.
+// One step for a parked heap (its thread has ended) that the caller has taken from the pool: drains
+// its queue, or empties bins and releases current pages, from where the last step ended. At most
+// one drain, or 256 blocks and pages. False: there is nothing to do now.
+bool reclaim_step(struct heap* heap);
+
+// Takes a heap from the watch list, and does one step for it if it is parked. For slow paths when
+// no keeper runs. False: no step was done.
 bool reclaim_parked(void);
 
 // Drains the remote queue of a heap that the caller holds, and releases those of its pages that

@@ -1,6 +1,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/reserve.h"
 #include "base/checked.h"
@@ -76,13 +77,23 @@ static void drain(struct heap* heap) {
     slow_path_note(&heap->slow_paths, SLOW_PATH_DRAIN, begun);
 }
 
+// Drains the queue; without a keeper also does a quantum, and a step for a parked heap.
+static void maintain(struct heap* heap) {
+    unsigned refills = MAINTENANCE_REFILLS;
+    if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
+    if (!reserve_has_keeper() && !heap_is_realtime(heap)) {
+        (void)reclaim_parked();
+        reserve_step();
+        if (reserve_has_surplus() || !watch_is_empty()) refills = MAINTENANCE_REFILLS_BEHIND;
+    }
+    if (!remote_queue_is_empty(&heap->remote_queue)) refills = MAINTENANCE_REFILLS_BEHIND;
+    heap->maintenance_at = atomic_get(&heap->counts[HEAP_REFILLS]) + refills;
+}
+
 // Returns a list of blocks for an empty bin. Examines at most two pages; the outline in alloc.h
 // states the bound.
 static struct block* refill(struct heap* heap, unsigned size_class) {
-    if (maintenance_is_due(heap)) {
-        if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
-        alloc_quantum();
-    }
+    if (maintenance_is_due(heap)) maintain(heap);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     struct page* page = heap->current[size_class];
     if (page != NULL && page_use(page)->local_free != NULL)

@@ -1,36 +1,63 @@
 // Memory of ended threads: threads that need memory do the maintenance of parked heaps.
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/reserve.h"
+#include "base/counters.h"
 #include "base/panic.h"
+#include "os/process.h"
 
-#define FLUSH_LINKS_MAX 64u
+// A heap's current pages and bins are kept for this time: the next thread may soon take the heap.
+#define RECLAIM_AGE_MS 100u
+#define RECLAIM_UNITS 256u     // of work in one step: a block put back counts as one
+#define RECLAIM_PAGE_UNITS 16u // and a page released as so many
 
-// Releases the current pages without used blocks, except those whose bin has more than links_max
-// blocks.
-static void release_currents(struct heap* heap, unsigned links_max) {
-    for (unsigned c = 0; c < CLASS_COUNT; c++) {
-        struct page* page = heap->current[c];
-        if (page == NULL || !heap_flush_bin(heap, c, links_max)) continue;
-        if (page_use(page)->used > 0) continue;
-        heap->current[c] = NULL;
-        page_set_list(page, PAGE_UNLISTED);
-        (void)heap_page_emptied(heap, page);
+// Empties the bin of this class, as far as `units` allow, and releases the current page if no block
+// of it is used. Returns the units left; 0: there may be more to do.
+static unsigned release_current(struct heap* heap, unsigned size_class, unsigned units) {
+    struct page* page = heap->current[size_class];
+    if (page == NULL) return units;
+    units -= heap_flush_bin(heap, size_class, units);
+    if (units < RECLAIM_PAGE_UNITS) return 0;
+    if (page_use(page)->used > 0) return units;
+    heap->current[size_class] = NULL;
+    page_set_list(page, PAGE_UNLISTED);
+    (void)heap_page_emptied(heap, page);
+    return units - RECLAIM_PAGE_UNITS;
+}
+
+static void release_some_currents(struct heap* heap) {
+    unsigned units = RECLAIM_UNITS;
+    unsigned next = atomic_get(&heap->reclaim_next);
+    while (next < CLASS_COUNT && (units = release_current(heap, next, units)) > 0) next++;
+    atomic_set(&heap->reclaim_next, next);
+    count_work(WORK_RECLAIM, RECLAIM_UNITS - units);
+    if (next == CLASS_COUNT) heap_release_empty(heap);
+}
+
+bool reclaim_step(struct heap* heap) {
+    if (!remote_queue_is_empty(&heap->remote_queue)) {
+        (void)heap_drain(heap);
+        atomic_set(&heap->reclaim_next, 0); // blocks of current pages may have come back
+        return true;
     }
+    if (atomic_get(&heap->reclaim_next) == CLASS_COUNT) return false;
+    if (os_clock_ms() - heap->parked_ms < RECLAIM_AGE_MS) return false;
+    release_some_currents(heap);
+    return true;
 }
 
 bool reclaim_parked(void) {
-    struct heap* heap = heap_take_parked();
+    if (watch_is_empty()) return false;
+    struct heap* heap = watch_take(true);
     if (heap == NULL) return false;
-    bool has_batches = !remote_queue_is_empty(&heap->remote_queue);
-    if (has_batches) (void)heap_drain(heap);
-    if (has_batches || heap->freshly_parked) {
-        heap->freshly_parked = !remote_queue_is_empty(&heap->remote_queue);
-        release_currents(heap, FLUSH_LINKS_MAX);
-        heap_release_empty(heap);
+    bool worked = false;
+    if (heap_unpark(heap)) {
+        worked = reclaim_step(heap);
+        heap_park(heap);
     }
-    heap_park(heap);
-    return has_batches;
+    watch_finish(heap, heap_is_parked(heap) && heap_can_be_reclaimed(heap));
+    return worked;
 }
 
 void reclaim_heap(struct heap* heap) {
@@ -38,7 +65,8 @@ void reclaim_heap(struct heap* heap) {
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)
         (void)heap_drain(heap);
-    release_currents(heap, UINT32_MAX);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)release_current(heap, c, UINT32_MAX);
+    atomic_set(&heap->reclaim_next, CLASS_COUNT);
     heap_release_empty(heap);
     KEEL_ASSERT(heap_check(heap));
 }

@@ -4,6 +4,7 @@
 #include "allocator/api/report.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
+#include "allocator/heap/watch.h"
 #include "allocator/keeper/keeper.h"
 #include "allocator/slices/arena.h"
 #include "base/counters.h"
@@ -51,6 +52,7 @@ static void before_fork(void) {
     if (forks++ > 0) return;
     user_heap_before_fork();
     relief_pause();
+    watch_before_fork();
     heap_pool_before_fork();
     arena_before_fork();
     os_lock_holds_all = true;
@@ -60,10 +62,12 @@ static void after_fork(void) {
     os_lock_holds_all = false;
     arena_after_fork();
     heap_pool_after_fork();
+    watch_after_fork();
     relief_resume();
     user_heap_after_fork();
 }
 static void after_fork_in_child(void) {
+    watch_forget();
     after_fork();
     keeper_forget();
     heap_repair_in_child(own_heap());

@@ -1,4 +1,5 @@
 #include "allocator/heap/heap.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -76,6 +77,7 @@ static bool empty_put(struct heap* heap, char* start) {
         if (heap->empty_count == HEAP_EMPTY_MAX) return false;
     }
     atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
+    if (reserve_has_keeper()) heap_watch(heap); // it takes the slice if this thread becomes idle
     return true;
 }
 
@@ -175,7 +177,8 @@ static bool accept_batch(struct heap* heap, struct block_list batch) {
     struct heap* owner = page_heap(atomic_get(&page->owner));
     if (KEEL_UNLIKELY(owner != heap)) {
         KEEL_REQUIRE(owner != NULL, batch.head);
-        remote_queue_push_batch(&owner->remote_queue, batch, page->block_bytes);
+        if (remote_queue_push_batch(&owner->remote_queue, batch, page->block_bytes))
+            heap_watch(owner);
         return false;
     }
     if (page_is_full(page)) heap_page_not_full(heap, page);
@@ -205,18 +208,16 @@ bool heap_drain(struct heap* heap) {
     return released;
 }
 
-bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
+unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) {
     struct block* head = heap->bin[size_class];
-    if (head == NULL) return true;
+    if (head == NULL || limit == 0) return 0;
     struct block* tail = head;
     unsigned count = 1;
-    for (; tail->next != NULL; tail = tail->next) {
-        if (++count > limit) return false;
-    }
-    heap->bin[size_class] = NULL;
+    for (; tail->next != NULL && count < limit; tail = tail->next) count++;
+    heap->bin[size_class] = tail->next;
     atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
     (void)page_push_list(heap->current[size_class], head, tail, count);
-    return true;
+    return count;
 }
 
 void heap_release_empty(struct heap* heap) {

@@ -73,8 +73,10 @@ struct heap {
     uint32_t waiting_bytes;        // bytes of blocks in `batches` and `owner_chains`
     struct remote_batch batches[HEAP_BATCHES];
     struct owner_chain owner_chains[HEAP_OWNER_CHAINS];
-    uint32_t draws;       // requests for memory from the slices
-    uint32_t considered;  // `draws` at the last call of keeper_consider
+    uint32_t draws;      // requests for memory from the slices
+    uint32_t considered; // `draws` at the last call of keeper_consider
+    uint64_t
+        maintenance_at;   // counts[HEAP_REFILLS] from which on maintenance is due (alloc/alloc.h)
     struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
     uint64_t held_bytes;  // user heap: bytes of pages, kept slices and large blocks
     uint64_t limit_bytes; // user heap: upper bound of held_bytes; 0: no limit
@@ -95,19 +97,26 @@ struct heap {
     // also counts in that row.
     atomic_bits large_given[LARGE_ROWS];
 
-    // --- The keeper alone, but any thread reads relieved_pages ---
+    // --- The keeper alone, but any thread reads the atomic ones ---
     atomic_bits relieved_pages; // pages that the keeper has ended (relief.c)
-    uint64_t activity_seen;     // the owner's activity when last examined
-    uint64_t idle_us;           // time since the activity last changed
-    uintptr_t remote_seen;      // first of the batches sorted without success (relief.c), or 0
+    uint64_t activity_seen;     // the owner's activity at the last look
+    uint64_t active_ms;         // the clock when it last changed
+    atomic_word remote_seen;    // first batch of those sorted without success (relief.c), or 0
 
-    // --- The pool of heaps (pool.c), under its lock ---
-    bool freshly_parked; // the current pages have not been examined since the heap was parked
+    // --- The pool of heaps (pool.c), under its lock; any thread reads parked and next_all ---
+    atomic_state parked; // 1: in the list of parked heaps
     struct heap* next_parked;
-    struct heap* next_all; // constant once set; any thread reads
+    struct heap* prev_parked;
+    struct heap* next_all; // constant once set
+
+    // --- The thread that ends, then one that looks at the parked heap (alloc/reclaim.c) ---
+    atomic_state reclaim_next; // classes before this one have been emptied; CLASS_COUNT: all
+    uint64_t parked_ms;        // the clock when the thread ended
 
     // --- Any thread, lock-free ---
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct remote_queue remote_queue;
+    atomic_state watched;      // not 0: in the watch list, or a thread looks at it (watch.h)
+    struct heap* next_watched; // in that list
 };
 _Static_assert(KEEL_CACHE_LINE > PAGE_FLAGS, "heaps leave the low bits of an owner word free");
 
@@ -167,9 +176,16 @@ KEEL_INLINE bool heap_is_realtime(struct heap* heap) {
 // spare_wanted is 0. Any thread may call it. False: no memory.
 bool heap_fill_spare(struct heap* heap);
 
-// Puts all blocks of the bin back into their page. If the bin has more than `limit` blocks, changes
-// nothing and returns false.
-bool heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
+// Puts the first blocks of the bin, at most `limit`, back into its page. Returns their number.
+unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
+
+// True: the heap keeps empty slices. Any thread; the answer may be outdated at once.
+KEEL_INLINE bool heap_has_empty(const struct heap* heap) {
+    for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
+        if (atomic_get(&heap->empty[i]) != 0) return true;
+    }
+    return false;
+}
 
 // Releases the empty slices that the heap has kept. Any thread may call it. At most 8 steps.
 void heap_release_empty(struct heap* heap);

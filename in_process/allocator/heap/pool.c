@@ -1,10 +1,12 @@
 #include "allocator/heap/pool.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 #include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/lock.h"
 #include "os/memory.h"
+#include "os/process.h"
 #include "os/thread.h"
 
 #define HEAPS_AT_ONCE 16u
@@ -30,18 +32,30 @@ struct heap* heap_first(void) {
 
 static void parked_append(struct heap* heap) {
     heap->next_parked = NULL;
+    heap->prev_parked = pool.parked_last;
     if (pool.parked_last != NULL)
         pool.parked_last->next_parked = heap;
     else
         pool.parked_first = heap;
     pool.parked_last = heap;
+    atomic_set(&heap->parked, 1);
 }
 
-static struct heap* parked_remove(void) {
+static void parked_remove(struct heap* heap) {
+    if (heap->prev_parked != NULL)
+        heap->prev_parked->next_parked = heap->next_parked;
+    else
+        pool.parked_first = heap->next_parked;
+    if (heap->next_parked != NULL)
+        heap->next_parked->prev_parked = heap->prev_parked;
+    else
+        pool.parked_last = heap->prev_parked;
+    atomic_set(&heap->parked, 0);
+}
+
+static struct heap* parked_remove_first(void) {
     struct heap* heap = pool.parked_first;
-    if (heap == NULL) return NULL;
-    pool.parked_first = heap->next_parked;
-    if (pool.parked_first == NULL) pool.parked_last = NULL;
+    if (heap != NULL) parked_remove(heap);
     return heap;
 }
 
@@ -80,7 +94,7 @@ static struct heap* heap_make(void) {
 // Takes a parked heap or makes one, for the calling thread.
 static struct heap* heap_enter(void) {
     os_lock_acquire(&pool.lock);
-    struct heap* heap = parked_remove();
+    struct heap* heap = parked_remove_first();
     os_lock_release(&pool.lock);
     count_event(heap != NULL ? EVENT_HEAP_ADOPTED : EVENT_HEAP_CREATED, 1);
     if (heap == NULL) heap = heap_make();
@@ -113,17 +127,27 @@ void heap_leave(void) {
         atomic_set(&heap->spare_wanted, 0);
         (void)heap_fill_spare(heap);
     }
-    heap->freshly_parked = true;
+    atomic_set(&heap->reclaim_next, 0);
+    heap->parked_ms = os_clock_ms();
     atomic_set(&heap->thread_id, 0);
     heap_park(heap);
+    heap_watch(heap);
     count_event(EVENT_HEAP_PARKED, 1);
 }
 
 struct heap* heap_take_parked(void) {
     if (!os_lock_try(&pool.lock)) return NULL;
-    struct heap* heap = parked_remove();
+    struct heap* heap = parked_remove_first();
     os_lock_release(&pool.lock);
     return heap;
+}
+
+bool heap_unpark(struct heap* heap) {
+    if (!heap_is_parked(heap) || !os_lock_try(&pool.lock)) return false;
+    bool parked = heap_is_parked(heap);
+    if (parked) parked_remove(heap);
+    os_lock_release(&pool.lock);
+    return parked;
 }
 
 void heap_park(struct heap* heap) {
@@ -143,9 +167,12 @@ void heap_repair_in_child(struct heap* own) {
     if (own != NULL) {
         atomic_set(&own->thread_id, os_thread_id());
         remote_queue_repair(&own->remote_queue);
+        heap_watch(own);
     }
     os_lock_acquire(&pool.lock);
-    for (struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked)
+    for (struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked) {
         remote_queue_repair(&heap->remote_queue);
+        heap_watch(heap); // the list of the parent is forgotten
+    }
     os_lock_release(&pool.lock);
 }

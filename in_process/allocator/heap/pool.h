@@ -39,7 +39,20 @@ struct heap* heap_borrow(void);
 // Takes the heap that has been parked longest. NULL: there is none, or another thread has the
 // pool's lock. heap_park puts it back.
 struct heap* heap_take_parked(void);
+// Takes this heap. False: it is not parked, or another thread has the pool's lock.
+bool heap_unpark(struct heap* heap);
 void heap_park(struct heap* heap);
+
+// Any thread. The answer may be outdated at once.
+KEEL_INLINE bool heap_is_parked(const struct heap* heap) {
+    return atomic_get(&heap->parked) != 0;
+}
+
+// True: the parked heap has blocks to accept, or current pages and bins to give up.
+KEEL_INLINE bool heap_can_be_reclaimed(const struct heap* heap) {
+    return atomic_get(&heap->reclaim_next) < CLASS_COUNT ||
+           !remote_queue_is_empty(&heap->remote_queue);
+}
 
 // Returns the first of all heaps ever made. next_all links them.
 struct heap* heap_first(void);

@@ -5,9 +5,21 @@
 
 #define GATHER_ENTRIES 2048u
 
+// A pass: batches are taken from the queue into `gather`, in steps; then the entries are emptied,
+// in steps; then `back` is put back. The lock is released between two steps, so that a thread that
+// needs it waits for one step at most.
 static struct {
     struct os_lock lock;
-    struct remote_batch gather[GATHER_ENTRIES]; // by page; empty between calls
+    atomic_state waiting;     // threads that wait for the lock: no further step meanwhile
+    struct heap* heap;        // that the pass is for; NULL: none, all fields below are empty
+    struct remote_chain back; // batches to be put back
+    unsigned taken;
+    unsigned released;
+    unsigned merged;  // batches added to another one of their page, which thus became longer
+    unsigned passes;  // so far, of all heaps
+    unsigned cleared; // entries emptied; 0: the pass still takes batches
+    bool all;         // the queue was found empty
+    struct remote_batch gather[GATHER_ENTRIES]; // by page
 } relief;
 
 // All blocks of the page are in the batch, and none of the owner's lists leads to the page. The
@@ -37,72 +49,126 @@ static void put_back_singly(struct remote_chain* chain, const struct remote_batc
 }
 
 // Empties an entry: releases the page, or adds its blocks to the chain that is put back.
-static unsigned entry_clear(struct heap* heap, struct remote_batch* entry,
-                            struct remote_chain* back) {
+static void entry_clear(struct remote_batch* entry) {
     struct page* page = entry->page;
-    if (page == NULL) return 0;
-    unsigned released = is_complete(heap, entry);
-    if (released) {
+    if (is_complete(relief.heap, entry)) {
         release_page(page);
-        atomic_bump(&heap->relieved_pages, 1);
+        atomic_bump(&relief.heap->relieved_pages, 1);
+        relief.released++;
     } else if (page->block_bytes < 16) {
-        put_back_singly(back, entry);
+        put_back_singly(&relief.back, entry);
     } else {
-        remote_chain_add(back, entry->blocks, page->block_bytes);
+        remote_chain_add(&relief.back, entry->blocks, page->block_bytes);
     }
     entry->page = NULL;
-    return released;
 }
 
-static unsigned gather(struct heap* heap, struct block_list batch, struct remote_chain* back) {
+// Pages that follow each other have entries of their own in every other pass. In the passes between,
+// two pages with the same entry in one pass have the same entry in another one only by chance.
+static struct remote_batch* entry_of(const struct page* page) {
+    uint64_t index = (uintptr_t)page / sizeof(struct page);
+    if (relief.passes % 2 != 0)
+        index = (index + relief.passes) * UINT64_C(0x9E3779B97F4A7C15) >> 53;
+    return &relief.gather[index % GATHER_ENTRIES];
+}
+
+static void gather(struct block_list batch) {
     struct page* page = page_of_block(batch.head);
-    struct remote_batch* entry =
-        &relief.gather[((uintptr_t)page / sizeof(struct page)) % GATHER_ENTRIES];
+    struct remote_batch* entry = entry_of(page);
     if (entry->page == page) {
         batch.tail->next = entry->blocks.head;
         entry->blocks.head = batch.head;
         entry->blocks.count += batch.count;
-        return 0;
+        relief.merged += page->block_bytes >= 16;
+        return;
     }
-    unsigned released = entry_clear(heap, entry, back);
+    if (entry->page != NULL) entry_clear(entry);
     *entry = (struct remote_batch){page, batch};
-    return released;
 }
 
-bool heap_can_be_relieved(struct heap* heap) {
-    uintptr_t seen = heap->remote_seen;
-    return !remote_queue_is_empty(&heap->remote_queue) &&
-           (seen == 0 || atomic_get(&heap->remote_queue.head) != seen);
+// One step of taking. False: there are no more batches, or the pass has taken enough.
+static bool take_some(struct remote_queue* queue) {
+    struct block_list batch;
+    unsigned taken = 0;
+    if (!remote_queue_enter(queue)) return false;
+    while (taken < RELIEF_STEP_MAX && remote_queue_take(queue, &batch)) {
+        gather(batch);
+        taken++;
+    }
+    if (taken < RELIEF_STEP_MAX) relief.all = remote_queue_is_empty(queue);
+    remote_queue_leave(queue);
+    relief.taken += taken;
+    count_work(WORK_RELIEF_BATCHES, taken);
+    return taken == RELIEF_STEP_MAX && relief.taken < RELIEF_BATCHES_MAX;
+}
+
+// Empties at most `limit` entries. False: all are empty.
+static bool clear_some(unsigned limit) {
+    unsigned cleared = 0;
+    for (; relief.cleared < GATHER_ENTRIES && cleared < limit; relief.cleared++) {
+        if (relief.gather[relief.cleared].page == NULL) continue;
+        entry_clear(&relief.gather[relief.cleared]);
+        cleared++;
+    }
+    return relief.cleared < GATHER_ENTRIES;
+}
+
+// Puts the batches back. If the pass has not taken all, the rest comes first in the next pass.
+static void put_back(struct heap* heap) {
+    struct remote_queue* queue = &heap->remote_queue;
+    if (relief.back.last == 0) return;
+    if (!remote_queue_enter(queue)) {
+        (void)remote_queue_push(queue, relief.back); // a thread looks at the heap: watch.h
+        return;
+    }
+    if (atomic_get(&queue->pending) != 0) {
+        (void)remote_queue_push(queue, relief.back);
+    } else {
+        remote_queue_return(queue, relief.back);
+        if (relief.all && relief.released == 0 && relief.merged == 0)
+            atomic_set(&heap->remote_seen, relief.back.first);
+    }
+    remote_queue_leave(queue);
+}
+
+static void pass_begin(struct heap* heap) {
+    relief.heap = heap;
+    relief.taken = relief.released = relief.merged = relief.cleared = 0;
+    relief.passes++;
+    relief.all = false;
+    atomic_set(&heap->remote_seen, 0);
+}
+
+static void pass_end(void) {
+    put_back(relief.heap);
+    relief.back = (struct remote_chain){0, 0};
+    relief.heap = NULL;
+}
+
+// Ends the pass, in as many steps as that takes.
+static void pass_finish(void) {
+    while (clear_some(RELIEF_STEP_MAX)) {
+    }
+    pass_end();
 }
 
 bool heap_relieve(struct heap* heap) {
-    struct remote_chain back = {0, 0};
-    struct block_list batch;
-    unsigned released = 0;
-    unsigned taken = 0;
-    heap->remote_seen = 0;
-    if (!os_lock_try(&relief.lock)) return false;
-    if (remote_queue_enter(&heap->remote_queue)) {
-        while (taken < RELIEF_BATCHES_MAX && remote_queue_take(&heap->remote_queue, &batch)) {
-            released += gather(heap, batch, &back);
-            taken++;
-        }
-        bool all = atomic_get(&heap->remote_queue.pending) == 0;
-        remote_queue_leave(&heap->remote_queue);
-        for (unsigned i = 0; taken > 0 && i < GATHER_ENTRIES; i++) {
-            released += entry_clear(heap, &relief.gather[i], &back);
-        }
-        // Batches that were pushed in the meantime are below those put back, and have not been
-        // examined.
-        bool alone = back.last != 0 && remote_queue_push(&heap->remote_queue, back);
-        if (all && alone && released == 0) heap->remote_seen = back.first;
+    if (atomic_get(&relief.waiting) != 0 || !os_lock_try(&relief.lock)) return false;
+    if (relief.heap != NULL && relief.heap != heap) pass_finish(); // the caller has given it up
+    if (relief.heap == NULL) pass_begin(heap);
+    if (relief.cleared > 0 || !take_some(&heap->remote_queue)) {
+        if (!clear_some(RELIEF_STEP_MAX)) pass_end();
     }
+    bool more = relief.heap != NULL;
     os_lock_release(&relief.lock);
-    return released > 0 || taken == RELIEF_BATCHES_MAX;
+    return more;
 }
 
 void relief_pause(void) {
+    (void)atomic_add(&relief.waiting, 1);
     os_lock_acquire(&relief.lock);
+    (void)atomic_sub(&relief.waiting, 1);
+    if (relief.heap != NULL) pass_finish();
 }
 void relief_resume(void) {
     os_lock_release(&relief.lock);

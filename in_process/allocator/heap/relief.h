@@ -17,19 +17,26 @@
 
 #include "allocator/heap/heap.h"
 
-#define RELIEF_BATCHES_MAX 65536u
+#define RELIEF_BATCHES_MAX 65536u // in one pass
+#define RELIEF_STEP_MAX 64u       // batches taken, or entries of the table emptied, in one step
 
-// Relieves one heap that a thread holds; takes at most RELIEF_BATCHES_MAX batches. One caller at a
-// time. True: pages ended, or there may be more batches.
+// Relieves one heap that a thread holds, by one step: begins a pass, or continues the pass for this
+// heap. A pass takes at most RELIEF_BATCHES_MAX batches. One caller at a time. False: the pass has
+// ended, or another thread prevents it; heap_can_be_relieved says whether there is more to do.
 bool heap_relieve(struct heap* heap);
 
-// True: the queue has batches that the last call of heap_relieve did not put back. Only the caller
-// of heap_relieve may call this.
-bool heap_can_be_relieved(struct heap* heap);
+// True: the queue holds batches other than those that the last pass has put back. Any thread, but
+// only the caller of heap_relieve gets a reliable answer.
+KEEL_INLINE bool heap_can_be_relieved(const struct heap* heap) {
+    uintptr_t pending = atomic_get(&heap->remote_queue.pending);
+    return atomic_get(&heap->remote_queue.head) != 0 ||
+           (pending != 0 && pending != atomic_get(&heap->remote_seen));
+}
 
-// relief_pause waits until a running call of heap_relieve ends, and prevents new ones until
-// relief_resume. fork needs this, because the child would otherwise lose the batches that are being
-// sorted. A caller that needs every batch in its queue also uses it. May sleep.
+// relief_pause waits for a running step to end, puts the batches of an unfinished pass back, and
+// prevents new steps: for fork, whose child would otherwise lose the batches that are being sorted,
+// and for a caller that needs every batch in its queue. May sleep. At most as many steps as there
+// are entries in the table.
 void relief_pause(void);
 void relief_resume(void);
 

@@ -1,4 +1,5 @@
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 
 #define BATCH_BLOCKS_MAX 32u
 #define CHAIN_BATCHES_MAX 16u
@@ -11,7 +12,7 @@ static struct heap* owner_of(struct page* page) {
 static void owner_chain_send(struct heap* heap, struct owner_chain* entry) {
     atomic_bump(&heap->counts[HEAP_CHAINS_SENT], 1);
     heap->waiting_bytes -= entry->bytes;
-    (void)remote_queue_push(&entry->owner->remote_queue, entry->chain);
+    if (remote_queue_push(&entry->owner->remote_queue, entry->chain)) heap_watch(entry->owner);
     *entry = (struct owner_chain){.owner = NULL};
 }
 
@@ -43,7 +44,8 @@ static bool batch_finish(struct heap* heap, struct remote_batch* batch) {
 
 void remote_batch_send_block(struct page* page, void* address) {
     struct block_list blocks = {address, address, 1};
-    remote_queue_push_batch(&owner_of(page)->remote_queue, blocks, page->block_bytes);
+    struct heap* owner = owner_of(page);
+    if (remote_queue_push_batch(&owner->remote_queue, blocks, page->block_bytes)) heap_watch(owner);
 }
 
 bool remote_batch_add(struct heap* heap, struct page* page, void* address) {

@@ -26,11 +26,17 @@ bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain) {
     return before == 0;
 }
 
-void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
+bool remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
                              uint32_t block_bytes) {
     struct remote_chain chain = {0, 0};
     remote_chain_add(&chain, batch, block_bytes);
-    (void)remote_queue_push(queue, chain);
+    return remote_queue_push(queue, chain);
+}
+
+void remote_queue_return(struct remote_queue* queue, struct remote_chain chain) {
+    struct message* last = (struct message*)chain.last;
+    atomic_set(&last->link, atomic_get(&queue->pending));
+    atomic_set(&queue->pending, chain.first);
 }
 
 static void end_at_pending_link(uintptr_t first) {

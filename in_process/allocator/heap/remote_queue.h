@@ -51,8 +51,8 @@ void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint3
 // length. True: the stack was empty.
 bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain);
 
-// Pushes one batch.
-void remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
+// Pushes one batch. Result as above.
+bool remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
                              uint32_t block_bytes);
 
 // remote_queue_enter makes the calling thread the consumer, or returns false if another thread is.
@@ -72,6 +72,9 @@ void remote_queue_repair(struct remote_queue* queue);
 
 // Consumer only. False: no batch can be taken now.
 bool remote_queue_take(struct remote_queue* queue, struct block_list* batch);
+
+// Consumer only: puts batches back that it has taken. They are taken again before all others.
+void remote_queue_return(struct remote_queue* queue, struct remote_chain chain);
 
 // Any thread. The answer may be outdated at once.
 KEEL_INLINE bool remote_queue_is_empty(const struct remote_queue* queue) {

@@ -2,6 +2,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
+#include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/prefault.h"
@@ -18,11 +19,13 @@
 #define POPULATE_SLICES 4u // 256 KiB a call
 #define KEEPER_UNMAP_BYTES ((size_t)16 << 20)
 #define DISCARD_SLICES 16u    // 1 MiB a call
-#define PARKED_MAX 16u        // parked heaps handled in one tick
+#define LOOKS_MAX 256u        // heaps looked at in one tick
+#define RECLAIM_STEPS 16u     // for one parked heap in one tick
+#define RELIEF_STEPS 64u      // in one tick: 4,096 batches
 #define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
 #define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
-#define TICK_PENDING_US 32000u // longest sleep while there may be a surplus at the period's end
+#define TICK_PENDING_US 32000u // longest sleep while there may be a surplus, or heaps are watched
 #define TICK_REALTIME_US 8000u // longest sleep while a realtime thread has a spare
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
@@ -30,12 +33,20 @@
 // 2 MiB. Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.
 #define GROWTH_BEFORE_START 32u
 #define HEAPS_PERIOD_US 4000u  // minimum time between two looks at the heaps
-#define IDLE_US 128000u        // a heap whose thread allocated nothing for this time is idle
+#define IDLE_MS 128u           // a heap whose thread allocated nothing for this time is idle
 #define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a surplus of 2 MiB hardly matters
 #define HUGE_MISSING_MIN 8u    // slices
 
 enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
 enum { SLEEP_NONE, SLEEP_LONG };
+
+// What a look at a heap found.
+enum look {
+    LOOK_DONE,       // nothing is left to do
+    LOOK_AGAIN,      // there may be something to do later
+    LOOK_WORKED,     // there may be more to do at once
+    LOOK_UNFINISHED, // likewise, and the relief of this heap comes first
+};
 
 static atomic_state state;
 static atomic_state allowed;
@@ -52,7 +63,8 @@ static struct {
     uint64_t since_demand_us;
     uint32_t since_heaps_us;
     bool any_realtime;
-} keeper; // only the keeper touches it
+    struct heap* relieved; // its relief continues in the next tick; NULL: none
+} keeper;                  // only the keeper touches it
 
 // Number of times that a thread has taken a heap.
 static uint64_t heaps_taken(void) {
@@ -154,36 +166,89 @@ static bool discard_surplus(void) {
     return worked;
 }
 
-// A heap whose thread has allocated nothing for a while does not need the empty slices that it
-// keeps, and will not drain its remote queue soon. True: there may be more to do.
-static bool look_after_idle(struct heap* heap) {
-    heap_release_empty(heap);
-    return heap_can_be_relieved(heap) && heap_relieve(heap);
-}
-
-static bool is_idle(struct heap* heap, uint32_t passed_us) {
-    uint64_t activity =
-        atomic_get(&heap->counts[HEAP_REFILLS]) + atomic_get(&heap->counts[HEAP_PAGES_ENDED]);
-    heap->idle_us = activity == heap->activity_seen ? heap->idle_us + passed_us : 0;
-    heap->activity_seen = activity;
-    return heap->idle_us >= IDLE_US;
-}
-
-// Looks at all heaps in turn. True: there may be more to do.
-static bool look_after_heaps(uint32_t slept_us) {
-    bool worked = false;
-    bool realtime = false;
-    keeper.since_heaps_us += slept_us;
-    if (keeper.since_heaps_us < HEAPS_PERIOD_US) return false;
-    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) {
-        if (heap_is_realtime(heap)) realtime |= heap_fill_spare(heap);
-        if (is_idle(heap, keeper.since_heaps_us))
-            worked |= look_after_idle(heap);
-        else
-            heap->remote_seen = 0; // its block may become the head of another batch
+// Does a part of a pass. True: the pass goes on.
+static bool relieve(struct heap* heap) {
+    for (unsigned step = 0; step < RELIEF_STEPS; step++) {
+        if (!heap_relieve(heap)) return false;
     }
+    return true;
+}
+
+static bool is_idle(struct heap* heap, uint64_t now_ms) {
+    uint64_t activity = atomic_get(&heap->counts[HEAP_REFILLS]) +
+                        atomic_get(&heap->counts[HEAP_PAGES_ENDED]) +
+                        atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]);
+    if (activity != heap->activity_seen) heap->active_ms = now_ms;
+    heap->activity_seen = activity;
+    return now_ms - heap->active_ms >= IDLE_MS;
+}
+
+static enum look look_at_parked(struct heap* heap) {
+    bool worked = false;
+    for (unsigned step = 0; step < RECLAIM_STEPS && reclaim_step(heap); step++) worked = true;
+    heap_park(heap);
+    return worked ? LOOK_WORKED : heap_can_be_reclaimed(heap) ? LOOK_AGAIN : LOOK_DONE;
+}
+
+// A heap whose thread has allocated nothing for a while does not need the empty slices that it
+// keeps, and will not drain its remote queue soon.
+static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
+    bool realtime = heap_is_realtime(heap);
+    if (realtime) {
+        keeper.any_realtime = true;
+        (void)heap_fill_spare(heap);
+    }
+    if (!is_idle(heap, now_ms)) {
+        atomic_set(&heap->remote_seen, 0); // its block may become the head of another batch
+        bool waits = heap_has_empty(heap) || !remote_queue_is_empty(&heap->remote_queue);
+        return waits || realtime ? LOOK_AGAIN : LOOK_DONE;
+    }
+    heap_release_empty(heap);
+    if (heap_can_be_relieved(heap)) {
+        if (relieve(heap)) return LOOK_UNFINISHED;
+        if (heap_can_be_relieved(heap)) return LOOK_WORKED;
+    }
+    return realtime ? LOOK_AGAIN : LOOK_DONE;
+}
+
+// True: there may be more to do soon.
+static bool look_at(struct heap* heap, uint64_t now_ms) {
+    enum look result = heap_unpark(heap)      ? look_at_parked(heap)
+                       : heap_is_parked(heap) ? LOOK_AGAIN // another thread has the pool's lock
+                                              : look_at_held(heap, now_ms);
+    count_event(EVENT_HEAP_LOOKS, 1);
+    if (result == LOOK_UNFINISHED)
+        keeper.relieved = heap;
+    else
+        watch_finish(heap, result != LOOK_DONE);
+    return result == LOOK_WORKED || result == LOOK_UNFINISHED;
+}
+
+// Continues the unfinished pass, if there is one. True: it is still unfinished.
+static bool continue_relief(void) {
+    struct heap* heap = keeper.relieved;
+    if (heap == NULL) return false;
+    if (relieve(heap)) return true;
+    keeper.relieved = NULL;
+    watch_finish(heap, heap_can_be_relieved(heap));
+    return false;
+}
+
+// Looks at some of the watched heaps. True: there may be more to do soon.
+static bool look_after_heaps(uint32_t slept_us) {
+    if (continue_relief()) return true;
+    keeper.since_heaps_us += slept_us;
+    if (keeper.since_heaps_us < HEAPS_PERIOD_US || watch_is_empty()) return false;
     keeper.since_heaps_us = 0;
-    keeper.any_realtime = realtime;
+    bool worked = false;
+    uint64_t now_ms = os_clock_ms();
+    struct heap* heap = watch_take(true);
+    keeper.any_realtime = false;
+    for (unsigned looks = 1; heap != NULL; looks++) {
+        worked |= look_at(heap, now_ms);
+        bool ends = looks == LOOKS_MAX || keeper.relieved != NULL;
+        heap = ends ? NULL : watch_take(false);
+    }
     return worked;
 }
 
@@ -195,13 +260,13 @@ static uint32_t tick(uint32_t slept_us) {
     size_t prefaulted = headroom_admits(0) ? prefault_populate() : 0;
     busy |= discard_surplus();
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
-    for (unsigned i = 0; i < PARKED_MAX && reclaim_parked(); i++) busy = true;
     busy |= look_after_heaps(slept_us);
     if (populated > 0) return TICK_FAST_US; // threads are taking warm slices
     if (prefaulted > 0) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
-    bool surplus_possible = run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0;
-    uint32_t longest = surplus_possible ? TICK_PENDING_US : TICK_MAX_US;
+    bool pending =
+        run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 || !watch_is_empty();
+    uint32_t longest = pending ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
     return next < longest ? next : longest;
@@ -209,6 +274,9 @@ static uint32_t tick(uint32_t slept_us) {
 
 static void keeper_main(void) {
     uint32_t sleep_us = TICK_US;
+    // Until now no thread has listed what only the keeper does.
+    reserve_set_keeper(true);
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
     for (;;) {
         sleep_us = tick(sleep_us);
         uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG : SLEEP_NONE;
@@ -295,6 +363,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
     size_t slices = spare_bytes / SLICE_BYTES + (spare_bytes % SLICE_BYTES != 0);
     if (slices > HEAP_SPARE_MAX) slices = HEAP_SPARE_MAX;
     atomic_set(&heap->spare_wanted, (uint32_t)slices);
+    heap_watch(heap);
     return heap_fill_spare(heap);
 }
 
@@ -304,4 +373,5 @@ void keeper_forget(void) {
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices());
     reserve_set_keeper(false);
+    keeper.relieved = NULL;
 }

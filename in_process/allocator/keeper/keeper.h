@@ -4,9 +4,10 @@
 //              reserve below its target      -> populate cold slices: malloc finds warm ones;
 //                                               not near a limit on memory (headroom.h)
 //              surplus in the reserve        -> discard: memory returns to the system
-//              parked heaps                  -> drain, release empty pages
-//              idle heaps                    -> release the slices they keep, relieve them
-//              realtime threads              -> fill their spares
+//              watched heaps (watch.h), if
+//                parked                      -> drain, release empty pages
+//                idle                        -> release the slices they keep, relieve them
+//                of a realtime thread        -> fill its spare
 //
 // It ticks ten times a millisecond while threads take many warm slices, every millisecond while
 // there is demand, ever more rarely without demand, and finally every second. A thread that finds

@@ -76,6 +76,10 @@ static void period_turn(void) {
     atomic_set(&peak_now, live_slices());
 }
 
+bool reserve_has_surplus(void) {
+    return atomic_get(&surplus) > 0;
+}
+
 size_t reserve_surplus(void) {
     period_turn();
     return atomic_get(&surplus);

@@ -37,6 +37,9 @@ void reserve_note(void);
 // keeper runs.
 void reserve_step(void);
 
+// True: slices are still to be discarded.
+bool reserve_has_surplus(void);
+
 // The same after the release of a block of more than RESERVE_LARGE_SLICES slices. Such a block is
 // outside of the latency contract, so as many slices may be discarded at once.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB

@@ -9,6 +9,8 @@
 #define KEEL_TEST_SANITIZED (__SANITIZE_ADDRESS__ + __SANITIZE_THREAD__)
 #include "allocator/keeper/keeper.h"
 #include "allocator/heap/heap.h"
+#include "allocator/heap/relief.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/prefault.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
@@ -16,6 +18,7 @@
 #include "base/options.h"
 #include "check.h"
 #include "keel/keel.h"
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -124,6 +127,72 @@ static void test_memory_goes_back(void) {
     CHECK(event(EVENT_INLINE_CALLS) == calls);
 }
 
+// --- heaps that need nothing, and a heap whose thread sleeps ---
+
+enum { SLEEPERS = 200, SLEEPER_BLOCKS = 60000, SLEEPER_BYTES = 128 };
+static void* sleeper_blocks[SLEEPER_BLOCKS];
+static pthread_barrier_t ready, over;
+
+static void* sleep_with_a_heap(void* argument) {
+    void* block = kl_malloc(100);
+    (void)argument;
+    (void)pthread_barrier_wait(&ready);
+    (void)pthread_barrier_wait(&over);
+    kl_free(block);
+    return NULL;
+}
+
+// The keeper looks at heaps that have something to do, not at all that exist: it works here 500 ms
+// long, beside threads that sleep, and looked at each of them every 4 ms.
+static void test_idle_heaps(void) {
+    pthread_t threads[SLEEPERS];
+    CHECK(pthread_barrier_init(&ready, NULL, SLEEPERS + 1) == 0);
+    CHECK(pthread_barrier_init(&over, NULL, SLEEPERS + 1) == 0);
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, sleep_with_a_heap, NULL) == 0);
+    (void)pthread_barrier_wait(&ready);
+    for (unsigned waited = 0; !watch_is_empty() && waited < TIMEOUT_MS; waited += 10) sleep_ms(10);
+    uint64_t looks = event(EVENT_HEAP_LOOKS);
+    for (unsigned i = 0; i < 500; i++) {
+        for (unsigned j = 0; j < 64; j++) blocks[j] = kl_malloc(65536);
+        for (unsigned j = 0; j < 64; j++) kl_free(blocks[j]);
+        sleep_ms(1);
+    }
+    CHECK(event(EVENT_HEAP_LOOKS) - looks < 10 * SLEEPERS);
+    (void)pthread_barrier_wait(&over);
+    for (unsigned i = 0; i < SLEEPERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static void* allocate_and_sleep(void* argument) {
+    (void)argument;
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++)
+        CHECK((sleeper_blocks[i] = kl_malloc(SLEEPER_BYTES)) != NULL);
+    (void)pthread_barrier_wait(&ready);
+    (void)pthread_barrier_wait(&over);
+    return NULL;
+}
+
+// The blocks of a thread that sleeps are freed in an order that jumps between its pages, so that
+// nearly each batch holds one block. The keeper sorts them, at most 64 batches at a time.
+static void test_sleeping_owner(void) {
+    pthread_t thread;
+    CHECK(pthread_barrier_init(&ready, NULL, 2) == 0);
+    CHECK(pthread_barrier_init(&over, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, allocate_and_sleep, NULL) == 0);
+    (void)pthread_barrier_wait(&ready);
+    size_t live = run_live_slices();
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++)
+        kl_free(sleeper_blocks[(size_t)i * 7919 % SLEEPER_BLOCKS]); // a prime: each block once
+    kl_thread_idle();
+    size_t pages = SLEEPER_BLOCKS * SLEEPER_BYTES / SLICE_BYTES;
+    for (unsigned waited = 0; live - run_live_slices() < pages && waited < TIMEOUT_MS; waited += 10)
+        sleep_ms(10);
+    CHECK(live - run_live_slices() >= pages);
+    if (KEEL_COUNT) CHECK(atomic_get(&counters.worst[WORK_RELIEF_BATCHES]) == RELIEF_STEP_MAX);
+    (void)pthread_barrier_wait(&over);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(void) {
     if (!kl_keeper_start()) {
         CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // the environment forbids it
@@ -133,5 +202,8 @@ int main(void) {
     test_warm();
     test_reserve();
     test_memory_goes_back();
+    test_sleeping_owner();
+    test_idle_heaps();
+    check_work_bounds();
     return 0;
 }

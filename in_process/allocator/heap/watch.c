@@ -1,0 +1,71 @@
+#include "allocator/heap/watch.h"
+#include "allocator/heap/pool.h"
+#include "allocator/heap/relief.h"
+#include "allocator/slices/reserve.h"
+#include "os/lock.h"
+
+static struct {
+    struct os_lock lock;
+    atomic_word added;  // newest heap; linked by next_watched
+    atomic_word round;  // next heap of the round; linked likewise. Written under the lock
+    atomic_state forks; // a heap is in the list if its `watched` is this number + 1
+} watch;
+
+static uint32_t mark(void) {
+    return atomic_get(&watch.forks) + 1;
+}
+
+static void add(struct heap* heap) {
+    uintptr_t first = atomic_get(&watch.added);
+    do {
+        heap->next_watched = (struct heap*)first;
+    } while (!atomic_try_word(&watch.added, &first, (uintptr_t)heap));
+}
+
+void heap_watch(struct heap* heap) {
+    if (((uintptr_t)heap & HEAP_USER) != 0) return;
+    uint32_t listed = mark();
+    if (atomic_swap(&heap->watched, listed) != listed) add(heap);
+}
+
+struct heap* watch_take(bool begin) {
+    if (!os_lock_try(&watch.lock)) return NULL;
+    struct heap* heap = (struct heap*)atomic_get(&watch.round);
+    if (heap == NULL && begin && atomic_get(&watch.added) != 0)
+        heap = (struct heap*)atomic_swap(&watch.added, 0);
+    if (heap != NULL) atomic_set(&watch.round, (uintptr_t)heap->next_watched);
+    os_lock_release(&watch.lock);
+    return heap;
+}
+
+// What only the keeper does for a heap that a thread holds.
+static bool keeper_has_work(struct heap* heap) {
+    if (!reserve_has_keeper()) return false;
+    return heap_is_realtime(heap) || heap_can_be_relieved(heap) || heap_has_empty(heap);
+}
+
+void watch_finish(struct heap* heap, bool again) {
+    if (again) {
+        add(heap);
+        return;
+    }
+    (void)atomic_swap(&heap->watched, 0);
+    if (heap_is_parked(heap) ? heap_can_be_reclaimed(heap) : keeper_has_work(heap))
+        heap_watch(heap);
+}
+
+bool watch_is_empty(void) {
+    return atomic_get(&watch.round) == 0 && atomic_get(&watch.added) == 0;
+}
+
+void watch_before_fork(void) {
+    os_lock_acquire(&watch.lock);
+}
+void watch_after_fork(void) {
+    os_lock_release(&watch.lock);
+}
+void watch_forget(void) {
+    (void)atomic_add(&watch.forks, 1);
+    atomic_set(&watch.added, 0);
+    atomic_set(&watch.round, 0);
+}
