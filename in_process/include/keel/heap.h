@@ -170,10 +170,10 @@ struct kl_heap_area {
  * false to end the visit.
  *
  * The visitor may call malloc and free. For a heap from kl_heap_new and its variants, it must not
- * call any function of that heap or free its blocks. For kl_heap_backing() both are allowed. A
- * block that the visitor allocates may be visited or not. A block that the visitor frees before it
- * is visited may still be visited. The visitor must return: it must not call longjmp or end the
- * thread. */
+ * call any function of that heap or free its blocks, and it must not call fork, which takes the
+ * locks of all heaps. For kl_heap_backing() all of these are allowed. A block that the visitor
+ * allocates may be visited or not. A block that the visitor frees before it is visited may still be
+ * visited. The visitor must return: it must not call longjmp or end the thread. */
 typedef bool kl_heap_visitor(const struct kl_heap_area* area, void* block, void* argument);
 
 /* Visits all areas of the heap. A large block is an area of its own. Returns true unless the
