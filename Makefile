@@ -90,6 +90,12 @@ stress: ## run the long multi-threaded stress test, which verifies the contents 
 	@scripts/build.sh
 	@tests/stress.sh
 
+soak: ## run a mixed load for SOAK_SECONDS (default 3600), which fails if the resident memory grows
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@cmake --build build/cmake --target soak >build/cmake.log 2>&1 || { cat build/cmake.log; exit 1; }
+	@build/cmake/tests/soak --seconds $(or $(SOAK_SECONDS),3600)
+
 sanitize: ## run the unit tests and the stress test under ASan, UBSan and TSan
 	@scripts/setup.sh build check
 	@tests/sanitize.sh
@@ -115,4 +121,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate docs clean

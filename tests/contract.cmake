@@ -59,6 +59,9 @@ if(TARGET keel_shared)
   foreach(seed 1 2 3)
     keel_test(stress/seed-${seed} stress --seed ${seed} --threads 4 --operations 300000)
   endforeach()
+  # Runs for an hour: `make soak`, no test of ctest.
+  keel_program(soak soak/soak.c keel_shared)
+  target_sources(soak PRIVATE soak/load.c)
   set(labels programs)
   set(environment "")
   keel_test(replay/sample ${CMAKE_CURRENT_SOURCE_DIR}/replay/run.sh $<TARGET_FILE:replay_text>
