@@ -55,13 +55,13 @@ def explored(names):
 
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
-    ("unit", unit(["modules", "slow_paths", "growth", "threads", "keeper"])),
+    ("unit", unit(["modules", "slow_paths", "growth", "threads", "forked", "keeper"])),
     ("work bounds", (["allocator_modules_counted"],
                      [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
     ("interleavings", explored(["lock", "remote_queue", "windows"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
-    ("unit", unit(["warm"])),
+    ("unit", unit(["warm", "headroom"])),
     ("stress", (["stress"],
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),
