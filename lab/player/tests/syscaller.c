@@ -1,4 +1,4 @@
-/* An allocator that makes its system calls by an instruction of its own. */
+/* An allocator that makes system calls with its own `syscall` instruction, not through libc. */
 #include <stddef.h>
 
 static long map(size_t bytes) {
