@@ -61,6 +61,11 @@ KEEL_INLINE bool atomic_try_state(atomic_state* p, uint32_t* expected, uint32_t 
                                                    memory_order_relaxed);
 }
 
+KEEL_INLINE bool atomic_try_small(atomic_small* p, uint8_t* expected, uint8_t desired) {
+    return atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
 // A counter with one writer (its owner) and any number of readers: no read-modify-write needed.
 KEEL_INLINE void atomic_bump(atomic_bits* p, uint64_t by) {
     atomic_set(p, atomic_get(p) + by);

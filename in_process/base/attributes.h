@@ -15,6 +15,11 @@
 // For reports: reads fields that other threads may be writing; any value that they ever held will
 // do.
 #define KEEL_UNRACED __attribute__((noinline, no_sanitize("thread")))
+// For updates of fields whose last writer has been ordered before by os_order_threads, which the
+// thread sanitizer does not know. The explorer of interleavings does, and sees these updates.
+#ifndef KEEL_UNRACED_UPDATE
+#define KEEL_UNRACED_UPDATE KEEL_UNRACED
+#endif
 #define KEEL_EXPORT __attribute__((visibility("default")))
 
 // Thread-local variables at a fixed offset from the thread pointer: no call to __tls_get_addr, no

@@ -17,6 +17,7 @@ const char* event_name(enum event event) {
         [EVENT_POPULATE_REFUSED] = "populates_refused",
         [EVENT_RESERVE_MISS] = "reserve_misses",
         [EVENT_RELIEVED_PAGES] = "relieved_pages",
+        [EVENT_EMPTIED_PAGES] = "emptied_pages",
         [EVENT_RUN_ALLOCATED] = "runs_allocated",
         [EVENT_RUN_RELEASED] = "runs_released",
         [EVENT_JUMBO_ALLOCATED] = "jumbos_allocated",

@@ -1,14 +1,34 @@
 #include "os/memory.h"
 #include "os/process.h"
+#include "os/thread.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+bool os_order_threads(void) {
+    atomic_order_for_signals();
+    return true;
+}
+#else
+bool os_order_threads(void) {
+    static atomic_state registered;
+    if (atomic_get(&registered) == 0) {
+        if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+            return false;
+        atomic_set(&registered, 1);
+    }
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+#endif
 
 uint64_t os_clock_ms(void) {
     struct timespec now;

@@ -413,7 +413,7 @@ static void prepare_loan(void) {
 }
 
 static void relieve(void) {
-    while (heap_relieve(heap)) {
+    while (heap_relieve(heap, false)) {
     }
 }
 static void send_last_two(void) {
@@ -550,6 +550,59 @@ static const struct explore_scenario relief_and_hasty_visit = {
     .preemptions = EXPLORE_ALL,
 };
 
+// A deep pass: the page is in the owner's queue, as the owner has freed one of its blocks.
+static struct page* taken;
+
+static void prepare_queued(void) {
+    prepare_loan();
+    (void)page_push(page, blocks[0]);
+    heap_page_not_full(heap, page);
+    taken = NULL;
+}
+static void relieve_deeply(void) {
+    while (heap_relieve(heap, true)) {
+    }
+}
+// Like refill: takes the page's free blocks, or carves.
+static void owner_takes(void) {
+    taken = heap_next_page(heap, CLASS_COUNT - 1);
+    if (taken == NULL) return; // the keeper has it: a fresh page
+    if (page_take_free(taken) == NULL) EXPLORE_CHECK(page_carve(taken) != NULL);
+}
+// One block is the owner's if it got one, and all others are free.
+static void check_queued(void) {
+    for (unsigned i = 0; i < 4 && !remote_queue_is_empty(&heap->remote_queue); i++)
+        (void)heap_drain(heap);
+    EXPLORE_CHECK(remote_queue_is_empty(&heap->remote_queue));
+    if (taken != NULL) {
+        EXPLORE_CHECK(taken == page && page_list(page) == PAGE_CURRENT);
+        EXPLORE_CHECK(page_use(page)->used == 1 && page_check(page));
+    } else {
+        EXPLORE_CHECK(atomic_get(&page->owner) == 0 ||
+                      (page_list(page) == PAGE_QUEUED && page_use(page)->used == 0));
+    }
+    EXPLORE_CHECK(heap_check(heap) && run_check());
+}
+
+static const struct explore_scenario deep_relief_and_owner = {
+    .name = "heaps, the keeper empties a queued page, the owner takes it, one sends",
+    .prepare = prepare_queued,
+    .threads = 3,
+    .called = {"keeper", "owner", "sender"},
+    .run = {relieve_deeply, owner_takes, send_last},
+    .check = check_queued,
+    .preemptions = EXPLORE_ALL,
+    .weak = 1,
+};
+
+TEST(heaps_deep_relief_and_owner) {
+    explore_holds(&deep_relief_and_owner);
+}
+// Seeded: the owner takes the page while the keeper empties it.
+TEST(heaps_find_a_split_claim) {
+    explore_break("page_leave_queued", "try_small", SPLIT);
+    explore_finds(&deep_relief_and_owner, "");
+}
 TEST(heaps_relief_and_retirement) {
     explore_holds(&relief_and_retirement);
 }

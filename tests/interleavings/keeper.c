@@ -106,7 +106,8 @@ void reserve_set_preferred(bool preferred) {
 size_t reserve_populate_huge(void) {
     return 0;
 }
-bool heap_relieve(struct heap* heap) {
+bool heap_relieve(struct heap* heap, bool deep) {
+    (void)deep;
     (void)heap;
     return false;
 }

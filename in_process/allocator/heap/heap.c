@@ -19,7 +19,7 @@ static void queue_append(struct page_queue* queue, struct page* page) {
     else
         queue->first = page;
     queue->last = page;
-    page_set_list(page, PAGE_QUEUED);
+    atomic_set_release(&page_use(page)->list, PAGE_QUEUED);
 }
 
 static void queue_remove(struct page_queue* queue, struct page* page) {
@@ -44,7 +44,8 @@ static void make_current(struct heap* heap, unsigned size_class, struct page* pa
 
 struct page* heap_next_page(struct heap* heap, unsigned size_class) {
     struct page* page = heap->queue[size_class].first;
-    if (page == NULL) return NULL;
+    // The keeper may be emptying the page: then the caller does without.
+    if (page == NULL || !page_leave_queued(page, PAGE_CURRENT)) return NULL;
     queue_remove(&heap->queue[size_class], page);
     make_current(heap, size_class, page);
     return page;
@@ -246,8 +247,10 @@ bool heap_check(struct heap* heap) {
         }
         struct page* last = NULL;
         for (struct page* page = heap->queue[c].first; page != NULL; page = page_use(page)->next) {
-            if (!page_of_heap_check(heap, page, c, PAGE_QUEUED)) return false;
-            if (page_use(page)->prev != last || !page_has_free(page)) return false;
+            bool claimed = page_list(page) == PAGE_CLAIMED; // the keeper may be changing it
+            if (!claimed && !page_of_heap_check(heap, page, c, PAGE_QUEUED)) return false;
+            if (page_use(page)->prev != last) return false;
+            if (!claimed && !page_has_free(page)) return false;
             last = page;
         }
         if (heap->queue[c].last != last) return false;

@@ -100,6 +100,7 @@ struct heap {
     // --- The keeper alone, but any thread reads the atomic ones ---
     atomic_bits relieved_pages; // pages that the keeper has ended (relief.c)
     uint64_t activity_seen;     // the owner's activity at the last look
+    bool relieved_deeply;       // by the keeper since then
     uint64_t active_ms;         // the clock when it last changed
     atomic_word remote_seen;    // first batch of those sorted without success (relief.c), or 0
 

@@ -2,8 +2,11 @@
 #include "allocator/slices/run.h"
 #include "base/counters.h"
 #include "os/lock.h"
+#include "os/memory.h"
+#include "os/thread.h"
 
 #define GATHER_ENTRIES 2048u
+#define EMPTY_COST (RELIEF_STEP_MAX / 4) // of a step: a system call
 
 // A pass: batches are taken from the queue into `gather`, in steps; then the entries are emptied,
 // in steps; then `back` is put back. The lock is released between two steps, so that a thread that
@@ -19,6 +22,7 @@ static struct {
     unsigned passes;  // so far, of all heaps
     unsigned cleared; // entries emptied; 0: the pass still takes batches
     bool all;         // the queue was found empty
+    bool deep;        // queued pages are emptied too
     struct remote_batch gather[GATHER_ENTRIES]; // by page
 } relief;
 
@@ -36,6 +40,34 @@ static void release_page(struct page* page) {
     page_end(page);
     run_release(start, slices);
     count_event(EVENT_RELIEVED_PAGES, 1);
+}
+
+// The owner may be writing it. An old value is too large: then the page is left alone.
+static KEEL_UNRACED uint32_t used_now(const struct page* page) {
+    return page_use(page)->used;
+}
+
+// Makes a claimed page one without carved blocks.
+static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
+    struct page_use* use = page_use(page);
+    bool discarded = os_discard(page->start, page->bytes);
+    use->local_free = NULL;
+    use->used = 0;
+    use->carved = 0;
+    use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : 0;
+}
+
+// Empties a queued page if the batch has all of its used blocks. The owner writes `used` after all
+// else, so a thread that sees its last value, and is ordered after it, sees the other fields too.
+static bool empty_queued(const struct remote_batch* batch) {
+    struct page* page = batch->page;
+    uint32_t count = batch->blocks.count;
+    if (page_list(page) != PAGE_QUEUED || used_now(page) != count) return false;
+    if (!page_leave_queued(page, PAGE_CLAIMED)) return false;
+    bool alone = used_now(page) == count && os_order_threads();
+    if (alone) page_reset(page);
+    atomic_set_release(&page_use(page)->list, PAGE_QUEUED);
+    return alone;
 }
 
 // Blocks of 8 bytes have no room for a count: each becomes a batch.
@@ -106,9 +138,17 @@ static bool take_some(struct remote_queue* queue) {
 static bool clear_some(unsigned limit) {
     unsigned cleared = 0;
     for (; relief.cleared < GATHER_ENTRIES && cleared < limit; relief.cleared++) {
-        if (relief.gather[relief.cleared].page == NULL) continue;
-        entry_clear(&relief.gather[relief.cleared]);
-        cleared++;
+        struct remote_batch* entry = &relief.gather[relief.cleared];
+        if (entry->page == NULL) continue;
+        if (relief.deep && empty_queued(entry)) {
+            entry->page = NULL;
+            relief.released++;
+            cleared += EMPTY_COST;
+            count_event(EVENT_EMPTIED_PAGES, 1);
+        } else {
+            entry_clear(entry);
+            cleared++;
+        }
     }
     return relief.cleared < GATHER_ENTRIES;
 }
@@ -131,8 +171,9 @@ static void put_back(struct heap* heap) {
     remote_queue_leave(queue);
 }
 
-static void pass_begin(struct heap* heap) {
+static void pass_begin(struct heap* heap, bool deep) {
     relief.heap = heap;
+    relief.deep = deep;
     relief.taken = relief.released = relief.merged = relief.cleared = 0;
     relief.passes++;
     relief.all = false;
@@ -147,15 +188,16 @@ static void pass_end(void) {
 
 // Ends the pass, in as many steps as that takes.
 static void pass_finish(void) {
+    relief.deep = false; // a thread may be waiting
     while (clear_some(RELIEF_STEP_MAX)) {
     }
     pass_end();
 }
 
-bool heap_relieve(struct heap* heap) {
+bool heap_relieve(struct heap* heap, bool deep) {
     if (atomic_get(&relief.waiting) != 0 || !os_lock_try(&relief.lock)) return false;
     if (relief.heap != NULL && relief.heap != heap) pass_finish(); // the caller has given it up
-    if (relief.heap == NULL) pass_begin(heap);
+    if (relief.heap == NULL) pass_begin(heap, deep);
     if (relief.cleared > 0 || !take_some(&heap->remote_queue)) {
         if (!clear_some(RELIEF_STEP_MAX)) pass_end();
     }

@@ -12,6 +12,17 @@
 // The keeper may end such a page, because no other thread has a reference to it. The keeper has all
 // blocks of the page. The owner has marked the page full (PAGE_FULL), so the page is in none of the
 // owner's lists.
+//
+// A page with free blocks is in a queue of the owner. After a longer sleep, in a deep pass, the
+// keeper empties such a page too, if it has every block that is used:
+//
+//   list: QUEUED -> CLAIMED   the owner does without the page (heap_next_page)
+//   used == blocks in the batch: only the keeper and the queue refer to the page
+//   local_free = 0, carved = used = 0, the memory goes back to the system
+//   list: CLAIMED -> QUEUED   the owner finds a page without memory, to be carved anew
+//
+// The page stays in the queue, as only the owner may change the links. An owner that frees a block
+// at that moment has not yet decremented `used`, and the keeper gives the page up.
 #ifndef KEEL_ALLOCATOR_HEAP_RELIEF_H
 #define KEEL_ALLOCATOR_HEAP_RELIEF_H
 
@@ -23,7 +34,8 @@
 // Relieves one heap that a thread holds, by one step: begins a pass, or continues the pass for this
 // heap. A pass takes at most RELIEF_BATCHES_MAX batches. One caller at a time. False: the pass has
 // ended, or another thread prevents it; heap_can_be_relieved says whether there is more to do.
-bool heap_relieve(struct heap* heap);
+// `deep`: a pass that begins is a deep one.
+bool heap_relieve(struct heap* heap, bool deep);
 
 // True: the queue holds batches other than those that the last pass has put back. Any thread, but
 // only the caller of heap_relieve gets a reliable answer.

@@ -21,7 +21,7 @@
 #define DISCARD_SLICES 16u    // 1 MiB a call
 #define LOOKS_MAX 256u        // heaps looked at in one tick
 #define RECLAIM_STEPS 16u     // for one parked heap in one tick
-#define RELIEF_STEPS 64u      // in one tick: 4,096 batches
+#define RELIEF_STEPS 128u     // in one tick: 8,192 batches
 #define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
 #define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
@@ -169,7 +169,7 @@ static bool discard_surplus(void) {
 // Does a part of a pass. True: the pass goes on.
 static bool relieve(struct heap* heap) {
     for (unsigned step = 0; step < RELIEF_STEPS; step++) {
-        if (!heap_relieve(heap)) return false;
+        if (!heap_relieve(heap, heap->relieved_deeply)) return false;
     }
     return true;
 }
@@ -200,15 +200,23 @@ static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
     }
     if (!is_idle(heap, now_ms)) {
         atomic_set(&heap->remote_seen, 0); // its block may become the head of another batch
+        heap->relieved_deeply = false;
         bool waits = heap_has_empty(heap) || !remote_queue_is_empty(&heap->remote_queue);
         return waits || realtime ? LOOK_AGAIN : LOOK_DONE;
     }
     heap_release_empty(heap);
+    bool shallow = !heap->relieved_deeply && option_get(OPTION_RESET_DELAY) >= 0;
+    if (shallow && now_ms - heap->active_ms >= (uint64_t)option_get(OPTION_RESET_DELAY)) {
+        heap->relieved_deeply = true;
+        atomic_set(&heap->remote_seen, 0);
+        shallow = false;
+    }
     if (heap_can_be_relieved(heap)) {
         if (relieve(heap)) return LOOK_UNFINISHED;
         if (heap_can_be_relieved(heap)) return LOOK_WORKED;
     }
-    return realtime ? LOOK_AGAIN : LOOK_DONE;
+    bool later = shallow && !remote_queue_is_empty(&heap->remote_queue);
+    return realtime || later ? LOOK_AGAIN : LOOK_DONE;
 }
 
 // True: there may be more to do soon.
@@ -230,7 +238,7 @@ static bool continue_relief(void) {
     if (heap == NULL) return false;
     if (relieve(heap)) return true;
     keeper.relieved = NULL;
-    watch_finish(heap, heap_can_be_relieved(heap));
+    watch_finish(heap, true);
     return false;
 }
 

@@ -22,13 +22,21 @@ enum page_fresh {
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
-enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED };
+// CLAIMED: it is in a queue, and the keeper may be emptying it (heap/relief.h). To take a page out of
+// a queue or to claim it, a thread exchanges QUEUED for CURRENT or CLAIMED.
+enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED, PAGE_CLAIMED };
 
 KEEL_INLINE enum page_list page_list(const struct page* page) {
     return (enum page_list)atomic_get(&page_use(page)->list);
 }
 KEEL_INLINE void page_set_list(struct page* page, enum page_list list) {
     atomic_set(&page_use(page)->list, (uint8_t)list);
+}
+
+// True: the page was queued, and the caller's claim has succeeded.
+KEEL_INLINE bool page_leave_queued(struct page* page, enum page_list list) {
+    uint8_t queued = PAGE_QUEUED;
+    return atomic_try_small(&page_use(page)->list, &queued, (uint8_t)list);
 }
 
 KEEL_INLINE bool page_is_full(const struct page* page) {
@@ -72,6 +80,7 @@ KEEL_INLINE bool page_push(struct page* page, void* address) {
     struct block* block = address;
     block->next = use->local_free;
     use->local_free = block;
+    atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
     return --use->used == 0;
 }
 
@@ -81,6 +90,7 @@ KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct bl
     struct page_use* use = page_use(page);
     tail->next = use->local_free;
     use->local_free = head;
+    atomic_order_for_signals(); // likewise
     use->used -= count;
     return use->used == 0;
 }

@@ -193,6 +193,55 @@ static void test_sleeping_owner(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+// A thread frees one block of each of its pages, so that the pages are in its queues, and sleeps.
+// When all other blocks have been freed, the keeper empties the pages.
+static void* allocate_free_some_and_sleep(void* argument) {
+    (void)argument;
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) {
+        CHECK((sleeper_blocks[i] = kl_malloc(SLEEPER_BYTES)) != NULL);
+        memset(sleeper_blocks[i], 1, SLEEPER_BYTES);
+    }
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i += SLICE_BYTES / SLEEPER_BYTES) {
+        kl_free(sleeper_blocks[i]);
+        sleeper_blocks[i] = NULL;
+    }
+    (void)pthread_barrier_wait(&ready);
+    (void)pthread_barrier_wait(&over);
+    // The thread finds its pages as good as before.
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) {
+        CHECK((sleeper_blocks[i] = kl_calloc(1, SLEEPER_BYTES)) != NULL);
+        for (unsigned byte = 0; byte < SLEEPER_BYTES; byte++)
+            CHECK(((char*)sleeper_blocks[i])[byte] == 0);
+        memset(sleeper_blocks[i], 2, SLEEPER_BYTES);
+    }
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) kl_free(sleeper_blocks[i]);
+    return NULL;
+}
+
+static void test_sleeping_producer(void) {
+    enum { PAGES = SLEEPER_BLOCKS * SLEEPER_BYTES / SLICE_BYTES };
+    static uintptr_t addresses[PAGES];
+    pthread_t thread;
+    CHECK(pthread_barrier_init(&ready, NULL, 2) == 0);
+    CHECK(pthread_barrier_init(&over, NULL, 2) == 0);
+    CHECK(pthread_create(&thread, NULL, allocate_free_some_and_sleep, NULL) == 0);
+    (void)pthread_barrier_wait(&ready);
+    for (unsigned i = 0; i < PAGES; i++)
+        addresses[i] = (uintptr_t)sleeper_blocks[i * (SLICE_BYTES / SLEEPER_BYTES) + 1];
+    for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) kl_free(sleeper_blocks[i]);
+    kl_thread_idle();
+    unsigned resident = PAGES;
+    for (unsigned waited = 0; resident > PAGES / 10 && waited < TIMEOUT_MS; waited += 20) {
+        sleep_ms(20);
+        resident = 0;
+        for (unsigned i = 0; i < PAGES; i++) resident += is_resident(addresses[i]);
+    }
+    CHECK(resident <= PAGES / 10);
+    CHECK(event(EVENT_EMPTIED_PAGES) > 0);
+    (void)pthread_barrier_wait(&over);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(void) {
     if (!kl_keeper_start()) {
         CHECK(option_get(OPTION_KEEPER) == KEEPER_NEVER); // the environment forbids it
@@ -203,6 +252,7 @@ int main(void) {
     test_reserve();
     test_memory_goes_back();
     test_sleeping_owner();
+    test_sleeping_producer();
     test_idle_heaps();
     check_work_bounds();
     return 0;

@@ -51,7 +51,10 @@ typedef uint8_t atomic_small;
     })
 #define atomic_try_bits(p, e, d) VERB_TRY_(uint64_t, p, e, d, ORDERED, true, "try_bits")
 #define atomic_try_word(p, e, d) VERB_TRY_(uintptr_t, p, e, d, ACQUIRE_RELEASE, false, "try_word")
+#define atomic_try_small(p, e, d) VERB_TRY_(uint8_t, p, e, d, ACQUIRE_RELEASE, false, "try_small")
 #define atomic_try_state(p, e, d) VERB_TRY_(uint32_t, p, e, d, ACQUIRE, false, "try_state")
+
+#define atomic_order_for_signals() ((void)0)
 
 // One writer; concurrent readers make no decision that depends on the value.
 #define atomic_bump(p, by) ((void)VERB_UPDATE_(p, by, UPDATE_ADD, RELAXED, "bump"))
