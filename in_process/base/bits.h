@@ -26,8 +26,16 @@ KEEL_INLINE unsigned bit_lowest(uint64_t x) {
 KEEL_INLINE unsigned bit_highest(uint64_t x) {
     return 63u - (unsigned)__builtin_clzll(x);
 }
-KEEL_INLINE unsigned bit_count(uint64_t x) {
-    return (unsigned)__builtin_popcountll(x);
+KEEL_INLINE unsigned bit_count(uint64_t bits) {
+#if defined(__x86_64__) && !defined(__POPCNT__)
+    // The compiler would call a library function, which takes longer.
+    bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(bits * UINT64_C(0x0101010101010101) >> 56);
+#else
+    return (unsigned)__builtin_popcountll(bits);
+#endif
 }
 
 // `count` ones from bit `first` on; 1 <= count <= 64 and first + count <= 64.

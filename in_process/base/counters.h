@@ -41,14 +41,21 @@ enum work {
     WORK_DRAIN_BATCHES,  // batches spliced by one drain
     WORK_PAGE_PROBES,    // pages looked at by one refill
     WORK_RUN_TRIES,      // compare-and-swap tries of one run allocation in one window
+    WORK_RUN_WINDOWS,    // windows searched by one search for a run
     WORK_PURGE_SLICES,   // slices purged by one quantum
     WORK_RECLAIM,        // blocks put back and pages released by one step for a parked heap
     WORK_RELIEF_BATCHES, // batches sorted by the keeper under its lock
     WORK_COUNT
 };
 
+// Threads count events in different shards, so that they do not wait for each other's cache lines.
+#define EVENT_SHARDS 16u // a power of two
+struct event_shard {
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_bits events[EVENT_COUNT];
+};
+
 struct counters {
-    atomic_bits events[EVENT_COUNT];
+    struct event_shard shards[EVENT_SHARDS];
     atomic_bits worst[WORK_COUNT];
     uint64_t started_ms;     // the clock at process start; constant from then on
     uint64_t started_cycles; // cycles_now at process start
@@ -61,9 +68,19 @@ const char* work_name(enum work work);
 // The bound that the design gives for one call.
 uint64_t work_bound(enum work work);
 
-KEEL_INLINE void count_event(enum event event, uint64_t by) {
-    (void)atomic_add(&counters.events[event], by);
+// The shard of this thread, by the 8 MiB of address space in which its stack is.
+KEEL_INLINE struct event_shard* event_shard(void) {
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
+    return &counters.shards[stack >> 23 & (EVENT_SHARDS - 1)];
 }
+
+KEEL_INLINE void count_event(enum event event, uint64_t by) {
+    struct event_shard* shard = event_shard();
+    (void)atomic_add(&shard->events[event], by);
+}
+
+// The sum over all shards.
+uint64_t event_total(enum event event);
 
 // A call did more than its bound: ends the process. KEEL_COUNT builds only.
 KEEL_COLD void work_exceeded(enum work work);

@@ -1,4 +1,4 @@
-// slices/run.c, window.c, superblock_set.h: no slice is allocated twice, none is lost, and when no
+// slices/run.c, window.c, index_set.h: no slice is allocated twice, none is lost, and when no
 // thread is active the sets and the counts are exact.
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
@@ -108,8 +108,8 @@ static void prepare_stale(void) { // nothing is free, but the sets are stale
 // A search finds a superblock of a set only if the set's summary includes it.
 static bool summaries_hold(void) {
     for (unsigned i = 0; i < RUN_BUCKETS + 1; i++) {
-        struct superblock_set* set = i < RUN_BUCKETS ? &window->by_run[i] : &window->dirty;
-        for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
+        struct index_set* set = &window->sets[i];
+        for (unsigned word = 0; word < INDEX_SET_WORDS; word++) {
             if (atomic_get(&set->words[word]) != 0 && (atomic_get(&set->summary) >> word & 1) == 0)
                 return false;
         }
@@ -215,7 +215,7 @@ static const struct explore_scenario corrections = {
     .name = "slices, two correct the sets while one releases",
     .prepare = prepare_stale,
     THREADS_3(take_1, discard, give_first),
-    .preemptions = 3};
+    .preemptions = 2};
 static const struct explore_scenario two_superblocks = {
     .name = "slices, one releases beside a superblock that is taken out of the sets",
     .prepare = prepare_other,
@@ -282,7 +282,7 @@ static const struct explore_scenario all_three = {.name = "slices, discard, a ta
                                                   .prepare = prepare_2,
                                                   THREADS_3(discard, take_1, give_first),
                                                   .preemptions = EXPLORE_ALL,
-                                                  .weak = 1};
+                                                  .weak = 0};
 static const struct explore_scenario all_three_again = {
     .name = "slices, discard, one that takes and releases, and a releaser",
     .prepare = prepare_2,
@@ -377,7 +377,7 @@ TEST(slices_find_a_missing_second_check_of_the_dirty) {
     explore_finds(&cleans, "run_check");
 }
 TEST(slices_find_a_missing_second_check_of_the_set) {
-    explore_break("superblock_set_remove", "get_ordered", LEFT_OUT);
+    explore_break("index_set_remove", "get_ordered", LEFT_OUT);
     explore_finds(&two_superblocks, "summaries");
 }
 // Seeded: two threads extend into, or discard, the same slices.

@@ -180,7 +180,7 @@ void report_reset(void) {
     for (unsigned i = 0; i < HEAP_COUNTS; i++)
         atomic_set(&baseline.counts[i], heap_count_total((enum heap_count)i));
     for (unsigned i = 0; i < EVENT_COUNT; i++)
-        atomic_set(&baseline.events[i], atomic_get(&counters.events[i]));
+        atomic_set(&baseline.events[i], event_total((enum event)i));
     slow_paths_reset();
     usage_reset();
 }
@@ -223,7 +223,7 @@ static void figures_visit(figure_visitor* visit, void* context) {
               false);
     }
     for (unsigned i = 0; i < EVENT_COUNT; i++) {
-        uint64_t count = since(atomic_get(&counters.events[i]), &baseline.events[i]);
+        uint64_t count = since(event_total((enum event)i), &baseline.events[i]);
         visit(context, event_name((enum event)i), count, false);
     }
     for (unsigned i = 0; KEEL_COUNT && i < WORK_COUNT; i++) {

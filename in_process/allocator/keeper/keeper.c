@@ -68,8 +68,7 @@ static struct {
 
 // Number of times that a thread has taken a heap.
 static uint64_t heaps_taken(void) {
-    return atomic_get(&counters.events[EVENT_HEAP_CREATED]) +
-           atomic_get(&counters.events[EVENT_HEAP_ADOPTED]);
+    return event_total(EVENT_HEAP_CREATED) + event_total(EVENT_HEAP_ADOPTED);
 }
 
 bool keeper_runs(void) {
@@ -129,11 +128,11 @@ static size_t populate_admitted(size_t missing) {
 }
 
 static size_t populate_some(size_t missing) {
-    uint64_t refused = atomic_get(&counters.events[EVENT_POPULATE_REFUSED]);
+    uint64_t refused = event_total(EVENT_POPULATE_REFUSED);
     size_t done = populate_admitted(missing);
     if (done > 0)
         headroom_used(done * SLICE_BYTES);
-    else if (atomic_get(&counters.events[EVENT_POPULATE_REFUSED]) != refused)
+    else if (event_total(EVENT_POPULATE_REFUSED) != refused)
         headroom_refused();
     return done;
 }

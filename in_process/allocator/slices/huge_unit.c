@@ -19,7 +19,7 @@ uint64_t huge_units_in(uint64_t mask) {
 
 void huge_units_close(struct window* window, unsigned index, uint64_t units) {
     (void)atomic_and_ordered(&window->superblocks[index].open, ~units);
-    superblock_set_add(&window->closed, index);
+    window_set_add(window, SET_CLOSED, index);
 }
 
 uint64_t huge_unit_take_dirty(struct superblock* superblock) {
@@ -88,22 +88,21 @@ static uint64_t superblock_take_closed(struct window* window, unsigned index, bo
 static struct free_run window_take_closed(struct window* window, bool* refused) {
     unsigned index = HUGE_ZONE_FIRST;
     for (unsigned probe = 0; probe < RUN_PROBES && !*refused; probe++, index++) {
-        index = superblock_set_next(&window->closed, index);
-        if (index == WINDOW_SUPERBLOCKS) break;
+        index = index_set_next(&window->sets[SET_CLOSED], index);
+        if (index >= WINDOW_SUPERBLOCKS) break;
         uint64_t mask = superblock_take_closed(window, index, refused);
         if (mask != 0)
             return (struct free_run){slice_address(window, index, bit_lowest(mask)), HUGE_SLICES};
-        superblock_set_remove(&window->closed, index);
-        if (closed_slices(window, index) != 0) superblock_set_add(&window->closed, index);
+        window_set_remove(window, SET_CLOSED, index);
+        if (closed_slices(window, index) != 0) window_set_add(window, SET_CLOSED, index);
     }
     return (struct free_run){NULL, 0};
 }
 
 struct free_run run_take_closed(void) {
     bool refused = false;
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) continue;
+    unsigned number = 0;
+    for (struct window* window; (window = window_next(SET_CLOSED, &number)) != NULL; number++) {
         struct free_run run = window_take_closed(window, &refused);
         if (run.slices != 0 || refused) return run;
     }

@@ -5,15 +5,17 @@
 #include "allocator/slices/superblock.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include <limits.h>
 
-#define WIDE_LOOKS 64u  // places compared for a run of several superblocks
-#define WIDE_TRIES 128u // each failed try has removed a superblock from a set
+#define RUN_WINDOWS 8u   // windows that one search of a bucket looks at
+#define WIDE_WINDOWS 64u // the same for a run of several superblocks
+#define WIDE_LOOKS 64u   // places compared for a run of several superblocks
+#define WIDE_TRIES 128u  // each failed try has removed a superblock from a set
 
-static atomic_bits narrow_taken;
 static const struct run run_none = {NULL, false, false};
 
 size_t run_narrow_taken(void) {
-    return atomic_get(&narrow_taken);
+    return atomic_get(&slice_counts.narrow_taken);
 }
 
 // --- Runs within one superblock ------------------------------------------------------------------
@@ -31,7 +33,10 @@ struct search {
     unsigned slices;
     unsigned room; // this many more slices must be free behind the run; they are not taken
     enum run_preference preference;
-    unsigned tries; // compare-and-swaps left
+    unsigned bucket;  // the lowest one in which all runs are long enough
+    unsigned lowest;  // the lowest one in which some may be
+    unsigned tries;   // compare-and-swaps left
+    unsigned windows; // searched so far
     bool cut_short;
 };
 
@@ -60,8 +65,8 @@ static struct run superblock_take(struct window* window, unsigned index,
 static struct run dirty_take(struct window* window, struct search* search) {
     unsigned index = 0;
     for (unsigned probe = 0; probe < RUN_PROBES && search->tries > 0; probe++) {
-        index = superblock_set_next(&window->dirty, index);
-        if (index == WINDOW_SUPERBLOCKS) break;
+        index = index_set_next(&window->sets[SET_DIRTY], index);
+        if (index >= WINDOW_SUPERBLOCKS) break;
         struct run run = superblock_take(window, index, RUN_WARM, search);
         if (run.start != NULL) return run;
         superblock_correct_dirty(window, index);
@@ -76,8 +81,8 @@ static struct run bucket_take(struct window* window, unsigned bucket,
                               enum run_preference preference, struct search* search) {
     unsigned index = 0;
     for (unsigned probe = 0; search->tries > 0; probe++) {
-        index = superblock_set_next(&window->by_run[bucket], index);
-        if (index == WINDOW_SUPERBLOCKS) return run_none;
+        index = index_set_next(&window->sets[SET_RUNS + bucket], index);
+        if (index >= WINDOW_SUPERBLOCKS) return run_none;
         if (probe == RUN_PROBES) break;
         struct run run = superblock_take(window, index, preference, search);
         if (run.start != NULL) return run;
@@ -90,13 +95,11 @@ static struct run bucket_take(struct window* window, unsigned bucket,
 }
 
 static struct run window_take(struct window* window, struct search* search) {
-    unsigned slices = search->slices + search->room;
-    unsigned bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1; // all its runs are long enough
+    unsigned bucket = search->bucket;
     struct run run = search->preference == RUN_COLD ? bucket_take(window, bucket, RUN_COLD, search)
                                                     : dirty_take(window, search);
-    if (run.start == NULL && !is_power_of_two(slices))
-        run =
-            bucket_take(window, bucket - 1, RUN_ANY, search); // some of its runs may be long enough
+    if (run.start == NULL && bucket != search->lowest)
+        run = bucket_take(window, bucket - 1, RUN_ANY, search);
     if (run.start == NULL) run = bucket_take(window, bucket, RUN_ANY, search);
     if (run.start == NULL && bucket < RUN_BUCKETS - 1) {
         run = bucket_take(window, RUN_BUCKETS - 1, RUN_ANY, search);
@@ -104,27 +107,43 @@ static struct run window_take(struct window* window, struct search* search) {
     return run;
 }
 
-static struct run narrow_allocate(struct search* search) {
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) continue;
+// Searches at most RUN_WINDOWS windows that have a superblock in the bucket.
+static struct run windows_take(unsigned bucket, struct search* search) {
+    unsigned number = 0;
+    for (unsigned look = 0; look < RUN_WINDOWS; look++, number++) {
+        struct window* window = window_next(SET_RUNS + bucket, &number);
+        if (window == NULL) return run_none;
         search->tries = RUN_TRIES;
+        if (KEEL_COUNT) search->windows++;
         struct run run = window_take(window, search);
         count_work(WORK_RUN_TRIES, RUN_TRIES - search->tries);
         if (run.start != NULL) return run;
     }
+    search->cut_short = true;
     return run_none;
+}
+
+// First where some runs may be long enough, then where all are.
+static struct run narrow_allocate(struct search* search) {
+    unsigned slices = search->slices + search->room;
+    search->bucket = slices == 1 ? 0 : bit_highest(slices - 1) + 1;
+    search->lowest = bit_highest(slices);
+    search->windows = 0;
+    struct run run = windows_take(search->lowest, search);
+    if (run.start == NULL && search->bucket != search->lowest)
+        run = windows_take(search->bucket, search);
+    count_work(WORK_RUN_WINDOWS, search->windows);
+    return run;
 }
 
 // Looks at every superblock that may have a free slice. Unbounded: for when the system refuses
 // memory and a search was cut short.
 static struct run narrow_allocate_anywhere(struct search* search) {
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) continue;
+    unsigned number = 0;
+    for (struct window* window; (window = window_next(SET_RUNS, &number)) != NULL; number++) {
         for (unsigned index = 0;; index++) {
-            index = superblock_set_next(&window->by_run[0], index);
-            if (index == WINDOW_SUPERBLOCKS) break;
+            index = index_set_next(&window->sets[SET_RUNS], index);
+            if (index >= WINDOW_SUPERBLOCKS) break;
             search->tries = RUN_TRIES;
             struct run run = superblock_take(window, index, RUN_ANY, search);
             if (run.start != NULL) return run;
@@ -148,8 +167,8 @@ static unsigned slices_warm(struct window* window, unsigned first, unsigned coun
 static bool wide_place(struct window* window, unsigned count, unsigned* place) {
     unsigned looks = 0;
     unsigned most = 0;
-    for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
-        uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
+    for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
+        uint64_t whole = atomic_get(&window->sets[SET_RUNS + RUN_BUCKETS - 1].words[word]);
         uint64_t starts = bit_runs(whole, count);
         for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1) {
             unsigned first = word * 64 + bit_lowest(starts);
@@ -168,23 +187,46 @@ static unsigned superblocks_for(unsigned slices) {
     return (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
 }
 
-// Takes a run that begins with a superblock, in superblocks that are wholly free. room_superblocks
-// more must be free behind it; they are not taken.
-static struct run wide_allocate(unsigned slices, unsigned room_superblocks) {
-    unsigned count = superblocks_for(slices) + room_superblocks;
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        unsigned first = 0;
-        unsigned failed = 0;
-        struct run run;
-        for (unsigned tries = 0; window != NULL && tries < WIDE_TRIES; tries++) {
-            if (!wide_place(window, count, &first)) break;
-            if (range_take(window, (size_t)first * SUPERBLOCK_SLICES, slices, &run, &failed))
-                return run;
-            superblock_unfile(window, failed, RUN_BUCKETS - 1);
+// Removes superblocks without free slices from the sets at once, since a run has taken many of them:
+// the bounded searches for short runs would find little else.
+static void unfile_taken(struct window* window, unsigned first, unsigned count) {
+    for (unsigned index = first; index < first + count; index++) {
+        if (atomic_get(&window->superblocks[index].free) != 0) continue;
+        for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
+            superblock_unfile(window, index, bucket);
+    }
+}
+
+static struct run window_take_wide(struct window* window, unsigned slices, unsigned count) {
+    unsigned first = 0;
+    unsigned failed = 0;
+    struct run run;
+    for (unsigned tries = 0; tries < WIDE_TRIES; tries++) {
+        if (!wide_place(window, count, &first)) break;
+        if (range_take(window, (size_t)first * SUPERBLOCK_SLICES, slices, &run, &failed)) {
+            unfile_taken(window, first, superblocks_for(slices));
+            return run;
         }
+        superblock_unfile(window, failed, RUN_BUCKETS - 1);
     }
     return run_none;
+}
+
+// Takes a run that begins with a superblock, in superblocks that are wholly free. room_superblocks
+// more must be free behind it; they are not taken. Looks at the lowest `looks` windows that may
+// have such a superblock.
+static struct run wide_allocate(unsigned slices, unsigned room_superblocks, unsigned looks) {
+    unsigned count = superblocks_for(slices) + room_superblocks;
+    unsigned number = 0;
+    for (; looks > 0; looks--, number++) {
+        struct window* window = window_next(SET_RUNS + RUN_BUCKETS - 1, &number);
+        if (window == NULL) return run_none;
+        struct run run = window_take_wide(window, slices, count);
+        if (run.start != NULL) return run;
+    }
+    // The window listed last, which the address space grows in.
+    struct window* last = window_at(atomic_get(&windows.count) - 1);
+    return window_take_wide(last, slices, count);
 }
 
 // --- Allocation ----------------------------------------------------------------------------------
@@ -203,16 +245,16 @@ static struct run narrow_or_grow(unsigned slices, enum run_preference preference
 
 static struct run wide_or_grow(unsigned slices) {
     for (unsigned round = 0; round < 3; round++) {
-        struct run run = wide_allocate(slices, 0);
+        struct run run = wide_allocate(slices, 0, WIDE_WINDOWS);
         if (run.start != NULL) return run;
         if (!window_grow(superblocks_for(slices))) break;
     }
-    return run_none;
+    return wide_allocate(slices, 0, UINT_MAX);
 }
 
 static struct run run_count(struct run run, unsigned slices) {
     if (run.start == NULL) return run;
-    if (slices <= RUN_NARROW) (void)atomic_add(&narrow_taken, slices);
+    if (slices <= RUN_NARROW) (void)atomic_add(&slice_counts.narrow_taken, slices);
     count_event(EVENT_RUN_ALLOCATED, 1);
     return run;
 }
@@ -232,10 +274,10 @@ struct run run_allocate(unsigned slices) {
 // places compared.
 static bool wide_warm_place(struct window* window, unsigned count, unsigned* place) {
     unsigned looks = 0;
-    for (unsigned word = 0; word < SUPERBLOCK_SET_WORDS; word++) {
-        uint64_t dirty = atomic_get(&window->dirty.words[word]);
+    for (unsigned word = 0; word < WINDOW_SUPERBLOCKS / 64; word++) {
+        uint64_t dirty = atomic_get(&window->sets[SET_DIRTY].words[word]);
         if (dirty == 0) continue;
-        uint64_t whole = atomic_get(&window->by_run[RUN_BUCKETS - 1].words[word]);
+        uint64_t whole = atomic_get(&window->sets[SET_RUNS + RUN_BUCKETS - 1].words[word]);
         uint64_t starts = bit_runs(whole & dirty, count);
         for (; starts != 0 && looks < WIDE_LOOKS; starts &= starts - 1, looks++) {
             *place = word * 64 + bit_lowest(starts);
@@ -262,9 +304,10 @@ struct run run_allocate_warm(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL || run_dirty_slices() < slices) return run;
     struct search search = {.slices = slices, .preference = RUN_WARM};
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) continue;
+    unsigned number = 0;
+    for (unsigned look = 0; look < WIDE_WINDOWS; look++, number++) {
+        struct window* window = window_next(SET_DIRTY, &number);
+        if (window == NULL) break;
         search.tries = RUN_TRIES;
         run = slices > SUPERBLOCK_SLICES ? wide_take_warm(window, slices)
                                          : dirty_take(window, &search);
@@ -274,7 +317,8 @@ struct run run_allocate_warm(unsigned slices) {
 }
 
 static struct run allocate_with_room(unsigned slices) {
-    if (slices > SUPERBLOCK_SLICES / 2) return wide_allocate(slices, superblocks_for(slices));
+    if (slices > SUPERBLOCK_SLICES / 2)
+        return wide_allocate(slices, superblocks_for(slices), WIDE_WINDOWS);
     struct search search = {.slices = slices, .room = slices, .preference = RUN_WARM};
     return narrow_allocate(&search);
 }

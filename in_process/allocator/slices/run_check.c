@@ -3,12 +3,23 @@
 #include "allocator/slices/window.h"
 #include "base/bits.h"
 
+// True if the window is found through each of its sets that has members.
+static bool sets_listed(struct window* window, size_t number) {
+    for (unsigned set = 0; set < WINDOW_SETS; set++) {
+        if (atomic_get(&window->sets[set].summary) == 0) continue;
+        struct index_set* with = &windows.with[set];
+        if ((atomic_get(&with->words[number / 64]) >> (number % 64) & 1) == 0) return false;
+        if ((atomic_get(&with->summary) >> (number / 64) & 1) == 0) return false;
+    }
+    return true;
+}
+
 bool run_check(void) {
     int64_t live = 0;
     int64_t dirty = 0;
     for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
         struct window* window = window_at(i);
-        if (window == NULL) return false;
+        if (window == NULL || !sets_listed(window, i)) return false;
         for (unsigned index = 0; index < WINDOW_SUPERBLOCKS; index++) {
             struct superblock* superblock = &window->superblocks[index];
             uint64_t open = atomic_get(&superblock->open);
@@ -22,9 +33,11 @@ bool run_check(void) {
             unsigned word = index / 64;
             uint64_t bit = UINT64_C(1) << (index % 64);
             for (unsigned bucket = 0; free != 0 && bucket <= bit_longest_log2(free); bucket++) {
-                if ((atomic_get(&window->by_run[bucket].words[word]) & bit) == 0) return false;
+                if ((atomic_get(&window->sets[SET_RUNS + bucket].words[word]) & bit) == 0)
+                    return false;
             }
-            if ((free & touched) != 0 && (atomic_get(&window->dirty.words[word]) & bit) == 0)
+            if ((free & touched) != 0 &&
+                (atomic_get(&window->sets[SET_DIRTY].words[word]) & bit) == 0)
                 return false;
         }
     }

@@ -37,8 +37,8 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
 // From the highest superblocks below `end` on, at most RUN_PROBES of them.
 static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max) {
     for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
-        unsigned index = superblock_set_last(&window->dirty, end);
-        if (index == WINDOW_SUPERBLOCKS) break;
+        unsigned index = index_set_last(&window->sets[SET_DIRTY], end);
+        if (index >= WINDOW_SUPERBLOCKS) break;
         struct superblock* superblock = &window->superblocks[index];
         bool units = superblock_in_huge_zone(window, index) && slices_max >= HUGE_SLICES / 2;
         uint64_t mask = units ? huge_unit_take_dirty(superblock)
@@ -51,9 +51,8 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
 }
 
 struct free_run run_take_dirty(unsigned slices_max) {
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        if (window == NULL) continue;
+    unsigned number = 0;
+    for (struct window* window; (window = window_next(SET_DIRTY, &number)) != NULL; number++) {
         struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max);
         if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max);
         if (run.slices != 0) return run;
@@ -62,12 +61,11 @@ struct free_run run_take_dirty(unsigned slices_max) {
 }
 
 struct free_run run_take_cold(unsigned slices_max) {
-    for (size_t i = 0; i < atomic_get(&windows.count) && i < WINDOWS_MAX; i++) {
-        struct window* window = window_at(i);
-        unsigned index = 0;
-        for (; window != NULL; index++) {
-            index = superblock_set_next(&window->by_run[0], index);
-            if (index == WINDOW_SUPERBLOCKS) break;
+    unsigned number = 0;
+    for (struct window* window; (window = window_next(SET_RUNS, &number)) != NULL; number++) {
+        for (unsigned index = 0;; index++) {
+            index = index_set_next(&window->sets[SET_RUNS], index);
+            if (index >= WINDOW_SUPERBLOCKS) break;
             uint64_t mask = superblock_take_free(&window->superblocks[index], slices_max, false);
             if (mask != 0) return free_run_of(window, index, mask);
         }
@@ -97,5 +95,5 @@ void run_return(struct free_run run, enum run_state state) {
     }
     uint64_t before = atomic_or_ordered(&superblock->free, mask);
     superblock_file(window, index, before, before | mask);
-    if (superblock_is_dirty(superblock)) superblock_set_add(&window->dirty, index);
+    if (superblock_is_dirty(superblock)) window_set_add(window, SET_DIRTY, index);
 }

@@ -22,19 +22,19 @@ static unsigned buckets_of(uint64_t free) {
 void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now) {
     unsigned end = buckets_of(now);
     for (unsigned bucket = buckets_of(before); bucket < end; bucket++) {
-        superblock_set_add(&window->by_run[bucket], index);
+        window_set_add(window, SET_RUNS + bucket, index);
     }
 }
 
 void superblock_unfile(struct window* window, unsigned index, unsigned bucket) {
-    superblock_set_remove(&window->by_run[bucket], index);
+    window_set_remove(window, SET_RUNS + bucket, index);
     superblock_file(window, index, 0, atomic_get_ordered(&window->superblocks[index].free));
 }
 
 void superblock_correct_dirty(struct window* window, unsigned index) {
     if (superblock_is_dirty(&window->superblocks[index])) return;
-    superblock_set_remove(&window->dirty, index);
-    if (superblock_is_dirty(&window->superblocks[index])) superblock_set_add(&window->dirty, index);
+    window_set_remove(window, SET_DIRTY, index);
+    if (superblock_is_dirty(&window->superblocks[index])) window_set_add(window, SET_DIRTY, index);
 }
 
 void slices_give(struct window* window, unsigned index, uint64_t mask) {
@@ -42,6 +42,6 @@ void slices_give(struct window* window, unsigned index, uint64_t mask) {
     slices_count_dirty((int64_t)bit_count(mask));
     uint64_t before = atomic_or_ordered(&window->superblocks[index].free, mask);
     KEEL_ASSERT((before & mask) == 0);
-    superblock_set_add(&window->dirty, index);
+    window_set_add(window, SET_DIRTY, index);
     superblock_file(window, index, before, before | mask);
 }

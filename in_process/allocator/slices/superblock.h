@@ -16,7 +16,7 @@ KEEL_INLINE char* slice_address(struct window* window, unsigned superblock, unsi
 }
 
 // Files the superblock under the run lengths that its free word has now and did not have before.
-// The thread that made the other lengths true has filed those (see superblock_set.h for the order).
+// The thread that made the other lengths true has filed those (see index_set.h for the order).
 void superblock_file(struct window* window, unsigned index, uint64_t before, uint64_t now);
 
 // Removes a superblock that was found not to belong to the bucket, and files it again as it is now.
@@ -30,11 +30,14 @@ KEEL_INLINE bool superblock_is_dirty(struct superblock* superblock) {
 // Removes a superblock without such slices from the set of dirty ones.
 void superblock_correct_dirty(struct window* window, unsigned index);
 
-// Slices given out, and slices free that may occupy memory. Momentarily they may be negative.
+// Every run that is taken or released changes these, so they share a cache line with nothing else.
 struct slice_counts {
-    atomic_signed live;
+    // Slices given out, and free slices that may occupy memory. Momentarily they may be negative.
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed live;
     atomic_signed dirty;
+    atomic_bits narrow_taken; // slices taken by runs of at most RUN_NARROW slices
 };
+_Static_assert(sizeof(struct slice_counts) == KEEL_CACHE_LINE, "a cache line of its own");
 extern struct slice_counts slice_counts;
 
 KEEL_INLINE void slices_count_live(int64_t change) {

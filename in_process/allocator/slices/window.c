@@ -81,12 +81,28 @@ static bool window_list(struct window* window) {
         if (entry == 0 && atomic_try_word(&windows.entry[i], &entry, (uintptr_t)window))
             entry = (uintptr_t)window;
         if (entry != (uintptr_t)window) continue;
+        atomic_set(&window->number, i);
         // Also for who finds it there: it may not be counted yet.
         uintptr_t count = atomic_get(&windows.count);
         while (count <= i && !atomic_try_word(&windows.count, &count, i + 1)) continue;
         return true;
     }
     return false;
+}
+
+// --- Sets ----------------------------------------------------------------------------------------
+
+void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count) {
+    index_set_add_range(&window->sets[set], index, count);
+    (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+}
+
+// By the protocol of index_set.h.
+void window_forget(unsigned set, unsigned number) {
+    (void)index_set_remove(&windows.with[set], number);
+    struct window* window = window_at(number);
+    if (atomic_get_ordered(&window->sets[set].summary) != 0)
+        (void)index_set_add(&windows.with[set], number);
 }
 
 // --- Pieces --------------------------------------------------------------------------------------
@@ -97,9 +113,8 @@ static void superblocks_open(struct window* window, unsigned index, unsigned cou
         atomic_set(&window->superblocks[i].open, ~UINT64_C(0));
         (void)atomic_or_ordered(&window->superblocks[i].free, ~UINT64_C(0));
     }
-    for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++) {
-        superblock_set_add_range(&window->by_run[bucket], index, count);
-    }
+    for (unsigned bucket = 0; bucket < RUN_BUCKETS; bucket++)
+        window_set_add_range(window, SET_RUNS + bucket, index, count);
 }
 
 // Makes mapped, superblock-aligned memory available. Superblocks whose window cannot be made are
@@ -117,7 +132,7 @@ static bool range_open(char* start, size_t bytes) {
 }
 
 // Where the next piece of the window chosen last begins; the middle of a window: nowhere.
-static atomic_word next_piece;
+KEEL_ALIGNED(KEEL_CACHE_LINE) static atomic_word next_piece;
 
 static uintptr_t lower_half_end(uintptr_t address) {
     return round_down(address, WINDOW_BYTES) + HUGE_ZONE_FIRST * SUPERBLOCK_BYTES;
@@ -217,8 +232,7 @@ static enum piece window_choose_at(uintptr_t place, uintptr_t exhausted) {
     if (!window_list(window)) return PIECE_REFUSED; // before anything of it is open
     atomic_set(&window->chosen, 1);
     superblocks_open(window, 0, 1);
-    superblock_set_add_range(&window->closed, HUGE_ZONE_FIRST,
-                             WINDOW_SUPERBLOCKS - HUGE_ZONE_FIRST);
+    window_set_add_range(window, SET_CLOSED, HUGE_ZONE_FIRST, WINDOW_SUPERBLOCKS - HUGE_ZONE_FIRST);
     return PIECE_OPENED;
 }
 

@@ -20,8 +20,8 @@
 #ifndef KEEL_ALLOCATOR_SLICES_WINDOW_H
 #define KEEL_ALLOCATOR_SLICES_WINDOW_H
 
+#include "allocator/slices/index_set.h"
 #include "allocator/slices/page_map.h"
-#include "allocator/slices/superblock_set.h"
 #include <stdbool.h>
 
 #define RUN_BUCKETS 7        // longest free run of 1, 2, 4, .. 64 slices
@@ -46,15 +46,21 @@ struct superblock {
 };
 _Static_assert(sizeof(struct superblock) == 32, "two to a cache line");
 
+// The sets of superblocks of a window.
+enum {
+    SET_RUNS = 0,            // + b < RUN_BUCKETS: that may have a free run of >= 2^b slices
+    SET_DIRTY = RUN_BUCKETS, // that may have slices free and touched
+    SET_CLOSED,              // of the huge zone, that may have a unit not open
+    WINDOW_SETS
+};
+
 struct window {
     struct superblock superblocks[WINDOW_SUPERBLOCKS];
-    struct superblock_set
-        by_run[RUN_BUCKETS];      // [b]: superblocks that may have a free run of >= 2^b slices
-    struct superblock_set dirty;  // superblocks that may have slices free and touched
-    struct superblock_set closed; // superblocks of the huge zone that may have a unit not open
-    char* base;                   // 4 GiB-aligned
-    atomic_word chosen;           // 1: by Keel, so that it has a huge zone
-    atomic_word described;        // bit i: the metadata of part i can be written
+    struct index_set sets[WINDOW_SETS];
+    char* base;            // 4 GiB-aligned
+    atomic_word number;    // its place in the list of windows
+    atomic_word chosen;    // 1: by Keel, so that it has a huge zone
+    atomic_word described; // bit i: the metadata of part i can be written
     // A bit for each unit of the huge zone: whether it is mapped; whether other code's memory is in
     // it, so that it can never be opened.
     atomic_bits units_mapped[HUGE_UNITS / 64];
@@ -64,13 +70,41 @@ struct window {
 _Static_assert(sizeof(struct window) <= WINDOW_HEADER_BYTES, "header fits");
 
 struct windows {
-    atomic_word count;              // entries in use that a search must look at
+    atomic_word count;              // entries in use
     atomic_word entry[WINDOWS_MAX]; // struct window*, each once; filled from the first on, then 0
+    struct index_set with[WINDOW_SETS]; // [s]: windows whose sets[s] may have a member
 };
+_Static_assert(WINDOWS_MAX <= INDEX_SET_MAX, "a set of windows has room for all");
 extern struct windows windows;
 
 KEEL_INLINE struct window* window_at(size_t index) {
     return (struct window*)atomic_get_acquire(&windows.entry[index]);
+}
+
+// Adds a superblock to a set of the window, or removes it, and the window to the windows with members.
+KEEL_INLINE void window_set_add(struct window* window, unsigned set, unsigned index) {
+    if (index_set_add(&window->sets[set], index))
+        (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+}
+KEEL_INLINE void window_set_remove(struct window* window, unsigned set, unsigned index) {
+    if (index_set_remove(&window->sets[set], index))
+        (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
+}
+void window_set_add_range(struct window* window, unsigned set, unsigned index, unsigned count);
+
+// Removes a window whose set was found empty from the windows with members.
+void window_forget(unsigned set, unsigned number);
+
+// The next window from *number on whose set may have a member, and its number; NULL: none. A search
+// that steps over windows visits only those, so that its length does not grow with their number.
+static inline struct window* window_next(unsigned set, unsigned* number) {
+    for (;; ++*number) {
+        *number = index_set_next(&windows.with[set], *number);
+        if (*number >= WINDOWS_MAX) return NULL;
+        struct window* window = window_at(*number);
+        if (KEEL_LIKELY(atomic_get_ordered(&window->sets[set].summary) != 0)) return window;
+        window_forget(set, *number);
+    }
 }
 
 // The window of `address`, made if there is none; the metadata of the part that contains the

@@ -23,7 +23,7 @@
 #define MIB ((size_t)1 << 20)
 
 static uint64_t event(enum event which) {
-    return atomic_get(&counters.events[which]);
+    return event_total(which);
 }
 
 // A byte in every 64 KiB identifies it.
@@ -247,14 +247,14 @@ static void test_impossible_sizes(void) {
     for (unsigned i = 0; i < 32; i++) slices[i] = memset(kl_malloc(65536), 1, 65536);
     for (unsigned i = 0; i < 32; i++) kl_free(slices[i]);
     size_t dirty = run_dirty_slices();
-    uint64_t calls = atomic_get(&counters.events[EVENT_INLINE_CALLS]);
+    uint64_t calls = event_total(EVENT_INLINE_CALLS);
     CHECK(dirty >= 16);
     for (unsigned shift = 47; shift < 64; shift++) {
         size_t size = (size_t)1 << shift;
         CHECK(kl_malloc(size) == NULL && kl_calloc(1, size) == NULL);
         CHECK(kl_aligned_alloc(128, size) == NULL && kl_realloc(block, size) == NULL);
     }
-    CHECK(atomic_get(&counters.events[EVENT_INLINE_CALLS]) == calls);
+    CHECK(event_total(EVENT_INLINE_CALLS) == calls);
     CHECK(run_dirty_slices() == dirty);
     CHECK(is_marked(block, MIB));
     kl_free(block);

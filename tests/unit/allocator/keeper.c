@@ -25,7 +25,7 @@
 #include <time.h>
 
 static uint64_t event(enum event which) {
-    return atomic_get(&counters.events[which]);
+    return event_total(which);
 }
 
 static long faults_of_this_thread(void) {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 static uint64_t event(enum event which) {
-    return atomic_get(&counters.events[which]);
+    return event_total(which);
 }
 
 // --- realtime ---
