@@ -1,4 +1,5 @@
 #include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/index_set.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/page_metadata.h"
 #include "allocator/slices/window.h"
@@ -14,30 +15,48 @@ static struct {
     atomic_word bytes;
     atomic_bits put_ms;
 } places[MAPPING_PLACES];
+static struct index_set used; // the places that may have a mapping, by the protocol of index_set.h
 atomic_signed mapping_cache_total;
 
 static const struct mapping mapping_none = {NULL, 0};
 
+static unsigned first_place(void) {
+    return index_set_next(&used, 0);
+}
+static unsigned next_place(unsigned index) {
+    return index_set_next(&used, index + 1);
+}
+
 static struct mapping place_take(unsigned index) {
     char* start = (char*)atomic_swap(&places[index].start, 0);
+    (void)index_set_remove(&used, index);
+    if (atomic_get_ordered(&places[index].start) != 0) (void)index_set_add(&used, index);
     if (start == NULL) return mapping_none;
     struct mapping mapping = {start, page_of(start)->bytes};
     (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
     return mapping;
 }
 
+static bool place_fill(unsigned index, struct mapping mapping, uint64_t put_ms) {
+    uintptr_t expected = 0;
+    (void)atomic_add(&mapping_cache_total, (int64_t)mapping.bytes);
+    if (!atomic_try_word(&places[index].start, &expected, (uintptr_t)mapping.start)) {
+        (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
+        return false;
+    }
+    atomic_set(&places[index].bytes, mapping.bytes);
+    atomic_set(&places[index].put_ms, put_ms);
+    (void)index_set_add(&used, index);
+    return true;
+}
+
 static bool place_put(struct mapping mapping, uint64_t put_ms) {
     page_of(mapping.start)->bytes = mapping.bytes;
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
-        uintptr_t expected = 0;
-        if (atomic_get(&places[i].start) != 0) continue;
-        (void)atomic_add(&mapping_cache_total, (int64_t)mapping.bytes);
-        if (atomic_try_word(&places[i].start, &expected, (uintptr_t)mapping.start)) {
-            atomic_set(&places[i].bytes, mapping.bytes);
-            atomic_set(&places[i].put_ms, put_ms);
-            return true;
+    for (unsigned word = 0; word < MAPPING_PLACES / 64; word++) {
+        uint64_t unused = ~atomic_get(&used.words[word]);
+        for (; unused != 0; unused &= unused - 1) {
+            if (place_fill(word * 64 + bit_lowest(unused), mapping, put_ms)) return true;
         }
-        (void)atomic_sub(&mapping_cache_total, (int64_t)mapping.bytes);
     }
     return false;
 }
@@ -67,7 +86,8 @@ static bool join_with(unsigned index, struct mapping* mapping) {
 }
 
 void mapping_cache_put(struct mapping mapping) {
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) (void)join_with(i, &mapping);
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i))
+        (void)join_with(i, &mapping);
     put_or_unmap(mapping, os_clock_ms());
 }
 
@@ -81,7 +101,7 @@ static size_t usable_bytes(struct mapping mapping, size_t alignment) {
 static unsigned place_for(size_t bytes, size_t alignment) {
     unsigned best = MAPPING_PLACES;
     size_t best_bytes = 0;
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         struct mapping hint = {(char*)atomic_get(&places[i].start), atomic_get(&places[i].bytes)};
         if (hint.start == NULL) continue;
         size_t here = usable_bytes(hint, alignment);
@@ -159,7 +179,7 @@ struct mapping mapping_cache_take(size_t bytes, size_t alignment) {
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
     char* end = mapping->start + mapping->bytes;
     if (atomic_get(&mapping_cache_total) <= 0) return false;
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         if ((char*)atomic_get(&places[i].start) != end) continue;
         if (mapping->bytes + atomic_get(&places[i].bytes) < bytes) return false;
         struct mapping behind = place_take(i);
@@ -196,7 +216,7 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
     if (atomic_get(&mapping_cache_total) <= 0) return 0;
     int64_t delay = option_get(OPTION_RESET_DELAY);
     if (delay < 0) return 0;
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         uint64_t put_ms = atomic_get(&places[i].put_ms);
         if (atomic_get(&places[i].start) == 0 || now_ms < put_ms + (uint64_t)delay) continue;
         struct mapping mapping = place_take(i);
@@ -211,7 +231,7 @@ size_t mapping_cache_age(uint64_t now_ms, size_t bytes_max) {
 }
 
 void mapping_cache_clear(void) {
-    for (unsigned i = 0; i < MAPPING_PLACES; i++) {
+    for (unsigned i = first_place(); i < MAPPING_PLACES; i = next_place(i)) {
         struct mapping mapping = place_take(i);
         if (mapping.start != NULL) os_unmap(mapping.start, mapping.bytes);
     }

@@ -5,10 +5,10 @@
 // here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined, and a mapping that is too
 // large is cut, without a system call. A mapping that is too small grows by moving page tables.
 //
-//   place[0..31]:  start | bytes | time of the last put
+//   place[0..511]:  start | bytes | time of the last put
 //
-// Bounds: every call looks at MAPPING_PLACES places and makes at most one system call for each
-// mapping that it takes out. Lock-free: a place is taken by exchanging its start for 0.
+// Bounds: every call looks at the places that have a mapping, at most MAPPING_PLACES, and makes at
+// most one system call for each mapping that it takes out. Lock-free: a place is taken by exchanging its start for 0.
 #ifndef KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
 #define KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
 
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MAPPING_PLACES 32u
+#define MAPPING_PLACES 512u // a multiple of 64
 // A remainder that is smaller stays with the block.
 #define MAPPING_CUT_MIN ((size_t)256 << 10)
 

@@ -62,6 +62,31 @@ static void test_large_blocks_in_turn(size_t low, size_t high, unsigned count) {
 }
 
 // Blocks of many sizes, some of them resized: each keeps its content, calloc's are zero.
+// Scattered mappings: every other one of many large blocks is freed and allocated again. They all
+// find a place in the cache, so that only the first blocks take faults and system calls.
+static void test_large_blocks_replaced(void) {
+    enum { LIVE = 400, ROUNDS = 4 };
+    static char* blocks[LIVE];
+    kl_collect(true);
+    option_set(OPTION_RESET_DELAY, 600000);
+    for (unsigned i = 0; i < LIVE; i++) CHECK((blocks[i] = kl_malloc(5 * MIB)) != NULL);
+    for (unsigned i = 0; i < LIVE; i++) blocks[i][0] = 1;
+    uint64_t calls = event(EVENT_INLINE_CALLS);
+    long before = faults();
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = round % 2; i < LIVE; i += 2) kl_free(blocks[i]);
+        for (unsigned i = round % 2; i < LIVE; i += 2) {
+            CHECK((blocks[i] = kl_malloc(5 * MIB)) != NULL);
+            blocks[i][0] = 1;
+        }
+    }
+    CHECK(event(EVENT_INLINE_CALLS) == calls);
+    CHECK(faults() - before < 100);
+    for (unsigned i = 0; i < LIVE; i++) kl_free(blocks[i]);
+    kl_collect(true);
+    CHECK(run_check() && mapping_cache_bytes() == 0);
+}
+
 static void test_contents(void) {
     enum { SLOTS = 12, STEPS = 1500 };
     struct {
@@ -203,6 +228,7 @@ int main(void) {
     test_large_blocks_in_turn(2 * MIB, 2 * MIB, 40);
     test_large_blocks_in_turn(4 * MIB, 100 * MIB, 30);
     test_large_blocks_in_turn(100 * MIB, 100 * MIB, 10);
+    test_large_blocks_replaced();
     option_set(OPTION_RESET_DELAY, 500);
     test_contents();
     test_sparse_calloc();
