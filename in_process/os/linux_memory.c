@@ -50,20 +50,18 @@ void* os_map(size_t bytes, size_t alignment) {
     return start + before;
 }
 
+// The address is a hint, which the kernel takes if the range is free. MAP_FIXED_NOREPLACE would save
+// the munmap, but sanitizers move a mapping with that flag to address 0, and old kernels ignore it.
 enum os_placing os_map_at(void* start, size_t bytes) {
-    enum { FIXED_NOREPLACE = 0x100000 }; // Linux 4.17; older kernels take the address as a hint
     int saved = errno;
     char* place = mmap(start, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | FIXED_NOREPLACE, -1, 0);
-    enum os_placing placing = OS_PLACED;
-    if (place == MAP_FAILED)
-        placing = errno == EEXIST ? OS_TAKEN : OS_REFUSED;
-    else if (place != start)
-        placing = OS_TAKEN;
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     count_call(EVENT_MAP);
     errno = saved;
-    if (place != MAP_FAILED && place != start) os_unmap(place, bytes);
-    return placing;
+    if (place == start) return OS_PLACED;
+    if (place == MAP_FAILED) return OS_REFUSED;
+    os_unmap(place, bytes);
+    return OS_TAKEN;
 }
 
 void* os_map_readable(size_t bytes) {

@@ -17,8 +17,8 @@ void os_unmap(void* start, size_t bytes);
 // As os_map, but exactly at `start`, and only if nothing is mapped in that range.
 enum os_placing {
     OS_PLACED,
-    OS_TAKEN,  // something is mapped there
-    OS_REFUSED // no memory, or no such address
+    OS_TAKEN,  // something is mapped there, or there is no such address
+    OS_REFUSED // no memory
 };
 enum os_placing os_map_at(void* start, size_t bytes);
 

@@ -1,7 +1,7 @@
 // Windows: the 4 GiB-aligned ranges of the address space in which Keel has memory.
 //
 // Keel reserves no address space. It chooses a window where nothing is mapped, and maps its memory
-// piece by piece, each at an address where nothing is mapped (MAP_FIXED_NOREPLACE). A program that
+// piece by piece, each at an address where nothing is mapped. A program that
 // locks its memory, or has a limit on its address space, thus pays for what it uses only. Threads
 // that find no free slice map the lower half of a window from its start on; the keeper maps the
 // upper half, the huge zone, in units of 2 MiB. If other code has mapped a piece, Keel leaves it
