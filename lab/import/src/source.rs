@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, zip};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,11 +76,9 @@ impl Source {
 
 /// Reads a small input whole, decompressed: a frames file.
 pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>> {
+    let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let mut bytes = Vec::new();
-    let mut reader = open(path, Arc::default())?;
-    reader
-        .read_to_end(&mut bytes)
-        .map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
+    with_text(path, Arc::default(), |text| text.read_to_end(&mut bytes).map_err(read_error))?;
     Ok(bytes)
 }
 
@@ -93,7 +91,11 @@ struct Output {
 impl Output {
     /// Sends one input's blocks; false if the receiver is gone.
     fn read_input(&self, input: usize, path: &Path) -> Result<bool> {
-        let mut reader = open(path, Arc::clone(&self.consumed))?;
+        let consumed = Arc::clone(&self.consumed);
+        with_text(path, consumed, |text| self.send_blocks(input, path, text))
+    }
+
+    fn send_blocks(&self, input: usize, path: &Path, text: &mut dyn Read) -> Result<bool> {
         let mut rest = Vec::new();
         loop {
             // The length stays, so that the bytes are not zeroed again.
@@ -101,7 +103,7 @@ impl Output {
             let start = rest.len();
             bytes.resize(bytes.len().max(start + BLOCK_BYTES), 0);
             bytes[..start].copy_from_slice(&rest);
-            let read = fill(&mut reader, &mut bytes[start..start + BLOCK_BYTES]);
+            let read = fill(text, &mut bytes[start..start + BLOCK_BYTES]);
             let read = read.map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
             let at_end = read < BLOCK_BYTES;
             let mut length = start + read;
@@ -157,22 +159,34 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Opens an input; its first bytes determine its kind.
-fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
+impl<R: Seek> Seek for Counted<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
+/// Opens an input and calls `then` with its decompressed text. The first bytes of the input
+/// determine its kind.
+fn with_text<T>(
+    path: &Path,
+    consumed: Arc<AtomicU64>,
+    then: impl FnOnce(&mut dyn Read) -> Result<T>,
+) -> Result<T> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
-    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
-        Box::new(io::stdin())
+    let (raw, is_file): (Box<dyn Read>, bool) = if path == Path::new("-") {
+        (Box::new(io::stdin()), false)
     } else {
         let file = File::open(path).map_err(read_error)?;
-        if file.metadata().map_err(read_error)?.is_dir() {
+        let metadata = file.metadata().map_err(read_error)?;
+        if metadata.is_dir() {
             return Err(read_error(io::Error::new(
                 io::ErrorKind::IsADirectory,
                 "it is a directory",
             )));
         }
-        Box::new(file)
+        (Box::new(file), metadata.is_file())
     };
-    let mut raw = Counted { inner: raw, consumed };
+    let mut raw = Counted { inner: raw, consumed: Arc::clone(&consumed) };
     let mut head = Vec::new();
     raw.by_ref().take(8).read_to_end(&mut head).map_err(read_error)?;
     if let Some((found, advice)) = recognise_other(&head) {
@@ -182,21 +196,35 @@ fn open(path: &Path, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
             advice,
         });
     }
-    let whole = io::Cursor::new(head.clone()).chain(raw);
+    let mut whole = io::Cursor::new(head.clone()).chain(raw);
     match head.as_slice() {
         head if head.starts_with(&ZSTD_MAGIC) => {
             let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
             decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
-            Ok(Box::new(decoder))
+            then(&mut decoder)
         }
         head if head.starts_with(&GZIP_MAGIC) => {
-            Ok(Box::new(flate2::read::MultiGzDecoder::new(whole)))
+            then(&mut flate2::read::MultiGzDecoder::new(whole))
+        }
+        // The directory of an archive is at its end, so an archive must be seekable.
+        head if head.starts_with(zip::MAGIC) && is_file => {
+            let archive = Counted { inner: File::open(path).map_err(read_error)?, consumed };
+            zip::with_file(BufReader::new(archive), then).map_err(read_error)?
         }
         head if head.starts_with(zip::MAGIC) => {
-            Ok(Box::new(zip::Member::open(Box::new(whole)).map_err(read_error)?))
+            let archive = stored(&mut whole).map_err(read_error)?;
+            zip::with_file(BufReader::new(archive), then).map_err(read_error)?
         }
-        _ => Ok(Box::new(whole)),
+        _ => then(&mut whole),
     }
+}
+
+/// A pipe's contents as an unnamed temporary file.
+fn stored(pipe: &mut dyn Read) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(pipe, &mut file)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

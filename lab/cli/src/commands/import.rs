@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Convert a trace of another tool into a journal
 ///
 /// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip,
-/// or a zip archive with one member. The forms:
+/// or a zip archive with one file. The forms:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS

@@ -23,7 +23,7 @@ use keel_journal::{Event, Metadata, Rules};
 use left::Left;
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash as _, Hasher as _};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -372,7 +372,7 @@ fn seeds(target: Target) -> Vec<Vec<u8>> {
     if target == Target::Packed {
         let text = b"a 8 10 0 5\nf 10 0 6\n".repeat(9);
         seeds.extend(zstd::encode_all(&text[..], 3));
-        seeds.push(stored_zip(&text));
+        seeds.extend(stored_zip(&text));
     }
     seeds
 }
@@ -390,22 +390,13 @@ fn unpacked(path: &Path, raw: Vec<u8>) -> Option<Vec<u8>> {
     }
 }
 
-/// A zip archive of one member that is not compressed.
-fn stored_zip(text: &[u8]) -> Vec<u8> {
-    let mut sum = flate2::Crc::new();
-    sum.update(text);
-    let length = (text.len() as u32).to_le_bytes();
-    let header: [&[u8]; 8] = [
-        b"PK\x03\x04\x0a\0\0\0\0\0\0\0\0\0",
-        &sum.sum().to_le_bytes(),
-        &length,
-        &length,
-        b"\x01\0\0\0t",
-        text,
-        b"PK\x01\x02",
-        b"",
-    ];
-    header.concat()
+/// A zip archive of one file that is not compressed.
+fn stored_zip(text: &[u8]) -> zip::result::ZipResult<Vec<u8>> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default();
+    writer.start_file("t", options.compression_method(zip::CompressionMethod::Stored))?;
+    writer.write_all(text)?;
+    Ok(writer.finish()?.into_inner())
 }
 
 fn save(name: &str, input: &[u8], complaint: &str) -> Result<u64, Failure> {
