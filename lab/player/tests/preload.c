@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: counts all calls of the process to the malloc family, and writes the counts at
- * exit to the file that KEEL_FIXTURE_COUNTS names. */
+/* A library for LD_PRELOAD. It counts the calls of the malloc family, and at exit it writes the
+ * counts to the file that KEEL_FIXTURE_COUNTS names. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
