@@ -26,10 +26,30 @@ static unsigned release_current(struct heap* heap, unsigned size_class, unsigned
     return units - RECLAIM_PAGE_UNITS;
 }
 
+// Releases the first pages of the queue that the keeper has emptied (heap/relief.h): as a rule that
+// is all of them, or the queue has live blocks too. Result as above.
+static unsigned release_emptied(struct heap* heap, unsigned size_class, unsigned units) {
+    for (;;) {
+        struct page* page = heap->queue[size_class].first;
+        if (page == NULL) return units;
+        // The acquire pairs with the end of the keeper's claim.
+        if (atomic_get_acquire(&page_use(page)->list) != PAGE_QUEUED) return units;
+        if (page_use(page)->used > 0) return units;
+        if (units <= RECLAIM_PAGE_UNITS) return 0;
+        (void)heap_page_emptied(heap, page);
+        units -= RECLAIM_PAGE_UNITS;
+    }
+}
+
+static unsigned release_class(struct heap* heap, unsigned size_class, unsigned units) {
+    units = release_current(heap, size_class, units);
+    return units > 0 ? release_emptied(heap, size_class, units) : 0;
+}
+
 static void release_some_currents(struct heap* heap) {
     unsigned units = RECLAIM_UNITS;
     unsigned next = atomic_get(&heap->reclaim_next);
-    while (next < CLASS_COUNT && (units = release_current(heap, next, units)) > 0) next++;
+    while (next < CLASS_COUNT && (units = release_class(heap, next, units)) > 0) next++;
     atomic_set(&heap->reclaim_next, next);
     count_work(WORK_RECLAIM, RECLAIM_UNITS - units);
     if (next == CLASS_COUNT) heap_release_empty(heap);
@@ -65,7 +85,7 @@ void reclaim_heap(struct heap* heap) {
     for (unsigned rounds = 0; rounds < 1u << 20 && !remote_queue_is_empty(&heap->remote_queue);
          rounds++)
         (void)heap_drain(heap);
-    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)release_current(heap, c, UINT32_MAX);
+    for (unsigned c = 0; c < CLASS_COUNT; c++) (void)release_class(heap, c, UINT32_MAX);
     atomic_set(&heap->reclaim_next, CLASS_COUNT);
     heap_release_empty(heap);
     KEEL_ASSERT(heap_check(heap));

@@ -195,8 +195,7 @@ static void test_sleeping_owner(void) {
 
 // A thread frees one block of each of its pages, so that the pages are in its queues, and sleeps.
 // When all other blocks have been freed, the keeper empties the pages.
-static void* allocate_free_some_and_sleep(void* argument) {
-    (void)argument;
+static void* allocate_free_some_and_sleep(void* continues) {
     for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) {
         CHECK((sleeper_blocks[i] = kl_malloc(SLEEPER_BYTES)) != NULL);
         memset(sleeper_blocks[i], 1, SLEEPER_BYTES);
@@ -207,6 +206,7 @@ static void* allocate_free_some_and_sleep(void* argument) {
     }
     (void)pthread_barrier_wait(&ready);
     (void)pthread_barrier_wait(&over);
+    if (continues == NULL) return NULL;
     // The thread finds its pages as good as before.
     for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) {
         CHECK((sleeper_blocks[i] = kl_calloc(1, SLEEPER_BYTES)) != NULL);
@@ -218,14 +218,15 @@ static void* allocate_free_some_and_sleep(void* argument) {
     return NULL;
 }
 
-static void test_sleeping_producer(void) {
+static void test_sleeping_producer(void* continues) {
     enum { PAGES = SLEEPER_BLOCKS * SLEEPER_BYTES / SLICE_BYTES };
     static uintptr_t addresses[PAGES];
     pthread_t thread;
     CHECK(pthread_barrier_init(&ready, NULL, 2) == 0);
     CHECK(pthread_barrier_init(&over, NULL, 2) == 0);
-    CHECK(pthread_create(&thread, NULL, allocate_free_some_and_sleep, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, allocate_free_some_and_sleep, continues) == 0);
     (void)pthread_barrier_wait(&ready);
+    size_t live = run_live_slices();
     for (unsigned i = 0; i < PAGES; i++)
         addresses[i] = (uintptr_t)sleeper_blocks[i * (SLICE_BYTES / SLEEPER_BYTES) + 1];
     for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) kl_free(sleeper_blocks[i]);
@@ -240,6 +241,11 @@ static void test_sleeping_producer(void) {
     CHECK(event(EVENT_EMPTIED_PAGES) > 0);
     (void)pthread_barrier_wait(&over);
     CHECK(pthread_join(thread, NULL) == 0);
+    // A thread that ends at once leaves pages in its queues, which are released then.
+    for (unsigned waited = 0; run_live_slices() + PAGES / 2 > live && waited < TIMEOUT_MS;
+         waited += 10)
+        sleep_ms(10);
+    CHECK(run_live_slices() + PAGES / 2 <= live);
 }
 
 int main(void) {
@@ -252,7 +258,8 @@ int main(void) {
     test_reserve();
     test_memory_goes_back();
     test_sleeping_owner();
-    test_sleeping_producer();
+    test_sleeping_producer(blocks);
+    test_sleeping_producer(NULL);
     test_idle_heaps();
     check_work_bounds();
     return 0;
