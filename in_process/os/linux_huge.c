@@ -2,6 +2,7 @@
 #include "os/huge.h"
 #include "os/memory.h"
 #include "os/process.h"
+#include "os/thread.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
@@ -82,12 +83,14 @@ unsigned os_numa_nodes(void) {
     int saved = errno;
     char list[256];
     ssize_t length = 0;
+    int cancelling = os_cancel_disable();
     int file = open("/sys/devices/system/node/has_memory", O_RDONLY | O_CLOEXEC);
     if (file < 0) file = open("/sys/devices/system/node/online", O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
         length = read(file, list, sizeof list - 1);
         (void)close(file);
     }
+    os_cancel_restore(cancelling);
     list[length > 0 ? length : 0] = '\0';
     errno = saved;
     return end_of_list(list);

@@ -1,4 +1,5 @@
 #include "os/machine.h"
+#include "os/thread.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,10 +13,14 @@
 
 // The file's first bytes, terminated. False: there is no such file.
 static bool file_read(const char* path, char* buffer, size_t size) {
+    ssize_t length = 0;
+    int cancelling = os_cancel_disable();
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return false;
-    ssize_t length = read(file, buffer, size - 1);
-    (void)close(file);
+    if (file >= 0) {
+        length = read(file, buffer, size - 1);
+        (void)close(file);
+    }
+    os_cancel_restore(cancelling);
     buffer[length > 0 ? length : 0] = '\0';
     return length > 0;
 }

@@ -43,7 +43,10 @@ char* const* os_environment(void) {
 uint64_t os_random(void) {
     int saved = errno;
     uint64_t number;
-    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
+    int cancelling = os_cancel_disable();
+    ssize_t length = getrandom(&number, sizeof number, GRND_NONBLOCK);
+    os_cancel_restore(cancelling);
+    if (length != sizeof number) {
         struct timespec now = {0, 0};
         (void)clock_gettime(CLOCK_MONOTONIC, &now);
         number = ((uint64_t)now.tv_nsec ^ (uintptr_t)&number) * UINT64_C(0x9e3779b97f4a7c15) >> 8;
@@ -54,6 +57,7 @@ uint64_t os_random(void) {
 
 void os_write_error(const char* text, size_t length) {
     int saved = errno;
+    int cancelling = os_cancel_disable();
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, text, length);
         if (written < 0 && errno == EINTR) continue;
@@ -61,6 +65,7 @@ void os_write_error(const char* text, size_t length) {
         text += written;
         length -= (size_t)written;
     }
+    os_cancel_restore(cancelling);
     errno = saved;
 }
 
@@ -99,7 +104,9 @@ void os_usage(struct os_usage* usage) {
     (void)getrusage(RUSAGE_SELF, &self);
     usage->user_ms = milliseconds(self.ru_utime);
     usage->system_ms = milliseconds(self.ru_stime);
+    int cancelling = os_cancel_disable();
     usage->rss_bytes = resident_pages() * os_page_bytes();
+    os_cancel_restore(cancelling);
     usage->rss_peak_bytes = (uint64_t)self.ru_maxrss * 1024;
     usage->major_faults = (uint64_t)self.ru_majflt;
     usage->minor_faults = (uint64_t)self.ru_minflt;

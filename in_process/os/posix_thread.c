@@ -75,6 +75,16 @@ bool os_thread_start(void (*run)(void)) {
     return started;
 }
 
+int os_cancel_disable(void) {
+    int state = PTHREAD_CANCEL_ENABLE;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+void os_cancel_restore(int state) {
+    (void)pthread_setcancelstate(state, NULL);
+}
+
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
     struct timespec limit = {(time_t)(microseconds / 1000000),
                              (long)(microseconds % 1000000) * 1000};

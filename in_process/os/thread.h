@@ -22,6 +22,11 @@ bool os_thread_start(void (*run)(void));
 // True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 
+// No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks. Calls
+// of the C library that are one stand between these two. Returns what to pass to os_cancel_restore.
+int os_cancel_disable(void);
+void os_cancel_restore(int state);
+
 // Sleeps until os_wake(word), at most `microseconds`; not at all if *word is no longer `expected`.
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds);
 void os_wake(atomic_state* word);

@@ -3,7 +3,10 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <keel/keel.h>
 #include <keel/runtime.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +256,40 @@ TEST(errors_are_passed_to_the_handler_and_printed) {
     kl_free(foreign);
     CHECK(error_count == 4 && printed[0] == '\0');
 }
+
+#ifndef __SANITIZE_ADDRESS__ // ASan cannot follow the unwinding of a cancelled thread
+struct cancelled {
+    _Atomic bool requested, finished;
+};
+
+static void* print_and_read_after_a_request(void* argument) {
+    struct cancelled* cancelled = argument;
+    struct kl_process process;
+    struct kl_machine machine;
+    while (!cancelled->requested) sched_yield();
+    kl_limit(1);
+    CHECK(kl_malloc(3u * MIB) == NULL);
+    kl_limit(0);
+    kl_process_info(&process);
+    kl_machine_info(&machine);
+    kl_stats_print(NULL, NULL);
+    cancelled->finished = true;
+    for (;;) sleep_ms(1);
+    return NULL;
+}
+
+TEST(no_call_is_a_cancellation_point) {
+    struct cancelled cancelled = {false, false};
+    pthread_t thread;
+    void* result;
+    kl_option_enable(kl_option_show_errors);
+    CHECK(pthread_create(&thread, NULL, print_and_read_after_a_request, &cancelled) == 0);
+    CHECK(pthread_cancel(thread) == 0);
+    cancelled.requested = true;
+    CHECK(pthread_join(thread, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED && cancelled.finished);
+}
+#endif
 
 TEST(the_report_goes_to_the_output) {
     kl_register_output(collect_output, printed);

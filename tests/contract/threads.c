@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "subject.h"
@@ -304,5 +305,45 @@ TEST(cancelled_threads_clean_up) {
         CHECK(pthread_cancel(thread) == 0);
         finish(thread);
     }
+}
+
+// A cancelled thread ends at its next cancellation point. malloc is none, whatever it has to do: the
+// blocks exceed the 4 GiB of addresses that Keel takes from at a time, and the following 4 GiB are
+// not free.
+struct cancelled {
+    _Atomic bool requested, finished;
+};
+enum { BLOCKS_OVER_4_GIB = 2500 };
+
+static void* allocate_after_a_request(void* argument) {
+    static void* blocks[BLOCKS_OVER_4_GIB];
+    struct cancelled* cancelled = argument;
+    while (!cancelled->requested) sched_yield();
+    check_and_free(allocate_parcel(100, 6));
+    for (int i = 0; i < BLOCKS_OVER_4_GIB; i++) blocks[i] = malloc(2u * MIB);
+    for (int i = 0; i < BLOCKS_OVER_4_GIB; i++) free(blocks[i]);
+    free(realloc(malloc(100), 9u * MIB));
+    free(memalign(8u * MIB, 100));
+    free(malloc(PTRDIFF_MAX));
+    cancelled->finished = true;
+    for (;;) sleep_ms(1);
+    return NULL;
+}
+
+TEST(a_call_is_not_a_cancellation_point) {
+    enum { TAKEN_BYTES = 4096 };
+    uintptr_t window = (uintptr_t)4 << 30;
+    struct cancelled cancelled = {false, false};
+    struct parcel* parcel = allocate_parcel(100, 7);
+    uintptr_t following = ((uintptr_t)parcel / window + 1) * window;
+    void* result;
+    (void)mmap((void*)following, TAKEN_BYTES, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    check_and_free(parcel);
+    pthread_t thread = start(allocate_after_a_request, &cancelled);
+    CHECK(pthread_cancel(thread) == 0);
+    cancelled.requested = true;
+    CHECK(pthread_join(thread, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED && cancelled.finished);
 }
 #endif

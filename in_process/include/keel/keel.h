@@ -13,7 +13,7 @@
  * These rules apply to every function, unless its comment states an exception:
  *
  *   - Threads: any thread may call it at any time, also before constructors run and after
- *     destructors have run. A signal handler must not call it.
+ *     destructors have run. A signal handler must not call it. It is not a cancellation point.
  *   - Errors: it returns NULL and sets errno to ENOMEM if there is no memory or if the size exceeds
  *     PTRDIFF_MAX.
  *   - Blocks: a new block has undefined content and is aligned to 16 bytes, or to 8 bytes if at
