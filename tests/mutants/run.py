@@ -55,12 +55,14 @@ def explored(names):
 
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
-    ("unit", unit(["modules", "slow_paths", "growth", "threads", "forked", "keeper"])),
+    ("unit", unit(["modules", "scale", "slow_paths", "growth", "threads", "forked",
+                   "keeper"])),
     ("work bounds", (["allocator_modules_counted"],
                      [("", "{build}/tests/unit/allocator/allocator_modules_counted")])),
     ("interleavings", explored(["lock", "remote_queue", "windows"])),
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
+    ("api", (["api-address_space"], [("", "{build}/tests/api-address_space")])),
     ("unit", unit(["warm", "headroom"])),
     ("stress", (["stress"],
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
