@@ -68,12 +68,20 @@ void* os_map_readable(size_t bytes) {
     return map_anywhere(bytes, PROT_READ);
 }
 
-bool os_allow_writing(void* start, size_t bytes) {
+static bool protect(void* start, size_t bytes, int protection) {
     int saved = errno;
-    int result = mprotect(start, bytes, PROT_READ | PROT_WRITE);
+    int result = mprotect(start, bytes, protection);
     count_call(EVENT_MAP);
     errno = saved;
     return result == 0;
+}
+
+bool os_allow_writing(void* start, size_t bytes) {
+    return protect(start, bytes, PROT_READ | PROT_WRITE);
+}
+
+void os_forbid_writing(void* start, size_t bytes) {
+    (void)protect(start, bytes, PROT_READ);
 }
 
 void os_unmap(void* start, size_t bytes) {

@@ -7,6 +7,7 @@
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/keeper.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/window.h"
 #include "base/counters.h"
 #include "base/cycles.h"
 #include "base/format.h"
@@ -82,6 +83,7 @@ void process_start(void) {
     uint32_t expected = 0;
     if (!atomic_try_state(&process_started, &expected, 1)) return;
     KEEL_ASSERT(size_class_check());
+    windows_prepare();
     panic_set_output(message_panic);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);

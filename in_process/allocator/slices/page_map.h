@@ -6,16 +6,16 @@
 //   page_of(address)        = dummy + offset[window] + 32 * slice
 //
 // A window without memory of Keel's has offset 0 and thus leads into `dummy`, which is always zero
-// (BSS that is never written, so the kernel backs it with its shared zero page). Its owner is 0,
+// (BSS without write access, which the kernel backs with its shared zero page). Its owner is 0,
 // which is no heap's address. So NULL, foreign pointers and pointers older than the allocator fail
 // the same comparison as blocks of other threads, and take the slow path.
 //
-// The metadata is out of line and dense, 64 bytes a slice. Headers inside 64 KiB-aligned pages
-// would all fall in the same set of the first-level cache (39-42 ns a free at 2,048 live pages,
-// against 8.5-9.4 ns with this layout). It consists of two arrays of 32 bytes a slice,
-// PAGE_USE_DISTANCE apart: the fields that every freeing thread reads, and those that the owner
-// writes at every free. In one cache line, each free by another thread would wait for the line to
-// arrive from the owner.
+// The metadata is out of line and dense. Headers inside 64 KiB-aligned pages would all fall in the
+// same set of the first-level cache (39-42 ns a free at 2,048 live pages, against 8.5-9.4 ns with
+// this layout). It consists of two arrays with a cache line for each slice, PAGE_USE_DISTANCE apart:
+// the fields that every freeing thread reads, and those that the owner writes at every free. In one
+// cache line, each free by another thread would wait for the line to arrive from the owner. Half a
+// line would be enough for either, but neighbouring slices often belong to different threads.
 #ifndef KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 #define KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 

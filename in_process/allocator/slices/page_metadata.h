@@ -29,9 +29,10 @@ enum {
 // written when the page begins and when it ends; in between only the flag PAGE_FULL changes. Any
 // thread that holds a live block of the page may read it.
 //
-//   0       8       16      24            28         30      31         32
-//   | owner | start | bytes | block_bytes | capacity | class | distance |
+//   0       8       16      24            28         30      31         32       64
+//   | owner | start | bytes | block_bytes | capacity | class | distance | unused |
 struct page {
+    KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word owner;    // heap | flags; 0: no page begins here
     char* start;          // address of block 0
     size_t bytes;         // slices * 64 KiB; for a jumbo its mapped bytes
@@ -40,15 +41,15 @@ struct page {
     uint8_t size_class;   // index into the table of size classes
     uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
 };
-_Static_assert(sizeof(struct page) == 32, "half a cache line, and the shift in page_of");
+_Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");
 
 // The owner's half of a page of small blocks. Only the thread that holds the owning heap writes it
 // (exception: heap/relief.h). Invariant: used + length(local_free) == carved <= capacity.
 //
-//   0      8            16     20       22     23      24     32
-//   | next | local_free | used | carved | list | fresh | prev |
+//   0      8            16     20       22     23      24     32       64
+//   | next | local_free | used | carved | list | fresh | prev | unused |
 struct page_use {
-    struct page* next;
+    KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
     struct block* local_free; // free blocks, without those in the heap's bin
     uint32_t used;            // blocks that the program, a bin, a batch or a remote queue holds
     uint16_t carved;   // blocks 0..carved-1 exist; this page never wrote the memory behind them

@@ -21,6 +21,12 @@ struct window* window_find(const void* address) {
     return offset == 0 ? NULL : window_of_offset(offset);
 }
 
+void windows_prepare(void) {
+    uintptr_t start = round_up((uintptr_t)page_map.dummy, os_page_bytes());
+    uintptr_t end = round_down((uintptr_t)page_map.dummy + sizeof page_map.dummy, os_page_bytes());
+    os_forbid_writing((void*)start, end - start);
+}
+
 // --- Metadata ------------------------------------------------------------------------------------
 
 // Makes the metadata of one part writable. Two threads may do so at once.

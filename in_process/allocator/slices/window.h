@@ -107,6 +107,10 @@ static inline struct window* window_next(unsigned set, unsigned* number) {
     }
 }
 
+// Takes write access from the dummy of the page map, which is all zero for ever: a program that locks
+// its memory does not get it populated.
+void windows_prepare(void);
+
 // The window of `address`, made if there is none; the metadata of the part that contains the
 // address can be written. NULL: no memory for it. Lock-free. At most 4 system calls.
 struct window* window_for(const void* address);

@@ -1,0 +1,193 @@
+// Writes to cache lines that other threads write too: what makes an allocator slow on 64
+// processors, counted, because no such machine is needed for a count.
+//
+//   contended            prints a table, and fails if a figure is above its bound
+//   contended --lines    also prints the lines with most writes of each workload
+//
+// A write counts if the allocator makes it to a line of its own data (not of a block, whose lines
+// the program writes as well) that a second thread has written in the same run. The figures are per
+// 1,000 calls of malloc and free by all threads together.
+#include "allocator/heap/pool.h"
+#include "allocator/slices/arena.h"
+#include "base/options.h"
+#include "base/random.h"
+#include "keel/keel.h"
+#include "record.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define THREADS_MAX 256u
+#define CALLS 20000u // by each thread: malloc and free each
+
+static unsigned threads;
+static pthread_barrier_t gate;      // all threads and the main one
+static pthread_barrier_t round_end; // the threads
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+// --- Workloads: each thread runs one round to warm up, then a recorded one ------------------------
+
+static size_t small_size(uint64_t* random) {
+    return 16 + random_next(random) % 240;
+}
+
+// A block in turn and a stack of 64: every malloc finds its bin filled, or its page's own list.
+static void hits(unsigned thread, uint64_t* random) {
+    (void)thread;
+    void* held[64];
+    for (unsigned i = 0; i < CALLS / 64; i++) {
+        for (unsigned j = 0; j < 64; j++) held[j] = kl_malloc(64);
+        for (unsigned j = 0; j < 64; j++) kl_free(held[63 - j]);
+    }
+    (void)random;
+}
+
+// 2,000 blocks of 16 to 255 bytes, replaced at random: refills from the thread's own pages.
+static void own_churn(unsigned thread, uint64_t* random) {
+    (void)thread;
+    enum { HELD = 2000 };
+    void** held =
+        mmap(NULL, HELD * sizeof *held, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (unsigned i = 0; i < CALLS; i++) {
+        unsigned at = (unsigned)(random_next(random) % HELD);
+        kl_free(held[at]);
+        held[at] = kl_malloc(small_size(random));
+    }
+    for (unsigned i = 0; i < HELD; i++) kl_free(held[i]);
+    munmap(held, HELD * sizeof *held);
+}
+
+// Larson's server: each thread replaces blocks of an array, and passes the array on.
+#define LARSON_HELD 1000u
+static void* larson_held[THREADS_MAX][LARSON_HELD];
+static void larson(unsigned thread, uint64_t* random) {
+    for (unsigned part = 0; part < 4; part++) {
+        void** held = larson_held[(thread + part) % threads];
+        for (unsigned i = 0; i < CALLS / 4; i++) {
+            unsigned at = (unsigned)(random_next(random) % LARSON_HELD);
+            kl_free(held[at]);
+            held[at] = kl_malloc(small_size(random));
+        }
+        pthread_barrier_wait(&round_end);
+    }
+}
+
+// Half of the threads allocate, each for one of the others, which frees.
+#define QUEUE 1024u
+static struct queue { _Atomic(void*) slot[QUEUE]; } queues[THREADS_MAX / 2];
+static void producer_consumer(unsigned thread, uint64_t* random) {
+    struct queue* queue = &queues[thread / 2];
+    for (unsigned i = 0; i < CALLS; i++) {
+        _Atomic(void*)* slot = &queue->slot[i % QUEUE];
+        if (thread % 2 == 0) {
+            while (atomic_load(slot) != NULL) sched_yield();
+            atomic_store(slot, kl_malloc(small_size(random)));
+        } else {
+            while (atomic_load(slot) == NULL) sched_yield();
+            kl_free(atomic_exchange(slot, NULL));
+        }
+    }
+}
+
+// All threads exchange the blocks of one table.
+static _Atomic(void*) slots[4096];
+static void shared_slots(unsigned thread, uint64_t* random) {
+    (void)thread;
+    for (unsigned i = 0; i < CALLS; i++) {
+        unsigned at = (unsigned)(random_next(random) % 4096);
+        kl_free(atomic_exchange(&slots[at], kl_malloc(small_size(random))));
+    }
+}
+
+// --- Running -------------------------------------------------------------------------------------
+
+struct workload {
+    const char* name;
+    void (*run)(unsigned thread, uint64_t* random);
+    unsigned calls; // of malloc and free, by each thread
+    double most;    // writes per 1,000 calls, with any number of threads
+};
+
+static const struct workload* current;
+
+static void* thread_main(void* argument) {
+    unsigned thread = (unsigned)(uintptr_t)argument;
+    uint64_t random = thread + 1;
+    current->run(thread, &random);
+    pthread_barrier_wait(&gate);
+    pthread_barrier_wait(&gate); // recording begins between the two
+    record_thread(thread);
+    current->run(thread, &random);
+    pthread_barrier_wait(&gate);
+    return NULL;
+}
+
+static bool is_own_data(const void* written) {
+    return !slices_contain(written);
+}
+
+static void print_line(const void* line, uint64_t writes) {
+    if (writes * 500 < (uint64_t)CALLS * threads) return;
+    printf("    %p %lu\n", line, (unsigned long)writes);
+}
+
+// Writes to shared lines per 1,000 calls.
+static double measure(const struct workload* workload, unsigned count, bool lines) {
+    pthread_t started[THREADS_MAX];
+    threads = count;
+    current = workload;
+    CHECK(pthread_barrier_init(&gate, NULL, count + 1) == 0);
+    CHECK(pthread_barrier_init(&round_end, NULL, count) == 0);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_create(&started[i], NULL, thread_main, (void*)(uintptr_t)i) == 0);
+    pthread_barrier_wait(&gate);
+    record_start(is_own_data);
+    pthread_barrier_wait(&gate);
+    pthread_barrier_wait(&gate);
+    record_stop();
+    for (unsigned i = 0; i < count; i++) CHECK(pthread_join(started[i], NULL) == 0);
+    uint64_t writes = record_shared_writes(lines ? print_line : NULL);
+    return (double)writes * 1000 / ((double)workload->calls * count);
+}
+
+// The bounds leave room for the keeper and for the slow paths that the warm-up has not used up.
+static const struct workload workloads[] = {
+    {"hits", hits, 2 * CALLS, 0.5},
+    {"own churn", own_churn, 2 * CALLS, 2},
+    {"larson", larson, 2 * CALLS, 25},
+    {"producer and consumer", producer_consumer, CALLS, 80},
+    {"shared slots", shared_slots, 2 * CALLS, 150},
+};
+
+int main(int count, char** arguments) {
+    static const unsigned numbers[] = {2, 8, 32, 128, 256};
+    bool lines = count > 1 && strcmp(arguments[1], "--lines") == 0;
+    bool holds = true;
+    record_prepare();
+    printf("writes to cache lines that other threads write too, per 1,000 calls\n%-24s", "threads");
+    for (unsigned i = 0; i < 5; i++) printf("%10u", numbers[i]);
+    printf("%10s\n", "bound");
+    for (unsigned i = 0; i < sizeof workloads / sizeof *workloads; i++) {
+        printf("%-24s", workloads[i].name);
+        for (unsigned j = 0; j < 5; j++) {
+            double writes = measure(&workloads[i], numbers[j], lines);
+            printf("%10.3f", writes);
+            fflush(stdout);
+            holds &= writes <= workloads[i].most;
+        }
+        printf("%10.2f\n", workloads[i].most);
+    }
+    if (!holds) puts("above a bound");
+    return holds ? 0 : 1;
+}
