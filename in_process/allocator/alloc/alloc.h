@@ -75,15 +75,17 @@ KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
 }
 
-// The most frequent refill: takes the free list of the current page if it is long enough, or if the
-// page has no uncarved blocks. Returns NULL in all other cases, and when maintenance is due.
+// The most frequent refill: takes the free list of the current page if it is long enough, or if no
+// block can be carved without a possible page fault. Returns NULL in all other cases, and when
+// maintenance is due.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
     const struct page_use* use = page_use(page);
     if (use->local_free == NULL) return NULL;
     uint32_t length = use->carved - use->used;
-    if (length < REFILL_SHORT && use->carved < page->capacity) return NULL;
+    if (length < REFILL_SHORT && use->carved < page->capacity && !page_begins_system_page(page))
+        return NULL;
     struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);

@@ -4,10 +4,6 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
-// The smallest size of a system page. Where system pages are larger, carving only takes smaller
-// steps than necessary.
-#define SYSTEM_PAGE ((uintptr_t)4096)
-
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
     struct page* page = page_of(start);
     unsigned slices = page_slices(size_class);
@@ -38,11 +34,6 @@ void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
-}
-
-bool page_begins_system_page(const struct page* page) {
-    uintptr_t next = (uintptr_t)page->start + (size_t)page_use(page)->carved * page->block_bytes;
-    return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
 }
 
 // Carving has just written to a system page that may not have been resident. Blocks larger than a

@@ -13,6 +13,9 @@
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
+// The smallest size of a system page. Where system pages are larger, carving only takes smaller
+// steps than necessary.
+#define SYSTEM_PAGE ((uintptr_t)4096)
 #define CARVE_LINKS_MAX 16u
 
 // State of the memory after the carved blocks: a set of flags.
@@ -62,7 +65,10 @@ struct block* page_carve(struct page* page);
 
 // True if the next block to be carved is the first one that begins in its system page. Carving it
 // may take a page fault.
-bool page_begins_system_page(const struct page* page);
+KEEL_INLINE bool page_begins_system_page(const struct page* page) {
+    uintptr_t next = (uintptr_t)page->start + (size_t)page_use(page)->carved * page->block_bytes;
+    return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
+}
 
 // Takes the whole list of free blocks, O(1). The blocks count as used from now on, because they go
 // to the bin.

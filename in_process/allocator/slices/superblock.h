@@ -54,8 +54,9 @@ KEEL_INLINE struct run slices_take(struct superblock* superblock, uint64_t mask,
     uint64_t touched = atomic_or_ordered(&superblock->touched, mask) & mask;
     uint64_t zero = atomic_get(&superblock->zero) & mask;
     if (zero != 0) (void)atomic_and_ordered(&superblock->zero, ~mask);
-    slices_count_live((int64_t)bit_count(mask));
-    slices_count_dirty(-(int64_t)bit_count(touched));
+    int64_t count = (int64_t)bit_count(mask);
+    slices_count_live(count);
+    if (touched != 0) slices_count_dirty(touched == mask ? -count : -(int64_t)bit_count(touched));
     return (struct run){start, touched == zero, touched == mask};
 }
 
