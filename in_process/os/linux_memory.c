@@ -50,8 +50,9 @@ void* os_map(size_t bytes, size_t alignment) {
     return start + before;
 }
 
-// The address is a hint, which the kernel takes if the range is free. MAP_FIXED_NOREPLACE would save
-// the munmap, but sanitizers move a mapping with that flag to address 0, and old kernels ignore it.
+// The address is a hint, which the kernel takes if the range is free. MAP_FIXED_NOREPLACE would
+// save the munmap, but sanitizers move a mapping with that flag to address 0, and old kernels
+// ignore it.
 enum os_placing os_map_at(void* start, size_t bytes) {
     int saved = errno;
     char* place = mmap(start, bytes, PROT_READ | PROT_WRITE,

@@ -15,15 +15,16 @@ bool os_thread_exit_register(void (*on_exit)(void* value));
 // Without effect before os_thread_exit_register, or with NULL (disarms).
 void os_thread_exit_arm(void* value);
 
-// Starts a detached thread with all signals blocked except SIGSYS, and 128 KiB of stack. False: the system
-// refuses. May allocate.
+// Starts a detached thread with all signals blocked except SIGSYS, and 128 KiB of stack. False: the
+// system refuses. May allocate.
 bool os_thread_start(void (*run)(void));
 
 // True on a thread that os_thread_start made.
 extern KEEL_TLS bool os_thread_is_own;
 
-// No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks. Calls
-// of the C library that are one stand between these two. Returns what to pass to os_cancel_restore.
+// No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks.
+// Calls of the C library that are one stand between these two. Returns what to pass to
+// os_cancel_restore.
 int os_cancel_disable(void);
 void os_cancel_restore(int state);
 

@@ -36,7 +36,7 @@ static pthread_barrier_t round_end; // the threads
         }                                                                                          \
     } while (0)
 
-// --- Workloads: each thread runs one round to warm up, then a recorded one ------------------------
+// --- Workloads: each thread runs one round to warm up, then a recorded one -----------------------
 
 static size_t small_size(uint64_t* random) {
     return 16 + random_next(random) % 240;

@@ -307,9 +307,9 @@ TEST(cancelled_threads_clean_up) {
     }
 }
 
-// A cancelled thread ends at its next cancellation point. malloc is none, whatever it has to do: the
-// blocks exceed the 4 GiB of addresses that Keel takes from at a time, and the following 4 GiB are
-// not free.
+// A cancelled thread ends at its next cancellation point. malloc is none, whatever it has to do:
+// the blocks exceed the 4 GiB of addresses that Keel takes from at a time, and the following 4 GiB
+// are not free.
 struct cancelled {
     _Atomic bool requested, finished;
 };

@@ -68,7 +68,7 @@ QUICK = [
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),
 ]
-THOROUGH = [("interleavings", explored(["heaps", "slices", "keeper"]))]  # minutes each
+THOROUGH = [("interleavings", explored(["heaps", "relief", "slices", "keeper"]))]  # minutes each
 stages = QUICK
 
 

@@ -32,8 +32,8 @@ for file in "$sources"/malloc/tst-*.c "$sources/malloc/mallocbug.c"; do
     extra=()
     case $name in
         tst-interpose-aux* | tst-interpose-skeleton) continue ;; # parts of other tests
-        tst-interpose-static-* | tst-malloc-check | tst-malloc-usable | tst-malloc-usable-tunables | \
-            tst-mtrace) echo "$name" >>"$place/left-out"; continue ;;
+        tst-interpose-static-* | tst-malloc-check | tst-malloc-usable | \
+            tst-malloc-usable-tunables | tst-mtrace) echo "$name" >>"$place/left-out"; continue ;;
         tst-interpose-*) extra=("$sources/malloc/tst-interpose-aux-${name##*-}.c") ;;
     esac
     compile "$file" "${extra[@]}" "$place/libsupport.a" -o "$place/tests/$name" -lpthread -lm \

@@ -12,7 +12,8 @@ make -C "$place/source/lib" -j "${JOBS:-1}" || exit 1
 
 build() { # build FOLDER TEST [ARGUMENTS]
     local name=$2
-    make -C "$place/source/testcases/kernel/$1" "$name" || { echo "$name" >>"$place/left-out"; return; }
+    make -C "$place/source/testcases/kernel/$1" "$name" ||
+        { echo "$name" >>"$place/left-out"; return; }
     # The number of each result of the test is its verdict, besides its status.
     cat >"$place/tests/$name" <<TEST
 #!/bin/bash

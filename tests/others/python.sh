@@ -8,12 +8,14 @@ set -uo pipefail
 place=$2 python=/usr/bin/python3
 tests=$("$python" -c 'import test.test_threading as t; print(t.__file__)' 2>/dev/null) ||
     { echo "the package libpython3-testsuite is not installed"; exit 1; }
-slow='asyncio|multiprocessing.*|concurrent_futures|tools|idle|tk|ttk.*|tcl|turtle|ssl|socket.*|urllib.*|smtp.*'
-slow+='|ftplib|poplib|imaplib|nntplib|telnetlib|http.*|xmlrpc.*|docxmlrpc|robotparser|codecmaps_.*|codecencodings_.*'
-slow+='|multibytecodec|ensurepip|venv|distutils|lib2to3|gdb|curses|ossaudiodev|winreg|winsound|winconsoleio|msilib'
-slow+='|startfile|devpoll|kqueue|zipfile64|largefile|peg_generator|unparse|tokenize|cprofile|profile|regrtest|trace'
-slow+='|select.*|asyn.*|signal|wait3|wait4|eintr|faulthandler|subprocess|pydoc|doctest.*|email|zoneinfo|decimal'
-slow+='|statistics|imp|import.*|compileall|zipapp|unicodedata|ucn|tarfile|zipfile|pickletools|random|timeout'
+slow='asyncio|multiprocessing.*|concurrent_futures|tools|idle|tk|ttk.*|tcl|turtle|ssl'
+slow+='|socket.*|urllib.*|smtp.*|ftplib|poplib|imaplib|nntplib|telnetlib|http.*|xmlrpc.*'
+slow+='|docxmlrpc|robotparser|codecmaps_.*|codecencodings_.*|multibytecodec|ensurepip|venv'
+slow+='|distutils|lib2to3|gdb|curses|ossaudiodev|winreg|winsound|winconsoleio|msilib'
+slow+='|startfile|devpoll|kqueue|zipfile64|largefile|peg_generator|unparse|tokenize|cprofile'
+slow+='|profile|regrtest|trace|select.*|asyn.*|signal|wait3|wait4|eintr|faulthandler'
+slow+='|subprocess|pydoc|doctest.*|email|zoneinfo|decimal|statistics|imp|import.*|compileall'
+slow+='|zipapp|unicodedata|ucn|tarfile|zipfile|pickletools|random|timeout'
 for file in "$(dirname "$tests")"/test_*; do
     name=$(basename "$file" .py)
     if [[ ${name#test_} =~ ^($slow)$ ]]; then
@@ -25,7 +27,8 @@ for file in "$(dirname "$tests")"/test_*; do
 #!/bin/bash
 PYTHONMALLOC=malloc PYTHONHASHSEED=1 timeout -k 5 240 "$python" -m test -v $name >log 2>&1
 status=\$?
-sed -n 's/^\(test[A-Za-z0-9_]* ([A-Za-z0-9_.]*)\) \.\.\. \(ok\|FAIL\|ERROR\|skipped\|expected failure\).*/verdict: \1 \2/p' log
+ends='ok\|FAIL\|ERROR\|skipped\|expected failure'
+sed -n "s/^\(test[A-Za-z0-9_]* ([A-Za-z0-9_.]*)\) \.\.\. \(\$ends\).*/verdict: \1 \2/p" log
 tail -n 15 log >&2
 exit \$status
 TEST

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests of other projects twice, as they are and with Keel preloaded, and compares the verdicts:
-# a test passes here if it ends with Keel as it ends with the C library's malloc.
+# Runs tests of other projects twice, as they are and with Keel preloaded, and compares the
+# verdicts: a test passes here if it ends with Keel as it ends with the C library's malloc.
 #
 #     tests/others/run.sh LIBKEEL.SO [--only TEST] SUITE[=SOURCES] ...
 #
@@ -12,11 +12,12 @@
 #     python            Debian's package libpython3-testsuite: CPython's own tests, with
 #                       PYTHONMALLOC=malloc
 #
-# No code of these projects is part of the repository, and nothing is fetched. A suite whose source or
-# package is missing is skipped with one line. SUITE.sh SOURCES PLACE builds the tests: it creates an
-# executable PLACE/tests/NAME for each test, which takes no argument and exits with 0 if the test
-# passes, and with 77 or 32 if it cannot run here. Lines `verdict: TEXT` of its output are part of the
-# verdict; they may be in any order. Tests that cannot be built alone are listed in PLACE/left-out.
+# No code of these projects is part of the repository, and nothing is fetched. A suite whose source
+# or package is missing is skipped with one line. SUITE.sh SOURCES PLACE builds the tests: it
+# creates an executable PLACE/tests/NAME for each test, which takes no argument and exits with 0 if
+# the test passes, and with 77 or 32 if it cannot run here. Lines `verdict: TEXT` of its output are
+# part of the verdict; they may be in any order. Tests that cannot be built alone are listed in
+# PLACE/left-out.
 #
 # A test whose verdicts differ runs again, up to twice, because a busy machine exceeds time limits.
 # The differences that are known, with their reasons, are in differences.txt.

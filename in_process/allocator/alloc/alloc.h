@@ -2,7 +2,8 @@
 //
 //   malloc(size)                                              api/override.c, api/keel.c
 //   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
-//      `- (bin empty, or size > 1 KiB) alloc_from_bin: bin of any class, or alloc_from_current
+//      `- (bin empty, or size > 1 KiB) alloc_from_bin: the bin of any size up to 64 KiB, else
+//         alloc_from_current
 //         `- (nothing there) alloc_slow                       alloc/allocate.c
 //            |- size <= 64 KiB: pop the bin of its class, else refill it from:
 //            |  |- the current page's free list               page_take_free, O(1)
@@ -18,12 +19,14 @@
 //      |- page->owner == heap: push, decrement `used`
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
-//         |- own page with a flag in its owner word (it was full, or p is not in
-//         |  its first slice): push, decrement `used`
-//         |- page of another heap: into a batch, sent to the owner by one exchange
+//         |- page of this heap with a flag in the owner word (the page is full, or p is
+//         |  not in the first slice of the page): push, decrement `used`
+//         |- page of another heap: p goes into a batch; later one atomic exchange
+//         |  pushes a chain of batches to the remote queue of the owner
 //         |- page of a user heap: under the lock of that heap
 //         |- large: back to the slices; jumbo (a mapping): cached, or unmapped
-//         `- no owner: NULL is ignored, a foreign block is reported, else panic
+//         `- no owner: NULL: nothing. Free memory of Keel: panic. Any other address (a
+//            foreign block): a report
 //
 // No function here sets errno: NULL is the only sign of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
@@ -33,11 +36,12 @@
 #include "base/attributes.h"
 #include <string.h>
 
-// A refill carves no blocks if the free list has at least this many blocks.
+// A refill takes the free list of the page. If the list has fewer blocks than this, the refill may
+// also carve new blocks.
 #define REFILL_SHORT 16u
 
-// Takes the first block of the list. The next malloc of this class reads the next block, which may
-// no longer be in the caches: prefetch it now.
+// Removes the first block from the bin, and prefetches the block after it: the next malloc of this
+// class reads that block, which may not be in the caches.
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
     struct block* next = block->next;
     heap->bin[size_class] = next;
@@ -51,25 +55,28 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
     return block;
 }
 
-// Makes the whole usable size of a popped block zero, because kl_rezalloc and kl_recalloc need it.
+// Sets all usable bytes of a popped block to zero. kl_rezalloc and kl_recalloc rely on that.
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
                                       : memset(block, 0, size_class_bytes[size_class]);
 }
 
-// Returns a block of at least `size` bytes if the bin has one. If it returns NULL, call alloc_slow.
+// Returns a block of at least `size` bytes if the bin has one. If it returns NULL, the
+// caller calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit(size_t size) {
     if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
     return bin_pop(thread_heap, size_class_of_small(size));
 }
 
-// One of this many refills takes the slow path, which drains the remote queue and does a quantum of
-// maintenance. Therefore even a thread that never needs a fresh page receives its remote frees.
-// Without a keeper, it also returns memory.
+// Every 8th refill takes the slow path, which drains the remote queue. Therefore a thread that
+// never needs a fresh page receives its remote frees too. If no keeper runs, the slow path also
+// returns a bounded amount of surplus memory to the system (a quantum, slices/reserve.h), and does
+// one step for a parked heap.
 #define MAINTENANCE_REFILLS 8u
-// While more remote frees wait, or there is memory to give up and no keeper, one in this many does,
-// so that a program that allocates little returns its memory within seconds too.
+// Every 2nd refill does so while remote frees still wait after a drain. Without a keeper, it also
+// does so while there is surplus memory, or a heap on the watch list (heap/watch.h). Therefore a
+// program that allocates rarely also returns its memory within seconds.
 #define MAINTENANCE_REFILLS_BEHIND 2u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
@@ -114,13 +121,14 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
 // if size <= 8.
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
-// Like alloc_slow, for a block that has grown: a large block is placed so that it can grow again.
+// Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow:
+// with free slices behind it or, from 4 MiB on, as a mapping.
 void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.
 void* alloc_aligned(size_t size, size_t alignment);
 
-// Allocates `size` bytes at `alignment`. If `zero`, the whole usable size is zero.
+// Allocates `size` bytes at `alignment`. If `zero` is true, all usable bytes are zero.
 void* alloc_plain(size_t size, size_t alignment, bool zero);
 
 // Called when the last used block of the page was freed. Releases the page, unless it is current.
@@ -137,15 +145,15 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// Like free_block, for callers whose speed does not matter: an impossible address is a foreign
-// block. free_block crashes with it.
+// Like free_block, but first checks the address. An address that no process can have is treated as
+// that of a foreign block; free_block would crash.
 void free_any(void* address);
 
 // Like realloc, for a live block and a size other than 0. If there is no memory, returns NULL, and
 // the old block is unchanged.
 void* reallocate(void* address, size_t size);
 
-// Returns true if `size` bytes fit in the block without moving it.
+// Returns true if the block's usable size is at least `size`.
 bool reallocate_in_place(void* address, size_t size);
 
 // Returns the number of usable bytes at `address`; 0 for NULL and foreign addresses.
@@ -158,17 +166,18 @@ bool block_is_ours(const void* address);
 // Returns the usable size of a block from malloc(size).
 size_t good_size(size_t size);
 
-// Does a quantum of maintenance if something is due, unless a keeper runs or the calling thread is
-// realtime.
+// Returns surplus memory to the system, at most one quantum. Does nothing if there is no surplus,
+// if a keeper runs, or if the calling thread is a realtime thread.
 void alloc_quantum(void);
 
-// One step for a parked heap (its thread has ended) that the caller has taken from the pool: drains
-// its queue, or empties bins and releases current pages, from where the last step ended. At most
-// one drain, or 256 blocks and pages. False: there is nothing to do now.
+// Does one step of work for a parked heap (a heap whose thread has ended), which the caller has
+// taken from the pool. If the remote queue is not empty, the step drains it once. Otherwise it
+// empties bins and releases pages, and continues where the last step stopped: at most 256 units of
+// work, of which a block counts 1 and a page 16. False: there is nothing to do now.
 bool reclaim_step(struct heap* heap);
 
-// Takes a heap from the watch list, and does one step for it if it is parked. For slow paths when
-// no keeper runs. False: no step was done.
+// Takes a heap from the watch list (heap/watch.h). If that heap is parked, calls reclaim_step for
+// it. Slow paths call this if no keeper runs. False: no step was done.
 bool reclaim_parked(void);
 
 // Drains the remote queue of a heap that the caller holds, and releases those of its pages that

@@ -95,8 +95,9 @@ static void entry_clear(struct remote_batch* entry) {
     entry->page = NULL;
 }
 
-// Pages that follow each other have entries of their own in every other pass. In the passes between,
-// two pages with the same entry in one pass have the same entry in another one only by chance.
+// Pages that follow each other have entries of their own in every other pass. In the passes
+// between, two pages with the same entry in one pass have the same entry in another one only by
+// chance.
 static struct remote_batch* entry_of(const struct page* page) {
     uint64_t index = (uintptr_t)page / sizeof(struct page);
     if (relief.passes % 2 != 0)

@@ -12,7 +12,7 @@
 //
 // `added` is taken whole, and only when `round` is used up: every heap gets its turn.
 //
-// A heap is in the list at most once, and in the hands of at most one thread that looks at it:
+// A heap is in the list at most once, and at most one thread looks at it at a time:
 // heap->watched is set by an exchange before it is added, and cleared after a look that left
 // nothing to do. watch_finish looks for work once more after it has cleared the field. A thread
 // that adds work first makes the work visible and then exchanges the field, so one of the two

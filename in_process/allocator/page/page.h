@@ -25,8 +25,8 @@ enum page_fresh {
 };
 
 // The heap's list in which the page is. A full page (PAGE_FULL in its owner word) is UNLISTED.
-// CLAIMED: it is in a queue, and the keeper may be emptying it (heap/relief.h). To take a page out of
-// a queue or to claim it, a thread exchanges QUEUED for CURRENT or CLAIMED.
+// CLAIMED: it is in a queue, and the keeper may be emptying it (heap/relief.h). To take a page out
+// of a queue or to claim it, a thread exchanges QUEUED for CURRENT or CLAIMED.
 enum page_list { PAGE_UNLISTED, PAGE_CURRENT, PAGE_QUEUED, PAGE_CLAIMED };
 
 KEEL_INLINE enum page_list page_list(const struct page* page) {

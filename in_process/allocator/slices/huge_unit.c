@@ -108,9 +108,3 @@ struct free_run run_take_closed(void) {
     }
     return (struct free_run){NULL, 0};
 }
-
-bool run_open_closed(void) {
-    struct free_run run = run_take_closed();
-    if (run.slices != 0) run_return(run, RUN_AS_BEFORE);
-    return run.slices != 0;
-}

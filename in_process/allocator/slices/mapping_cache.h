@@ -8,7 +8,8 @@
 //   place[0..511]:  start | bytes | time of the last put
 //
 // Bounds: every call looks at the places that have a mapping, at most MAPPING_PLACES, and makes at
-// most one system call for each mapping that it takes out. Lock-free: a place is taken by exchanging its start for 0.
+// most one system call for each mapping that it takes out. Lock-free: a place is taken by
+// exchanging its start for 0.
 #ifndef KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
 #define KEEL_ALLOCATOR_SLICES_MAPPING_CACHE_H
 

@@ -187,8 +187,8 @@ static unsigned superblocks_for(unsigned slices) {
     return (slices + SUPERBLOCK_SLICES - 1) / SUPERBLOCK_SLICES;
 }
 
-// Removes superblocks without free slices from the sets at once, since a run has taken many of them:
-// the bounded searches for short runs would find little else.
+// Removes superblocks without free slices from the sets at once, since a run has taken many of
+// them: the bounded searches for short runs would find little else.
 static void unfile_taken(struct window* window, unsigned first, unsigned count) {
     for (unsigned index = first; index < first + count; index++) {
         if (atomic_get(&window->superblocks[index].free) != 0) continue;

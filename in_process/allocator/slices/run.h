@@ -7,9 +7,9 @@
 // no further memory. The thread that clears the bits of a run in one compare-and-swap owns it; it
 // releases the run by setting them.
 //
-// Bound: a search looks at no more than RUN_WINDOWS windows twice, however many there are, and tries
-// at most RUN_PROBES superblocks of each set of a window, with at most RUN_TRIES compare-and-swaps
-// on them together, before the address space grows.
+// Bound: a search looks at no more than RUN_WINDOWS windows twice, however many there are, and
+// tries at most RUN_PROBES superblocks of each set of a window, with at most RUN_TRIES
+// compare-and-swaps on them together, before the address space grows.
 //
 // superblock.h: the bits and sets of one superblock. range.h: runs of several. huge_unit.h: the
 // huge zone. run.c searches, run_release.c releases, run_reclaim.c takes free slices for the

@@ -97,3 +97,9 @@ void run_return(struct free_run run, enum run_state state) {
     superblock_file(window, index, before, before | mask);
     if (superblock_is_dirty(superblock)) window_set_add(window, SET_DIRTY, index);
 }
+
+bool run_open_closed(void) {
+    struct free_run run = run_take_closed();
+    if (run.slices != 0) run_return(run, RUN_AS_BEFORE);
+    return run.slices != 0;
+}

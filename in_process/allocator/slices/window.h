@@ -81,7 +81,8 @@ KEEL_INLINE struct window* window_at(size_t index) {
     return (struct window*)atomic_get_acquire(&windows.entry[index]);
 }
 
-// Adds a superblock to a set of the window, or removes it, and the window to the windows with members.
+// Adds a superblock to a set of the window, or removes it, and the window to the windows with
+// members.
 KEEL_INLINE void window_set_add(struct window* window, unsigned set, unsigned index) {
     if (index_set_add(&window->sets[set], index))
         (void)index_set_add(&windows.with[set], (unsigned)atomic_get(&window->number));
@@ -107,8 +108,8 @@ static inline struct window* window_next(unsigned set, unsigned* number) {
     }
 }
 
-// Takes write access from the dummy of the page map, which is all zero for ever: a program that locks
-// its memory does not get it populated.
+// Takes write access from the dummy of the page map, which is all zero for ever: a program that
+// locks its memory does not get it populated.
 void windows_prepare(void);
 
 // The window of `address`, made if there is none; the metadata of the part that contains the

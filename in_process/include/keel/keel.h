@@ -7,8 +7,8 @@
  *   - By direct calls. Call the functions below. libkeel and libkeel_api contain them; libkeel_api
  *     does not replace the program's malloc.
  *
- * With libkeel both ways share one heap: free() accepts a block from kl_malloc, and kl_free accepts
- * one from malloc(). docs/guide/linking.md describes every way to link.
+ * With libkeel both ways use the same allocator: free() accepts a block from kl_malloc, and kl_free
+ * accepts one from malloc(). docs/guide/linking.md describes every way to link.
  *
  * These rules apply to every function, unless its comment states an exception:
  *
@@ -86,9 +86,9 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *
  * The block stays in place if the new size is at most the block's usable size and at least half of
  * it. A block of more than 64 KiB grows in place if the memory after it is free. A block of 4 MiB
- * or more is moved without copying on Linux 5.7 and later. The last two rules do not apply to
- * blocks in an arena or in a heap from kl_heap_new. In all other cases the content is copied, with
- * a cost that is linear in the smaller size. */
+ * or more is moved without copying on Linux 5.7 and later. Blocks in an arena (keel/arena.h) or in
+ * a heap from kl_heap_new neither grow in place nor move without copying. In all other cases the
+ * content is copied, with a cost that is linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -99,8 +99,8 @@ KEEL_API KEEL_API_RESIZES(2, 3) void* kl_reallocn(void* block, size_t count,
 /* Like kl_realloc, but frees the old block on failure. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_reallocf(void* block, size_t size) KEEL_NOEXCEPT;
 
-/* Checks whether `size` fits in the block without moving it. Returns `block` if it does. Otherwise
- * returns NULL and changes neither the block nor errno. */
+/* Returns `block` if its usable size is at least `size`, else NULL. Changes neither the block nor
+ * errno. */
 KEEL_API void* kl_expand(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* --- Aligned blocks --------------------------------------------------------------------------- */
@@ -137,8 +137,8 @@ KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
  * size use the same amount of memory. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* Returns true if the address is in memory that holds blocks of Keel. In a block of more than 64
- * KiB only the start address is recognised. */
+/* Returns true if the address is in a page of blocks, even if its block is free, or in the first 64
+ * KiB of a block of more than 64 KiB. (A page has 64 KiB or 256 KiB.) */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
@@ -192,9 +192,10 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 
 /* These work like kl_realloc and its variants. They also set every byte beyond the old size to
  * zero. They can do this only if two conditions hold. First, a zeroing function allocated the
- * block: kl_calloc, kl_zalloc, kl_aligned_calloc, their variants for heaps, or a function below.
- * Second, only the functions below have resized it. In other blocks the bytes between the old size
- * and the usable size are undefined. The cost is linear in the larger size. */
+ * block: kl_calloc, kl_zalloc, kl_aligned_calloc, their variants for heaps, or a function of this
+ * section. Second, only the functions of this section have resized it. If a block does not meet
+ * these conditions, the bytes between its old size and its old usable size are undefined. The cost
+ * is linear in the larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -248,12 +249,14 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Starts the keeper, Keel's background thread. The keeper obtains memory from the system before the
  * program needs it, and returns memory that the program has not needed for a while. The program's
- * own threads then do not have to do this work. Returns true if the keeper is running.
+ * own threads then do not have to do this work. Returns true if the keeper is running; with
+ * KEEL_KEEPER=off it does not start.
  *
  * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
  *
  *   - auto (default): when a second thread allocates;
- *   - on: like auto, and also when Keel holds 2 MiB more than at the start or fork of the process;
+ *   - on: like auto, and also when the memory that Keel uses has grown by 2 MiB since the process
+ *     started (in a child: since the fork);
  *   - off: never.
  *
  * Do not call this function from a constructor. A program that calls unshare(CLONE_NEWUSER) or
@@ -263,26 +266,28 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
  * available from now on. Warm memory is free memory that the system has already provided, so using
- * it causes no page fault. New pages of blocks then use warm memory. Without this call, the first
- * pages of each size class receive memory only when the program touches it. kl_warm(0) ends this
- * mode. Returns the number of bytes that could be prepared, which is less than `bytes` if the
- * system has no more memory. The cost is linear in `bytes`: call it at program start or when a
- * level is loaded. */
+ * it causes no page fault. Keel then uses warm memory for its new pages. (A page is 64 KiB or 256
+ * KiB with blocks of one size class.) Without this call, the first access to each system page of
+ * the first pages of a size class causes a page fault. After kl_warm(0) Keel no longer keeps this
+ * amount available. Returns the number of bytes that could be prepared, which is less than `bytes`
+ * if the system has no more memory. The cost is linear in `bytes`: call it at program start or when
+ * a level is loaded. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* Informs Keel that the calling thread has nothing to do at the moment, for example between two
- * frames. Keel collects the blocks of this thread that other threads freed. It also sends back the
- * blocks of other threads that this thread freed. Without a keeper it also returns surplus memory
- * to the system. The call takes at most about 0.1 ms. */
+ * frames. Keel collects the blocks of this thread that other threads freed. It also passes the
+ * blocks that this thread freed, but other threads allocated, to the heaps that own them. Without a
+ * keeper it also returns surplus memory to the system. The call takes at most about 0.1 ms. */
 KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
  * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory.
- * `spare_bytes` is rounded up to 64 KiB, and the maximum is 2 MiB. The keeper refills the reserve.
- * From now on no malloc or free of this thread does maintenance or wakes the keeper. The mode ends
- * when the thread passes 0 to this function, or ends. It works best with a running keeper
- * (kl_keeper_start). Without a keeper, kl_thread_idle refills the reserve. Returns false if there
- * is no memory, or if the thread is ending and has left its heap. */
+ * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB. The
+ * keeper refills the reserve. From then on, malloc and free of this thread do not return memory to
+ * the system, do not work for other heaps, and do not wake the keeper. The thread is a realtime
+ * thread until it passes 0 to this function or exits. A running keeper (kl_keeper_start) is best.
+ * Without a keeper, kl_thread_idle refills the reserve. Returns false if there is no memory, or if
+ * the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, returns all unused memory to the system: the memory of the calling thread, of
@@ -298,12 +303,11 @@ KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
  * must not allocate from Keel. */
 typedef void kl_output(const char* text, void* argument);
 
-/* Prints a table with `output`, or to stderr if `output` is NULL. The table has counts, and the
- * times of each slow path (in ns, grouped by powers of two). The function allocates nothing. The
- * cost is linear in the number of heaps, size classes and arenas. The counts of other threads are
- * snapshots. If the environment variable KEEL_STATS is 1, Keel prints the same report when the
- * process ends.
- */
+/* Prints a table with `output`, or to stderr if `output` is NULL. The table shows event counts
+ * and, for each slow path, a histogram of its times (in ns, a bucket for each power of two). The
+ * function allocates nothing. The cost is linear in the number of heaps, size classes and arenas.
+ * The counts of other threads are snapshots. If the environment variable KEEL_STATS is 1, Keel
+ * prints the same report when the process ends. */
 KEEL_API void kl_stats_print(kl_output* output, void* argument) KEEL_NOEXCEPT;
 
 /* Writes the same report as one JSON object. Like snprintf, it writes at most `size` bytes
@@ -321,8 +325,8 @@ struct kl_process {
     uint64_t rss_peak_bytes; /* highest resident size so far */
     uint64_t major_faults;   /* page faults that read from a disk */
     uint64_t minor_faults;   /* all other page faults */
-    uint64_t held_bytes;     /* in pages and large blocks, used or free */
-    uint64_t unused_bytes;   /* in no page or large block, and not yet returned to the system */
+    uint64_t held_bytes;     /* pages and large blocks, with the free blocks in the pages */
+    uint64_t unused_bytes;   /* resident, but in no page or large block; not part of held_bytes */
 };
 
 /* Fills *process. Makes a few system calls. */

@@ -114,7 +114,8 @@ fn each_free_calls_the_function_for_its_hints() {
         let note = notes.iter().find(|note| note.contains("own free_aligned and")).unwrap();
         assert!(note.starts_with(&format!("{hinted} frees passed")), "{note}");
         assert!(
-            notes.iter().any(|note| note.starts_with("50 frees passed a size or an alignment that differs")),
+            notes.iter().any(|note| note
+                .starts_with("50 frees passed a size or an alignment that differs")),
             "{notes:?}"
         );
     }

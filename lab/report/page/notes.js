@@ -5,7 +5,8 @@ const MOST_OUTLIERS = 20000;
 
 const callsNote = () => {
   if (!facts.columns) {
-    return "The results contain no single calls, so these charts are empty. The tables are complete.";
+    return "The results contain no single calls, so these charts are empty. " +
+      "The tables are complete.";
   }
   const drawn = facts.allocators.filter((one) => one.median_run);
   const limited = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
@@ -21,8 +22,8 @@ const callsNote = () => {
     `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
       ? "Pinch to zoom, and swipe sideways to pan. Show all resets the view."
-      : "Click it to keep its details on the page. Drag to zoom in, and double-click to show all. " +
-        "Ctrl + wheel, + and − also zoom; the arrow keys pan.")
+      : "Click it to keep its details on the page. Drag to zoom in, and double-click to show " +
+        "all. Ctrl + wheel, + and − also zoom; the arrow keys pan.")
   );
 };
 

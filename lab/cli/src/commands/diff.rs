@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// Compare two result folders and show the significant differences
 ///
 /// For each allocator that both folders contain, it prints each metric before and after, the ratio,
-/// and the ratio's 95 % confidence interval, computed from the runs of both folders. A difference is
-/// significant if the interval does not contain 1. Both folders need at least two runs of each
+/// and the ratio's 95 % confidence interval, computed from the runs of both folders. A difference
+/// is significant if the interval does not contain 1. Both folders need at least two runs of each
 /// allocator.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
@@ -27,7 +27,8 @@ pub struct Arguments {
     /// Show every metric, not only the main ones and those that differ significantly
     #[arg(long)]
     all: bool,
-    /// Exit with 1 if a metric rose significantly and by more than this many percent (0: by any amount)
+    /// Exit with 1 if a metric rose significantly and by more than this many percent (0: by any
+    /// amount)
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<f64>,
     /// Print the metrics as JSON

@@ -30,7 +30,8 @@ pub struct Arguments {
     /// frequent operation that allocates]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// Allocators to show, in this order, separated by commas [default: all except the null allocator]
+    /// Allocators to show, in this order, separated by commas [default: all except the null
+    /// allocator]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
     /// The meaning of the hue in the density view

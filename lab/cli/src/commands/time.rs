@@ -18,9 +18,9 @@ use std::time::Duration;
 /// Replay a journal without timing single calls, and show the total time and the memory
 ///
 /// All operations run on one thread, in a new process for each run. If the journal has markers (see
-/// `keel capture`), time and memory are also shown at each marker. The clock is read only at markers
-/// and at the end, so the calls run without overhead. The time of the null allocator, which does
-/// nothing, is that of the loop itself.
+/// `keel capture`), time and memory are also shown at each marker. The clock is read only at
+/// markers and at the end, so the calls run without overhead. The time of the null allocator, which
+/// does nothing, is that of the loop itself.
 ///
 /// To time single calls, and to replay the threads of the program, use `keel compare`.
 #[derive(Args)]

@@ -49,8 +49,8 @@ impl Session<'_> {
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
-                "The contents of blocks were verified. Therefore new blocks were not touched inside \
-                 the calls."
+                "The contents of blocks were verified. Therefore new blocks were not touched \
+                 inside the calls."
                     .to_owned(),
             );
         }
@@ -86,8 +86,8 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. Such system calls are \
-                     not detected: their time is counted as the allocator's own work, except when \
+                    "The code of {} contains {places} system call instructions. Such system calls \
+                     are not detected: their time is counted as the allocator's own work, except when \
                      the thread slept.",
                     allocator.name
                 ));

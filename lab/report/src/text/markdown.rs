@@ -64,8 +64,8 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let runs = settings.runs_in_words();
     let _ = writeln!(
         text,
-        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}. Bold: the lowest value, and all values \
-         without a significant difference from it (95 %, paired by round). keel {}</sub>\n",
+        "\n<sub>Medians over {runs}, pace {}, touch {}, on {}. Bold: the lowest value, and all \
+         values without a significant difference from it (95 %, paired by round). keel {}</sub>\n",
         settings.pace, settings.touch, comparison.machine.cpu, comparison.keel_version
     );
     Ok(text)

@@ -84,8 +84,8 @@ impl Ground {
             Ground::OwnWork => "Attributed to the allocator: no interruption was recorded.",
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
             Ground::PreemptedInKernel => {
-                "Attribution unknown: the thread was preempted, and the kernel worked for the call. \
-                 The share of each was not measured."
+                "Attribution unknown: the thread was preempted, and the kernel worked for the \
+                 call. The share of each was not measured."
             }
             Ground::PreemptedOrWaiting => {
                 "Attribution unknown: the thread was preempted or waited for a lock."

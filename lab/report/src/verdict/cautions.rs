@@ -24,7 +24,8 @@ pub fn cautions(
     if runs < FEW_RUNS {
         let times = if runs == 1 { "once".to_owned() } else { format!("{runs} times") };
         cautions.push(format!(
-            "Each allocator ran only {times}. Compare again with --runs 5 or more before you decide."
+            "Each allocator ran only {times}. Compare again with --runs 5 or more before you \
+             decide."
         ));
     }
     cautions.extend(criteria.iter().filter_map(floor_caution));
@@ -51,8 +52,8 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (title, floor) = (&criterion.title, words::duration(floor.median));
     let best = words::duration(best.median);
     Some(format!(
-        "{title} is mostly the cost of measuring: it is {floor} with the null allocator, which does \
-         nothing, and {best} with the lowest allocator."
+        "{title} is mostly the cost of measuring: it is {floor} with the null allocator, which \
+         does nothing, and {best} with the lowest allocator."
     ))
 }
 

@@ -68,8 +68,8 @@ fn a_clear_winner_is_named_with_its_lead() {
     );
     assert_eq!(
         verdict.overall,
-        "keel is among the lowest in all 4 metrics with a significant difference, more often than any \
-         other allocator."
+        "keel is among the lowest in all 4 metrics with a significant difference, more often than \
+         any other allocator."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
