@@ -17,9 +17,10 @@
  *   - mean: the mean of the resident memory at the ends of all phases, when their threads have
  *     ended, and at rest.
  *
- * A figure "after five minutes" is the median of the first cycles that end after a twelfth of the
- * time, and a figure "at the end" is the median of the last cycles: 15 cycles each in an hour, and
- * at least 3. The program fails if a figure at the end is above 1.05 times that after five minutes.
+ * A figure "after five minutes" is the median of the cycles that end in the second twelfth of the
+ * time, which are 30 to 50 in an hour, and at least 3. A figure "at the end" is the median of as
+ * many cycles at the end. Both change by some percent from cycle to cycle, and with what else the
+ * machine does, because that determines how many threads run at the same moment. The program fails if a figure at the end is above 1.05 times that after five minutes.
  * --leak loses so many bytes in each cycle, which shows that the program detects it.
  */
 #include "load.h"
@@ -34,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_CYCLES = 1 << 16, REST_MS = 3000, HANG_SECONDS = 600, WINDOW_SECONDS = 240 };
+enum { MOST_CYCLES = 1 << 16, REST_MS = 3000, HANG_SECONDS = 600 };
 static const double allowed_growth = 1.05;
 
 // name, sizes, operations, budget, long-lived blocks and their sizes, limited
@@ -122,9 +123,10 @@ static double median(size_t first, size_t count, size_t offset) {
 }
 
 static bool judge(const char* name, size_t offset, double seconds) {
-    size_t first = 0, count = (size_t)seconds / WINDOW_SECONDS;
-    if (count < 3) count = 3;
+    size_t first = 0, count = 0;
     while (first < cycle_count && cycles[first].end < seconds / 12) first++;
+    while (first + count < cycle_count && cycles[first + count].end < seconds / 6) count++;
+    if (count < 3) count = 3;
     if (first + 2 * count > cycle_count) {
         printf("FAIL %s: only %zu cycles after %.0f s\n", name, cycle_count - first, seconds / 12);
         return false;
