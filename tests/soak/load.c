@@ -308,15 +308,23 @@ static void* fork_children(void* unused) {
     return unused;
 }
 
-// Under a limit: allocates until the limit refuses.
-static void reach_limit(void) {
-    enum { MOST = 4096, SIZE = 64 * KIB };
-    static void* blocks[MOST];
-    unsigned count = 0;
-    while (count < MOST && (blocks[count] = malloc(SIZE)) != NULL) count++;
-    if (count == MOST) load_fail("the limit permitted %d MiB more", MOST * SIZE / MIB);
+// Allocates until the limit refuses. What is allocated alone must not exceed the limit.
+static void reach_limit(size_t limit) {
+    enum { SIZE = 64 * KIB };
+    void **first = NULL, **block;
+    size_t bytes = 0;
+    while ((block = malloc(SIZE)) != NULL) {
+        *block = (void*)first;
+        first = block;
+        bytes += SIZE;
+        if (bytes > limit) load_fail("%zu bytes were allocated under a limit of %zu", bytes, limit);
+    }
     refused(SIZE);
-    while (count > 0) free(blocks[--count]);
+    while (first != NULL) {
+        block = *first;
+        free((void*)first);
+        first = block;
+    }
 }
 
 void load_run(const struct phase* next, unsigned index) {
@@ -340,7 +348,7 @@ void load_run(const struct phase* next, unsigned index) {
     }
     start(&churner, churn_threads, NULL);
     start(&forker, fork_children, NULL);
-    if (phase->limited) reach_limit();
+    if (phase->limited) reach_limit(limit);
     for (unsigned i = 0; i < WORKERS; i++) pthread_join(threads[i], NULL);
     pthread_join(churner, NULL);
     pthread_join(forker, NULL);
