@@ -90,6 +90,11 @@ stress: ## run the long multi-threaded stress test, which verifies the contents 
 	@scripts/build.sh
 	@tests/stress.sh
 
+test-others: ## run other projects' tests of malloc, with and without Keel; SUITES="glibc=FOLDER python ..."
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@tests/others/run.sh build/lib/libkeel.so $(or $(SUITES),glibc jemalloc ltp redis stress-ng python)
+
 soak: ## run a mixed load for SOAK_SECONDS (default 3600), which fails if the resident memory grows
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -121,4 +126,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate docs clean

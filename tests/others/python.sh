@@ -17,6 +17,7 @@ slow+='|profile|regrtest|trace|select.*|asyn.*|signal|wait3|wait4|eintr|faulthan
 slow+='|subprocess|pydoc|doctest.*|email|zoneinfo|decimal|statistics|imp|import.*|compileall'
 slow+='|zipapp|unicodedata|ucn|tarfile|zipfile|pickletools|random|timeout'
 for file in "$(dirname "$tests")"/test_*; do
+    [[ -d $file || $file == *.py ]] || continue
     name=$(basename "$file" .py)
     if [[ ${name#test_} =~ ^($slow)$ ]]; then
         echo "$name" >>"$place/left-out"

@@ -9,6 +9,7 @@
 #     ltp=FOLDER        the source of the Linux Test Project, configured (`make autotools`,
 #                       `./configure`): its tests of malloc
 #     stress-ng         Debian's package: its stressors that allocate, with --verify
+#     redis=FOLDER      the source of redis, built with `make MALLOC=libc`: the tests of its commands
 #     python            Debian's package libpython3-testsuite: CPython's own tests, with
 #                       PYTHONMALLOC=malloc
 #
@@ -54,7 +55,7 @@ once() {
 }
 
 compare() { # compare SUITE FILE
-    local name attempt plain keel differs
+    local name attempt plain keel differs results
     name=$(basename "$2")
     for attempt in 1 2 3; do
         plain=$(once "$2" "$scratch/plain" env)
@@ -66,7 +67,9 @@ compare() { # compare SUITE FILE
         printf 'FAIL %s %s: the library could not be preloaded\n' "$1" "$name"
         failed=$((failed + 1))
     elif [ -z "$differs" ]; then
-        printf 'ok   %s %s: %s\n' "$1" "$name" "${plain%%$'\n'*}"
+        results=$(grep -c '' <<<"$plain")
+        printf 'ok   %s %s: %s%s\n' "$1" "$name" "${plain%%$'\n'*}" \
+            "$([ "$results" = 1 ] || echo ", $((results - 1)) results equal")"
         passed=$((passed + 1))
     elif grep -q "^$1 $name: " "$folder/differences.txt"; then
         printf 'ok   %s %s: known difference, %s\n' "$1" "$name" \
