@@ -98,13 +98,15 @@ static void print_minute(const struct cycle* cycle, double start) {
     struct kl_process process;
     kl_process_info(&process);
     printf("%5.0f s: cycle %zu, resident at rest %.2f MiB, mean %.2f MiB, live %.2f MiB, held %.2f "
-           "MiB, mappings %zu, processors %.2f; %llu operations, %llu threads, %llu children, %llu "
+           "MiB, unused %.2f MiB, mappings %zu, processors %.2f; %llu operations, %llu threads, "
+           "%llu children, %llu "
            "heaps, %llu refused\n",
            cycle->end, cycle_count, cycle->rest_mib, cycle->mean_mib,
-           (double)atomic_load(&load_live) / MIB, (double)process.held_bytes / MIB, map_count(),
-           processor_seconds() / (now() - start), atomic_load(&load_counts.operations),
-           atomic_load(&load_counts.threads), atomic_load(&load_counts.forks),
-           atomic_load(&load_counts.heaps), atomic_load(&load_counts.refused));
+           (double)atomic_load(&load_live) / MIB, (double)process.held_bytes / MIB,
+           (double)process.unused_bytes / MIB, map_count(), processor_seconds() / (now() - start),
+           atomic_load(&load_counts.operations), atomic_load(&load_counts.threads),
+           atomic_load(&load_counts.forks), atomic_load(&load_counts.heaps),
+           atomic_load(&load_counts.refused));
     fflush(stdout);
 }
 
