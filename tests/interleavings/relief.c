@@ -1,5 +1,5 @@
-// heap/relief.c: the keeper sorts the remote frees of a heap whose thread may continue at any moment,
-// and each page ends exactly once.
+// heap/relief.c: the keeper sorts the remote frees of a heap whose thread may continue at any
+// moment, and each page ends exactly once.
 #include "allocator/heap/relief.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/remote_batch.h"

@@ -26,7 +26,8 @@ for file in "$place"/source/tests/unit/*.tcl "$place"/source/tests/unit/type/*.t
 #!/bin/bash
 log=\$PWD/log
 cd "$place/source" || exit 1
-TMPDIR=/tmp timeout -k 5 240 ./runtest --clients 1 --single $name --tags -slow --baseport 31111 >"\$log" 2>&1
+TMPDIR=/tmp timeout -k 5 240 ./runtest --clients 1 --single $name --tags -slow \\
+    --baseport 31111 >"\$log" 2>&1
 status=\$?
 sed -n 's/\x1b\[[0-9;]*m//g; s/^\(\[[a-z]*\]: .*\)/\1/p' "\$log" | sed 's/ ([0-9]* ms)$//' |
     grep -E '^\[(ok|err|exception|ignore|skip)\]' | sed 's/^/verdict: /'

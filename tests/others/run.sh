@@ -9,7 +9,7 @@
 #     ltp=FOLDER        the source of the Linux Test Project, configured (`make autotools`,
 #                       `./configure`): its tests of malloc
 #     stress-ng         Debian's package: its stressors that allocate, with --verify
-#     redis=FOLDER      the source of redis, built with `make MALLOC=libc`: the tests of its commands
+#     redis=FOLDER      the source of redis, built with `make MALLOC=libc`: its tests
 #     python            Debian's package libpython3-testsuite: CPython's own tests, with
 #                       PYTHONMALLOC=malloc
 #

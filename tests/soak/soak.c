@@ -20,7 +20,8 @@
  * A figure "after five minutes" is the median of the cycles that end in the second twelfth of the
  * time, which are 30 to 50 in an hour, and at least 3. A figure "at the end" is the median of as
  * many cycles at the end. Both change by some percent from cycle to cycle, and with what else the
- * machine does, because that determines how many threads run at the same moment. The program fails if a figure at the end is above 1.05 times that after five minutes.
+ * machine does, because that determines how many threads run at the same moment. The program fails
+ * if a figure at the end is above 1.05 times that after five minutes.
  * --leak loses so many bytes in each cycle, which shows that the program detects it.
  */
 #include "load.h"

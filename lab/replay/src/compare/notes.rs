@@ -87,8 +87,8 @@ impl Session<'_> {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
                     "The code of {} contains {places} system call instructions. Such system calls \
-                     are not detected: their time is counted as the allocator's own work, except when \
-                     the thread slept.",
+                     are not detected: their time is counted as the allocator's own work, except \
+                     when the thread slept.",
                     allocator.name
                 ));
             }
