@@ -20,10 +20,10 @@ use std::sync::atomic::Ordering;
 /// Run synthetic workloads on each allocator
 ///
 /// Each run has its own process, and the allocators take turns. There are two suites. `throughput`
-/// measures the cost of all calls together. `latency` measures the slowest single calls of each
-/// kind; each run also measures the noise of the machine, which is subtracted. Keel is measured
-/// with default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency suite,
-/// also with memory that was warmed at the start (`keel+warm`).
+/// measures the cost of all calls together. `latency` measures the slowest individual calls of each
+/// kind; each run also measures the noise of the machine, which is subtracted. Keel is measured with
+/// default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency suite, also with
+/// memory that was warmed at the start (`keel+warm`).
 ///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]
@@ -44,7 +44,7 @@ pub struct Arguments {
     allocators: Vec<String>,
     /// One more allocator, with a label and environment variables:
     /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
-    /// Without -a only these take part
+    /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
     /// Runs of each workload on each allocator

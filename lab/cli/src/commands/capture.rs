@@ -9,9 +9,9 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a journal from the allocation traces that a program prints
+/// Make a journal from allocation traces that a program prints (read from standard input)
 ///
-/// Reads standard input. The traces may have any form that `keel import` reads, also the form of
+/// The traces may have any form that `keel import` reads, also the form of
 /// programs that are built with the Judy library and TRACEMI, TRACEMI2 or TRACEJM. A line that is
 /// not part of a trace becomes a marker in the journal: `keel time` measures the time from one
 /// marker to the next. Such lines are also copied to standard output.

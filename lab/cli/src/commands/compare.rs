@@ -40,15 +40,15 @@ pub struct Arguments {
     allocators: Vec<String>,
     /// One more allocator, with a label and environment variables:
     /// [LABEL=]NAME[:VARIABLE=VALUE]..., such as keel:KEEL_KEEPER=off; may be given several times.
-    /// Without -a only these take part
+    /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Call libraries that are given by path through functions with this prefix, such as mi_ for
-    /// mi_malloc, instead of by LD_PRELOAD
+    /// For each allocator that is a path: do not use LD_PRELOAD, but call the library's functions
+    /// with this prefix (mi_ calls mi_malloc)
     #[arg(long, value_name = "PREFIX")]
     symbols: Option<String>,
     /// When operations are due: max (one after another without pause), 1x (the recorded times), 4x,
-    /// 0.5x ..., or compressed (1x, with idle time beyond 1 ms removed)
+    /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
     /// What is written into each new block: none, first-byte, page (a byte in each page), all
@@ -57,8 +57,9 @@ pub struct Arguments {
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Runs of each allocator: a number, 5..12 (at least 5, and up to 12 until its medians are
-    /// stable), or auto, which is 5..12 [default: auto at pace max, else 1]
+    /// Runs of each allocator: a number; or FEWEST..MOST (at least FEWEST, then more until the
+    /// allocator's medians are stable, at most MOST); or auto (the same as 5..12) [default: auto at
+    /// pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
     /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other
@@ -74,18 +75,18 @@ pub struct Arguments {
     /// Fill every block with a pattern and check the pattern when the block is freed
     #[arg(long)]
     verify: bool,
-    /// The runs of which every call is kept: median (one of each allocator), all, none
+    /// Save every call of these runs: median (one run of each allocator), all, none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
-    /// The clock around each call: auto (the processor's counter if it is reliable), counter,
+    /// The clock that times each call: auto (the processor's counter if it is reliable), counter,
     /// monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, leave out the second run of each turn, which measures the throughput without
-    /// timing each call
+    /// At pace max, each allocator runs twice in a round: once with each call timed, and once to
+    /// measure only the throughput. Omit the second run
     #[arg(long)]
     no_throughput: bool,
-    /// Leave out the last run, which reads the usable size of every block for the internal
+    /// Omit the last run. It reads the usable size of each block, to compute the internal
     /// fragmentation
     #[arg(long)]
     no_usable_size: bool,

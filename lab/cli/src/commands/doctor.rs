@@ -10,7 +10,7 @@ use facts::{Finding, Level, Player, System};
 use serde_json::json;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Check how well this machine can measure, and how to improve it
+/// Check how reliable measurements on this machine are, and show how to improve them
 ///
 /// Measures the clock, tests whether sleeps, signals, page faults and system calls inside a call
 /// are detected, and checks the sources of noise: processors, hypervisor, frequency, huge pages,

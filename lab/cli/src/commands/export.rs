@@ -27,11 +27,11 @@ pub struct Arguments {
     /// The format [default: csv for a folder, doom3 for a journal]
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// For a folder: the allocator to write [default: all; for csv the first one whose single calls
-    /// were kept]
+    /// For a folder: the allocator to write [default: all; for csv the first one whose individual
+    /// calls were kept]
     #[arg(short, long)]
     allocator: Option<String>,
-    /// For perfetto: leave out calls that took less than this many ns
+    /// For perfetto: omit calls that took less than this many ns
     #[arg(long, value_name = "NS", default_value_t = 1000.0)]
     slower_than: f64,
     /// The output file [default: standard output]

@@ -69,8 +69,9 @@ pub struct Arguments {
     /// The recorded program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
-    /// Leave out the operations that this module calls: its path, or the beginning of its file
-    /// name. For a journal, or for a recording through keel/recorder.h
+    /// Do not import operations that this module calls, nor later operations on the blocks that it
+    /// allocated. MODULE is the path of the module or the beginning of its file name. For a journal,
+    /// or for a recording through keel/recorder.h
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 /// Record every allocation of a program into a journal
 ///
-/// The program keeps its standard streams, its signals and its exit code (128 + n if signal n ended
-/// it). Messages of keel go to stderr. If the program is killed, the journal is complete up to that
-/// moment.
+/// keel record does not change the program's standard streams or signals. It exits with the program's
+/// exit code, or with 128 + n if signal n ended the program. Messages of keel go to stderr. If the
+/// program is killed, the journal is complete up to that moment.
 ///
-/// The exit code is 1 if the program succeeded but its journal is incomplete.
+/// If the program succeeded but its journal is incomplete, keel record exits with 1.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record -- ./game --level 3\n  \
                         keel record -o sort.journal.parquet -- sort big.txt\n  \
@@ -38,19 +38,19 @@ pub struct Arguments {
     /// malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH calls that led to each operation, for `keel info --top`: about 2
-    /// µs for each operation, more for deep stacks. Without this option only the calling module is
-    /// recorded, at no cost
+    /// Record the innermost DEPTH stack frames of each operation (`keel info --top` shows them). This
+    /// costs about 2 µs per operation, more for deep stacks. Without this option only the calling
+    /// module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,
-    /// Leave out the operations that this module calls, and all later operations on their blocks.
-    /// MODULE is the path of the module or the beginning of its file name (libGLX_nvidia); may be
-    /// given several times
+    /// Do not record operations that this module calls, nor later operations on the blocks that it
+    /// allocated. MODULE is the path of the module or the beginning of its file name
+    /// (libGLX_nvidia). This option may be given several times
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
-    /// Begin recording this many seconds after the program's start, with the blocks that are live
-    /// then
+    /// Begin recording this many seconds after the program's start. The journal also contains the
+    /// blocks that are live at that moment
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     after: Option<Duration>,
     /// End the recording after this many seconds; the program continues

@@ -15,14 +15,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal without timing single calls, and show the total time and the memory
+/// Replay a journal on one thread and measure only the total time and the memory (also at each marker
+/// of `keel capture`)
 ///
 /// All operations run on one thread, in a new process for each run. If the journal has markers (see
 /// `keel capture`), time and memory are also shown at each marker. The clock is read only at
 /// markers and at the end, so the calls run without overhead. The time of the null allocator, which
 /// does nothing, is that of the loop itself.
 ///
-/// To time single calls, and to replay the threads of the program, use `keel compare`.
+/// To time individual calls, and to replay the threads of the program, use `keel compare`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel time game.journal.parquet\n  \
                         keel time game.journal.parquet -a keel,glibc,./libmine.so,null --runs 9 \

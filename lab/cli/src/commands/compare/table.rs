@@ -188,7 +188,7 @@ fn verdicts(text: &mut String, comparison: &Comparison) {
             several => {
                 _ = writeln!(
                     lines,
-                    "  {what:<12}  no significant difference: {}",
+                    "  {what:<12}  {} (no significant difference between them)",
                     several.join(", ")
                 )
             }

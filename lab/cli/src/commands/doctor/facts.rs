@@ -166,7 +166,7 @@ fn resolution(player: &Player) -> Finding {
     if step <= 2.0 {
         finding("resolution", Level::Good, found, "")
     } else {
-        let advice = "single calls have this resolution; means and the throughput are finer";
+        let advice = "individual calls have this resolution; means and the throughput are finer";
         finding("resolution", Level::Fair, found, advice)
     }
 }
