@@ -39,7 +39,7 @@ bench: ## run both benchmark suites; RUNS=5 ONLY=workload,...; results go to ben
 	@scripts/build.sh
 	@scripts/bench.sh latency throughput
 
-bench-latency: ## measure the slowest single calls of every allocator, and compare Keel with its targets
+bench-latency: ## measure the slowest individual calls of every allocator, and compare Keel with its targets
 	@scripts/setup.sh build
 	@scripts/build.sh
 	@scripts/bench.sh latency

@@ -159,7 +159,7 @@ const describeAllocator = (panel) => {
   const inView = panel.level ? callsInView(panel.level, state.view) : 0;
   const calls = panel.level
     ? `${inView.toLocaleString("en-US")} calls in view`
-    : "single calls were not kept";
+    : "individual calls were not kept";
   const { from, to } = state.view;
   panel.canvas.setAttribute(
     "aria-label",

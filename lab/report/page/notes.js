@@ -5,8 +5,7 @@ const MOST_OUTLIERS = 20000;
 
 const callsNote = () => {
   if (!facts.columns) {
-    return "The results contain no single calls, so these charts are empty. " +
-      "The tables are complete.";
+    return "The results contain no individual calls, so these charts are empty. The tables are complete.";
   }
   const drawn = facts.allocators.filter((one) => one.median_run);
   const limited = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
@@ -15,9 +14,10 @@ const callsNote = () => {
     ? `one of the ${count(MOST_OUTLIERS)} slowest calls`
     : "a call above p99.9";
   return (
-    `All ${drawn[0].calls.toLocaleString("en-US")} calls of one run of each allocator: its ` +
-    "median run, which has the median time in all calls. Horizontal axis: time in the program. " +
-    "Vertical axis: latency. Dots are the slowest calls; a ring marks the slowest one in view. " +
+    `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run. This is ` +
+    "the run whose total time in calls is the median of the allocator's runs. Horizontal axis: " +
+    "time in the program. Vertical axis: latency. Dots show the slowest calls; a ring marks the " +
+    "slowest one in the visible time range. " +
     "The numbers beside the names are medians of all runs. " +
     `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
@@ -41,12 +41,13 @@ const setUpNotes = () => {
     "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.";
   byId("causes-note").textContent =
     "The calls above p99.9 in each allocator's median run, by what was observed during the " +
-    "call. p99.9 is that of the call's operation.";
+    "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free call, " +
+    "and so on.";
   byId("table-note").textContent =
-    "Medians of the runs. Below each median is the 95 % interval of the geometric mean, or, in " +
-    "italics, the lowest and the highest run. Bold: the lowest value, and all values without a " +
-    "significant difference from it. A dash: fewer than ten calls are above the percentile. " +
-    "Click a heading to sort.";
+    "Medians of the runs. Below each median is the 95 % interval of the geometric mean. If a " +
+    "value has no interval, the lowest and the highest run are shown in italics. Bold: the lowest " +
+    "value, and all values without a significant difference from it. A dash: fewer than ten calls " +
+    "are above the percentile. Click a heading to sort.";
 };
 
 const byName = (counts) =>
@@ -80,7 +81,7 @@ const factRows = () => {
     [
       "Peak live memory",
       `${bytes(journal.peak_live_bytes)} in ${count(journal.peak_live_objects)} objects; ` +
-        `${bytes(journal.total_bytes)} allocated in total`,
+        `${bytes(journal.total_bytes)} allocated during the recording`,
     ],
     [
       "Replayed",
@@ -103,9 +104,9 @@ const factRows = () => {
         bytes(machine.memory_bytes),
         machine.kernel,
         machine.libc,
-        machine.huge_pages && `huge pages ${machine.huge_pages}`,
-        machine.governor,
-        machine.hypervisor && `under ${machine.hypervisor}`,
+        machine.huge_pages && `huge pages: ${machine.huge_pages}`,
+        machine.governor && `frequency governor: ${machine.governor}`,
+        machine.hypervisor && `hypervisor: ${machine.hypervisor}`,
       ]),
     ],
     ["Clock", clockText(clock)],

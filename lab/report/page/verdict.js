@@ -27,7 +27,7 @@ const criterionRow = (criterion, at, scale) => {
   };
   const dot = place("dot", median, median);
   dot.style.width = null;
-  const best = criterion.best.includes(index) && criterion.best.length < criterion.rows.length;
+  const best = isDecided(criterion) && criterion.best.includes(index);
   const ratio = criterion.ratios[at];
   return make(
     "div",
@@ -119,6 +119,19 @@ const programName = (command) => {
   return text.length > 48 ? `${text.slice(0, 47)}…` : text;
 };
 
+/** When the operations of the replay were due. */
+const paceText = (pace) => {
+  const schedules = {
+    max: "The operations followed one another without pause",
+    compressed: "Recorded pauses of more than 1 ms were shortened to 1 ms",
+    "1x": "The operations were due at their recorded times",
+  };
+  const factor = parseFloat(pace);
+  const schedule =
+    schedules[pace] ?? (factor > 0 ? `The recorded times were divided by ${factor}` : "");
+  return schedule ? `${schedule} (pace ${pace}).` : `Pace ${pace || "unknown"}.`;
+};
+
 const drawWorkload = () => {
   const total = Object.values(facts.journal.operations).reduce((a, b) => a + b, 0);
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
@@ -127,17 +140,19 @@ const drawWorkload = () => {
   byId("workload").textContent =
     `${count(total)} operations of ${program} ` +
     `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
-    `${pluralize(runs, "run", "runs")} each, pace ${facts.settings.pace || "unknown"}.`;
+    `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`;
   byId("criteria-note").textContent =
     runs > 1
       ? "Dot: median of the runs. Bar: from the lowest run to the highest. Thin line: 95 % " +
-        "interval of the geometric mean. The null allocator does nothing: its value is the cost " +
-        "of measuring."
+        "interval of the geometric mean of the runs, because Student's t interval applies to a " +
+        "mean; it need not contain the median. The null allocator does nothing: its value is the " +
+        "cost of measuring."
       : "";
 };
 
-/** Whether a criterion separates at least two allocators. */
-const isDecided = ({ best, rows }) => best.length > 0 && best.length < rows.length;
+/** Whether an allocator is significantly higher than the lowest. The noisy ones are not. */
+const isDecided = ({ best, noisy, rows }) =>
+  best.length > 0 && best.length + noisy.length < rows.length;
 
 const glanceCell = (criterion, index) => {
   const at = criterion.rows.findIndex(([one]) => one === index);
@@ -195,9 +210,11 @@ const glanceNote = (decided) => {
   const unit = `${most > 1 ? "Medians" : "Values"} as multiples of the lowest; lower is better.`;
   if (most < 2) return `${unit} One run cannot show a significant difference.`;
   const marks = decided.length
-    ? "● marks the lowest value, and all values without a significant difference from it. A " +
-      "column without ● has no significant difference."
-    : "No column has a significant difference.";
+    ? "● marks the lowest value, and all values without a significant difference from it." +
+      (decided.length < facts.verdict.criteria.length
+        ? " A column without ● shows no significant difference between any allocators."
+        : "")
+    : "No column shows a significant difference between any allocators.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
     ? " ? marks values that vary too much between runs for a conclusion."

@@ -71,7 +71,7 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
         "{first}"
     );
     let second = text(&window, ".hitch-card:nth-child(2)");
-    assert!(second.starts_with("Slowest call of all, preempted: 40 ms in a malloc"), "{second}");
+    assert!(second.starts_with("Slowest call of all: 40 ms in a malloc"), "{second}");
     let verdict = "Cause: preempted. Attributed to the operating system: it preempted the thread.";
     assert!(second.contains(verdict) && second.contains("with system"), "{second}");
     assert_eq!(window.number("document.querySelectorAll('.hitch-card').length"), 2.0);
@@ -275,7 +275,7 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
             assert!(output.contains(when) && output.contains(lines[1]), "{lines:?}: {output}");
         }
     }
-    assert!(terminal.contains("Slowest call of all, preempted: 40 ms"), "{terminal}");
+    assert!(terminal.contains("Slowest call of all: 40 ms"), "{terminal}");
     assert!(
         terminal.contains("Cause: preempted, page fault. Attribution unknown: the thread was"),
         "{terminal}"

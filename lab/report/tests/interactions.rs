@@ -109,8 +109,8 @@ fn call_details_and_difference_panel_follow_the_selection() {
     for part in [
         "Cause: ",
         "Attributed to the allocator: ",
-        "With the others, the same call took from ",
-        "Slowest call of all, ",
+        "The other allocators took ",
+        "Slowest call of all: ",
     ] {
         assert!(hitch.as_str().unwrap().contains(part), "{part}: {hitch}");
     }

@@ -21,8 +21,9 @@ impl Session<'_> {
         }
         if header.alive > comparison.machine.cpus {
             notes.push(format!(
-                "Up to {} threads ran at once on {} processors, so threads waited for a processor. \
-                 Calls that were preempted in this way are marked as interrupted.",
+                "Up to {} threads existed at the same time on {} processors, so threads may have \
+                 waited for a processor. Calls that were preempted in this way are marked as \
+                 interrupted.",
                 header.alive, comparison.machine.cpus
             ));
         }
@@ -37,8 +38,8 @@ impl Session<'_> {
         let facts = &self.compiled.facts;
         if facts.prologue_blocks > 0 {
             notes.push(format!(
-                "{} blocks ({:.1} MiB in total) were live when the recording began. They are \
-                 allocated before the measurement starts, and their calls are not measured.",
+                "{} blocks ({:.1} MiB in total) were live when the recording began. The player \
+                 allocates them before the measurement starts. These allocations are not measured.",
                 facts.prologue_blocks,
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
@@ -63,8 +64,8 @@ impl Session<'_> {
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
-                "Single calls were kept from one run of each allocator: its median run, which has \
-                 the median time in all calls."
+                "Individual calls were kept from one run of each allocator: its median run. This is \
+                 the run whose total time in calls is the median of the allocator's runs."
                     .to_owned(),
             );
         }
@@ -86,9 +87,9 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. Such system calls \
-                     are not detected: their time is counted as the allocator's own work, except \
-                     when the thread slept.",
+                    "The code of {} contains {places} system call instructions. Such system calls are \
+                     not detected: their time is counted as the allocator's own work, except when \
+                     the thread was blocked.",
                     allocator.name
                 ));
             }
@@ -141,8 +142,8 @@ fn notes_on_instrument(comparison: &Comparison, notes: &mut Vec<String>) {
     }
     if !instrument.system_calls {
         notes.push(
-            "System calls cannot be detected here, except those in which the thread slept: the C \
-             library's functions could not be redirected."
+            "System calls cannot be detected here, except those in which the thread was blocked: \
+             the C library's functions could not be redirected."
                 .to_owned(),
         );
     }
@@ -181,24 +182,34 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     if kept > 0 {
         let by = |(word, what): &(&str, &str)| {
             let count = runs().filter(|run| run.interference.iter().any(|one| one == word)).count();
-            (count > 0).then(|| format!("{what} ({count} runs)"))
+            (count > 0).then(|| format!("{what} ({})", runs_text(count)))
         };
         let found: Vec<String> = INTERFERENCE.iter().filter_map(by).collect();
+        let disturbed = match runs().count() {
+            all if all == kept => format!("all {}", runs_text(all)),
+            all => format!("{kept} of the {}", runs_text(all)),
+        };
         notes.push(format!(
-            "The machine disturbed {kept} of the {} runs, and the results include these runs: {}. \
+            "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: {}. \
              `keel doctor` shows how to measure with less disturbance.",
-            runs().count(),
-            found.join(", ")
+            found.join("; ")
         ));
     }
 }
 
 /// The words of [`Run::interference`](keel_results::Run::interference), and what happened.
 const INTERFERENCE: [(&str, &str); 3] = [
-    ("slow processor", "the processor was slower than in other runs"),
+    (
+        "slow processor",
+        "the processor was slower (reading the clock took over 1.5 % longer than in the fastest run)",
+    ),
     ("stolen time", "the hypervisor took more than 2 % of the processors' time"),
     ("other programs", "other programs took more than 10 % of the processors' time"),
 ];
+
+fn runs_text(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "run" } else { "runs" })
+}
 
 fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usize) -> String {
     let counts = comparison.allocators.iter().map(|result| (result.name.as_str(), count(result)));
@@ -217,7 +228,7 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
             let result = &comparison.allocators[index];
             let (operation, share) = keel_results::imprecision(comparison, result)?;
             Some(format!(
-                "{} ({operation} {:.1} %, {} runs)",
+                "{} ({operation} p50, {:.1} %, {} runs)",
                 result.name,
                 share * 100.0,
                 result.runs.len()
@@ -226,9 +237,10 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "If you repeat this comparison, some medians may differ by more than {:.0} %. These \
-             have an uncertainty (one side of the 95 % interval) of more than {:.0} %: {}. More \
-             runs (-r auto, -r 12..30) or a quieter machine make them more precise.",
+            "If you repeat this comparison, some medians may differ by more than {:.0} %. The 95 % \
+             interval of these values extends more than {:.0} % above the value (steps of the clock \
+             are not counted): {}. More runs (-r auto, -r 12..30) or a quieter machine make them \
+             more precise.",
             keel_results::AGREEMENT * 100.0,
             keel_results::PRECISION * 100.0,
             imprecise.join(", ")

@@ -91,8 +91,8 @@ impl Ground {
                 "Attribution unknown: the thread was preempted or waited for a lock."
             }
             Ground::Waited => {
-                "Attribution unknown: the thread waited for a lock or a page. The time of the wait \
-                 was not measured."
+                "Attribution unknown: the thread waited for a lock or a page read. The time of the \
+                 wait was not measured."
             }
             Ground::NotReported => "Attribution unknown: this system does not report preemption.",
             Ground::Interrupt => {
@@ -227,7 +227,7 @@ fn cause_words(outlier: &Outlier) -> String {
         words.push("preempted".into());
     }
     if has(CAUSE_SLEPT) {
-        words.push("asleep at a lock or for a page".into());
+        words.push("blocked on a lock or a page read".into());
     }
     if has(CAUSE_INTERRUPT) {
         words.push("hardware interrupt".into());

@@ -65,8 +65,8 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
     let best = best.min_by(|a, b| a.median.total_cmp(&b.median))?;
     (floor.high >= best.median * 0.5).then(|| {
         format!(
-            "The slowest {operation} of a run does not distinguish the allocators. With the null \
-             allocator, which does nothing, the machine also caused a call of {}.",
+            "Do not compare allocators by the slowest {operation} of a run: the machine alone can \
+             cause such a call. With the null allocator, which does nothing, one call took {}.",
             words::duration(floor.high)
         )
     })
@@ -93,7 +93,7 @@ fn interrupted_caution(
     }
     let share = format!(
         "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the thread was \
-         preempted, or it slept at a lock. Their duration depends on the machine as well as on the \
+         preempted or blocked on a lock. Their duration depends on the machine as well as on the \
          allocator."
     );
     let Some(calm) = calm else { return Some(share) };
@@ -104,5 +104,6 @@ fn interrupted_caution(
     if without.rows.len() < 2 {
         return Some(share);
     }
-    Some(format!("{share} Without interrupted calls, {operation} p99.9: {}", without.sentence))
+    let conclusion = without.sentence.replacen("The difference", "the difference", 1);
+    Some(format!("{share} If interrupted calls are excluded from {operation} p99.9, {conclusion}"))
 }

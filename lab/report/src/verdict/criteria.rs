@@ -116,8 +116,8 @@ impl Criterion {
             .min_by(|a, b| a.1.interval.value.total_cmp(&b.1.interval.value))
     }
 
-    /// Whether it distinguishes some allocators from others.
+    /// Whether some allocators are significantly higher than the lowest. The noisy ones are not.
     pub fn distinguishes(&self) -> bool {
-        !self.best.is_empty() && self.best.len() < self.rows.len()
+        !self.best.is_empty() && self.best.len() + self.noisy.len() < self.rows.len()
     }
 }

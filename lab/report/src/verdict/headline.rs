@@ -68,27 +68,33 @@ fn figures_of(found: &[&Criterion], operation: &str) -> String {
 
 /// The allocators between which a criterion does not decide; many names would not help.
 fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
-    let title = &criterion.title;
+    let title = criterion.title.replacen("Time", "time", 1).replacen("Peak", "peak", 1);
     let name = |index: &usize| allocators[*index].name.as_str();
     let few = if runs < FEW_RUNS { format!(" with only {runs} runs") } else { String::new() };
-    let none = format!("there is no significant difference{few}");
+    let why = if criterion.slight() { "less than half a percent" } else { "not significant" };
     match criterion.best.as_slice() {
         [] if !criterion.noisy.is_empty() => {
-            format!("{title} is undecided{few}, because the runs vary too much.")
+            format!(
+                "Which allocator has the lowest {title} is undecided{few}, because the runs vary too \
+                 much."
+            )
         }
         all if all.is_empty() || all.len() == criterion.rows.len() => {
-            format!("In {title}, {none}.")
+            format!("The differences between the allocators in {title} are {why}{few}.")
         }
-        [first, others @ ..] if others.len() < NAMES => {
-            let others: Vec<&str> = others.iter().map(name).collect();
-            let names = words::list(&[&[name(first)], others.as_slice()].concat());
-            format!("In {title}, {none} between {names}.")
+        [one, other] => {
+            let names = [name(one), name(other)].join(" and ");
+            format!("{names} have the lowest {title}; the difference between them is {why}{few}.")
         }
-        [first, others @ ..] => {
-            let (first, others) = (name(first), others.len());
-            format!("In {title}, {none} between {first} and {others} other allocators.")
+        several => {
+            let names = match several {
+                [first, others @ ..] if others.len() >= NAMES => {
+                    format!("{} and {} other allocators", name(first), others.len())
+                }
+                few => words::list(&few.iter().map(name).collect::<Vec<_>>()),
+            };
+            format!("{names} have the lowest {title}; the differences between them are {why}{few}.")
         }
-        [] => String::new(),
     }
 }
 
@@ -105,13 +111,19 @@ pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> Strin
     let names: Vec<&str> = first.iter().map(|index| allocators[*index].name.as_str()).collect();
     let (names, all) = (words::list(&names), counted.len());
     let often = match (most, all) {
-        (2, 2) => "both".to_owned(),
-        _ if most == all => format!("all {all}"),
-        _ => format!("{most} of the {all}"),
+        (2, 2) => "both of these metrics".to_owned(),
+        _ if most == all => format!("all {all} of these metrics"),
+        _ => format!("{most} of these {all} metrics"),
     };
     let (verb, each) = if first.len() == 1 { ("is", "") } else { ("are", " each") };
+    let competing = allocators.iter().filter(|one| !one.floor).count();
+    let others = match competing - first.len() {
+        0 => "",
+        1 => "; the other allocator in fewer",
+        _ => "; every other allocator in fewer",
+    };
     format!(
-        "{names} {verb}{each} among the lowest in {often} metrics with a significant difference, \
-         more often than any other allocator."
+        "In {all} metrics, some allocators are significantly higher than the lowest. {names} \
+         {verb}{each} among the lowest in {often}{others}."
     )
 }

@@ -1,4 +1,4 @@
-//! The slowest single calls, described: the slowest one that is attributed to an allocator, and the
+//! The slowest individual calls, described: the slowest one that is attributed to an allocator, and the
 //! slowest of all if that is another one.
 
 use super::cause::{Attribution, SlowCalls};
@@ -7,7 +7,7 @@ use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
 use crate::words::{bytes, duration};
 use keel_results::raw::{OPERATIONS_FILE, operation_at};
-use keel_results::{CAUSE_INTERRUPTED, CAUSE_SLEPT, Comparison, OPERATIONS, Outlier};
+use keel_results::{CAUSE_INTERRUPTED, Comparison, OPERATIONS, Outlier};
 use serde::Serialize;
 use std::path::Path;
 
@@ -101,7 +101,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<(&'static st
     match calls.iter().find(own) {
         Some(found) if !own(&worst) => vec![
             ("Slowest call attributed to an allocator", *found),
-            (longer(worst.outlier.cause), *worst),
+            ("Slowest call of all", *worst),
         ],
         _ => vec![("Slowest call", *worst)],
     }
@@ -120,15 +120,6 @@ fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
             ns: f64::from(outlier.ticks) / ticks_per_ns,
         })
     })
-}
-
-/// The title of a call that is not attributed to an allocator, behind a shorter one that is.
-fn longer(cause: u8) -> &'static str {
-    match () {
-        () if cause & CAUSE_INTERRUPTED != 0 => "Slowest call of all, preempted",
-        () if cause & CAUSE_SLEPT != 0 => "Slowest call of all, asleep",
-        () => "Slowest call of all, cause unknown",
-    }
 }
 
 fn describe(
@@ -180,13 +171,15 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
     found.sort_unstable();
     let words = |(ticks, name, interrupted): &(u32, &str, bool)| {
         let took = duration(f64::from(*ticks) / comparison.clock.ticks_per_ns);
-        format!("{took} with {name}{}", if *interrupted { " (interrupted)" } else { "" })
+        format!("{took} ({name}{})", if *interrupted { ", interrupted" } else { "" })
     };
     match found.as_slice() {
         [] => String::new(),
-        [only] => format!("The same call took {}.", words(only)),
-        [first, .., last] => {
-            format!("With the others, the same call took from {} to {}.", words(first), words(last))
-        }
+        [only] => format!("The other allocator took {} for the same call.", words(only)),
+        [first, .., last] => format!(
+            "The other allocators took {} to {} for the same call.",
+            words(first),
+            words(last)
+        ),
     }
 }

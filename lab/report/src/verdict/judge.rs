@@ -78,12 +78,18 @@ fn criteria(
     let throughput = |one: &AllocatorFigures| one.figures.get("throughput").copied();
     let peak = |one: &AllocatorFigures| one.figures.get("peak").copied();
     let throughput = of_run("throughput", &throughput);
-    let untimed = "elapsed time by operation, in separate runs that do not time single calls";
+    let untimed = "elapsed time by operation, in separate runs that do not time individual calls";
     let found = [
         percentile("p50", format!("half of all {operation} calls take at most this long")),
         percentile("p999", format!("99.9 % of {operation} calls take at most this long")),
         percentile("p9999", format!("99.99 % of {operation} calls take at most this long")),
-        whole("time", "Time in all calls", "the time in all calls of a run together", "ns", &time),
+        whole(
+            "time",
+            "Time in all calls",
+            "the sum of the durations of all calls in a run",
+            "ns",
+            &time,
+        ),
         whole("throughput", "Time per operation", untimed, "ns", &throughput),
         whole(
             "memory",

@@ -62,10 +62,13 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     one_round: "unknown: one round",
     nothing: "Fewer than two rounds ran both allocators, so no difference can be significant.",
     conclusion: "{a} is significantly lower in {a_lower} of {known} metrics, and {b} in {b_lower}. \
-        The other {same} show no significant difference. The 95 % interval of a ratio takes only \
-        these two allocators into account. \u{201c}Lower\u{201d} also takes into account how many \
-        allocators were compared; \u{201c}possibly lower\u{201d} does not. With many metrics, a \
-        few differences can appear by chance.",
+        The other {same}, including those marked \u{201c}possibly lower\u{201d}, show no significant \
+        difference. \u{201c}Lower\u{201d}: significant after correction for the number of \
+        allocators. \u{201c}Possibly lower\u{201d}: significant only without this correction. The \
+        95 % interval of a ratio is not corrected for the number of allocators. Under the \
+        allocators' names are the medians of their runs. The ratio is the geometric mean of the \
+        ratios within each round; it can differ from the ratio of the medians. With many metrics, \
+        a few differences can appear by chance.",
     few: " These are only {rounds} rounds. Compare again with --runs 5 or more before you decide.",
 };
 
@@ -401,7 +404,7 @@ mod tests {
             there.markdown().contains("| one lower |") && back.markdown().contains("| one lower |")
         );
         assert!(there.words.contains("one is significantly lower in"), "{}", there.words);
-        assert!(!there.words.contains("rounds"), "{}", there.words);
+        assert!(!there.words.contains("These are only"), "{}", there.words);
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn sentence(
     if criterion.best.is_empty() && !criterion.noisy.is_empty() {
         let noisy = words::list(&noisy_names(criterion, allocators));
         return format!(
-            "Undecided: {first} has the lowest median, but the runs of {noisy} vary too much."
+            "{first} has the lowest median, but the runs of {noisy} vary too much for a conclusion."
         );
     }
     if criterion.best.len() == 1 {
@@ -60,7 +60,7 @@ fn sentence(
     if !criterion.noisy.is_empty() {
         let names = noisy_names(criterion, allocators);
         text.push_str(&format!(
-            " Undecided, because the runs vary too much: {}.",
+            " The runs of {} vary too much for a conclusion.",
             words::list(&names)
         ));
     }
@@ -85,26 +85,28 @@ fn several(criterion: &Criterion, allocators: &[AllocatorFigures], step: f64) ->
         criterion.rows.iter().filter(|row| criterion.best.contains(&row.0)).map(|row| row.1.median)
     };
     let apart = medians().fold(0.0, f64::max) - medians().fold(f64::INFINITY, f64::min);
-    let (difference, why) = if criterion.slight() {
-        ("No relevant difference", "it is less than half a percent")
+    let (not, why) = if criterion.slight() {
+        ("not relevant", "less than half a percent")
     } else if step > 0.0 && (0.0..=step).contains(&apart) {
-        ("No significant difference", "it is smaller than the step of the clock")
+        ("not significant", "smaller than one step of the clock")
     } else {
-        ("No significant difference", "it is within the variation between runs")
+        ("not significant", "within the variation between runs")
     };
-    match names.as_slice() {
+    let between = match names.as_slice() {
+        _ if above.is_empty() && criterion.noisy.is_empty() => String::new(),
         [first, rest @ ..] if !above.is_empty() && rest.len() > 2 => {
-            let (others, higher) = (rest.len(), words::list(&above));
-            format!(
-                "{difference} between {first} and {others} other allocators: {why}. Significantly \
-                 higher: {higher}."
-            )
+            format!(" between {first} and {} other allocators", rest.len())
         }
-        [_, ..] if !above.is_empty() || !criterion.noisy.is_empty() => {
-            format!("{difference} between {}: {why}.", words::list(&names))
-        }
-        _ => format!("{difference}: {why}."),
+        _ => format!(" between {}", words::list(&names)),
+    };
+    let mut text = match names.len() {
+        2 => format!("The difference{between} is {not}: it is {why}."),
+        _ => format!("The differences{between} are {not}: they are {why}."),
+    };
+    if !above.is_empty() {
+        text.push_str(&format!(" Significantly higher: {}.", words::list(&above)));
     }
+    text
 }
 
 /// The conclusion for a list of all criteria, which has no room for intervals.
@@ -130,7 +132,7 @@ fn answer(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -
     let why = if criterion.slight() {
         "they differ by less than half a percent"
     } else {
-        "no significant difference"
+        "no significant difference between them"
     };
     let who = match above.as_slice() {
         [] if criterion.noisy.is_empty() => "all".into(),

@@ -68,13 +68,16 @@ fn a_clear_winner_is_named_with_its_lead() {
     );
     assert_eq!(
         verdict.overall,
-        "keel is among the lowest in all 4 metrics with a significant difference, more often than \
-         any other allocator."
+        "In 4 metrics, some allocators are significantly higher than the lowest. keel is among the \
+         lowest in all 4 of these metrics; the other allocator in fewer."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
     assert_eq!(tail.answer, ["keel", "4.0 times lower than slow"]);
-    assert_eq!(criterion(&verdict, "memory").answer, ["all", "no significant difference"]);
+    assert_eq!(
+        criterion(&verdict, "memory").answer,
+        ["all", "no significant difference between them"]
+    );
     assert_eq!(tail.rows[0].0, 1, "lowest first");
     let said = &tail.sentence;
     assert!(said.starts_with("keel is lowest: 4.0 times lower than slow"), "{said}");
@@ -112,12 +115,12 @@ fn runs_that_vary_give_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator is significantly lowest in any metric. In malloc p99.9, there is no \
-         significant difference."
+        "No allocator is significantly lowest in any metric. The differences between the allocators \
+         in malloc p99.9 are not significant."
     );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
-    assert_eq!(said, "No significant difference: it is within the variation between runs.");
+    assert_eq!(said, "The difference is not significant: it is within the variation between runs.");
 }
 
 #[test]
@@ -127,12 +130,12 @@ fn several_without_a_significant_difference_are_named() {
     let verdict = verdict(field);
     let said = &criterion(&verdict, "p999").sentence;
     assert!(
-        said.starts_with("No significant difference between ")
+        said.starts_with("The difference between ")
             && said.contains("keel")
             && said.contains("twin"),
         "{said}"
     );
-    assert!(!said.contains("slow"), "{said}");
+    assert!(said.ends_with("step of the clock. Significantly higher: slow."), "{said}");
     assert!(
         verdict.headline.starts_with("No allocator is significantly lowest"),
         "{}",
@@ -140,13 +143,15 @@ fn several_without_a_significant_difference_are_named() {
     );
     let asked = verdict.headline.split(". ").nth(1).unwrap();
     assert!(
-        asked.starts_with("In malloc p99.9, there is no significant difference between "),
+        asked.ends_with(
+            " have the lowest malloc p99.9; the difference between them is not significant."
+        ),
         "{asked}"
     );
     assert!(asked.contains("keel") && asked.contains("twin") && !asked.contains("slow"), "{asked}");
     let [who, how] = &criterion(&verdict, "p999").answer;
     assert!(["keel and twin", "twin and keel"].contains(&who.as_str()), "{who}");
-    assert_eq!(how, "no significant difference");
+    assert_eq!(how, "no significant difference between them");
 }
 
 #[test]
@@ -156,7 +161,7 @@ fn a_significant_but_slight_lead_is_not_relevant() {
     let verdict = verdict(field.map(|(name, peak)| result(name, runs(peak))).collect());
     let memory = criterion(&verdict, "memory");
     assert_eq!(memory.best, [1, 0]);
-    assert_eq!(memory.sentence, "No relevant difference: it is less than half a percent.");
+    assert_eq!(memory.sentence, "The difference is not relevant: it is less than half a percent.");
     assert_eq!(memory.answer, ["all", "they differ by less than half a percent"]);
     assert!(
         verdict.headline.starts_with("No allocator is significantly lowest"),
@@ -180,7 +185,7 @@ fn a_difference_below_the_clocks_step_is_not_significant() {
     assert_eq!(typical.best.len(), 2, "22 and 22.5 ns are less than a step of 13 ns apart");
     assert_eq!(
         typical.sentence,
-        "No significant difference: it is smaller than the step of the clock."
+        "The difference is not significant: it is smaller than one step of the clock."
     );
 }
 
@@ -245,7 +250,7 @@ fn the_floor_does_not_compete_but_is_reported() {
         "{:?}",
         verdict.cautions
     );
-    assert!(verdict.cautions[1].contains("a call of 2.00 ms"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[1].contains("one call took 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
@@ -275,8 +280,7 @@ fn interrupted_tails_are_reported_and_judged_without() {
     let said = &verdict.cautions[0];
     assert!(said.starts_with("50 % of the slowest calls (those above p99.9)"), "{said}");
     assert!(
-        said.contains("Without interrupted calls, malloc p99.9: keel is lowest: 4")
-            || said.contains("1.9"),
+        said.contains("If interrupted calls are excluded from malloc p99.9, keel is lowest: "),
         "{said}"
     );
 }
@@ -307,7 +311,7 @@ fn percentiles_are_of_the_allocating_operation_with_most_calls() {
         ("calloc", "calloc p99.9")
     );
     assert!(
-        callocs.headline.contains("In calloc p99.9, there is no significant difference"),
+        callocs.headline.contains(" in calloc p99.9 are not significant."),
         "{}",
         callocs.headline
     );
@@ -327,9 +331,12 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
         "{tail:?}"
     );
     assert_eq!(tail.answer, ["undecided", "steady has the lowest median"]);
-    assert!(tail.sentence.starts_with("Undecided: steady has"), "{}", tail.sentence);
+    assert!(tail.sentence.starts_with("steady has the lowest median, but"), "{}", tail.sentence);
     assert!(
-        verdict.headline.ends_with("malloc p99.9 is undecided, because the runs vary too much."),
+        verdict.headline.ends_with(
+            "Which allocator has the lowest malloc p99.9 is undecided, because the runs vary too \
+             much."
+        ),
         "{}",
         verdict.headline
     );
@@ -339,9 +346,39 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
     let tail = criterion(&verdict, "p999");
     assert!(tail.best.len() == 2 && !tail.best.contains(&1), "{tail:?}");
     assert!(
-        tail.sentence.ends_with(" Undecided, because the runs vary too much: noisy."),
+        tail.sentence.ends_with(" The runs of noisy vary too much for a conclusion."),
         "{}",
         tail.sentence
     );
     assert!(!tail.answer[0].contains("noisy"), "{:?}", tail.answer);
+    // No allocator is significantly higher, so no metric counts for the sentence on all metrics.
+    assert!(!tail.distinguishes(), "{tail:?}");
+    assert_eq!(verdict.overall, "");
+}
+
+#[test]
+fn the_significantly_higher_are_named_beside_the_noisy() {
+    let runs =
+        |ticks: [u64; 4]| ticks.map(|ticks| run(ticks, 10 * ticks, 100 * ticks, 1 << 20)).to_vec();
+    let verdict = verdict(vec![
+        result("steady", runs([100, 102, 101, 103])),
+        result("near", runs([102, 100, 103, 101])),
+        result("noisy", runs([90, 900, 800, 140])),
+        result("high", runs([1000, 1010, 1005, 1015])),
+    ]);
+    let tail = criterion(&verdict, "p999");
+    assert_eq!((tail.best.len(), tail.noisy.as_slice()), (2, [2].as_slice()), "{tail:?}");
+    assert!(
+        tail.sentence.ends_with(
+            " Significantly higher: high. The runs of noisy vary too much for a conclusion."
+        ),
+        "{}",
+        tail.sentence
+    );
+    assert!(tail.distinguishes(), "{tail:?}");
+    assert!(
+        verdict.overall.ends_with(" of these metrics; every other allocator in fewer."),
+        "{}",
+        verdict.overall
+    );
 }
