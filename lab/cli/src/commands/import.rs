@@ -70,8 +70,8 @@ pub struct Arguments {
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
     /// Do not import operations that this module calls, nor later operations on the blocks that it
-    /// allocated. MODULE is the path of the module or the beginning of its file name. For a journal,
-    /// or for a recording through keel/recorder.h
+    /// allocated. MODULE is the path of the module or the beginning of its file name. For a
+    /// journal, or for a recording through keel/recorder.h
     #[arg(long, value_name = "MODULE")]
     skip_module: Vec<String>,
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Record every allocation of a program into a journal
 ///
-/// keel record does not change the program's standard streams or signals. It exits with the program's
-/// exit code, or with 128 + n if signal n ended the program. Messages of keel go to stderr. If the
-/// program is killed, the journal is complete up to that moment.
+/// keel record does not change the program's standard streams or signals. It exits with the
+/// program's exit code, or with 128 + n if signal n ended the program. Messages of keel go to
+/// stderr. If the program is killed, the journal is complete up to that moment.
 ///
 /// If the program succeeded but its journal is incomplete, keel record exits with 1.
 #[derive(Args)]
@@ -38,9 +38,9 @@ pub struct Arguments {
     /// malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH stack frames of each operation (`keel info --top` shows them). This
-    /// costs about 2 µs per operation, more for deep stacks. Without this option only the calling
-    /// module is recorded, at no cost
+    /// Record the innermost DEPTH stack frames of each operation (`keel info --top` shows them).
+    /// This costs about 2 µs per operation, more for deep stacks. Without this option only the
+    /// calling module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
     stacks: u32,

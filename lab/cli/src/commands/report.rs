@@ -34,8 +34,8 @@ pub struct Arguments {
     markdown: bool,
     /// Compare two allocators in each metric, and write no page
     ///
-    /// For every metric that both have, it prints the medians over their runs; the geometric mean of
-    /// the ratios, first to second, within each round, with its 95 % interval; and whether the
+    /// For every metric that both have, it prints the medians over their runs; the geometric mean
+    /// of the ratios, first to second, within each round, with its 95 % interval; and whether the
     /// difference is significant. --markdown and --json select the form.
     #[arg(long, value_name = "A,B", value_parser = two_names,
           conflicts_with_all = ["output", "open"])]
