@@ -378,8 +378,8 @@ const setUpFrames = () => {
   byId("frames-note").textContent =
     `${note}A frame or an audio buffer has a limited time, its budget. The chart shows which ` +
     "share of the budget the allocator calls took, on a logarithmic scale. Each bar shows the " +
-    "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls took " +
-    "the whole budget.";
+    "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls " +
+    "took the whole budget.";
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
     ...(periodSums.windows.size

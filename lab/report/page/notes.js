@@ -5,7 +5,10 @@ const MOST_OUTLIERS = 20000;
 
 const callsNote = () => {
   if (!facts.columns) {
-    return "The results contain no individual calls, so these charts are empty. The tables are complete.";
+    return (
+      "The results contain no individual calls, so these charts are empty. " +
+      "The tables are complete."
+    );
   }
   const drawn = facts.allocators.filter((one) => one.median_run);
   const limited = drawn.some((one) => one.outlier_count >= MOST_OUTLIERS);
@@ -41,13 +44,13 @@ const setUpNotes = () => {
     "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.";
   byId("causes-note").textContent =
     "The calls above p99.9 in each allocator's median run, by what was observed during the " +
-    "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free call, " +
-    "and so on.";
+    "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free " +
+    "call, and so on.";
   byId("table-note").textContent =
     "Medians of the runs. Below each median is the 95 % interval of the geometric mean. If a " +
-    "value has no interval, the lowest and the highest run are shown in italics. Bold: the lowest " +
-    "value, and all values without a significant difference from it. A dash: fewer than ten calls " +
-    "are above the percentile. Click a heading to sort.";
+    "value has no interval, the lowest and the highest run are shown in italics. Bold: the " +
+    "lowest value, and all values without a significant difference from it. A dash: fewer than " +
+    "ten calls are above the percentile. Click a heading to sort.";
 };
 
 const byName = (counts) =>

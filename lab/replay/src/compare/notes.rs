@@ -64,8 +64,8 @@ impl Session<'_> {
         }
         if keep == Keep::Median && self.request.options.runs > 1 {
             notes.push(
-                "Individual calls were kept from one run of each allocator: its median run. This is \
-                 the run whose total time in calls is the median of the allocator's runs."
+                "Individual calls were kept from one run of each allocator: its median run. This \
+                 is the run whose total time in calls is the median of the allocator's runs."
                     .to_owned(),
             );
         }
@@ -87,9 +87,9 @@ impl Session<'_> {
         for (allocator, places) in comparison.allocators.iter().zip(&self.inline_syscalls) {
             if *places > 0 && comparison.instrument.system_calls {
                 notes.push(format!(
-                    "The code of {} contains {places} system call instructions. Such system calls are \
-                     not detected: their time is counted as the allocator's own work, except when \
-                     the thread was blocked.",
+                    "The code of {} contains {places} system call instructions. Such system calls \
+                     are not detected: their time is counted as the allocator's own work, except \
+                     when the thread was blocked.",
                     allocator.name
                 ));
             }
@@ -190,8 +190,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
             all => format!("{kept} of the {}", runs_text(all)),
         };
         notes.push(format!(
-            "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: {}. \
-             `keel doctor` shows how to measure with less disturbance.",
+            "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
+             {}. `keel doctor` shows how to measure with less disturbance.",
             found.join("; ")
         ));
     }
@@ -201,7 +201,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
 const INTERFERENCE: [(&str, &str); 3] = [
     (
         "slow processor",
-        "the processor was slower (reading the clock took over 1.5 % longer than in the fastest run)",
+        "the processor was slower (reading the clock took over 1.5 % longer than in the fastest \
+         run)",
     ),
     ("stolen time", "the hypervisor took more than 2 % of the processors' time"),
     ("other programs", "other programs took more than 10 % of the processors' time"),
@@ -238,9 +239,9 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
     if !imprecise.is_empty() {
         notes.push(format!(
             "If you repeat this comparison, some medians may differ by more than {:.0} %. The 95 % \
-             interval of these values extends more than {:.0} % above the value (steps of the clock \
-             are not counted): {}. More runs (-r auto, -r 12..30) or a quieter machine make them \
-             more precise.",
+             interval of these values extends more than {:.0} % above the value (steps of the \
+             clock are not counted): {}. More runs (-r auto, -r 12..30) or a quieter machine make \
+             them more precise.",
             keel_results::AGREEMENT * 100.0,
             keel_results::PRECISION * 100.0,
             imprecise.join(", ")

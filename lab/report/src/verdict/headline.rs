@@ -75,8 +75,8 @@ fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize
     match criterion.best.as_slice() {
         [] if !criterion.noisy.is_empty() => {
             format!(
-                "Which allocator has the lowest {title} is undecided{few}, because the runs vary too \
-                 much."
+                "Which allocator has the lowest {title} is undecided{few}, because the runs vary \
+                 too much."
             )
         }
         all if all.is_empty() || all.len() == criterion.rows.len() => {

@@ -1,5 +1,5 @@
-//! The slowest individual calls, described: the slowest one that is attributed to an allocator, and the
-//! slowest of all if that is another one.
+//! The slowest individual calls, described: the slowest one that is attributed to an allocator, and
+//! the slowest of all if that is another one.
 
 use super::cause::{Attribution, SlowCalls};
 use crate::counts::Counted;

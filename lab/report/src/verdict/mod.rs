@@ -1,6 +1,6 @@
-//! From figures to sentences: the allocator that is lowest in each figure, the slowest individual calls
-//! and their causes, and each two allocators compared. The page, the terminal and Markdown show
-//! these sentences; nothing else words them.
+//! From figures to sentences: the allocator that is lowest in each figure, the slowest individual
+//! calls and their causes, and each two allocators compared. The page, the terminal and Markdown
+//! show these sentences; nothing else words them.
 
 mod cause;
 mod cautions;

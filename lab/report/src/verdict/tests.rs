@@ -115,8 +115,8 @@ fn runs_that_vary_give_no_verdict() {
     let verdict = verdict(field);
     assert_eq!(
         verdict.headline,
-        "No allocator is significantly lowest in any metric. The differences between the allocators \
-         in malloc p99.9 are not significant."
+        "No allocator is significantly lowest in any metric. The differences between the \
+         allocators in malloc p99.9 are not significant."
     );
     assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
