@@ -162,7 +162,7 @@ fn far_more_threads_than_processors_wait_for_each_other_and_finish() {
             .comparison
             .notes
             .iter()
-            .any(|note| note.starts_with("Up to 40 threads ran at once"))
+            .any(|note| note.starts_with("Up to 40 threads existed at the same time"))
     );
 }
 
