@@ -95,3 +95,18 @@ TEST_DIES(a_free_inside_a_huge_block_is_detected, SIGABRT,
     char* p = malloc(100u * MIB);
     free(p + 4096);
 }
+
+// The frees of a full page do not take the fast path, so they are checked.
+TEST_DIES(a_free_inside_a_block_of_a_full_page_is_detected, SIGABRT,
+          "keel: free of an address inside a block: 0x") {
+    char* first = malloc(100);
+    for (int i = 0; i < 2000; i++) CHECK(malloc(100) != NULL);
+    free(first + 16);
+}
+
+// The second half of a page of large blocks, of which one is allocated.
+TEST_DIES(a_free_of_a_block_that_never_was_is_detected, SIGABRT,
+          "keel: free of an address inside a block: 0x") {
+    char* p = malloc(20000);
+    free(p + 8 * malloc_usable_size(p));
+}

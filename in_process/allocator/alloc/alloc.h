@@ -19,14 +19,14 @@
 //      |- page->owner == heap: push, decrement `used`
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
-//         |- page of this heap with a flag in the owner word (the page is full, or p is
-//         |  not in the first slice of the page): push, decrement `used`
+//         |- page of this heap, but the owner word has a flag: the page is full, or the word
+//         |  is that of a later slice of the page (each slice has one): push, decrement `used`
 //         |- page of another heap: p goes into a batch; later one atomic exchange
 //         |  pushes a chain of batches to the remote queue of the owner
 //         |- page of a user heap: under the lock of that heap
 //         |- large: back to the slices; jumbo (a mapping): cached, or unmapped
-//         `- no owner: NULL: nothing. Free memory of Keel: panic. Any other address (a
-//            foreign block): a report
+//         `- no owner. p is NULL: do nothing. p is in memory of Keel that is not in use:
+//            panic. p is any other address (a foreign block): print a warning
 //
 // No function here sets errno: NULL is the only sign of failure.
 #ifndef KEEL_ALLOCATOR_ALLOC_ALLOC_H
@@ -74,17 +74,18 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // returns a bounded amount of surplus memory to the system (a quantum, slices/reserve.h), and does
 // one step for a parked heap.
 #define MAINTENANCE_REFILLS 8u
-// Every 2nd refill does so while remote frees still wait after a drain. Without a keeper, it also
-// does so while there is surplus memory, or a heap on the watch list (heap/watch.h). Therefore a
-// program that allocates rarely also returns its memory within seconds.
+// Every 2nd refill, instead of every 8th, takes the slow path if remote frees still wait after a
+// drain. If no keeper runs, this is also so while there is surplus memory, or a heap is on the
+// watch list (heap/watch.h). Therefore a program that allocates rarely also returns its memory
+// within seconds.
 #define MAINTENANCE_REFILLS_BEHIND 2u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
 }
 
-// The most frequent refill: takes the free list of the current page if it is long enough, or if no
-// block can be carved without a possible page fault. Returns NULL in all other cases, and when
-// maintenance is due.
+// The most frequent refill: takes the free list of the current page in three cases: the list has at
+// least REFILL_SHORT blocks, or all blocks of the page are carved, or carving the next block may
+// cause a page fault. Returns NULL in all other cases, and when maintenance is due.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
@@ -172,8 +173,9 @@ void alloc_quantum(void);
 
 // Does one step of work for a parked heap (a heap whose thread has ended), which the caller has
 // taken from the pool. If the remote queue is not empty, the step drains it once. Otherwise it
-// empties bins and releases pages, and continues where the last step stopped: at most 256 units of
-// work, of which a block counts 1 and a page 16. False: there is nothing to do now.
+// starts where the last step stopped, empties bins and releases pages. One step does at most 256
+// units of work: a block put back is 1 unit, a released page is 16. False: there is nothing to do
+// now.
 bool reclaim_step(struct heap* heap);
 
 // Takes a heap from the watch list (heap/watch.h). If that heap is parked, calls reclaim_step for

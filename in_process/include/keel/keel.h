@@ -137,8 +137,8 @@ KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
  * size use the same amount of memory. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* Returns true if the address is in a page of blocks, even if its block is free, or in the first 64
- * KiB of a block of more than 64 KiB. (A page has 64 KiB or 256 KiB.) */
+/* Returns true in two cases: the address is in a page of blocks (the block there may be free), or
+ * it is in the first 64 KiB of a block of more than 64 KiB. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
@@ -266,12 +266,12 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
  * available from now on. Warm memory is free memory that the system has already provided, so using
- * it causes no page fault. Keel then uses warm memory for its new pages. (A page is 64 KiB or 256
- * KiB with blocks of one size class.) Without this call, the first access to each system page of
- * the first pages of a size class causes a page fault. After kl_warm(0) Keel no longer keeps this
- * amount available. Returns the number of bytes that could be prepared, which is less than `bytes`
- * if the system has no more memory. The cost is linear in `bytes`: call it at program start or when
- * a level is loaded. */
+ * it causes no page fault. Keel then uses warm memory for its new pages. (A page holds blocks of
+ * one size class. It has 64 KiB or 256 KiB.) Without this call, the first pages of each size class
+ * are not warm: the first access to each system page in them causes a page fault. After kl_warm(0)
+ * Keel no longer keeps this amount available. Returns the number of bytes that could be prepared,
+ * which is less than `bytes` if the system has no more memory. The cost is linear in `bytes`: call
+ * it at program start or when a level is loaded. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* Informs Keel that the calling thread has nothing to do at the moment, for example between two
@@ -290,8 +290,9 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
  * the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
-/* If `force` is true, returns all unused memory to the system: the memory of the calling thread, of
- * threads that have ended, and the memory that no thread owns. The cost is linear in the amount of
+/* If `force` is true, returns to the system the unused memory of the calling thread, the unused
+ * memory of threads that have ended, and the unused memory that no thread owns. It does not collect
+ * from other running threads. The cost is linear in the amount of
  * this memory: gigabytes take milliseconds. If `force` is false, the function works like
  * kl_thread_idle. In both cases it calls the handler of kl_register_deferred_free
  * (keel/runtime.h). */

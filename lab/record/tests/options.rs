@@ -70,7 +70,9 @@ fn limits_end_the_recording_only() {
     assert_eq!(recorded.status.code(), Some(7));
     let journal = whole(&recorded);
     let bytes = recorded.journals[0].written.as_ref().unwrap().bytes;
-    assert!((50_000..220_000).contains(&bytes), "{bytes} bytes");
+    // The limit is compared with an estimate; how well the rows compress depends on how the two
+    // threads took turns.
+    assert!((20_000..220_000).contains(&bytes), "{bytes} bytes");
     assert!(journal.events.len() < 560_000);
 }
 

@@ -144,8 +144,8 @@ const drawWorkload = () => {
   byId("criteria-note").textContent =
     runs > 1
       ? "Dot: median of the runs. Bar: from the lowest run to the highest. Thin line: 95 % " +
-        "interval of the geometric mean of the runs, because Student's t interval applies to a " +
-        "mean; it need not contain the median. The null allocator does nothing: its value is the " +
+        "interval (Student's t) of the geometric mean of the runs. The dot is the median, so it " +
+        "can lie outside of this interval. The null allocator does nothing: its value is the " +
         "cost of measuring."
       : "";
 };

@@ -82,12 +82,12 @@ pub struct Arguments {
     /// monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// At pace max, each allocator runs twice in a round: once with each call timed, and once to
-    /// measure only the throughput. Omit the second run
+    /// Omit the runs that measure the throughput. (Without this option, at pace max, each round has
+    /// two runs of each allocator: one with each call timed, and one that measures the throughput.)
     #[arg(long)]
     no_throughput: bool,
-    /// Omit the last run. It reads the usable size of each block, to compute the internal
-    /// fragmentation
+    /// Do not measure the internal fragmentation. (Without this option, each allocator has one
+    /// additional run after all rounds, which reads the usable size of each block.)
     #[arg(long)]
     no_usable_size: bool,
     /// Stop an allocator that completes no operation for this many seconds
