@@ -1,11 +1,12 @@
 // Pages of small blocks: carve, take, push. Only the thread that holds the owning heap calls these
 // functions.
 //
-//   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819: +----+----+----+-- ..
-//   --+----+------------------------------------------------+----+ | b0 | b1 | b2 |        | b18|
-//   never written                                  |rest| +----+----+----+-- ..
-//   --+----+------------------------------------------------+----+ Each carved block is in exactly
-//   one of these places: local_free, the heap's bin, the program, a remote batch or a remote queue.
+//   a 64 KiB page of class 5 (80 bytes), carved == 19, capacity == 819:
+//   +----+----+----+-- .. --+----+------------------------------------------------+----+
+//   | b0 | b1 | b2 |        | b18| never written                                  |rest|
+//   +----+----+----+-- .. --+----+------------------------------------------------+----+
+//   Each carved block is in exactly one of these places: local_free, the heap's bin, the program, a
+//   remote batch or a remote queue.
 #ifndef KEEL_ALLOCATOR_PAGE_PAGE_H
 #define KEEL_ALLOCATOR_PAGE_PAGE_H
 
