@@ -26,12 +26,17 @@ static void count_call(enum event event) {
     if (!os_thread_is_own) count_event(EVENT_INLINE_CALLS, 1);
 }
 
-static void* map_anywhere(size_t bytes, int protection) {
+// At `hint` if nothing is mapped there, else anywhere.
+static void* map_near(void* hint, size_t bytes, int protection) {
     int saved = errno;
-    void* start = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* start = mmap(hint, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     count_call(EVENT_MAP);
     errno = saved;
     return start == MAP_FAILED ? NULL : start;
+}
+
+static void* map_anywhere(size_t bytes, int protection) {
+    return map_near(NULL, bytes, protection);
 }
 
 void* os_map(size_t bytes, size_t alignment) {
@@ -50,17 +55,12 @@ void* os_map(size_t bytes, size_t alignment) {
     return start + before;
 }
 
-// The address is a hint, which the kernel takes if the range is free. MAP_FIXED_NOREPLACE would
-// save the munmap, but sanitizers move a mapping with that flag to address 0, and old kernels
-// ignore it.
+// MAP_FIXED_NOREPLACE would save the munmap, but sanitizers move a mapping with that flag to
+// address 0, and old kernels ignore it.
 enum os_placing os_map_at(void* start, size_t bytes) {
-    int saved = errno;
-    char* place = mmap(start, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    count_call(EVENT_MAP);
-    errno = saved;
+    void* place = map_near(start, bytes, PROT_READ | PROT_WRITE);
     if (place == start) return OS_PLACED;
-    if (place == MAP_FAILED) return OS_REFUSED;
+    if (place == NULL) return OS_REFUSED;
     os_unmap(place, bytes);
     return OS_TAKEN;
 }

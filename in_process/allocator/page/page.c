@@ -1,5 +1,4 @@
 #include "allocator/page/page.h"
-#include "allocator/slices/prefault.h"
 #include "allocator/slices/reserve.h"
 #include "base/counters.h"
 #include "base/panic.h"

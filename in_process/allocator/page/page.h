@@ -12,11 +12,9 @@
 
 #include "allocator/page/size_class.h"
 #include "allocator/slices/page_map.h"
+#include "allocator/slices/prefault.h"
 #include <stdbool.h>
 
-// The smallest size of a system page. Where system pages are larger, carving only takes smaller
-// steps than necessary.
-#define SYSTEM_PAGE ((uintptr_t)4096)
 #define CARVE_LINKS_MAX 16u
 
 // State of the memory after the carved blocks: a set of flags.

@@ -4,9 +4,8 @@
 #include "os/memory.h"
 
 #define ENTRIES 32u
-#define PAGE_BYTES ((uintptr_t)4096)
 // An entry is an address, with the number of pages in these bits; 0: none.
-#define PAGES_MASK (PAGE_BYTES - 1)
+#define PAGES_MASK (SYSTEM_PAGE - 1)
 
 static atomic_word requests[ENTRIES];
 
@@ -20,12 +19,12 @@ void prefault_request(char* start, unsigned index, unsigned pages) {
     unsigned end = index + 1 + distance_at(index);
     if (end > pages) end = pages;
     if (from >= end) return;
-    uintptr_t first = (uintptr_t)start + from * PAGE_BYTES;
+    uintptr_t first = (uintptr_t)start + from * SYSTEM_PAGE;
     atomic_word* request = &requests[(uintptr_t)start / SLICE_BYTES % ENTRIES];
     uintptr_t before = atomic_get(request);
     uintptr_t before_pages = before & PAGES_MASK;
     uintptr_t entry = first | (end - from);
-    if (before != 0 && (before & ~PAGES_MASK) + before_pages * PAGE_BYTES == first)
+    if (before != 0 && (before & ~PAGES_MASK) + before_pages * SYSTEM_PAGE == first)
         entry = before + (end - from); // it continues a request that is still pending
     atomic_set(request, entry);
 }
@@ -36,7 +35,7 @@ size_t prefault_populate(void) {
         if (atomic_get(&requests[i]) == 0) continue;
         uintptr_t entry = atomic_swap(&requests[i], 0);
         if (entry == 0) continue;
-        (void)os_populate((void*)(entry & ~PAGES_MASK), (entry & PAGES_MASK) * PAGE_BYTES);
+        (void)os_populate((void*)(entry & ~PAGES_MASK), (entry & PAGES_MASK) * SYSTEM_PAGE);
         count++;
     }
     return count;

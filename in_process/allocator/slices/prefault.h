@@ -14,8 +14,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PREFAULT_DISTANCE_MAX 4u // system pages
+// The smallest size of a system page. Where system pages are larger, carving and prefaulting only
+// take smaller steps than necessary.
+#define SYSTEM_PAGE ((uintptr_t)4096)
 
 // Page `index` of the `pages` system pages from `start` on is being carved. O(1).
 void prefault_request(char* start, unsigned index, unsigned pages);
