@@ -9,8 +9,8 @@
 // 1,000 calls of malloc and free by all threads together.
 #include "allocator/heap/pool.h"
 #include "allocator/slices/arena.h"
-#include "base/options.h"
 #include "base/random.h"
+#include "check.h"
 #include "keel/keel.h"
 #include "record.h"
 #include <pthread.h>
@@ -27,14 +27,6 @@
 static unsigned threads;
 static pthread_barrier_t gate;      // all threads and the main one
 static pthread_barrier_t round_end; // the threads
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 // --- Workloads: each thread runs one round to warm up, then a recorded one -----------------------
 
