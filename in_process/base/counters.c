@@ -41,19 +41,19 @@ const char* event_name(enum event event) {
 
 uint64_t work_bound(enum work work) {
     static const uint64_t bounds[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = 16,    [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
-        [WORK_RUN_TRIES] = 8,       [WORK_PURGE_SLICES] = 1,   [WORK_RECLAIM] = 256,
-        [WORK_RELIEF_BATCHES] = 64, [WORK_RUN_WINDOWS] = 16,
+        [WORK_CARVE_LINKS] = 16, [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
+        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 1,   [WORK_RECLAIM] = 256,
+        [WORK_RELIEF_STEP] = 64, [WORK_RUN_WINDOWS] = 16,
     };
     return bounds[work];
 }
 
 const char* work_name(enum work work) {
     static const char* const names[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = "carve_links",       [WORK_DRAIN_BATCHES] = "drain_batches",
-        [WORK_PAGE_PROBES] = "page_probes",       [WORK_RUN_TRIES] = "run_tries",
-        [WORK_PURGE_SLICES] = "purge_slices",     [WORK_RECLAIM] = "reclaim",
-        [WORK_RELIEF_BATCHES] = "relief_batches", [WORK_RUN_WINDOWS] = "run_windows",
+        [WORK_CARVE_LINKS] = "carve_links",   [WORK_DRAIN_BATCHES] = "drain_batches",
+        [WORK_PAGE_PROBES] = "page_probes",   [WORK_RUN_TRIES] = "run_tries",
+        [WORK_PURGE_SLICES] = "purge_slices", [WORK_RECLAIM] = "reclaim",
+        [WORK_RELIEF_STEP] = "relief_step",   [WORK_RUN_WINDOWS] = "run_windows",
     };
     return names[work];
 }

@@ -37,14 +37,14 @@ enum event {
 };
 
 enum work {
-    WORK_CARVE_LINKS,    // links written by one carve
-    WORK_DRAIN_BATCHES,  // batches spliced by one drain
-    WORK_PAGE_PROBES,    // pages looked at by one refill
-    WORK_RUN_TRIES,      // compare-and-swap tries of one run allocation in one window
-    WORK_RUN_WINDOWS,    // windows searched by one search for a run
-    WORK_PURGE_SLICES,   // slices purged by one quantum
-    WORK_RECLAIM,        // blocks put back and pages released by one step for a parked heap
-    WORK_RELIEF_BATCHES, // batches sorted by the keeper under its lock
+    WORK_CARVE_LINKS,   // links written by one carve
+    WORK_DRAIN_BATCHES, // batches spliced by one drain
+    WORK_PAGE_PROBES,   // pages looked at by one refill
+    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation in one window
+    WORK_RUN_WINDOWS,   // windows searched by one search for a run
+    WORK_PURGE_SLICES,  // slices purged by one quantum
+    WORK_RECLAIM,       // blocks put back and pages released by one step for a parked heap
+    WORK_RELIEF_STEP,   // units of work done by the keeper in one step, under the relief lock
     WORK_COUNT
 };
 

@@ -202,7 +202,7 @@ static void drain_all(struct heap* heap) {
 static bool enter_and_drain(struct heap* heap) {
     // Send the remote frees that this thread did while its default was a user heap.
     if (thread_heap_is_redirect()) remote_batch_flush(thread_heap);
-    relief_pause();
+    relief_end_and_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
     relief_resume();
     if (entered) drain_all(heap);

@@ -69,6 +69,7 @@ static void after_fork(void) {
 }
 static void after_fork_in_child(void) {
     watch_forget();
+    relief_forget();
     after_fork();
     keeper_forget();
     heap_repair_in_child(own_heap());

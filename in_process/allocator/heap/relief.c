@@ -1,4 +1,5 @@
 #include "allocator/heap/relief.h"
+#include "allocator/heap/watch.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
 #include "os/lock.h"
@@ -6,7 +7,10 @@
 #include "os/thread.h"
 
 #define GATHER_ENTRIES 2048u
-#define EMPTY_COST (RELIEF_STEP_MAX / 4) // of a step: a system call
+#define SCAN_MAX (GATHER_ENTRIES / 4) // entries looked at in one step; most may be unused
+// Units for each slice that is emptied, with a system call for each page. All slices of a page, and
+// its blocks if the attempt fails, fit into a step.
+#define EMPTY_UNITS (RELIEF_STEP_MAX / WIDE_PAGE_SLICES - 1)
 
 // A pass: batches are taken from the queue into `gather`, in steps; then the entries are emptied,
 // in steps; then `back` is put back. The lock is released between two steps, so that a thread that
@@ -14,17 +18,23 @@
 static struct {
     struct os_lock lock;
     atomic_state waiting;     // threads that wait for the lock: no further step meanwhile
-    struct heap* heap;        // that the pass is for; NULL: none, all fields below are empty
+    atomic_word heap;         // that the pass is for; 0: none, all fields below are empty
+    atomic_state left;        // 1: a fork has left the keeper of this pass behind
     struct remote_chain back; // batches to be put back
     unsigned taken;
     unsigned released;
     unsigned merged;  // batches added to another one of their page, which thus became longer
     unsigned passes;  // so far, of all heaps
-    unsigned cleared; // entries emptied; 0: the pass still takes batches
+    unsigned cleared; // entries emptied
+    bool takes;       // the pass still takes batches
     bool all;         // the queue was found empty
     bool deep;        // queued pages are emptied too
     struct remote_batch gather[GATHER_ENTRIES]; // by page
 } relief;
+
+static struct heap* heap_of_pass(void) {
+    return (struct heap*)atomic_get(&relief.heap);
+}
 
 // All blocks of the page are in the batch, and none of the owner's lists leads to the page. The
 // acquire pairs with the release in heap_retire_current: the owner's last writes to the page come
@@ -57,12 +67,15 @@ static KEEL_UNRACED_UPDATE void page_reset(struct page* page) {
     use->fresh = discarded ? PAGE_ZERO | PAGE_COLD : 0;
 }
 
+static bool is_queued_and_unused(const struct remote_batch* batch) {
+    return page_list(batch->page) == PAGE_QUEUED && used_now(batch->page) == batch->blocks.count;
+}
+
 // Empties a queued page if the batch has all of its used blocks. The owner writes `used` after all
 // else, so a thread that sees its last value, and is ordered after it, sees the other fields too.
 static bool empty_queued(const struct remote_batch* batch) {
     struct page* page = batch->page;
     uint32_t count = batch->blocks.count;
-    if (page_list(page) != PAGE_QUEUED || used_now(page) != count) return false;
     if (!page_leave_queued(page, PAGE_CLAIMED)) return false;
     bool alone = used_now(page) == count && os_order_threads();
     if (alone) page_reset(page);
@@ -70,29 +83,38 @@ static bool empty_queued(const struct remote_batch* batch) {
     return alone;
 }
 
-// Blocks of 8 bytes have no room for a count: each becomes a batch.
-static void put_back_singly(struct remote_chain* chain, const struct remote_batch* batch) {
-    struct block* block = batch->blocks.head;
-    for (unsigned i = batch->blocks.count; i > 0; i--) {
-        struct block* next = i > 1 ? block->next : NULL;
-        remote_chain_add(chain, (struct block_list){block, block, 1}, batch->page->block_bytes);
-        block = next;
+// Blocks of 8 bytes have no room for a count: each becomes a batch. Puts back at most `limit` of
+// them, and returns their number.
+static unsigned put_back_singly(struct remote_batch* entry, unsigned limit) {
+    unsigned count = 0;
+    while (count < limit && entry->blocks.count > 0) {
+        struct block* block = entry->blocks.head;
+        if (--entry->blocks.count > 0) entry->blocks.head = block->next;
+        remote_chain_add(&relief.back, (struct block_list){block, block, 1},
+                         entry->page->block_bytes);
+        count++;
     }
+    return count;
 }
 
-// Empties an entry: releases the page, or adds its blocks to the chain that is put back.
-static void entry_clear(struct remote_batch* entry) {
+// Empties an entry: releases the page, or adds its blocks to the chain that is put back. Returns
+// the units of work. Only the entry of a page with blocks of 8 bytes may need more than one call.
+static unsigned entry_clear(struct remote_batch* entry, unsigned limit) {
     struct page* page = entry->page;
-    if (is_complete(relief.heap, entry)) {
+    struct heap* heap = heap_of_pass();
+    unsigned units = 1;
+    if (is_complete(heap, entry)) {
         release_page(page);
-        atomic_bump(&relief.heap->relieved_pages, 1);
+        atomic_bump(&heap->relieved_pages, 1);
         relief.released++;
     } else if (page->block_bytes < 16) {
-        put_back_singly(&relief.back, entry);
+        units = put_back_singly(entry, limit);
+        if (entry->blocks.count > 0) return units;
     } else {
         remote_chain_add(&relief.back, entry->blocks, page->block_bytes);
     }
     entry->page = NULL;
+    return units;
 }
 
 // Pages that follow each other have entries of their own in every other pass. In the passes
@@ -115,15 +137,20 @@ static void gather(struct block_list batch) {
         relief.merged += page->block_bytes >= 16;
         return;
     }
-    if (entry->page != NULL) entry_clear(entry);
+    if (entry->page != NULL && entry->page->block_bytes < 16) { // many units of work
+        remote_chain_add(&relief.back, batch, page->block_bytes);
+        return;
+    }
+    if (entry->page != NULL) (void)entry_clear(entry, 1);
     *entry = (struct remote_batch){page, batch};
 }
 
-// One step of taking. False: there are no more batches, or the pass has taken enough.
-static bool take_some(struct remote_queue* queue) {
+// One step of taking.
+static void take_some(struct remote_queue* queue) {
     struct block_list batch;
     unsigned taken = 0;
-    if (!remote_queue_enter(queue)) return false;
+    relief.takes = false;
+    if (!remote_queue_enter(queue)) return;
     while (taken < RELIEF_STEP_MAX && remote_queue_take(queue, &batch)) {
         gather(batch);
         taken++;
@@ -131,26 +158,31 @@ static bool take_some(struct remote_queue* queue) {
     if (taken < RELIEF_STEP_MAX) relief.all = remote_queue_is_empty(queue);
     remote_queue_leave(queue);
     relief.taken += taken;
-    count_work(WORK_RELIEF_BATCHES, taken);
-    return taken == RELIEF_STEP_MAX && relief.taken < RELIEF_BATCHES_MAX;
+    relief.takes = taken == RELIEF_STEP_MAX && relief.taken < RELIEF_BATCHES_MAX;
+    count_work(WORK_RELIEF_STEP, taken);
 }
 
-// Empties at most `limit` entries. False: all are empty.
-static bool clear_some(unsigned limit) {
-    unsigned cleared = 0;
-    for (; relief.cleared < GATHER_ENTRIES && cleared < limit; relief.cleared++) {
+// One step of emptying. False: all entries are empty.
+static bool clear_some(void) {
+    unsigned units = 0;
+    unsigned last = relief.cleared + SCAN_MAX;
+    if (last > GATHER_ENTRIES) last = GATHER_ENTRIES;
+    while (relief.cleared < last && units < RELIEF_STEP_MAX) {
         struct remote_batch* entry = &relief.gather[relief.cleared];
-        if (entry->page == NULL) continue;
-        if (relief.deep && empty_queued(entry)) {
-            entry->page = NULL;
-            relief.released++;
-            cleared += EMPTY_COST;
-            count_event(EVENT_EMPTIED_PAGES, 1);
-        } else {
-            entry_clear(entry);
-            cleared++;
+        if (entry->page != NULL && relief.deep && is_queued_and_unused(entry)) {
+            unsigned price = (unsigned)(entry->page->bytes / SLICE_BYTES) * EMPTY_UNITS;
+            if (units + price >= RELIEF_STEP_MAX) break;
+            units += price;
+            if (empty_queued(entry)) {
+                entry->page = NULL;
+                relief.released++;
+                count_event(EVENT_EMPTIED_PAGES, 1);
+            }
         }
+        if (entry->page != NULL) units += entry_clear(entry, RELIEF_STEP_MAX - units);
+        if (entry->page == NULL) relief.cleared++;
     }
+    count_work(WORK_RELIEF_STEP, units);
     return relief.cleared < GATHER_ENTRIES;
 }
 
@@ -173,45 +205,86 @@ static void put_back(struct heap* heap) {
 }
 
 static void pass_begin(struct heap* heap, bool deep) {
-    relief.heap = heap;
+    atomic_set(&relief.heap, (uintptr_t)heap);
     relief.deep = deep;
     relief.taken = relief.released = relief.merged = relief.cleared = 0;
     relief.passes++;
+    relief.takes = true;
     relief.all = false;
     atomic_set(&heap->remote_seen, 0);
 }
 
 static void pass_end(void) {
-    put_back(relief.heap);
+    struct heap* heap = heap_of_pass();
+    put_back(heap);
     relief.back = (struct remote_chain){0, 0};
-    relief.heap = NULL;
+    atomic_set(&relief.heap, 0);
+    if (atomic_get(&relief.left) != 0) heap_watch(heap);
+    atomic_set(&relief.left, 0);
 }
 
-// Ends the pass, in as many steps as that takes.
-static void pass_finish(void) {
-    relief.deep = false; // a thread may be waiting
-    while (clear_some(RELIEF_STEP_MAX)) {
-    }
-    pass_end();
+// One step towards the end of the pass: it takes no more batches.
+static void pass_shorten(void) {
+    relief.takes = false;
+    relief.deep = false;
+    if (!clear_some()) pass_end();
+}
+
+// No step is begun while a thread waits.
+static bool step_begin(void) {
+    return atomic_get(&relief.waiting) == 0 && os_lock_try(&relief.lock);
 }
 
 bool heap_relieve(struct heap* heap, bool deep) {
-    if (atomic_get(&relief.waiting) != 0 || !os_lock_try(&relief.lock)) return false;
-    if (relief.heap != NULL && relief.heap != heap) pass_finish(); // the caller has given it up
-    if (relief.heap == NULL) pass_begin(heap, deep);
-    if (relief.cleared > 0 || !take_some(&heap->remote_queue)) {
-        if (!clear_some(RELIEF_STEP_MAX)) pass_end();
-    }
-    bool more = relief.heap != NULL;
+    if (!step_begin()) return false;
+    if (heap_of_pass() == NULL) pass_begin(heap, deep);
+    bool other = heap_of_pass() != heap; // its keeper has given it up
+    if (other)
+        pass_shorten();
+    else if (relief.takes)
+        take_some(&heap->remote_queue);
+    else if (!clear_some())
+        pass_end();
+    bool more = other || heap_of_pass() != NULL;
     os_lock_release(&relief.lock);
     return more;
+}
+
+bool relief_is_unfinished(const struct heap* heap) {
+    return atomic_get(&relief.heap) == (uintptr_t)heap;
+}
+
+bool relief_is_left(void) {
+    return atomic_get(&relief.left) != 0;
+}
+
+bool relief_continue_left(void) {
+    if (!step_begin()) return false;
+    bool left = relief_is_left();
+    if (left) pass_shorten();
+    os_lock_release(&relief.lock);
+    return left;
 }
 
 void relief_pause(void) {
     (void)atomic_add(&relief.waiting, 1);
     os_lock_acquire(&relief.lock);
     (void)atomic_sub(&relief.waiting, 1);
-    if (relief.heap != NULL) pass_finish();
+}
+void relief_end_and_pause(void) {
+    (void)atomic_add(&relief.waiting, 1);
+    os_lock_acquire(&relief.lock);
+    while (heap_of_pass() != NULL) {
+        pass_shorten();
+        os_lock_release(&relief.lock); // another thread may wait, too
+        os_lock_acquire(&relief.lock);
+    }
+    (void)atomic_sub(&relief.waiting, 1);
+}
+void relief_forget(void) {
+    atomic_set(&relief.waiting, 0);
+    relief.all = false;
+    atomic_set(&relief.left, heap_of_pass() != NULL);
 }
 void relief_resume(void) {
     os_lock_release(&relief.lock);

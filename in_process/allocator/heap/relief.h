@@ -29,13 +29,19 @@
 #include "allocator/heap/heap.h"
 
 #define RELIEF_BATCHES_MAX 65536u // in one pass
-#define RELIEF_STEP_MAX 64u       // batches taken, or entries of the table emptied, in one step
+// Units of work in one step, under the lock: a batch taken, an entry of the table emptied, a block
+// of 8 bytes put back. A slice whose memory goes back to the system counts as 15.
+#define RELIEF_STEP_MAX 64u
 
 // Relieves one heap that a thread holds, by one step: begins a pass, or continues the pass for this
-// heap. A pass takes at most RELIEF_BATCHES_MAX batches. One caller at a time. False: the pass has
-// ended, or another thread prevents it; heap_can_be_relieved says whether there is more to do.
+// heap, or first ends that of another heap. A pass takes at most RELIEF_BATCHES_MAX batches. One
+// caller at a time. False: the pass has ended, or another thread prevents the step;
+// relief_is_unfinished distinguishes them. heap_can_be_relieved says whether there is more to do.
 // `deep`: a pass that begins is a deep one.
 bool heap_relieve(struct heap* heap, bool deep);
+
+// True: a pass for this heap has begun and not ended. Any thread; the answer may be outdated.
+bool relief_is_unfinished(const struct heap* heap);
 
 // True: the queue holds batches other than those that the last pass has put back. Any thread, but
 // only the caller of heap_relieve gets a reliable answer.
@@ -45,11 +51,20 @@ KEEL_INLINE bool heap_can_be_relieved(const struct heap* heap) {
            (pending != 0 && pending != atomic_get(&heap->remote_seen));
 }
 
-// relief_pause waits for a running step to end, puts the batches of an unfinished pass back, and
-// prevents new steps: for fork, whose child would otherwise lose the batches that are being sorted,
-// and for a caller that needs every batch in its queue. May sleep. At most as many steps as there
-// are entries in the table.
+// relief_pause waits for a running step to end, and prevents new steps until relief_resume. May
+// sleep, for one step at most.
 void relief_pause(void);
+// Likewise, and first ends an unfinished pass, for a caller that needs every batch in its queue: in
+// steps, of which each does at most RELIEF_STEP_MAX units under the lock.
+void relief_end_and_pause(void);
 void relief_resume(void);
+
+// A fork pauses relief and does not end the pass: the parent's keeper continues it. The child calls
+// relief_forget, while relief is paused. From then on any thread of the child may call
+// relief_continue_left, which does one step of a pass that the fork has left unfinished; its heap is
+// watched at the end. False: there is none, or another thread prevents the step.
+void relief_forget(void);
+bool relief_is_left(void);
+bool relief_continue_left(void);
 
 #endif

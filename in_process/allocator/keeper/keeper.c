@@ -168,7 +168,7 @@ static bool discard_surplus(void) {
 // Does a part of a pass. True: the pass goes on.
 static bool relieve(struct heap* heap) {
     for (unsigned step = 0; step < RELIEF_STEPS; step++) {
-        if (!heap_relieve(heap, heap->relieved_deeply)) return false;
+        if (!heap_relieve(heap, heap->relieved_deeply)) return relief_is_unfinished(heap);
     }
     return true;
 }
@@ -231,10 +231,17 @@ static bool look_at(struct heap* heap, uint64_t now_ms) {
     return result == LOOK_WORKED || result == LOOK_UNFINISHED;
 }
 
+// Continues the pass that the parent's keeper began before the fork. True: it is unfinished.
+static bool continue_left(void) {
+    for (unsigned step = 0; relief_is_left() && step < RELIEF_STEPS; step++)
+        (void)relief_continue_left();
+    return relief_is_left();
+}
+
 // Continues the unfinished pass, if there is one. True: it is still unfinished.
 static bool continue_relief(void) {
     struct heap* heap = keeper.relieved;
-    if (heap == NULL) return false;
+    if (heap == NULL) return continue_left();
     if (relieve(heap)) return true;
     keeper.relieved = NULL;
     watch_finish(heap, true);

@@ -188,7 +188,7 @@ static void test_sleeping_owner(void) {
     for (unsigned waited = 0; live - run_live_slices() < pages && waited < TIMEOUT_MS; waited += 10)
         sleep_ms(10);
     CHECK(live - run_live_slices() >= pages);
-    if (KEEL_COUNT) CHECK(atomic_get(&counters.worst[WORK_RELIEF_BATCHES]) == RELIEF_STEP_MAX);
+    if (KEEL_COUNT) CHECK(atomic_get(&counters.worst[WORK_RELIEF_STEP]) == RELIEF_STEP_MAX);
     (void)pthread_barrier_wait(&over);
     CHECK(pthread_join(thread, NULL) == 0);
 }
