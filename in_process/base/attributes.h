@@ -12,11 +12,12 @@
 #define KEEL_COLD __attribute__((noinline, cold))
 #define KEEL_NORETURN __attribute__((noreturn))
 #define KEEL_ALIGNED(n) __attribute__((aligned(n)))
-// For reports: reads fields that other threads may be writing; any value that they ever held will
-// do.
+// For reports, which read fields while other threads may write them: any value that a field has had
+// is acceptable.
 #define KEEL_UNRACED __attribute__((noinline, no_sanitize("thread")))
-// For updates of fields whose last writer has been ordered before by os_order_threads, which the
-// thread sanitizer does not know. The explorer of interleavings does, and sees these updates.
+// For updates of fields whose last writer was ordered before this thread by os_order_threads. The
+// thread sanitizer does not know this ordering. The explorer of interleavings knows it, and
+// observes these updates.
 #ifndef KEEL_UNRACED_UPDATE
 #define KEEL_UNRACED_UPDATE KEEL_UNRACED
 #endif

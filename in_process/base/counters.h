@@ -68,7 +68,7 @@ const char* work_name(enum work work);
 // The bound that the design gives for one call.
 uint64_t work_bound(enum work work);
 
-// The shard of this thread, by the 8 MiB of address space in which its stack is.
+// The shard of this thread: it is chosen by the 8 MiB of address space that contain the stack.
 KEEL_INLINE struct event_shard* event_shard(void) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
     return &counters.shards[stack >> 23 & (EVENT_SHARDS - 1)];

@@ -11,7 +11,8 @@ uint64_t os_clock_ms(void);
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
 char* const* os_environment(void);
 
-// A number that another process cannot guess; where the system has none, one that differs by run.
+// A random number that another process cannot guess. If the system provides no random numbers, it
+// only differs from run to run.
 uint64_t os_random(void);
 
 void os_write_error(const char* text, size_t length);

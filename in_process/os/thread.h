@@ -23,8 +23,8 @@ bool os_thread_start(void (*run)(void));
 extern KEEL_TLS bool os_thread_is_own;
 
 // No call of the allocator is a cancellation point (pthread_cancel): its callers may hold locks.
-// Calls of the C library that are one stand between these two. Returns what to pass to
-// os_cancel_restore.
+// Therefore, before it calls a function of the C library that is a cancellation point, it calls
+// os_cancel_disable, and afterwards os_cancel_restore with the returned value.
 int os_cancel_disable(void);
 void os_cancel_restore(int state);
 

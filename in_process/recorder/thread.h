@@ -66,7 +66,7 @@ struct event {
     uint64_t word; // without the tag
 };
 
-// Called by the first call of the process or of a forked child. False: do not record.
+// The first recorded call of a process, or of a forked child, calls this. False: do not record.
 bool thread_session_enter(void);
 
 void thread_record_slow(uint64_t index, struct event event);

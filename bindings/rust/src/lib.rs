@@ -121,8 +121,9 @@ pub fn good_size(size: usize) -> usize {
     unsafe { sys::kl_good_size(size) }
 }
 
-/// With `force`, returns all unused memory to the system, which takes milliseconds for gigabytes.
-/// Without `force`, the same as [`thread_idle`].
+/// With `force`, returns unused memory to the system, which takes milliseconds for gigabytes: the
+/// unused memory of this thread, of ended threads, and that no thread owns. Without `force`, the
+/// same as [`thread_idle`].
 pub fn collect(force: bool) {
     // SAFETY: may be called at any time.
     unsafe { sys::kl_collect(force) }

@@ -123,7 +123,7 @@ KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
 KEEL_NOINLINE void* alloc_slow(size_t size);
 void* alloc_zeroed(size_t size);
 // Like alloc_slow, for the new block of a realloc. A large block is placed so that it can grow:
-// with free slices behind it or, from 4 MiB on, as a mapping.
+// below 4 MiB with free slices behind it, from 4 MiB on as a mapping.
 void* alloc_movable(size_t size);
 
 // `alignment` is a power of two.
@@ -186,8 +186,8 @@ bool reclaim_parked(void);
 // have no used blocks. Linear in the queue's length and the number of pages.
 void reclaim_heap(struct heap* heap);
 
-// Drains this thread's heap and all parked heaps, and returns all unused memory to the system.
-// Unbounded.
+// Drains this thread's heap and all parked heaps, and returns the memory of all free slices and
+// cached mappings to the system. Unbounded.
 void reclaim_all(void);
 
 #endif

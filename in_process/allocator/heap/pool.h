@@ -48,7 +48,8 @@ KEEL_INLINE bool heap_is_parked(const struct heap* heap) {
     return atomic_get(&heap->parked) != 0;
 }
 
-// True: the parked heap has blocks to accept, or current pages and bins to give up.
+// True: there is work for this parked heap. Its remote queue is not empty, or its current pages and
+// bins have not been released yet.
 KEEL_INLINE bool heap_can_be_reclaimed(const struct heap* heap) {
     return atomic_get(&heap->reclaim_next) < CLASS_COUNT ||
            !remote_queue_is_empty(&heap->remote_queue);
@@ -64,7 +65,7 @@ void heap_pool_before_fork(void);
 void heap_pool_after_fork(void);
 
 // In the child, after heap_pool_after_fork: repairs the remote queues of all heaps that the child
-// can use: `own`, which is the heap of the forking thread or NULL, and the parked ones. Linear in
+// can use. These are the parked heaps and `own`, the heap of the forking thread (or NULL). Linear in
 // their batches.
 void heap_repair_in_child(struct heap* own);
 

@@ -36,7 +36,7 @@
 // Relieves one heap that a thread holds, by one step: begins a pass, or continues the pass for this
 // heap, or first ends that of another heap. A pass takes at most RELIEF_BATCHES_MAX batches. One
 // caller at a time. False: the pass has ended, or another thread prevents the step;
-// relief_is_unfinished distinguishes them. heap_can_be_relieved says whether there is more to do.
+// relief_is_unfinished distinguishes them. heap_can_be_relieved shows whether there is more to do.
 // `deep`: a pass that begins is a deep one.
 bool heap_relieve(struct heap* heap, bool deep);
 

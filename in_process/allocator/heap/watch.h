@@ -26,11 +26,11 @@
 // after that another thread has added a heap. Does nothing for user heaps.
 void heap_watch(struct heap* heap);
 
-// Takes a heap out, for a look. `begin`: if all heaps of the round have been taken, begins the next
-// round. NULL: no heap, or another thread has the lock. O(1).
+// Takes a heap from the list, so that the caller examines it. `begin`: if all heaps of the round
+// have been taken, begins the next round. NULL: no heap, or another thread has the lock. O(1).
 struct heap* watch_take(bool begin);
 
-// Ends the look. `again`: there is more to do, so the heap stays in the list. O(1).
+// Ends the examination. `again`: there is more to do, so the heap stays in the list. O(1).
 void watch_finish(struct heap* heap, bool again);
 
 // Any thread. The answer may be outdated at once.

@@ -9,11 +9,11 @@
 //                idle                        -> release the slices they keep, relieve them
 //                of a realtime thread        -> fill its spare
 //
-// It ticks ten times a millisecond while threads take many warm slices, every millisecond while
-// there is demand, ever more rarely without demand, and finally every second. A thread that finds
-// the reserve below its target wakes it. It never holds a lock across a system call and never
-// allocates. Nothing depends on it: without it (off, forked child) each slow path works off a
-// quantum itself.
+// It ticks ten times a millisecond while threads take many warm slices, and every millisecond while
+// there is demand. Without demand the interval grows up to a second. A thread that finds the reserve
+// below its target wakes the keeper. The keeper never holds a lock across a system call and never
+// allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each slow path
+// does a quantum of the work.
 //
 //   OFF --second heap, 2 MiB with KEEL_KEEPER=on, or keeper_start--> RUNNING --fork's child--> OFF
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H

@@ -10,7 +10,7 @@ bool superblock_in_huge_zone(struct window* window, unsigned index);
 // The units of the superblock that lie wholly in the mask.
 uint64_t huge_units_in(uint64_t mask);
 
-// Takes units of the caller out of circulation: no thread can use them until they are populated.
+// Closes units that the caller holds: no thread can use them until they are populated again.
 void huge_units_close(struct window* window, unsigned index, uint64_t units);
 
 // Takes a unit that is wholly free and occupies memory. 0: none.

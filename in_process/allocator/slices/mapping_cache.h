@@ -1,7 +1,7 @@
 // Freed mappings, kept with their memory for a while: the next large block takes no page fault.
 //
-// A program that frees a block of many MiB often allocates one of that order soon after. Returning
-// the memory at once costs a page fault for every 4 KiB of the next block. So a freed mapping stays
+// A program that frees a block of many MiB often allocates a block of similar size soon after. If the
+// memory were returned at once, the next block would take a page fault for every 4 KiB. So a freed mapping stays
 // here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined, and a mapping that is too
 // large is cut, without a system call. A mapping that is too small grows by moving page tables.
 //

@@ -15,7 +15,7 @@
 // this layout). It consists of two arrays with a cache line for each slice, PAGE_USE_DISTANCE
 // apart: the fields that every freeing thread reads, and those that the owner writes at every free.
 // In one cache line, each free by another thread would wait for the line to arrive from the owner.
-// Half a line would be enough for either, but neighbouring slices often belong to different
+// Each of the two needs only half a cache line, but neighbouring slices often belong to different
 // threads.
 #ifndef KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
 #define KEEL_ALLOCATOR_SLICES_PAGE_MAP_H
@@ -56,8 +56,8 @@ KEEL_INLINE struct page* page_of(const void* address) {
     return (struct page*)(base + (slice * sizeof(struct page) + offsets[a >> WINDOW_SHIFT]));
 }
 
-// The same for any 64 bits: of an impossible address, metadata without an owner. free uses page_of,
-// which is shorter, and crashes with such an address.
+// The same for any 64-bit value. For a value that cannot be an address it returns metadata without
+// an owner. free uses page_of, which is shorter, but crashes for such a value.
 KEEL_INLINE struct page* page_of_any(const void* address) {
     return address_is_possible(address) ? page_of(address_untagged(address)) : page_map.dummy;
 }

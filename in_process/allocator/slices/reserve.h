@@ -1,5 +1,5 @@
 // The warm reserve: slices that are free and occupy memory (dirty), its target and its surplus.
-// Also the limit on the memory that Keel gives out.
+// This module also has the limit on the memory that Keel holds (kl_limit).
 //
 //   dirty count
 //     ^          surplus: more than a whole period needed         -> discarded, a quantum at a time
@@ -10,14 +10,15 @@
 //     +-->
 //
 // The surplus: slices that were free and dirty during a whole period (OPTION_RESET_DELAY) were not
-// needed in it. So the *minimum* of the dirty count over a period, less the target, is its surplus,
-// and is discarded in the next period. A program that frees and allocates the same 10 MiB every
-// frame has a minimum near 0 and pays nothing; after a burst the minimum is the burst. (The idea is
-// that of working-set estimation; jemalloc's decay has the same effect by a curve.) Freed mappings
-// of large blocks stay warm for one period too (mapping_cache.h). Live and warm memory together may
-// exceed the highest live memory of this period and the one before by half and 32 MiB. Above that,
-// without a keeper, each release discards a quantum at once, and the release of a block beyond the
-// contract's limit at most as much as it released.
+// needed in it. Their number is the *minimum* of the dirty count over the period. The minimum less
+// the target is the surplus, and is discarded in the next period. In a program that frees and
+// allocates the same 10 MiB in every frame, the minimum is near 0, so nothing is discarded. After a
+// burst the minimum is the size of the burst. (The idea is that of working-set estimation;
+// jemalloc's decay curve has the same effect.) Freed mappings of large blocks stay warm for one
+// period too (mapping_cache.h). Live and warm memory together may exceed the highest live memory of
+// this period and the one before by half and 32 MiB. Above that, without a keeper, each release
+// discards a quantum at once. The release of a block outside of the latency contract discards at
+// most as much as it released.
 //
 // Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with
 // a keeper it does nothing.

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RUN_SLICES_MAX 1024u // 64 MiB; beyond that a mapping of its own (jumbo)
+#define RUN_SLICES_MAX 1024u // 64 MiB; a larger block is always a jumbo (jumbo.h)
 
 struct run {
     char* start; // NULL: no memory

@@ -56,8 +56,8 @@ KEEL_API void kl_heap_delete(kl_heap_t* heap) KEEL_NOEXCEPT;
  * other respects the function is like kl_heap_delete. */
 KEEL_API void kl_heap_destroy(kl_heap_t* heap) KEEL_NOEXCEPT;
 
-/* Releases the heap's unused memory. For kl_heap_backing(), `force` has the same meaning as in
- * kl_collect. For other heaps it is ignored. The cost is linear in the number of size classes. */
+/* Releases the unused pages of the heap. For kl_heap_backing() it is the same as kl_collect(force).
+ * For other heaps `force` is ignored, and the cost is linear in the number of size classes. */
 KEEL_API void kl_heap_collect(kl_heap_t* heap, bool force) KEEL_NOEXCEPT;
 
 /* Returns the handle of the calling thread's own heap. All threads receive the same pointer, but it

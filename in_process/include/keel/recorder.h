@@ -48,8 +48,8 @@
 extern "C" {
 #endif
 
-/* The gate fills a whole system page, so that it can be off in a forked child. Do not write to
- * it. */
+/* The gate fills a whole system page, which the kernel clears in a forked child: there the gate is
+ * off. Do not write to it. */
 struct kl_record_gate {
     unsigned on; /* 1: events are recorded */
     unsigned char reserved[4092];
