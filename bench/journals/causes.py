@@ -231,10 +231,9 @@ def about(journals):
     touches = ", ".join(sorted({one["touch"] for one in settings}))
     each = str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
     return (
-        f"{len(settings)} journals, {sum(runs)} runs ({each} of each allocator on each journal), "
-        f"pace {paces}, touch {touches}. {aside} runs with interference were repeated and do not "
-        f"count; {disturbed} "
-        "runs with interference count."
+        f"{len(settings)} journals, {sum(runs)} runs ({each} of each allocator, including the null "
+        f"allocator, on each journal), pace {paces}, touch {touches}. {aside} disturbed runs were "
+        f"repeated and do not count; {disturbed} disturbed runs count."
     )
 
 

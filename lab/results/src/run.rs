@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Run {
     /// Index in the interleaved schedule of all runs, from 0.
     pub position: u32,
-    /// Index of its round. In each round every allocator runs once.
+    /// Index of its round. An allocator runs at most once in a round.
     pub round: u32,
     /// First to last operation, ns.
     pub elapsed_ns: u64,
