@@ -1,0 +1,110 @@
+#include "states.h"
+#include "allocator/alloc/alloc.h"
+#include "allocator/heap/relief.h"
+#include "allocator/slices/run.h"
+#include "allocator/slices/window.h"
+#include "check.h"
+#include "keel/keel.h"
+#include "keel/runtime.h"
+
+void become_new_thread(void) {
+    thread_heap = (struct heap*)&heap_none;
+}
+
+static void nothing(void) {}
+
+// 2 TiB of address space in 1,024 windows, with a hole of four slices in each run of 64 MiB.
+static void much_space(void) {
+    enum { RUNS = 32768, HOLE = 4 };
+    for (unsigned i = 0; i < RUNS; i++) {
+        char* run = run_allocate(RUN_SLICES_MAX).start;
+        CHECK(run != NULL);
+        slices_release(run + 10 * SLICE_BYTES, HOLE);
+    }
+    CHECK(atomic_get(&windows.count) >= 1024);
+}
+
+// 4 GiB of single slices, each second one free: no superblock has two free slices side by side.
+static void fragments(void) {
+    enum { SLICES = 65536 };
+    static char* slices[SLICES];
+    for (unsigned i = 0; i < SLICES; i++) CHECK((slices[i] = run_allocate(1).start) != NULL);
+    for (unsigned i = 0; i < SLICES; i += 2) run_release(slices[i], 1);
+}
+
+// 4,000 heaps of living threads, and 4,000 of ended ones, with blocks of many classes.
+static void many_heaps(void) {
+    enum { HEAPS = 4000, CLASSES = 20 };
+    struct heap* own = thread_heap;
+    for (unsigned i = 0; i < 2 * HEAPS; i++) { // all live at the same time first
+        become_new_thread();
+        CHECK(heap_acquire() != NULL);
+        for (size_t c = 1; c <= CLASSES; c++) kl_free(kl_malloc(i % CLASSES * 100 + 16 * c));
+    }
+    unsigned left = 0;
+    for (struct heap* heap = heap_first(); left < HEAPS; heap = heap->next_all, left++) {
+        thread_heap = heap;
+        heap_leave();
+    }
+    thread_heap = own;
+}
+
+// Another thread has freed 65,536 blocks in an order that jumps between pages: each is a batch.
+static void send_batches(unsigned count, size_t bytes, unsigned stride) {
+    static void* blocks[65536];
+    struct heap* own = thread_heap;
+    for (unsigned i = 0; i < count; i++) CHECK((blocks[i] = kl_malloc(bytes)) != NULL);
+    become_new_thread();
+    for (unsigned i = 0; i < count; i++) kl_free(blocks[(size_t)i * stride % count]);
+    kl_thread_idle();
+    thread_heap = own;
+    CHECK(!remote_queue_is_empty(&own->remote_queue));
+}
+static void long_queue(void) {
+    send_batches(65536, 200, 7919); // a prime: each block once
+}
+
+// The keeper has begun to sort the blocks of 2,048 pages that are in the queue, 8,191 of them of 8
+// bytes, and has not finished.
+static void unfinished_relief(void) {
+    struct heap* own = thread_heap;
+    send_batches(8191, 8, 1);
+    send_batches(65536, 2000, 32);
+    for (unsigned i = 0; i < 300; i++) (void)heap_relieve(own, false);
+}
+
+// Nothing more can be obtained from the system.
+static void limited(void) {
+    struct kl_process process;
+    kl_process_info(&process);
+    (void)kl_limit(process.held_bytes);
+}
+
+static void cached_mappings(void) {
+    enum { COUNT = 600 };
+    static void* blocks[COUNT];
+    for (unsigned i = 0; i < COUNT; i++)
+        CHECK((blocks[i] = kl_malloc(((size_t)65 << 20) + i * SLICE_BYTES)) != NULL);
+    for (unsigned i = 0; i < COUNT; i++) kl_free(blocks[i]);
+}
+
+static void everything(void) {
+    fragments();
+    much_space();
+    many_heaps();
+    cached_mappings();
+    long_queue();
+    unfinished_relief();
+}
+
+const struct state states[STATES] = {
+    [STATE_NEW] = {"new process", nothing},
+    [STATE_SPACE] = {"2 TiB of address space", much_space},
+    [STATE_FRAGMENTS] = {"fragmented windows", fragments},
+    [STATE_HEAPS] = {"8,000 heaps", many_heaps},
+    [STATE_MAPPINGS] = {"600 mappings freed", cached_mappings},
+    [STATE_QUEUE] = {"65,536 batches queued", long_queue},
+    [STATE_RELIEF] = {"unfinished relief", unfinished_relief},
+    [STATE_LIMIT] = {"memory limit", limited},
+    [STATE_ALL] = {"all but the limit", everything},
+};
