@@ -101,7 +101,7 @@ static const struct {
 } locks[LOCKS] = {
     [LOCK_POOL] = {"pool lock", 20, heap_pool_before_fork, heap_pool_after_fork},
     [LOCK_WATCH] = {"watch lock", 20, watch_before_fork, watch_after_fork},
-    [LOCK_RELIEF] = {"relief lock", 4500, relief_pause, relief_resume},
+    [LOCK_RELIEF] = {"relief lock", 7000, relief_pause, relief_resume},
 };
 
 struct worst {
