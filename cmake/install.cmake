@@ -8,14 +8,19 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/keel)
 
 target_include_directories(keel_mimalloc INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/keel/mimalloc>) # finds <mimalloc.h>
-install(TARGETS ${KEEL_LINKABLE} EXPORT keel COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+# Each flavour has its own libraries and exported targets. What does not depend on the flavour is in
+# the plain one; two flavours may be installed into one prefix.
+install(TARGETS ${KEEL_LINKABLE} EXPORT keel${KEEL_FLAVOUR} COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS keel_recorder COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(NOT KEEL_FLAVOUR)
+  install(TARGETS keel_recorder COMPONENT libraries LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES ${KEEL_OUTPUT_DIR}/lib/keel${KEEL_FLAVOUR}.o COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/in_process/include/keel COMPONENT libraries
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-install(EXPORT keel NAMESPACE keel:: FILE keel-targets.cmake COMPONENT libraries DESTINATION ${package_dir})
+install(EXPORT keel${KEEL_FLAVOUR} NAMESPACE keel:: FILE keel${KEEL_FLAVOUR}-targets.cmake COMPONENT libraries
+  DESTINATION ${package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/keel-config.cmake.in ${PROJECT_BINARY_DIR}/keel-config.cmake
   INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
 # Below 1.0 a new minor version may break what was built for the one before.
@@ -24,20 +29,26 @@ install(FILES ${PROJECT_BINARY_DIR}/keel-config.cmake ${PROJECT_BINARY_DIR}/keel
   COMPONENT libraries DESTINATION ${package_dir})
 
 # A folder that replaces an installation of mimalloc, found only by projects that name it.
-set(mimalloc_dir ${package_dir}/mimalloc)
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/mimalloc-config.cmake.in
-  ${PROJECT_BINARY_DIR}/mimalloc-config.cmake INSTALL_DESTINATION ${mimalloc_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
-install(FILES ${PROJECT_BINARY_DIR}/mimalloc-config.cmake ${CMAKE_CURRENT_LIST_DIR}/mimalloc-config-version.cmake
-  COMPONENT libraries DESTINATION ${mimalloc_dir})
+if(NOT KEEL_FLAVOUR)
+  set(mimalloc_dir ${package_dir}/mimalloc)
+  configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/mimalloc-config.cmake.in
+    ${PROJECT_BINARY_DIR}/mimalloc-config.cmake INSTALL_DESTINATION ${mimalloc_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
+  install(FILES ${PROJECT_BINARY_DIR}/mimalloc-config.cmake ${CMAKE_CURRENT_LIST_DIR}/mimalloc-config-version.cmake
+    COMPONENT libraries DESTINATION ${mimalloc_dir})
+endif()
 
 # keel.pc finds its prefix from where it lies itself.
 file(RELATIVE_PATH KEEL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" KEEL_PC_PREFIX ${KEEL_PC_PREFIX})
 foreach(name keel keel-static keel-api)
-  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  string(REGEX REPLACE "^(keel(-api)?)" "\\1${KEEL_FLAVOUR}" file ${name}) # keel-secure-static, keel-api-secure
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${file}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${file}.pc COMPONENT libraries DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
+if(KEEL_FLAVOUR)
+  return()
+endif()
 install(PROGRAMS ${KEEL_OUTPUT_DIR}/bin/keel COMPONENT lab DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 foreach(program keel-player keel-workload)
   install(PROGRAMS ${KEEL_OUTPUT_DIR}/lib/keel/${program} COMPONENT lab DESTINATION lib/keel OPTIONAL)

@@ -42,6 +42,7 @@ INTRODUCTION = """\
  *     cc -O2 -c keel.c
  *
  * -DKEEL_OVERRIDE=1 also replaces malloc and its family and the C++ operators new and delete.
+ * -DKEEL_SECURE=1 makes the secure flavour.
 {license} */
 """
 SWITCHES = """#ifndef _GNU_SOURCE
@@ -50,8 +51,8 @@ SWITCHES = """#ifndef _GNU_SOURCE
 """ + "".join(f"#ifndef {name}\n#define {name} 0\n#endif\n"
               for name in ("KEEL_OVERRIDE", "KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT",
                            "KEEL_CHECKED"))
-SWITCHES += """#if KEEL_SECURE || KEEL_DEBUG
-#error "KEEL_SECURE and KEEL_DEBUG are reserved for flavours that do not exist yet"
+SWITCHES += """#if KEEL_DEBUG
+#error "KEEL_DEBUG is reserved for a flavour that does not exist yet"
 #endif
 """
 

@@ -23,6 +23,10 @@ say "libkeel and the recorder (C)"
 logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build build/cmake --target libraries
 
+say "libkeel-secure (C)"
+logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON -DKEEL_TESTS=OFF
+logged cmake --build build/cmake-secure --target flavour
+
 say "keel and its player (Rust)"
 # Cargo unifies the features of dependencies over all packages and targets that it builds.
 # --workspace, and an example, which includes the tests' dependencies, give the features that `cargo

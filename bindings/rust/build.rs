@@ -22,11 +22,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=KEEL_LIB_DIR");
     let overrides = has_feature("OVERRIDE");
-    for flavour in ["SECURE", "DEBUG"].into_iter().filter(|flavour| has_feature(flavour)) {
-        fail(&format!(
-            "the feature `{}` is reserved for a flavour that does not exist yet; build without it",
-            flavour.to_lowercase()
-        ));
+    if has_feature("DEBUG") {
+        fail("the feature `debug` is reserved for a flavour that does not exist yet; build without it");
     }
     if has_feature("SYSTEM") {
         link_installed(overrides);
@@ -49,7 +46,9 @@ fn link_installed(overrides: bool) {
     if let Some(folder) = env::var_os("KEEL_LIB_DIR") {
         println!("cargo::rustc-link-search=native={}", Path::new(&folder).display());
     }
-    println!("cargo::rustc-link-lib=dylib={}", if overrides { "keel" } else { "keel_api" });
+    let flavour = if has_feature("SECURE") { "-secure" } else { "" };
+    let name = if overrides { "keel" } else { "keel_api" };
+    println!("cargo::rustc-link-lib=dylib={name}{flavour}");
 }
 
 /// The files to compile and their include folders.
@@ -113,7 +112,8 @@ fn compile(overrides: bool) {
         .pic(true)
         .define("_GNU_SOURCE", None)
         .flag("-fvisibility=hidden");
-    for switch in ["KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT", "KEEL_CHECKED"] {
+    build.define("KEEL_SECURE", if has_feature("SECURE") { "1" } else { "0" });
+    for switch in ["KEEL_DEBUG", "KEEL_COUNT", "KEEL_CHECKED"] {
         build.define(switch, "0");
     }
     if overrides {

@@ -16,6 +16,16 @@ const char* panic_sentence(enum fault fault) {
         return "free of an address inside a block";
     case FAULT_FREE_FOREIGN:
         return "free of memory that is not Keel's (ignored)";
+    case FAULT_DOUBLE_FREE:
+        return "double free";
+    case FAULT_OVERFLOW:
+        return "the end of a block is overwritten";
+    case FAULT_AFTER_FREE:
+        return "a free block is overwritten";
+    case FAULT_LIVE_IN_LIST:
+        return "a live block is in a list of free blocks";
+    case FAULT_FREE_SIZE:
+        return "free with a size that is not the block's";
     case FAULT_CORRUPT:
     default:
         return "the heap's own data is corrupt";
@@ -26,8 +36,16 @@ void warn_set_output(panic_output output) {
     output_of_warnings = output;
 }
 
-static void print_fault(panic_output output, enum fault fault, const void* about) {
-    char buffer[160];
+// Appends "; NAME VALUE", unless the value is 0.
+static void detail(struct text* text, const char* name, uint64_t value) {
+    if (value == 0) return;
+    text_string(text, name);
+    text_decimal(text, value);
+}
+
+static void print_fault(panic_output output, enum fault fault, const void* about,
+                        struct fault_block block) {
+    char buffer[200];
     struct text text;
     if (output == NULL) return;
     text_begin(&text, buffer, sizeof buffer);
@@ -37,15 +55,24 @@ static void print_fault(panic_output output, enum fault fault, const void* about
         text_string(&text, ": ");
         text_hex(&text, (uint64_t)(uintptr_t)about);
     }
+    detail(&text, "; block bytes ", block.bytes);
+    detail(&text, "; freed by thread ", block.freed_by);
+    detail(&text, "; found in thread ", block.thread);
     text_string(&text, "\n");
     output(fault, buffer, text.length);
 }
 
+static const struct fault_block no_block;
+
 void warn(enum fault fault, const void* about) {
-    print_fault(output_of_warnings, fault, about);
+    print_fault(output_of_warnings, fault, about, no_block);
 }
 
 void panic(enum fault fault, const void* about) {
-    print_fault(output_at_panic, fault, about);
+    panic_block(fault, about, no_block);
+}
+
+void panic_block(enum fault fault, const void* about, struct fault_block block) {
+    print_fault(output_at_panic, fault, about, block);
     __builtin_trap();
 }

@@ -15,6 +15,11 @@ enum fault {
     FAULT_FREE_NOT_ALLOCATED, // free of an address in Keel's memory without a live block
     FAULT_FREE_MISALIGNED,    // free of an address inside a block
     FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
+    FAULT_DOUBLE_FREE,        // free of a block that is free
+    FAULT_OVERFLOW,           // a write over the end of a block
+    FAULT_AFTER_FREE,         // a write to a free block
+    FAULT_LIVE_IN_LIST,       // a live block is in a list of free blocks
+    FAULT_FREE_SIZE,          // free with a size that the block cannot have
     FAULT_FREE_FOREIGN,       // free of an address that is not Keel's: only a warning
     FAULT_COUNT
 };
@@ -32,6 +37,15 @@ KEEL_COLD void warn(enum fault fault, const void* about);
 const char* panic_sentence(enum fault fault);
 
 KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
+
+// The same for a fault of a block of known size. What is 0 is not printed.
+struct fault_block {
+    size_t bytes;      // of its size class, or of the large block
+    uint32_t freed_by; // the thread that freed it before
+    uint32_t thread;   // the calling thread
+};
+KEEL_COLD KEEL_NORETURN void panic_block(enum fault fault, const void* about,
+                                         struct fault_block block);
 
 // Invariants of Keel's own data. KEEL_ASSERT is compiled into KEEL_CHECKED builds only (the tests
 // run on one), KEEL_REQUIRE into every build.

@@ -180,6 +180,10 @@ unsigned os_numa_node(void) {
     return 0;
 }
 
+void panic_block(enum fault fault, const void* about, struct fault_block block) {
+    (void)block;
+    panic(fault, about);
+}
 void panic(enum fault fault, const void* about) {
     explore_fail("panic %d about %p", (int)fault, about);
 }

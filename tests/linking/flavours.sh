@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# flavours.sh SOURCES WORK: asking for a flavour that does not exist fails with an error that names
-# it, with CMake and with the compiler.
+# flavours.sh SOURCES WORK: builds and installs the secure flavour, and a program that finds it with
+# CMake and with pkg-config. A request for a flavour that does not exist fails with an error that
+# names it, with CMake and with the compiler.
 set -uo pipefail
 sources=$1 work=$2
 rm -rf "$work"
@@ -20,9 +21,67 @@ refuses() { # refuses COMMAND...: checks that it fails with the documented error
     fi
 }
 
-for flavour in SECURE DEBUG; do
-    refuses cmake -S "$sources" -B build "-DKEEL_$flavour=ON"
-    refuses "${CC:-cc}" -fsyntax-only "-DKEEL_$flavour=1" single/keel.c
+runs() { # runs COMMAND...: checks that it exits with 0
+    if "$@" >log 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $*"
+        cat log
+    fi
+}
+
+refuses cmake -S "$sources" -B build -DKEEL_DEBUG=ON
+refuses "${CC:-cc}" -fsyntax-only -DKEEL_DEBUG=1 single/keel.c
+
+runs "${CC:-cc}" -fsyntax-only -DKEEL_SECURE=1 -DKEEL_OVERRIDE=1 single/keel.c
+runs cmake -S "$sources" -B secure -DKEEL_SECURE=ON -DKEEL_TESTS=OFF -DCMAKE_BUILD_TYPE=Release
+runs cmake --build secure -j2 --target flavour
+runs cmake --install secure --prefix "$PWD/prefix" --component libraries
+
+# Ends with 0 if a second free of a small block ends its child.
+cat >misuse.c <<'PROGRAM'
+#include <keel/keel.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        void* block = kl_malloc(100);
+        kl_free(block);
+        kl_free(block);
+        _exit(0);
+    }
+    return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT
+               ? 0 : 1;
+}
+PROGRAM
+mkdir consumer
+cat >consumer/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.13)
+project(consumer LANGUAGES C)
+find_package(keel 0.1 REQUIRED COMPONENTS secure)
+foreach(way keel-secure keel-secure-static keel-secure-object keel-api-secure keel-api-secure-static)
+  add_executable(${way} ../misuse.c)
+  target_link_libraries(${way} PRIVATE keel::${way})
+endforeach()
+find_package(keel 0.1 COMPONENTS plain)
+if(keel_FOUND)
+  message(FATAL_ERROR "the component `plain` is found, but it is not installed")
+endif()
+CMAKE
+runs cmake -S consumer -B built -DCMAKE_PREFIX_PATH="$PWD/prefix"
+runs cmake --build built
+for way in keel-secure keel-secure-static keel-secure-object keel-api-secure keel-api-secure-static; do
+    runs "built/$way"
+done
+export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig
+for package in keel-secure keel-secure-static keel-api-secure; do
+    # shellcheck disable=SC2046
+    runs "${CC:-cc}" -o by-package misuse.c $(pkg-config --cflags --libs "$package")
+    runs env LD_LIBRARY_PATH="$PWD/prefix/lib" ./by-package
 done
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]

@@ -41,11 +41,11 @@
 #define REFILL_SHORT 16u
 
 // Removes the first block from the bin, and prefetches the block after it: the next malloc of this
-// class reads that block, which may not be in the caches.
+// class reads that block, which may not be in the caches. (The secure flavour also verifies it.)
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
-    struct block* next = block->next;
+    struct block* next = block_take(block, size_class_bytes[size_class]);
     heap->bin[size_class] = next;
-    KEEL_PREFETCH(next);
+    if (!KEEL_SECURE) KEEL_PREFETCH(next); // there a refill has read all of them
 }
 
 // Removes and returns the first block of the bin; NULL if the bin is empty.
@@ -59,14 +59,14 @@ KEEL_INLINE struct block* bin_pop(struct heap* heap, unsigned size_class) {
 KEEL_INLINE void* bin_zeroed(struct heap* heap, unsigned size_class, struct block* block) {
     block->next = NULL;
     return heap->bin_zero[size_class] ? (void*)block
-                                      : memset(block, 0, size_class_bytes[size_class]);
+                                      : memset(block, 0, request_class_usable(size_class));
 }
 
 // Returns a block of at least `size` bytes if the bin has one. If it returns NULL, the
 // caller calls alloc_from_bin or alloc_slow.
 KEEL_INLINE void* alloc_hit(size_t size) {
-    if (KEEL_UNLIKELY(size > SMALL_BYTES_MAX)) return NULL;
-    return bin_pop(thread_heap, size_class_of_small(size));
+    if (KEEL_UNLIKELY(size > REQUEST_SMALL_MAX)) return NULL;
+    return bin_pop(thread_heap, request_class_small(size));
 }
 
 // Every 8th refill takes the slow path, which drains the remote queue. Therefore a thread that
@@ -90,24 +90,25 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
     const struct page_use* use = page_use(page);
-    if (use->local_free == NULL) return NULL;
-    uint32_t length = use->carved - use->used;
+    if (!page_can_give(page)) return NULL;
+    uint32_t before = use->used;
+    uint32_t length = use->carved - before;
     if (length < REFILL_SHORT && use->carved < page->capacity && !page_begins_system_page(page))
         return NULL;
     struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
-    atomic_bump(&heap->given[size_class], length);
+    atomic_bump(&heap->given[size_class], use->used - before);
     return block;
 }
 
 // Returns a block for any size that has a class, from the bin or from alloc_from_current. The block
 // is not zeroed.
 KEEL_INLINE void* alloc_from_bin(size_t size) {
-    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) return NULL;
+    if (KEEL_UNLIKELY(size > REQUEST_CLASS_MAX)) return NULL;
     struct heap* heap = thread_heap;
-    unsigned size_class = size_class_of(size);
+    unsigned size_class = request_class(size);
     struct block* block = bin_pop(heap, size_class);
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
@@ -115,7 +116,7 @@ KEEL_INLINE void* alloc_from_bin(size_t size) {
 // Like alloc_from_bin, but zeroed.
 KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     struct block* block = alloc_from_bin(size);
-    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class_of(size), block) : NULL;
+    return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, request_class(size), block) : NULL;
 }
 
 // Returns NULL if there is no memory or size > KEEL_SIZE_MAX. The block is aligned to 16, or to 8
@@ -136,10 +137,16 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
+// The number of the calling thread, for the messages about faults; 0: it has no heap.
+KEEL_INLINE uint32_t thread_of_heap(void) {
+    return KEEL_SECURE ? atomic_get(&thread_heap->thread_id) : 0;
+}
+
 KEEL_INLINE void free_block(void* address) {
     address = address_untagged(address);
-    struct page* page = page_of(address);
+    struct page* page = KEEL_SECURE ? page_of_any(address) : page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
+        block_free(page, address, 0);
         if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
     } else {
         free_slow(address, page);

@@ -17,7 +17,7 @@ void alloc_quantum(void) {
 static struct block* page_take_some(struct heap* heap, unsigned size_class, struct page* page) {
     struct page_use* use = page_use(page);
     heap->bin_zero[size_class] = 0;
-    if (use->local_free == NULL) {
+    if (!page_can_give(page)) {
         struct block* carved = page_carve(page);
         if (carved != NULL) atomic_bump(&heap->counts[HEAP_CARVES], 1);
         heap->bin_zero[size_class] = use->fresh & PAGE_ZERO;
@@ -29,8 +29,8 @@ static struct block* page_take_some(struct heap* heap, unsigned size_class, stru
         return list;
     struct block* carved = page_carve(page);
     struct block* last = carved; // the loop is short: one carve makes few blocks
-    while (last->next != NULL) last = last->next;
-    last->next = list;
+    while (block_next(last) != NULL) last = block_next(last);
+    block_set_next(last, list);
     return carved;
 }
 
@@ -96,8 +96,7 @@ static struct block* refill(struct heap* heap, unsigned size_class) {
     if (maintenance_is_due(heap)) maintain(heap);
     atomic_bump(&heap->counts[HEAP_REFILLS], 1);
     struct page* page = heap->current[size_class];
-    if (page != NULL && page_use(page)->local_free != NULL)
-        return page_give(heap, size_class, page);
+    if (page != NULL && page_can_give(page)) return page_give(heap, size_class, page);
     if (!remote_queue_is_empty(&heap->remote_queue)) drain(heap);
     if (page != NULL) {
         struct block* list = page_give(heap, size_class, page);
@@ -153,15 +152,18 @@ static void large_join(struct heap* heap, struct page* page) {
 
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
+    block_guard_prepare();
     if (KEEL_UNLIKELY(!large_is_possible(size, alignment))) return (struct large){NULL, true};
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
     if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();
-    struct large block = large_of(size, alignment, movable);
+    size_t bytes = size + LARGE_STATE_BYTES;
+    struct large block = large_of(bytes, alignment, movable);
     if (block.start == NULL) {
         make_room(thread_heap);
-        block = large_of(size, alignment, movable);
+        block = large_of(bytes, alignment, movable);
     }
     reserve_note();
+    if (KEEL_SECURE && block.start != NULL) large_seal(page_of(block.start), size);
     struct heap* heap = thread_heap;
     if (heap_is_real(heap)) {
         heap->draws++;
@@ -174,28 +176,28 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
 }
 
 void* alloc_slow(size_t size) {
-    if (KEEL_LIKELY(size <= CLASS_BYTES_MAX)) return alloc_class(size_class_of(size));
+    if (KEEL_LIKELY(size <= REQUEST_CLASS_MAX)) return alloc_class(request_class(size));
     return alloc_large(size, 1, false).start;
 }
 
 void* alloc_movable(size_t size) {
-    if (KEEL_LIKELY(size <= CLASS_BYTES_MAX)) return alloc_class(size_class_of(size));
+    if (KEEL_LIKELY(size <= REQUEST_CLASS_MAX)) return alloc_class(request_class(size));
     return alloc_large(size, 1, true).start;
 }
 
 void* alloc_zeroed(size_t size) {
-    if (KEEL_UNLIKELY(size > CLASS_BYTES_MAX)) {
+    if (KEEL_UNLIKELY(size > REQUEST_CLASS_MAX)) {
         struct large block = alloc_large(size, 1, false);
         if (block.start != NULL && !block.zero) large_zero(page_of(block.start));
         return block.start;
     }
-    unsigned size_class = size_class_of(size);
+    unsigned size_class = request_class(size);
     struct block* block = alloc_class(size_class);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block) : NULL;
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {
-    unsigned size_class = size_class_aligned(size, alignment);
+    unsigned size_class = request_class_aligned(size, alignment);
     if (KEEL_LIKELY(size_class < CLASS_COUNT)) return alloc_class(size_class);
     return alloc_large(size, alignment, false).start;
 }
@@ -211,7 +213,7 @@ void* alloc_plain(size_t size, size_t alignment, bool zero) {
 }
 
 size_t good_size(size_t size) {
-    if (size <= CLASS_BYTES_MAX) return size_class_bytes[size_class_of(size)];
+    if (size <= REQUEST_CLASS_MAX) return request_class_usable(request_class(size));
     if (size > KEEL_SIZE_MAX) return size;
-    return round_up(size, SLICE_BYTES);
+    return large_good_size(size);
 }

@@ -21,6 +21,7 @@ void free_page_emptied(struct page* page) {
 // before Keel was loaded. Then the only safe action is to leak it.
 static void free_unknown(void* address) {
     if (address == NULL) return;
+    if (KEEL_SECURE && large_contains(address)) panic(FAULT_FREE_MISALIGNED, address);
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     count_event(EVENT_FOREIGN_FREE, 1);
     if (option_get(OPTION_FOREIGN_FREE) != 0) panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -30,7 +31,10 @@ static void free_unknown(void* address) {
 // The first free into a full page also comes here, because PAGE_FULL makes the fast comparison
 // fail. A page has more than one block, so such a free does not empty it.
 static void free_local(struct page* page, void* address) {
-    if (!page_begins_block(page, address)) panic(FAULT_FREE_MISALIGNED, address);
+    if (KEEL_SECURE)
+        block_free(page, address, thread_of_heap());
+    else if (!page_begins_block(page, address))
+        panic(FAULT_FREE_MISALIGNED, address);
     KEEL_REQUIRE(page_use(page)->used > 0, address);
     bool empty = page_push(page, address);
     if (page_is_full(page))
@@ -53,6 +57,8 @@ static void free_into_batch(struct heap* heap, struct page* page, void* address)
 static void free_remote(struct page* page, void* address) {
     struct heap* heap = thread_heap;
     if (heap == &heap_none) heap = heap_acquire();
+    if (heap == NULL || page_heap(atomic_get(&page->owner)) != heap)
+        block_free(page, address, thread_of_heap()); // else free_local does it
     if (heap == NULL || heap == &heap_gone)
         remote_batch_send_block(page, address);
     else if (page_heap(atomic_get(&page->owner)) == heap)
@@ -103,6 +109,7 @@ void free_slow(void* address, struct page* page) {
         free_in_user_heap(page, address);
     } else if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
         if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
+        large_verify(page);
         free_large(page);
     } else if (page_heap(owner) == thread_heap) {
         free_local(page, address);

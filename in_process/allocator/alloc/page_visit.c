@@ -8,7 +8,7 @@ struct idle {
 
 static size_t mark(struct idle* idle, const struct page* page, const struct block* list) {
     size_t length = 0;
-    for (; list != NULL; list = list->next, length++) {
+    for (; list != NULL; list = block_next(list), length++) {
         size_t index = (size_t)((const char*)list - page->start) / page->block_bytes;
         idle->bits[index / 64] |= UINT64_C(1) << (index % 64);
     }
@@ -26,13 +26,14 @@ static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
         .blocks = page->start,
         .reserved_bytes = page->bytes,
         .carved_bytes = carved * page->block_bytes,
-        .used_bytes = used * page->block_bytes,
-        .block_bytes = page->block_bytes,
+        .used_bytes = used * page_usable_bytes(page),
+        .block_bytes = page_usable_bytes(page),
+        .stride_bytes = page->block_bytes,
     };
     if (!visit(context, &area, NULL)) return false;
     for (size_t i = 0; blocks && i < carved; i++) {
         if ((idle.bits[i / 64] >> (i % 64) & 1) != 0) continue;
-        if (!visit(context, &area, (char*)area.blocks + i * area.block_bytes)) return false;
+        if (!visit(context, &area, (char*)area.blocks + i * area.stride_bytes)) return false;
     }
     return true;
 }
@@ -42,7 +43,8 @@ static bool visit_small(struct heap* heap, const struct page* page, bool blocks,
 static KEEL_UNRACED bool area_of_large(const struct page* page, struct visited_page* area) {
     uintptr_t owner = atomic_get_acquire(&page->owner);
     size_t bytes = page->bytes;
-    *area = (struct visited_page){page->start, bytes, bytes, bytes, bytes};
+    size_t usable = page_usable_bytes(page);
+    *area = (struct visited_page){page->start, bytes, bytes, usable, usable, bytes};
     return (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0 && atomic_get_ordered(&page->owner) == owner;
 }
 

@@ -9,7 +9,8 @@ struct visited_page {
     size_t reserved_bytes; // of the page, or of the large block
     size_t carved_bytes;   // of the blocks carved so far
     size_t used_bytes;
-    size_t block_bytes;
+    size_t block_bytes;  // usable bytes of each block
+    size_t stride_bytes; // from a block to the next one
 };
 
 // A visit calls this once for each page with block NULL. If requested, it then calls it once for

@@ -36,8 +36,9 @@ static bool fits_well(size_t size, size_t usable) {
 static void* resize_large(struct page* page, size_t size) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);
-    void* resized = large_resize(page, size);
+    void* resized = large_resize(page, size + LARGE_STATE_BYTES);
     if (resized == NULL) return NULL;
+    if (KEEL_SECURE) large_seal(page_of(resized), size);
     unsigned now = large_row(page_of(resized)->bytes);
     if (now != row) user_heap_count_large(heap, now);
     alloc_quantum();
@@ -57,11 +58,24 @@ bool reallocate_in_place(void* address, size_t size) {
     return page != NULL && size <= usable_at(page, address);
 }
 
+// The secure flavour ends the process if `address` is not a live block. A block of a user heap may
+// be freed through an address inside it; its free verifies it.
+static void verify_live(const struct page* page, const void* address) {
+    if (page_is_in_user_heap(page)) return;
+    if (!page_is_large(page)) {
+        if (!block_is_live(page, address)) block_fault_at_free(page, address);
+    } else {
+        if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
+        large_verify(page);
+    }
+}
+
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
     if (page == NULL && slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     // The length of a foreign block is unknown.
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
+    if (KEEL_SECURE) verify_live(page, address);
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 

@@ -59,7 +59,7 @@ static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page
     row->reserved_bytes += bytes;
     if (large) {
         row->used++;
-        row->used_bytes += bytes;
+        row->used_bytes += page_usable_bytes(page);
         return;
     }
     uint32_t capacity = (uint32_t)(bytes / size_class_bytes[size_class]);
@@ -85,7 +85,7 @@ static void count_pages(struct usage* usage, const struct heap* heap) {
 
 static uint64_t bin_length(const struct heap* heap, unsigned size_class) {
     uint64_t length = 0;
-    for (const struct block* b = heap->bin[size_class]; b != NULL; b = b->next) length++;
+    for (const struct block* b = heap->bin[size_class]; b != NULL; b = block_next(b)) length++;
     return length;
 }
 
@@ -110,7 +110,7 @@ static void finish_rows(struct usage* usage) {
         struct usage_row* row = &usage->rows[i];
         if (row->allocated < row->used) row->allocated = row->used;
         row->freed = row->allocated - row->used;
-        if (i < CLASS_COUNT) row->used_bytes = row->used * size_class_bytes[i];
+        if (i < CLASS_COUNT) row->used_bytes = row->used * row_bytes(i);
     }
 }
 
@@ -163,8 +163,8 @@ void usage_of_thread(struct usage* usage) {
 static bool count_area(void* context, const struct visited_page* area, void* block) {
     struct usage* usage = context;
     (void)block;
-    bool large = area->block_bytes == area->reserved_bytes;
-    unsigned index = large ? large_row(area->block_bytes) : size_class_of(area->block_bytes);
+    bool large = area->stride_bytes == area->reserved_bytes;
+    unsigned index = large ? large_row(area->stride_bytes) : size_class_of(area->stride_bytes);
     struct usage_row* row = &usage->rows[index];
     row->pages++;
     row->reserved_bytes += area->reserved_bytes;

@@ -63,7 +63,7 @@ static bool pages_reserve(struct user_heap* user) {
 static void* take_inner(struct request request) {
     if (request.size > KEEL_SIZE_MAX - request.alignment) return NULL;
     size_t size = request.size + request.alignment - 1;
-    size_t alignment = size > CLASS_BYTES_MAX ? SLICE_BYTES : 1;
+    size_t alignment = size > REQUEST_CLASS_MAX ? SLICE_BYTES : 1;
     char* block = alloc_plain(size, alignment, request.zero);
     if (block == NULL) return NULL;
     uintptr_t beyond = ((uintptr_t)block + request.offset) & (request.alignment - 1);

@@ -1,4 +1,5 @@
 #include "allocator/alloc/user_heap.h"
+#include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "base/bits.h"
 #include "base/panic.h"
@@ -104,7 +105,10 @@ size_t user_block_offset(const struct page* page, const void* address) {
 // Returns a small block to its page, as free_local does for a thread's heap. True: the page was
 // released.
 static bool small_free(struct heap* heap, struct page* page, char* block) {
-    if (!page_begins_block(page, block)) panic(FAULT_FREE_MISALIGNED, block);
+    if (KEEL_SECURE)
+        block_free(page, block, atomic_get(&thread_heap->thread_id));
+    else if (!page_begins_block(page, block))
+        panic(FAULT_FREE_MISALIGNED, block);
     KEEL_REQUIRE(page_use(page)->used > 0, block);
     bool empty = page_push(page, block);
     if (page_is_full(page)) {
@@ -127,6 +131,7 @@ enum user_free_result user_heap_free(struct page* page, void* address) {
     size_t offset = user_block_offset(page, address);
     if (offset != 0 && !user->inner) panic(FAULT_FREE_MISALIGNED, address);
     if ((owner & (PAGE_LARGE | PAGE_JUMBO)) != 0) {
+        large_verify(page);
         atomic_set(&page->owner, owner & PAGE_FLAGS);
         user->large_count--;
         heap_unhold(heap, page->bytes);

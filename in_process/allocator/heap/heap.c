@@ -10,6 +10,8 @@
 // If the reserve exceeds its target by this many warm slices, even pages that may never be filled
 // begin warm.
 #define WARM_PLENTY 8u
+// Pages of the queue that one search looks at; the plain flavour takes the first.
+#define NEXT_PAGE_PROBES (KEEL_SECURE ? 4u : 1u)
 
 static void queue_append(struct page_queue* queue, struct page* page) {
     page_use(page)->next = NULL;
@@ -43,17 +45,28 @@ static void make_current(struct heap* heap, unsigned size_class, struct page* pa
 }
 
 struct page* heap_next_page(struct heap* heap, unsigned size_class) {
-    struct page* page = heap->queue[size_class].first;
-    // The keeper may be emptying the page: then the caller does without.
-    if (page == NULL || !page_leave_queued(page, PAGE_CURRENT)) return NULL;
-    queue_remove(&heap->queue[size_class], page);
-    make_current(heap, size_class, page);
-    return page;
+    struct page_queue* queue = &heap->queue[size_class];
+    for (unsigned probes = 0; probes < NEXT_PAGE_PROBES; probes++) {
+        struct page* page = queue->first;
+        // The keeper may be emptying the page: then the caller does without.
+        if (page == NULL || !page_leave_queued(page, PAGE_CURRENT)) return NULL;
+        queue_remove(queue, page);
+        if (!KEEL_SECURE || page_is_worth_taking(page)) {
+            make_current(heap, size_class, page);
+            return page;
+        }
+        queue_append(queue, page);
+    }
+    return NULL;
 }
 
 void heap_retire_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     heap->current[size_class] = NULL;
+    if (KEEL_SECURE && page_has_free(page)) { // its free blocks are in quarantine
+        queue_append(&heap->queue[size_class], page);
+        return;
+    }
     KEEL_ASSERT(page_use(page)->used == page->capacity && page_check(page));
     if (heap->filled[size_class] < HEAP_FILLED_ENOUGH) heap->filled[size_class]++;
     page_set_list(page, PAGE_UNLISTED);
@@ -214,8 +227,8 @@ unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) 
     if (head == NULL || limit == 0) return 0;
     struct block* tail = head;
     unsigned count = 1;
-    for (; tail->next != NULL && count < limit; tail = tail->next) count++;
-    heap->bin[size_class] = tail->next;
+    for (; block_next(tail) != NULL && count < limit; tail = block_next(tail)) count++;
+    heap->bin[size_class] = block_next(tail);
     atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
     (void)page_push_list(heap->current[size_class], head, tail, count);
     return count;
@@ -242,7 +255,7 @@ bool heap_check(struct heap* heap) {
         struct page* current = heap->current[c];
         if (current == NULL && heap->bin[c] != NULL) return false;
         if (current != NULL && !page_of_heap_check(heap, current, c, PAGE_CURRENT)) return false;
-        for (struct block* block = heap->bin[c]; block != NULL; block = block->next) {
+        for (struct block* block = heap->bin[c]; block != NULL; block = block_next(block)) {
             if (page_of_block(block) != current) return false;
         }
         struct page* last = NULL;

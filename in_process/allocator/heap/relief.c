@@ -83,13 +83,13 @@ static bool empty_queued(const struct remote_batch* batch) {
     return alone;
 }
 
-// Blocks of 8 bytes have no room for a count: each becomes a batch. Puts back at most `limit` of
+// The smallest blocks have no room for a count: each becomes a batch. Puts back at most `limit` of
 // them, and returns their number.
 static unsigned put_back_singly(struct remote_batch* entry, unsigned limit) {
     unsigned count = 0;
     while (count < limit && entry->blocks.count > 0) {
         struct block* block = entry->blocks.head;
-        if (--entry->blocks.count > 0) entry->blocks.head = block->next;
+        if (--entry->blocks.count > 0) entry->blocks.head = block_next(block);
         remote_chain_add(&relief.back, (struct block_list){block, block, 1},
                          entry->page->block_bytes);
         count++;
@@ -98,7 +98,7 @@ static unsigned put_back_singly(struct remote_batch* entry, unsigned limit) {
 }
 
 // Empties an entry: releases the page, or adds its blocks to the chain that is put back. Returns
-// the units of work. Only the entry of a page with blocks of 8 bytes may need more than one call.
+// the units of work. Only the entry of a page with the smallest blocks may need more than one call.
 static unsigned entry_clear(struct remote_batch* entry, unsigned limit) {
     struct page* page = entry->page;
     struct heap* heap = heap_of_pass();
@@ -107,7 +107,7 @@ static unsigned entry_clear(struct remote_batch* entry, unsigned limit) {
         release_page(page);
         atomic_bump(&heap->relieved_pages, 1);
         relief.released++;
-    } else if (page->block_bytes < 16) {
+    } else if (page->block_bytes < MESSAGE_BLOCK_MIN) {
         units = put_back_singly(entry, limit);
         if (entry->blocks.count > 0) return units;
     } else {
@@ -131,13 +131,13 @@ static void gather(struct block_list batch) {
     struct page* page = page_of_block(batch.head);
     struct remote_batch* entry = entry_of(page);
     if (entry->page == page) {
-        batch.tail->next = entry->blocks.head;
+        block_set_next(batch.tail, entry->blocks.head);
         entry->blocks.head = batch.head;
         entry->blocks.count += batch.count;
-        relief.merged += page->block_bytes >= 16;
+        relief.merged += page->block_bytes >= MESSAGE_BLOCK_MIN;
         return;
     }
-    if (entry->page != NULL && entry->page->block_bytes < 16) { // many units of work
+    if (entry->page != NULL && entry->page->block_bytes < MESSAGE_BLOCK_MIN) { // many units of work
         remote_chain_add(&relief.back, batch, page->block_bytes);
         return;
     }

@@ -56,10 +56,10 @@ bool remote_batch_add(struct heap* heap, struct page* page, void* address) {
     heap->waiting_bytes += bytes;
     struct remote_batch* batch =
         &heap->batches[((uintptr_t)page / sizeof(struct page)) % HEAP_BATCHES];
-    if (bytes < 16) {
+    if (bytes < MESSAGE_BLOCK_MIN) {
         sent = owner_chain_add(heap, page, single); // its blocks have no room for a length
     } else if (batch->page == page) {
-        block->next = batch->blocks.head;
+        block_set_next(block, batch->blocks.head);
         batch->blocks.head = block;
         if (++batch->blocks.count == BATCH_BLOCKS_MAX) sent = batch_finish(heap, batch);
     } else {

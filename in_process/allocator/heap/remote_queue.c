@@ -5,24 +5,27 @@
 // A batch in the queue. The struct is in the block of the batch that was freed first.
 struct message {
     atomic_word link;     // next batch, 0 at the end, or LINK_PENDING
-    uintptr_t head_count; // head of the batch | count << 48; absent from blocks of 8 bytes
+    uintptr_t head_count; // head of the batch | count << 48; absent from the smallest blocks
 };
+// The values that the two words stand for; the secure flavour masks them (page/block_guard.h).
+#define LINK(message, value) ((value) ^ block_mask(message))
 
 void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes) {
     struct message* message = (struct message*)batch.tail;
-    if (block_bytes >= sizeof(struct message)) {
-        message->head_count = (uintptr_t)batch.head | (uintptr_t)batch.count << ADDRESS_BITS;
+    if (block_bytes >= MESSAGE_BLOCK_MIN) {
+        uintptr_t head_count = (uintptr_t)batch.head | (uintptr_t)batch.count << ADDRESS_BITS;
+        message->head_count = LINK(message, head_count);
     }
-    atomic_set(&message->link, chain->first);
+    atomic_set(&message->link, LINK(message, chain->first));
     chain->first = (uintptr_t)message;
     if (chain->last == 0) chain->last = (uintptr_t)message;
 }
 
 bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain) {
     struct message* last = (struct message*)chain.last;
-    atomic_set(&last->link, LINK_PENDING);
+    atomic_set(&last->link, LINK(last, LINK_PENDING));
     uintptr_t before = atomic_swap(&queue->head, chain.first);
-    atomic_set_release(&last->link, before);
+    atomic_set_release(&last->link, LINK(last, before));
     return before == 0;
 }
 
@@ -35,15 +38,15 @@ bool remote_queue_push_batch(struct remote_queue* queue, struct block_list batch
 
 void remote_queue_return(struct remote_queue* queue, struct remote_chain chain) {
     struct message* last = (struct message*)chain.last;
-    atomic_set(&last->link, atomic_get(&queue->pending));
+    atomic_set(&last->link, LINK(last, atomic_get(&queue->pending)));
     atomic_set(&queue->pending, chain.first);
 }
 
 static void end_at_pending_link(uintptr_t first) {
     for (struct message* message = (struct message*)first; message != NULL;) {
-        uintptr_t link = atomic_get(&message->link);
+        uintptr_t link = LINK(message, atomic_get(&message->link));
         if (link == LINK_PENDING) {
-            atomic_set(&message->link, 0);
+            atomic_set(&message->link, LINK(message, 0));
             return;
         }
         message = (struct message*)link;
@@ -64,7 +67,8 @@ bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
         atomic_set(&queue->pending, next);
     }
     struct message* message = (struct message*)next;
-    uintptr_t link = atomic_get_acquire(&message->link);
+    block_require_free(message);
+    uintptr_t link = LINK(message, atomic_get_acquire(&message->link));
     if (link == LINK_PENDING) return false;
     atomic_set(&queue->pending, link);
     if (link != 0) { // the next call reads it
@@ -75,9 +79,11 @@ bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
     // The page cannot end, because this block of it counts as used.
     const struct page* page = page_of_block(message);
     batch->tail = (struct block*)message;
-    if (page->block_bytes >= sizeof(struct message)) {
-        batch->head = (struct block*)(message->head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
-        batch->count = (unsigned)(message->head_count >> ADDRESS_BITS);
+    if (page->block_bytes >= MESSAGE_BLOCK_MIN) {
+        uintptr_t head_count = LINK(message, message->head_count);
+        batch->head = (struct block*)(head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+        batch->count = (unsigned)(head_count >> ADDRESS_BITS);
+        block_require_free(batch->head);
     } else {
         batch->head = batch->tail;
         batch->count = 1;

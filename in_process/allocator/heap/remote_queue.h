@@ -17,10 +17,13 @@
 #ifndef KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 #define KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 
+#include "allocator/page/block_guard.h"
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
 #define REMOTE_DRAIN_MAX 32u // batches that one drain takes
+// A block has room for the two words above from this size on.
+#define MESSAGE_BLOCK_MIN (16 + BLOCK_STATE_BYTES)
 
 // The consumer holds the queue while it consumes. It is normally the thread that holds the heap, or
 // the keeper for a heap whose thread sleeps. A thread that cannot become the consumer continues

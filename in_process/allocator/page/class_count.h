@@ -7,6 +7,7 @@
 #define KEEL_ALLOCATOR_PAGE_CLASS_COUNT_H
 
 #include "allocator/page/size_class.h"
+#include "allocator/slices/page_metadata.h"
 #include "base/atomic.h"
 
 #define LARGE_ROWS 31u
@@ -19,9 +20,10 @@ KEEL_INLINE unsigned large_row(size_t bytes) {
     return CLASS_COUNT + (row < LARGE_ROWS ? row : LARGE_ROWS - 1);
 }
 
-// Returns the largest size of a block in the row.
+// Returns the largest usable size of a block in the row.
 KEEL_INLINE uint64_t row_bytes(unsigned row) {
-    return row < CLASS_COUNT ? size_class_bytes[row] : UINT64_C(131072) << (row - CLASS_COUNT);
+    if (row < CLASS_COUNT) return size_class_bytes[row] - BLOCK_STATE_BYTES;
+    return UINT64_C(131072) << (row - CLASS_COUNT);
 }
 
 #endif

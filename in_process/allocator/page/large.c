@@ -6,6 +6,7 @@
 #include "allocator/slices/run.h"
 #include "base/bits.h"
 #include "os/memory.h"
+#include "os/thread.h"
 #include <string.h>
 
 // From this size on, a warm mapping is better than cold slices.
@@ -130,10 +131,42 @@ static void* leave_run(struct page* page, size_t bytes) {
 }
 
 void large_zero(struct page* page) {
-    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0)
-        os_zero(page->start, page->bytes);
-    else
-        memset(page->start, 0, page->bytes);
+    if ((atomic_get(&page->owner) & PAGE_JUMBO) == 0) {
+        memset(page->start, 0, page_usable_bytes(page));
+        return;
+    }
+    os_zero(page->start, page->bytes);
+    if (KEEL_SECURE) large_seal(page, page->usable);
+}
+
+bool large_contains(const void* address) {
+    if (!address_is_possible(address)) return false;
+    address = address_untagged(address);
+    const struct page* page = page_of(address);
+    const struct page* first = page_map_window((uintptr_t)address >> WINDOW_SHIFT);
+    for (; first != NULL && page >= first; page--) {
+        if (atomic_get_acquire(&page->owner) == 0) continue;
+        return page_is_large(page) && (size_t)((const char*)address - page->start) < page->bytes;
+    }
+    return false;
+}
+
+static uint64_t* large_state(const struct page* page) {
+    return (uint64_t*)(page->start + page->usable);
+}
+static uint64_t large_state_value(const struct page* page) {
+    return block_mask(page->start) ^ page->usable;
+}
+
+void large_seal(struct page* page, size_t size) {
+    page->usable = large_good_size(size);
+    *large_state(page) = large_state_value(page);
+}
+
+void large_verify_state(const struct page* page) {
+    if (*large_state(page) == large_state_value(page)) return;
+    panic_block(FAULT_OVERFLOW, page->start,
+                (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
 }
 
 void* large_resize(struct page* page, size_t bytes) {

@@ -4,6 +4,7 @@
 #ifndef KEEL_ALLOCATOR_PAGE_LARGE_H
 #define KEEL_ALLOCATOR_PAGE_LARGE_H
 
+#include "allocator/page/block_guard.h"
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
@@ -32,6 +33,28 @@ struct large large_allocate_in(struct arena* arena, size_t bytes, size_t alignme
 // page tables.
 #define LARGE_MOVABLE_BYTES ((size_t)4 << 20)
 struct large large_allocate_movable(size_t bytes);
+
+// The secure flavour has a state word behind the last usable byte of a large block: the key ^ the
+// block's address ^ the usable size. It asks for LARGE_STATE_BYTES more to have room for it.
+#define LARGE_STATE_BYTES (KEEL_SECURE ? (size_t)32 : 0)
+
+// Returns the usable size of a large block for a request of `size` bytes.
+KEEL_INLINE size_t large_good_size(size_t size) {
+    return round_up(size, KEEL_SECURE ? 16 : SLICE_BYTES);
+}
+
+// For the secure flavour: sets the usable size to that of a request of `size` bytes.
+void large_seal(struct page* page, size_t size);
+
+// Ends the process if the state word is overwritten.
+void large_verify_state(const struct page* page);
+KEEL_INLINE void large_verify(const struct page* page) {
+    if (KEEL_SECURE) large_verify_state(page);
+}
+
+// True if the address is in a large block, but not in its first slice. Linear in the address space of
+// a window: for faults.
+bool large_contains(const void* address);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);

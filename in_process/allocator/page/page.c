@@ -3,12 +3,35 @@
 #include "base/counters.h"
 #include "base/panic.h"
 
+// Random bits for the order of blocks. The generator is not one for secrets, but its seed is one.
+static uint32_t order_bits(void) {
+    static KEEL_TLS uint64_t state;
+    if (state == 0) state = block_key ^ (uintptr_t)&state;
+    state = state * UINT64_C(0xd1342543de82ef95) + 1;
+    return (uint32_t)(state >> 32);
+}
+
+// Links the blocks in a random order.
+static struct block* list_shuffled(struct block** blocks, unsigned count) {
+    struct block* next = NULL;
+    for (unsigned left = count; left > 0; left--) {
+        unsigned chosen = (unsigned)((uint64_t)order_bits() * left >> 32);
+        struct block* block = blocks[chosen];
+        blocks[chosen] = blocks[left - 1];
+        block_set_next(block, next);
+        next = block;
+    }
+    return next;
+}
+
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh) {
     struct page* page = page_of(start);
     unsigned slices = page_slices(size_class);
+    block_guard_prepare();
     KEEL_REQUIRE(atomic_get(&page->owner) == 0, start);
     page->block_bytes = size_class_bytes[size_class];
     page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_bytes);
+    page->last_block = (page->capacity - 1u) * page->block_bytes;
     page->size_class = (uint8_t)size_class;
     page->distance = 0;
     page->start = start;
@@ -45,6 +68,48 @@ static void carve_cold(const struct page* page, const char* first) {
     prefault_request(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
 }
 
+// Links `count` adjacent blocks: in the order of their addresses, or shuffled in the secure flavour.
+static struct block* carve_list(char* first, uint32_t step, unsigned count) {
+    if (KEEL_SECURE) {
+        struct block* blocks[CARVE_LINKS_MAX];
+        for (unsigned i = 0; i < count; i++) {
+            blocks[i] = (struct block*)(first + (size_t)i * step);
+            block_carve(blocks[i], step);
+        }
+        return list_shuffled(blocks, count);
+    }
+    char* at = first;
+    for (unsigned i = 1; i < count; i++, at += step)
+        ((struct block*)at)->next = (struct block*)(at + step);
+    ((struct block*)at)->next = NULL;
+    return (struct block*)first;
+}
+
+// A random bit sends each block to one of two lists, which are then joined: 2^15 orders of 16
+// blocks. The state of each is verified when malloc hands it out.
+struct block* page_take_oldest(struct page* page) {
+    struct page_use* use = page_use(page);
+    uint32_t block_bytes = page->block_bytes;
+    uint32_t left = use->carved - use->used - page_quarantine(page);
+    unsigned count = left < PAGE_TAKE_MAX ? left : PAGE_TAKE_MAX;
+    uint32_t bits = order_bits();
+    struct block* first = use->local_free;
+    struct block* lists[2] = {first, NULL};
+    struct block* block = block_next_possible(first, block_bytes);
+    KEEL_PREFETCH(block_state(first, block_bytes));
+    for (unsigned i = 1; i < count; i++, bits >>= 1) {
+        struct block* next = block_next_possible(block, block_bytes);
+        KEEL_PREFETCH(block_state(block, block_bytes));
+        block_set_next(block, lists[bits & 1]);
+        lists[bits & 1] = block;
+        block = next;
+    }
+    block_set_next(first, lists[1]);
+    use->local_free = block;
+    use->used += count;
+    return lists[0];
+}
+
 struct block* page_carve(struct page* page) {
     struct page_use* use = page_use(page);
     unsigned left = (unsigned)(page->capacity - use->carved);
@@ -57,15 +122,12 @@ struct block* page_carve(struct page* page) {
     if (count > CARVE_LINKS_MAX) count = CARVE_LINKS_MAX;
 
     bool begins = page_begins_system_page(page);
-    char* at = first;
-    for (unsigned i = 1; i < count; i++, at += step)
-        ((struct block*)at)->next = (struct block*)(at + step);
-    ((struct block*)at)->next = NULL;
+    struct block* list = carve_list(first, step, count);
     use->carved = (uint16_t)(use->carved + count);
     use->used += count;
     count_work(WORK_CARVE_LINKS, count);
     if ((use->fresh & PAGE_COLD) != 0 && begins) carve_cold(page, first);
-    return (struct block*)first;
+    return list;
 }
 
 bool page_check(const struct page* page) {
@@ -74,7 +136,7 @@ bool page_check(const struct page* page) {
     if (page->block_bytes != size_class_bytes[page->size_class]) return false;
     if ((size_t)page->capacity * page->block_bytes > page->bytes) return false;
     unsigned length = 0;
-    for (const struct block* block = use->local_free; block != NULL; block = block->next) {
+    for (const struct block* block = use->local_free; block != NULL; block = block_next(block)) {
         if ((const char*)block < page->start || (const char*)block >= page->start + page->bytes)
             return false;
         if (!page_begins_block(page, block) || ++length > use->carved) return false;

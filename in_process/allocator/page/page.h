@@ -10,6 +10,7 @@
 #ifndef KEEL_ALLOCATOR_PAGE_PAGE_H
 #define KEEL_ALLOCATOR_PAGE_PAGE_H
 
+#include "allocator/page/block_guard.h"
 #include "allocator/page/size_class.h"
 #include "allocator/slices/page_map.h"
 #include "allocator/slices/prefault.h"
@@ -69,9 +70,47 @@ KEEL_INLINE bool page_begins_system_page(const struct page* page) {
     return (next & (SYSTEM_PAGE - 1)) < page->block_bytes;
 }
 
-// Takes the whole list of free blocks, O(1). The blocks count as used from now on, because they go
-// to the bin.
+// --- Free blocks ---------------------------------------------------------------------------------
+//
+// Plain flavour: one list, last in, first out. A refill takes all of it.
+//
+// Secure flavour: one list, first in, first out. The blocks that were freed last stay in it, as many
+// as an eighth of the page: that many other frees separate the free of a block from its reuse. A
+// refill takes at most PAGE_TAKE_MAX of the others, in a random order.
+
+#define PAGE_TAKE_MAX 16u
+
+// For the secure flavour: blocks that stay in the list.
+KEEL_INLINE uint32_t page_quarantine(const struct page* page) {
+    return (page->capacity + 4u) / 8;
+}
+// For the secure flavour: a refill that would take fewer blocks uses other memory.
+KEEL_INLINE uint32_t page_take_min(const struct page* page) {
+    uint32_t least = page->capacity / 64u + 1;
+    return least < PAGE_TAKE_MAX ? least : PAGE_TAKE_MAX;
+}
+
+// True if page_take_free can take a block.
+KEEL_INLINE bool page_can_give(const struct page* page) {
+    const struct page_use* use = page_use(page);
+    if (!KEEL_SECURE) return use->local_free != NULL;
+    return use->carved - use->used >= page_quarantine(page) + page_take_min(page);
+}
+
+// For the secure flavour: true if a page of the queue has enough blocks to become the current one.
+KEEL_INLINE bool page_is_worth_taking(const struct page* page) {
+    const struct page_use* use = page_use(page);
+    return use->carved < page->capacity ||
+           use->carved - use->used >= page_quarantine(page) + (page->capacity + 12u) / 16;
+}
+
+// For the secure flavour: as page_take_free. At most PAGE_TAKE_MAX steps.
+struct block* page_take_oldest(struct page* page);
+
+// Takes the list of free blocks, O(1). The blocks count as used from now on, because they go to the
+// bin. page_can_give is true.
 KEEL_INLINE struct block* page_take_free(struct page* page) {
+    if (KEEL_SECURE) return page_take_oldest(page);
     struct page_use* use = page_use(page);
     struct block* list = use->local_free;
     use->local_free = NULL;
@@ -79,12 +118,26 @@ KEEL_INLINE struct block* page_take_free(struct page* page) {
     return list;
 }
 
+// Links a list of blocks into the list of free blocks.
+KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct block* tail) {
+    if (!KEEL_SECURE) {
+        tail->next = use->local_free;
+        use->local_free = head;
+        return;
+    }
+    uintptr_t key = block_key; // read once
+    tail->next = (struct block*)(key ^ (uintptr_t)tail);
+    if (KEEL_UNLIKELY(use->local_free == NULL))
+        use->local_free = head;
+    else
+        use->tail->next = (struct block*)((uintptr_t)head ^ key ^ (uintptr_t)use->tail);
+    use->tail = tail;
+}
+
 // Puts a block back. True if the page has no used block left.
 KEEL_INLINE bool page_push(struct page* page, void* address) {
     struct page_use* use = page_use(page);
-    struct block* block = address;
-    block->next = use->local_free;
-    use->local_free = block;
+    page_link(use, address, address);
     atomic_order_for_signals(); // `used` last, see heap/relief.c; the compiler alone has to know
     return --use->used == 0;
 }
@@ -93,8 +146,7 @@ KEEL_INLINE bool page_push(struct page* page, void* address) {
 KEEL_INLINE bool page_push_list(struct page* page, struct block* head, struct block* tail,
                                 unsigned count) {
     struct page_use* use = page_use(page);
-    tail->next = use->local_free;
-    use->local_free = head;
+    page_link(use, head, tail);
     atomic_order_for_signals(); // likewise
     use->used -= count;
     return use->used == 0;

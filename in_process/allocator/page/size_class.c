@@ -32,9 +32,12 @@ const uint32_t size_class_bytes[CLASS_COUNT] = {
     each(c), each(c + 1), each(c + 2), each(c + 3), each(c + 4), each(c + 5), each(c + 6),         \
         each(c + 7)
 
+// The secure flavour has no blocks of 8 bytes: there would be no room before the state word.
+#define CLASS_OF_8 (KEEL_SECURE ? 1 : 0)
+
 const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1] = {
-    0,
-    0,
+    CLASS_OF_8,
+    CLASS_OF_8,
     1, // .. 16
     TWICE(2),
     TWICE(3),
@@ -65,8 +68,8 @@ bool size_class_check(void) {
     for (size_t size = 1; size <= CLASS_BYTES_MAX; size++) {
         unsigned c = size_class_of(size);
         if (c >= CLASS_COUNT || size_class_bytes[c] < size) return false;
-        if (c > 0 && size_class_bytes[c - 1] >= size) return false;
+        if (c > CLASS_OF_8 && size_class_bytes[c - 1] >= size) return false;
         if (size > 128 && size_class_of_medium(size) != c) return false;
     }
-    return size_class_of(0) == 0;
+    return size_class_of(0) == CLASS_OF_8;
 }

@@ -62,9 +62,10 @@ KEEL_INLINE struct page* page_of_any(const void* address) {
     return address_is_possible(address) ? page_of(address_untagged(address)) : page_map.dummy;
 }
 
-// Bytes of each of its blocks, or of the large block that it is.
+// Bytes of each of its blocks, or of the large block that it is, for the program's use.
 KEEL_INLINE size_t page_usable_bytes(const struct page* page) {
-    return page->block_bytes != 0 ? page->block_bytes : page->bytes;
+    if (page->block_bytes != 0) return page->block_bytes - BLOCK_STATE_BYTES;
+    return KEEL_SECURE ? page->usable : page->bytes;
 }
 
 // True if the page is one large block.

@@ -6,10 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A free block: its first word links it to the next block of its list.
+// A free block: its first word links it to the next block of its list (page/block_guard.h reads and
+// writes the links).
 struct block {
     struct block* next;
 };
+
+// At the end of each block, behind the program's bytes (page/block_guard.h).
+#define BLOCK_STATE_BYTES (KEEL_SECURE ? sizeof(uint64_t) : (size_t)0)
 
 // Flags in the low bits of `owner`. Each of them makes the comparison in free_block fail, so that
 // one comparison covers all cases.
@@ -30,7 +34,10 @@ enum {
 // thread that holds a live block of the page may read it.
 //
 //   0       8       16      24            28         30      31         32       64
-//   | owner | start | bytes | block_bytes | capacity | class | distance | unused |
+//   | owner | start | bytes | block_bytes | capacity | class | distance | secure |
+//
+//   32           40       48
+//   | last_block | usable | unused |      the part `secure`, read in the secure flavour only
 struct page {
     KEEL_ALIGNED(KEEL_CACHE_LINE)
     atomic_word owner;    // heap | flags; 0: no page begins here
@@ -40,14 +47,16 @@ struct page {
     uint16_t capacity;    // == slices * 64 KiB / block_bytes
     uint8_t size_class;   // index into the table of size classes
     uint8_t distance;     // PAGE_INTERIOR: slices back to the first one, 1..3
+    uint32_t last_block;  // == (capacity - 1) * block_bytes; the greatest offset of a block
+    size_t usable;        // of a large block: its bytes before its state word
 };
 _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of another thread");
 
 // The owner's half of a page of small blocks. Only the thread that holds the owning heap writes it
 // (exception: heap/relief.h). Invariant: used + length(local_free) == carved <= capacity.
 //
-//   0      8            16     20       22     23      24     32       64
-//   | next | local_free | used | carved | list | fresh | prev | unused |
+//   0      8            16     20       22     23      24     32     40       64
+//   | next | local_free | used | carved | list | fresh | prev | tail | unused |
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
     struct block* local_free; // free blocks, without those in the heap's bin
@@ -56,6 +65,7 @@ struct page_use {
     atomic_small list; // enum page_list: the list that next/prev link it into
     uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
     struct page* prev;
+    struct block* tail; // secure flavour: last block of local_free, unless that is empty
 };
 _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, two arrays");
 

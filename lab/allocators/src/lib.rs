@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Known names in the order of tables. Some may not have been built.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "keel",
+    SECURE,
     "glibc",
     "mimalloc",
     "mimalloc2",
@@ -30,11 +31,15 @@ pub const NAMES: [&str; 11] = [
 /// instrument itself.
 pub const FLOOR: &str = "null";
 
+/// The secure flavour of Keel. `all` leaves it out: it does more than the others.
+pub const SECURE: &str = "keel-secure";
+
 /// What a reader must know about an allocator when comparing it with others; empty for most.
 pub fn remark(name: &str) -> &'static str {
     match name {
         "dlmalloc" | "tlsf" => "port, one lock",
         "rpmalloc" => "old version 1.4",
+        SECURE => "detects misuse of the heap",
         _ => "",
     }
 }
@@ -139,7 +144,7 @@ impl Places {
     }
 
     /// The allocators of a list of [specifications](Spec), in that order. `all` means every
-    /// available one. A name with a slash or with the ending `.so` is the path of a library.
+    /// available one, except keel-secure. A name with a slash or with the ending `.so` is the path of a library.
     ///
     /// # Errors
     /// The first name that no allocator has.
@@ -157,7 +162,8 @@ impl Places {
 
     fn specified(&self, spec: &Spec) -> Result<Vec<Allocator>, Unknown> {
         let found = if spec.name == "all" {
-            self.all().into_iter().filter(|allocator| allocator.unavailable.is_none()).collect()
+            let usual = |one: &Allocator| one.unavailable.is_none() && one.name != SECURE;
+            self.all().into_iter().filter(usual).collect()
         } else if spec.is_path() {
             vec![by_path(Path::new(&spec.name), spec.symbols.as_deref())]
         } else {
@@ -202,7 +208,7 @@ impl Places {
         let (kind, file) = match name {
             FLOOR => (Kind::Floor, None),
             "glibc" => (Kind::System, None),
-            "keel" => (Kind::Keel, Some(self.library.join("libkeel.so"))),
+            "keel" | SECURE => (Kind::Keel, Some(self.library.join(format!("lib{name}.so")))),
             _ => (Kind::Peer, Some(self.peers.join(format!("{name}.so")))),
         };
         let unavailable = match &file {

@@ -1,0 +1,43 @@
+#include "allocator/page/block_guard.h"
+#include "allocator/page/page.h"
+#include "base/cycles.h"
+#include "os/process.h"
+#include "os/thread.h"
+
+uintptr_t block_key;
+
+void block_guard_prepare_slow(void) {
+    uintptr_t expected = 0;
+    uintptr_t key = (uintptr_t)os_random();
+    (void)atomic_try_word((atomic_word*)&block_key, &expected, key != 0 ? key : 1);
+}
+
+// The thread that freed the block; 0: not known.
+static uint32_t freed_by(const void* block, uint32_t block_bytes) {
+    uint64_t difference = *block_state(block, block_bytes) ^ ~block_mask(block);
+    return (uint32_t)(difference >> STATE_THREAD_SHIFT);
+}
+
+void block_fault_at_free(const struct page* page, const void* address) {
+    uint32_t bytes = page->block_bytes;
+    struct fault_block block = {.bytes = bytes, .thread = os_thread_id()};
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)page->start;
+    if (offset > page->last_block || offset % bytes != 0)
+        panic_block(FAULT_FREE_MISALIGNED, address, block);
+    if (offset / bytes >= page_use(page)->carved)
+        panic_block(FAULT_FREE_NOT_ALLOCATED, address, block);
+    if (!state_is_free(*block_state(address, bytes), block_mask(address)))
+        panic_block(FAULT_OVERFLOW, address, block);
+    block.freed_by = freed_by(address, bytes);
+    panic_block(FAULT_DOUBLE_FREE, address, block);
+}
+
+void block_fault_at_malloc(const void* address, uint32_t block_bytes) {
+    struct fault_block block = {.bytes = block_bytes, .thread = os_thread_id()};
+    if (block_bytes == 0) panic_block(FAULT_AFTER_FREE, address, block);
+    if (*block_state(address, block_bytes) == block_mask(address))
+        panic_block(FAULT_LIVE_IN_LIST, address, block);
+    if (state_is_free(*block_state(address, block_bytes), block_mask(address)))
+        block.freed_by = freed_by(address, block_bytes);
+    panic_block(FAULT_AFTER_FREE, address, block);
+}
