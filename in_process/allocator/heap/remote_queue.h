@@ -68,9 +68,10 @@ KEEL_INLINE void remote_queue_leave(struct remote_queue* queue) {
     atomic_set_release(&queue->taken, 0);
 }
 
-// In a forked child, before any other thread uses the queue. A sender that the child does not have
-// may have exchanged the head and not yet written its link. Ends the list there: the batches behind
-// that link cannot be found and are lost. Linear in the number of batches.
+// In a forked child, before any other thread uses the queue. At the fork, another thread may have
+// exchanged the head without having written its link yet. This thread does not exist in the child.
+// The function ends the list there: the batches behind that link cannot be found and are lost.
+// Linear in the number of batches.
 void remote_queue_repair(struct remote_queue* queue);
 
 // Consumer only. False: no batch can be taken now.

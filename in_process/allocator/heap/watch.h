@@ -22,8 +22,8 @@
 
 #include "allocator/heap/heap.h"
 
-// Adds the heap unless it is in the list. Any thread, lock-free: one exchange, and for each retry
-// after that another thread has added a heap. Does nothing for user heaps.
+// Adds the heap unless it is in the list. Any thread, lock-free: one exchange, then a loop that is
+// repeated only if another thread has added a heap meanwhile. Does nothing for user heaps.
 void heap_watch(struct heap* heap);
 
 // Takes a heap from the list, so that the caller examines it. `begin`: if all heaps of the round
