@@ -1,8 +1,9 @@
 //! Drawings in comments and documents that lost their shape, as when a formatter reflows them.
 //!
-//! Three faults are looked for:
+//! Four faults are looked for:
 //!
 //! - A vertical bar or corner of a box that joins nothing in the lines above and below.
+//! - A `+` of a border such as `+----+--+` that has neither `|` nor `+` above or below it.
 //! - Text in columns (indented, with a wide gap inside) that goes on in a line without indentation.
 //! - A comment whose closing mark alone was moved to the next line.
 
@@ -25,10 +26,13 @@ pub fn check(root: &Path, files: &[PathBuf]) -> Result<Findings> {
         if tree::has_extension(file, &["c", "h", "cc", "cpp", "hpp", "rs", "js", "py"]) {
             let text = read()?;
             findings.extend(boxes(&name, &comment_blocks(&text)));
+            findings.extend(borders(&name, &comment_blocks(&text)));
             findings.extend(columns(&name, &comment_blocks(&text)));
             findings.extend(closing_marks(&name, &text));
         } else if tree::has_extension(file, &["md"]) {
-            findings.extend(boxes(&name, &fenced_blocks(&read()?)));
+            let text = read()?;
+            findings.extend(boxes(&name, &fenced_blocks(&text)));
+            findings.extend(borders(&name, &fenced_blocks(&text)));
         }
     }
     Ok(findings)
@@ -79,17 +83,10 @@ fn fenced_blocks(text: &str) -> Vec<Block<'_>> {
 fn boxes(name: &str, blocks: &[Block]) -> Findings {
     let mut findings = Findings::new();
     for block in blocks {
-        let rows: Vec<Vec<char>> = block.iter().map(|(_, line)| line.chars().collect()).collect();
-        let at = |row: Option<usize>, column: usize| {
-            row.and_then(|row| rows.get(row))
-                .and_then(|row| row.get(column))
-                .copied()
-                .unwrap_or(' ')
-        };
+        let rows = rows_of(block);
         for (row, characters) in rows.iter().enumerate() {
             let loose = characters.iter().enumerate().find(|&(column, &character)| {
-                let above = at(row.checked_sub(1), column);
-                let below = at(Some(row + 1), column);
+                let (above, below) = around(&rows, row, column);
                 let joins_above = DOWN.contains(above) || JOINS.contains(above);
                 let joins_below = UP.contains(below) || JOINS.contains(below);
                 match character {
@@ -100,15 +97,62 @@ fn boxes(name: &str, blocks: &[Block]) -> Findings {
                 }
             });
             if let Some((column, character)) = loose {
-                let line = block[row].0 + 1;
-                findings.push(format!(
-                    "{name}:{line}: the drawing is broken: {character} in column {} joins nothing",
-                    column + 1
-                ));
+                findings.push(joins_nothing(name, block[row].0, column, *character));
             }
         }
     }
     findings
+}
+
+fn rows_of(block: &Block) -> Vec<Vec<char>> {
+    block.iter().map(|(_, line)| line.chars().collect()).collect()
+}
+
+/// The characters above and below a place; a space where there is none.
+fn around(rows: &[Vec<char>], row: usize, column: usize) -> (char, char) {
+    let at = |row: Option<usize>| row.and_then(|row| rows.get(row)?.get(column).copied());
+    (at(row.checked_sub(1)).unwrap_or(' '), at(Some(row + 1)).unwrap_or(' '))
+}
+
+fn joins_nothing(name: &str, line: usize, column: usize, character: char) -> String {
+    format!(
+        "{name}:{}: the drawing is broken: {character} in column {} joins nothing",
+        line + 1,
+        column + 1
+    )
+}
+
+/// Borders such as `+----+--+` that no side of a box meets, as after a line break in the middle.
+fn borders(name: &str, blocks: &[Block]) -> Findings {
+    let mut findings = Findings::new();
+    for block in blocks {
+        let rows = rows_of(block);
+        for (row, characters) in rows.iter().enumerate() {
+            let loose = border_corners(characters).into_iter().find(|&column| {
+                let (above, below) = around(&rows, row, column);
+                !['|', '+'].contains(&above) && !['|', '+'].contains(&below)
+            });
+            findings.extend(loose.map(|column| joins_nothing(name, block[row].0, column, '+')));
+        }
+    }
+    findings
+}
+
+/// The columns of each `+` that dashes connect with the next or the previous one. Dots and spaces
+/// may interrupt the dashes.
+fn border_corners(characters: &[char]) -> Vec<usize> {
+    let corners: Vec<usize> =
+        (0..characters.len()).filter(|&column| characters[column] == '+').collect();
+    let connects = |pair: &&[usize]| {
+        let between = &characters[pair[0] + 1..pair[1]];
+        between.len() >= 2
+            && between.starts_with(&['-'])
+            && between.ends_with(&['-'])
+            && between.iter().all(|character| ['-', '.', ' '].contains(character))
+    };
+    let mut columns: Vec<usize> = corners.windows(2).filter(connects).flatten().copied().collect();
+    columns.dedup();
+    columns
 }
 
 /// A comment's text after its mark, with its indentation.
@@ -171,6 +215,18 @@ mod tests {
         let found = in_markdown("┌───┐\n│ abc │\n└───┘\n");
         assert_eq!(found[0], "a.md:2: the drawing is broken: ┐ in column 5 joins nothing");
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_border_in_the_middle_of_a_line_is_found() {
+        let found = |text: &str| borders("a.h", &comment_blocks(text));
+        let sound = "// A page:\n//\n//   +----+-- .. --+\n//   | b0 |        |  x\n\
+                     //   +----+-- .. --+\n//      +-> next\n";
+        assert!(found(sound).is_empty(), "{:?}", found(sound));
+        let wrapped = "// A page: +----+-- ..\n// --+------+ | b0 |        | x\n\
+                       // +----+-- .. --+\n";
+        assert_eq!(found(wrapped)[0], "a.h:1: the drawing is broken: + in column 12 joins nothing");
+        assert_eq!(found(wrapped).len(), 3);
     }
 
     #[test]
