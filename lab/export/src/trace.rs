@@ -303,7 +303,9 @@ impl<'a> TraceWriter<'a> {
             self.lose("hints of frees: written as plain frees");
         }
         if event.free_hint.is_wrong() && self.form == TraceForm::Valgrind {
-            self.lose("wrong hints of frees: left out, so that they seem right");
+            self.lose(
+                "wrong hints of frees: left out; a reader takes these hints for correct ones",
+            );
         }
         if self.form == TraceForm::Heaptrack && !event.time.is_multiple_of(NS_IN_MS) {
             self.lose("times between milliseconds: cut");

@@ -345,7 +345,7 @@ impl<S: Sink> Lines<S> {
         let timed = self.objects.is_timed();
         let mut remains = self.objects.finish();
         if self.cut_off > 0 {
-            remains.repairs.insert("last line cut off: left out".to_owned(), self.cut_off);
+            remains.repairs.insert("incomplete last line: left out".to_owned(), self.cut_off);
         }
         let metadata = Metadata {
             writer: format!("keel import ({}) {}", self.form.name(), env!("CARGO_PKG_VERSION")),

@@ -42,8 +42,7 @@ impl Repair {
 }
 
 const REPAIR: &str = "Correct the line, or let --repair do it and count it";
-const PROCESSES: &str =
-    "Choose one with --process ID, or let --repair take the first and count the others' lines";
+const PROCESSES: &str = "Choose one with --process ID, or let --repair take the first one and count the lines of the others";
 /// The time between two operations of a text without times, ns.
 pub(crate) const STEP_NS: u64 = 1000;
 

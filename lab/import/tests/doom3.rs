@@ -229,7 +229,7 @@ fn repairs_are_applied_and_counted() {
         ("allocation that returned NULL: left out", 1),
         ("free of NULL: left out", 1),
         ("free of an unknown address: kept as a foreign free", 2),
-        ("last line cut off: left out", 1),
+        ("incomplete last line: left out", 1),
         ("realloc of an unknown address: kept as a foreign realloc", 1),
         ("time before that of the line above: raised to it", 1),
     ];

@@ -67,7 +67,9 @@ impl TextForm {
             TextForm::Doom3 => {
                 "the Doom 3 blog's text journal with calloc, realloc and aligned lines"
             }
-            TextForm::Judy => "Judy's `a ADDR BYTES POPULATION`, with the marks as lines between",
+            TextForm::Judy => {
+                "the Judy kit's `a ADDR BYTES POPULATION`; marks become lines of their own"
+            }
             TextForm::Android => "Android's memory_replay",
             TextForm::Logalloc => "Mozilla's logalloc",
             TextForm::Cmt => "cmt",

@@ -52,8 +52,8 @@ pub enum LogError {
     },
     /// The file has another version.
     #[error(
-        "{}: its recorder has version {found}, this keel reads {}; import it with the keel that \
-            its libkeel_record came with",
+        "{}: its recorder has version {found}, this keel reads {}; import it with the keel of the \
+         same version as its libkeel_record",
         path.display(), ring::VERSION
     )]
     Version {

@@ -81,7 +81,10 @@ fn interpreter(path: &Path) -> Result<Option<PathBuf>, Error> {
             return Err(refuse("its #! interpreter does not exist".to_owned()));
         }
         Err(error) => {
-            return Err(not_recordable(path, format!("it cannot be read to be checked ({error})")));
+            return Err(not_recordable(
+                path,
+                format!("it cannot be read for this check ({error})"),
+            ));
         }
     };
     let length = file.read(&mut head).map_err(|error| refuse(error.to_string()))?;
@@ -112,9 +115,8 @@ fn check_privileges(path: &Path) -> Result<(), Error> {
         mode & libc::S_ISGID != 0 && mode & libc::S_IXGRP != 0 && metadata.gid() != group;
     if gains_user || gains_group || (user != 0 && has_capabilities(path)) {
         let reason = "it is setuid, setgid or has file capabilities, and the system loads no \
-            recorder into a program \
-                      that gains privileges; record it as the user that it becomes, or a copy of \
-                      it without the bit";
+                      recorder into a program that gains privileges; record it as the user whose \
+                      rights it gains, or record a copy of it without these privileges";
         return Err(not_recordable(path, reason.to_owned()));
     }
     Ok(())
@@ -156,7 +158,7 @@ fn check_elf(path: &Path) -> Result<(), Error> {
     let header = Elf::parse(data).map_err(broken)?;
     let endian = header.endian().map_err(broken)?;
     if header.e_machine(endian) != MACHINE {
-        return fail("it is for another processor than this machine's");
+        return fail("it was built for another type of processor");
     }
     let segments = header.program_headers(endian, data).map_err(broken)?;
     if !segments.iter().any(|segment| segment.p_type(endian) == elf::PT_INTERP) {

@@ -182,7 +182,7 @@ impl Machine {
         let old = match event.released {
             0 => None,
             object => Some(self.live.remove(&object).ok_or_else(|| {
-                invalid(format!("it releases object {object}, which is not alive"))
+                invalid(format!("it releases object {object}, which is not live"))
             })?),
         };
         if event.op == Operation::Free && old.is_none() {

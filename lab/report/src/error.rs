@@ -26,7 +26,7 @@ pub enum ReportError {
         expected: u64,
     },
     /// An operation that this version does not know.
-    #[error("{}: unknown operation {code}: use the keel that wrote it", path.display())]
+    #[error("{}: unknown operation {code}: use the version of keel that wrote it", path.display())]
     UnknownOperation {
         /// The file.
         path: PathBuf,

@@ -57,7 +57,8 @@ pub fn stay_on_one_processor() {
 /// # Errors
 /// A sentence, if it is not a libkeel or has no such function.
 pub fn warm(target: &OsStr, bytes: usize) -> Result<(), String> {
-    let file = target.as_bytes().strip_prefix(b"keel:").ok_or("only a libkeel can be warmed")?;
+    let file =
+        target.as_bytes().strip_prefix(b"keel:").ok_or("only libkeel can prepare warm memory")?;
     let file = CString::new(file).map_err(|_| "a file name with a NUL")?;
     // SAFETY: the library is loaded already; the function has this type (keel.h).
     unsafe {

@@ -101,7 +101,7 @@ fn errors_are_reported() {
     for (arguments, answer) in [
         (&["system", "nothing"][..], "there is no workload `nothing`"),
         (&["system", "lifo-64", "--fast"][..], "there is no option `--fast`"),
-        (&["system", "lifo-64", "--warm=1"][..], "only a libkeel can be warmed"),
+        (&["system", "lifo-64", "--warm=1"][..], "only libkeel can prepare warm memory"),
         (&[][..], "usage:"),
     ] {
         let output = start(arguments);

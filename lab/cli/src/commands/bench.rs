@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 /// Each run has its own process, and the allocators take turns. There are two suites. `throughput`
 /// measures the cost of all calls together. `latency` measures the slowest individual calls of each
 /// kind; each run also measures the noise of the machine, which is subtracted. Keel is measured
-/// with default settings (`keel`), with its keeper on (`keel+keeper`) and, in the latency suite,
-/// also with memory that was warmed at the start (`keel+warm`).
+/// with default settings (`keel`), with KEEL_KEEPER=on (`keel+keeper`) and, in the latency suite,
+/// also with warm memory that is prepared at the start (`keel+warm`).
 ///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]

@@ -18,10 +18,11 @@ use std::time::Duration;
 
 /// Replay a journal on each allocator and measure every call
 ///
-/// Each run has its own process. A round is one run of each allocator, in random order, so that a
-/// change of the machine's speed affects all allocators. Without -a and --allocator, the comparison
-/// includes every allocator that `keel allocators` lists. It always includes the null allocator,
-/// which does nothing: its times are the cost of measuring.
+/// Each run has its own process. In a round, each allocator runs once, in random order, so that a
+/// change in the machine's speed affects all allocators. At pace max each run is followed by a
+/// second one that does not time each call: it measures the throughput. Without -a and --allocator,
+/// the comparison includes every allocator that `keel allocators` lists as available. It always
+/// includes the null allocator, which does nothing: its times are the cost of measuring.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.
@@ -51,14 +52,14 @@ pub struct Arguments {
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// What is written into each new block: none, first-byte, page (a byte in each page), all
+    /// The bytes to write into each new block: none, first-byte, page (a byte in each page), all
     #[arg(short, long, default_value = "page")]
     touch: Touch,
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Runs of each allocator: a number; or FEWEST..MOST (at least FEWEST, then more until the
-    /// allocator's medians are stable, at most MOST); or auto (the same as 5..12) [default: auto at
+    /// Rounds: a number; or FEWEST..MOST (FEWEST rounds with all allocators, then up to MOST with
+    /// those only whose medians are not yet precise); or auto (the same as 5..12) [default: auto at
     /// pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
@@ -75,15 +76,14 @@ pub struct Arguments {
     /// Fill every block with a pattern and check the pattern when the block is freed
     #[arg(long)]
     verify: bool,
-    /// Save every call of these runs: median (one run of each allocator), all, none
+    /// The runs whose individual calls are saved: median (one run of each allocator), all, none
     #[arg(long, default_value = "median", value_parser = keep)]
     raw: Keep,
     /// The clock that times each call: auto (the processor's counter if it is reliable), counter,
     /// monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// Omit the runs that measure the throughput. (Without this option, at pace max, each round has
-    /// two runs of each allocator: one with each call timed, and one that measures the throughput.)
+    /// Omit the runs at pace max that do not time each call and measure the throughput
     #[arg(long)]
     no_throughput: bool,
     /// Do not measure the internal fragmentation. (Without this option, each allocator has one

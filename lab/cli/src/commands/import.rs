@@ -29,8 +29,8 @@ use std::time::Instant;
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
 ///
-/// If a form has no times, operations are 1 µs apart. Such times only number the operations; the
-/// journal records that.
+/// If a form has no times, the journal has times that are 1 µs apart. They only show the order of the
+/// operations, and the journal's metadata states this.
 ///
 /// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
 /// the file that a program records of itself through keel/recorder.h. With --skip-module the input
@@ -62,8 +62,8 @@ pub struct Arguments {
     /// The process to read from a trace of several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// The allocations at the trace's first time are the blocks that were live when it began: a
-    /// replay makes them before its clock starts. For an excerpt of a longer trace with times
+    /// For an excerpt of a longer trace with times: take the allocations with the first time as the
+    /// blocks that were live when the excerpt began. A replay makes them before its clock starts
     #[arg(long)]
     prologue: bool,
     /// The recorded program's name, for the report

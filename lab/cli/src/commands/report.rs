@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page draws every call. From several folders it makes one page, with a table that compares
-/// them, and buttons that select the folder of the charts.
+/// The page draws every call. From several folders it makes one page. A table compares the folders,
+/// and buttons select the folder that the charts show.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \

@@ -16,13 +16,13 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  keel try -- ./game --level 3\n  \
                         keel try -a keel,glibc,mimalloc -r 3 -- sort big.txt")]
 pub struct Arguments {
-    /// Allocators, as for keel compare
+    /// Allocators, in the form of `keel compare --allocators`
     #[arg(short, long, default_value = "all")]
     allocators: String,
-    /// Pace of the replay, as for keel compare
+    /// Pace of the replay, in the form of `keel compare --pace`
     #[arg(short, long, default_value = "max")]
     pace: String,
-    /// Runs of each allocator, as for keel compare
+    /// Runs of each allocator [default: that of `keel compare`]
     #[arg(short, long)]
     runs: Option<u32>,
     /// Folder for the journal, the results and the page [default: PROGRAM.keel, numbered if it

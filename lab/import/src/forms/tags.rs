@@ -16,8 +16,8 @@ use rustc_hash::FxHashMap;
 
 const TAGGED: &str = "Lines have the forms `Allocate TAG SIZE` and `Free TAG`; repair or remove \
     this line";
-const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, with the number of an \
-    `Alloc` from 0; repair or remove this line";
+const NUMBERED: &str = "Lines have the forms `Alloc(SIZE),` and `Free(N),`, where N is the number \
+    of an `Alloc`, counted from 0; repair or remove this line";
 
 pub(crate) struct Tags {
     form: Form,

@@ -16,7 +16,8 @@ impl Session<'_> {
             let done: usize =
                 comparison.allocators.iter().map(|allocator| allocator.runs.len()).sum();
             notes.push(format!(
-                "The comparison was stopped early. It contains the {done} runs that had finished."
+                "The comparison was stopped early. It contains the {done} runs that had finished, \
+                 including those of the null allocator."
             ));
         }
         if header.alive > comparison.machine.cpus {
@@ -180,9 +181,9 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let runs = || results().flat_map(|result| &result.runs);
     let kept = runs().filter(|run| !run.interference.is_empty()).count();
     if kept > 0 {
-        let by = |(word, what): &(&str, &str)| {
+        let by = |(word, what, how): &(&str, &str, &str)| {
             let count = runs().filter(|run| run.interference.iter().any(|one| one == word)).count();
-            (count > 0).then(|| format!("{what} ({})", runs_text(count)))
+            (count > 0).then(|| format!("{what} in {}{how}", runs_text(count)))
         };
         let found: Vec<String> = INTERFERENCE.iter().filter_map(by).collect();
         let disturbed = match runs().count() {
@@ -191,21 +192,23 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
-             {}. `keel doctor` shows how to measure with less disturbance.",
+             {}. These numbers include the runs of the null allocator. `keel doctor` shows how to \
+             measure with less disturbance.",
             found.join("; ")
         ));
     }
 }
 
-/// The words of [`Run::interference`](keel_results::Run::interference), and what happened.
-const INTERFERENCE: [(&str, &str); 3] = [
+/// The words of [`Run::interference`](keel_results::Run::interference), what happened, and how it
+/// was detected.
+const INTERFERENCE: [(&str, &str, &str); 3] = [
     (
         "slow processor",
-        "the processor was slower (reading the clock took over 1.5 % longer than in the fastest \
-         run)",
+        "the processor was slower",
+        " (reading the clock took over 1.5 % longer than in the fastest run)",
     ),
-    ("stolen time", "the hypervisor took more than 2 % of the processors' time"),
-    ("other programs", "other programs took more than 10 % of the processors' time"),
+    ("stolen time", "the hypervisor took more than 2 % of the processors' time", ""),
+    ("other programs", "other programs took more than 10 % of the processors' time", ""),
 ];
 
 fn runs_text(count: usize) -> String {
@@ -238,13 +241,13 @@ fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "If you repeat this comparison, some medians may differ by more than {:.0} %. The 95 % \
-             interval of these values extends more than {:.0} % above the value (steps of the \
-             clock are not counted): {}. More runs (-r auto, -r 12..30) or a quieter machine make \
-             them more precise.",
-            keel_results::AGREEMENT * 100.0,
+            "The p50 of some allocators is not precise: its 95 % interval extends more than {:.0} \
+             % above it. These are, with the extent of the interval: {}. If you repeat the \
+             comparison, these values may differ by more than {:.0} %. They become more precise \
+             with more runs (-r auto, -r 12..30) or on a quieter machine.",
             keel_results::PRECISION * 100.0,
-            imprecise.join(", ")
+            imprecise.join(", "),
+            keel_results::AGREEMENT * 100.0,
         ));
     }
 }

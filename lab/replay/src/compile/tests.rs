@@ -156,7 +156,7 @@ fn a_journal_that_breaks_the_rules_is_an_error_with_its_row() {
     story.free(0, object);
     story.free(0, object);
     let error = compile(&story.source, &Options::default()).unwrap_err().to_string();
-    assert!(error.contains("row 2") && error.contains("not alive"), "{error}");
+    assert!(error.contains("row 2") && error.contains("not live"), "{error}");
     let error = compile(&Sourced::default(), &Options::default()).unwrap_err().to_string();
     assert!(error.contains("no operation"), "{error}");
 }

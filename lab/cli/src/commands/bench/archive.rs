@@ -131,7 +131,8 @@ impl Archive {
         })?;
         if archive.format != FORMAT {
             bail!(
-                "{} has format {}, and this keel reads format {FORMAT}: use the keel that wrote it",
+                "{} has format {}, and this keel reads format {FORMAT}: use the version of keel \
+                 that wrote it",
                 path.display(),
                 archive.format
             );

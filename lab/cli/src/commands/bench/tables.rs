@@ -37,9 +37,9 @@ pub fn markdown(archive: &Archive, with_bars: bool) -> Result<String> {
         archive.runs,
         if archive.stopped { " (stopped before the end)" } else { "" }
     );
-    text += "\nMedian over the rounds, with minimum and maximum in brackets. The clock's own cost \
-        is subtracted from \
-             percentiles, the machine's own noise in the same run from the worst calls.\n\n";
+    text += "\nMedian over the rounds, with minimum and maximum in brackets. The cost of \
+             reading the clock is subtracted from percentiles. The noise of the machine in the \
+             same run is subtracted from the worst calls.\n\n";
     for one in &archive.contestants {
         text += &format!(
             "- `{}` {} {}\n",

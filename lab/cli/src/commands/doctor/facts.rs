@@ -166,7 +166,7 @@ fn resolution(player: &Player) -> Finding {
     if step <= 2.0 {
         finding("resolution", Level::Good, found, "")
     } else {
-        let advice = "individual calls have this resolution; means and the throughput are finer";
+        let advice = "single calls have this resolution; means and the throughput are more precise";
         finding("resolution", Level::Fair, found, advice)
     }
 }
@@ -278,8 +278,8 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "hypervisor",
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
-            "it interrupts processors undetected, which appears as own work of some microseconds: \
-             compare the slowest calls with those of the null allocator",
+            "it can stop a processor without being detected, so that calls of some microseconds \
+             appear as own work: compare the slowest calls with those of the null allocator",
         ),
     });
     all.push(governor(machine));
