@@ -9,6 +9,7 @@ const hitchCard = async ({
   cause,
   verdict,
   others,
+  other_runs: otherRuns,
 }) => {
   const outliers = await loadOutliers(allocator);
   const show = make("button", {
@@ -22,7 +23,7 @@ const hitchCard = async ({
     { class: "hitch-card", "data-attribution": attribution },
     make("p", {}, make("b", { text: title }), ` ${sentence}`),
     make("p", {}, make("b", { text: "Cause:" }), ` ${cause}. ${verdict}`),
-    make("p", {}, others ? `${others} ` : "", show),
+    make("p", {}, ...[others, otherRuns].filter(Boolean).map((text) => `${text} `), show),
   );
 };
 

@@ -203,6 +203,9 @@ const glanceSwitch = (box, criteria, key) => {
   );
 };
 
+/** Heads the column of the number of metrics in which an allocator may be lowest. */
+const AMONG_LOWEST = "among the lowest in";
+
 /** Explains the table at a glance. */
 const glanceNote = (decided) => {
   const runs = contenders.map((index) => facts.allocators[index].runs);
@@ -213,7 +216,8 @@ const glanceNote = (decided) => {
     ? "● marks the lowest value, and all values without a significant difference from it." +
       (decided.length < facts.verdict.criteria.length
         ? " A column without ● shows no significant difference between any allocators."
-        : "")
+        : "") +
+      ` The column “${AMONG_LOWEST}” counts only the metrics with a significant difference.`
     : "No column shows a significant difference between any allocators.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
@@ -245,7 +249,7 @@ const drawGlance = () => {
     "tr",
     {},
     make("th", { scope: "col", text: "allocator" }),
-    otherPart("th", { scope: "col", text: "among the lowest in" }),
+    otherPart("th", { scope: "col", text: AMONG_LOWEST }),
     ...criteria.map((criterion) =>
       make("th", { scope: "col", class: part(criterion), text: criterion.title }),
     ),

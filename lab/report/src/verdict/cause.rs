@@ -85,18 +85,18 @@ impl Ground {
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
             Ground::PreemptedInKernel => {
                 "Attribution unknown: the thread was preempted, and the kernel worked for the \
-                 call. The share of each was not measured."
+                 call. How much of the time each of them took is not known."
             }
             Ground::PreemptedOrWaiting => {
                 "Attribution unknown: the thread was preempted or waited for a lock."
             }
             Ground::Waited => {
-                "Attribution unknown: the thread waited for a lock or a page read. The time of the \
-                 wait was not measured."
+                "Attribution unknown: the thread waited for a lock or a page read. The length of \
+                 the wait was not measured."
             }
             Ground::NotReported => "Attribution unknown: this system does not report preemption.",
             Ground::Interrupt => {
-                "Attribution unknown: the processor served a hardware interrupt. The time of the \
+                "Attribution unknown: the processor served a hardware interrupt. The length of the \
                  interrupt was not measured."
             }
             Ground::Machine => {

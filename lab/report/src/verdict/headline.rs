@@ -74,10 +74,7 @@ fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize
     let why = if criterion.slight() { "less than half a percent" } else { "not significant" };
     match criterion.best.as_slice() {
         [] if !criterion.noisy.is_empty() => {
-            format!(
-                "Which allocator has the lowest {title} is undecided{few}, because the runs vary \
-                 too much."
-            )
+            format!("The lowest {title} is undecided{few}, because the runs vary too much.")
         }
         all if all.is_empty() || all.len() == criterion.rows.len() => {
             format!("The differences between the allocators in {title} are {why}{few}.")
@@ -119,8 +116,8 @@ pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> Strin
     let competing = allocators.iter().filter(|one| !one.floor).count();
     let others = match competing - first.len() {
         0 => "",
-        1 => "; the other allocator in fewer",
-        _ => "; every other allocator in fewer",
+        1 => ", more often than the other allocator",
+        _ => ", more often than any other allocator",
     };
     format!(
         "In {all} metrics, some allocators are significantly higher than the lowest. {names} \

@@ -1,5 +1,6 @@
 //! The slowest individual calls, described: the slowest one that is attributed to an allocator, and
-//! the slowest of all if that is another one.
+//! the slowest of all if that is another one. They are calls of the median runs, because only these
+//! are drawn. If another run had a slower one, the description states this.
 
 use super::cause::{Attribution, SlowCalls};
 use crate::counts::Counted;
@@ -30,17 +31,20 @@ pub struct Hitch {
     pub verdict: String,
     /// The same call under the other allocators, a sentence; empty if it was not looked up.
     pub others: String,
+    /// The slowest such call of the other runs, a sentence; empty if none is slower.
+    pub other_runs: String,
 }
 
 impl Hitch {
     /// The whole text.
     pub fn text(&self) -> String {
-        let Hitch { title, sentence, cause, verdict, .. } = self;
-        format!("{title} {sentence} Cause: {cause}. {verdict}")
+        let Hitch { title, sentence, cause, verdict, other_runs, .. } = self;
+        let text = format!("{title} {sentence} Cause: {cause}. {verdict} {other_runs}");
+        text.trim_end().to_owned()
     }
 }
 
-/// A slow call of the median run of an allocator.
+/// A slow call of a run of an allocator.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     allocator: usize,
@@ -62,14 +66,15 @@ pub fn hitches(counted: &Counted<'_>) -> Vec<Hitch> {
     let comparison = counted.comparison;
     let words = SlowCalls::of(comparison);
     let Some(operations) = &counted.operations else { return Vec::new() };
-    let describe_one = |(title, call): (&str, Call<'_>)| {
+    let describe_one = |Chosen { title, call, slower }: Chosen<'_>| {
         let detail = operations.detail(call.outlier.row)?;
         let (kind, size, time) = (detail.kind, detail.size, detail.time);
         let operation = Operation { kind, size, time, thread: Some(detail.thread) };
         let by_time = counted.slow_calls(call.allocator);
         let at = by_time.iter().position(|(_, outlier)| outlier.row == call.outlier.row)?;
         let others = other_allocators(counted, &call);
-        Some(Hitch { at, others, ..describe(title, &call, &operation, comparison, &words) })
+        let hitch = describe(&title, &call, &operation, comparison, &words);
+        Some(Hitch { at, others, other_runs: slower, ..hitch })
     };
     choose(comparison, &words).into_iter().filter_map(describe_one).collect()
 }
@@ -80,40 +85,68 @@ pub fn read_hitches(comparison: &Comparison, folder: &Path) -> Result<Vec<Hitch>
     let path = folder.join(OPERATIONS_FILE);
     let words = SlowCalls::of(comparison);
     let mut found = Vec::new();
-    for (title, call) in choose(comparison, &words) {
+    for Chosen { title, call, slower } in choose(comparison, &words) {
         // A row beyond the operations does not belong to these runs.
         let row = if path.exists() { operation_at(&path, call.outlier.row)? } else { None };
         if let Some(row) = row {
             let operation =
                 Operation { kind: row.op, size: row.size, time: row.time, thread: None };
-            found.push(describe(title, &call, &operation, comparison, &words));
+            let hitch = describe(&title, &call, &operation, comparison, &words);
+            found.push(Hitch { other_runs: slower, ..hitch });
         }
     }
     Ok(found)
 }
 
-/// The calls to describe, with their titles.
-fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<(&'static str, Call<'a>)> {
-    let mut calls: Vec<Call<'_>> = slow_calls(comparison).collect();
-    calls.sort_by(|one, other| other.ns.total_cmp(&one.ns));
-    let own = |call: &&Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
-    let Some(worst) = calls.first() else { return Vec::new() };
-    match calls.iter().find(own) {
+/// A call to describe.
+struct Chosen<'a> {
+    title: String,
+    call: Call<'a>,
+    /// See [`Hitch::other_runs`].
+    slower: String,
+}
+
+/// The calls to describe.
+fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> {
+    let slowest = |drawn: bool, wanted: &dyn Fn(&Call<'a>) -> bool| {
+        slow_calls(comparison, drawn).filter(wanted).max_by(|a, b| a.ns.total_cmp(&b.ns))
+    };
+    let chosen = |title: &str, what: &str, call: Call<'a>, wanted: &dyn Fn(&Call<'a>) -> bool| {
+        match slowest(false, wanted).filter(|other| other.ns > call.ns) {
+            None => Chosen { title: title.to_owned(), call, slower: String::new() },
+            Some(Call { ns, name, .. }) => Chosen {
+                title: format!("{} in the median runs", title.trim_end_matches(" of all")),
+                call,
+                slower: format!("In another run, {what} took {} ({name}).", duration(ns)),
+            },
+        }
+    };
+    let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
+    let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };
+    match slowest(true, &own) {
         Some(found) if !own(&worst) => vec![
-            ("Slowest call attributed to an allocator", *found),
-            ("Slowest call of all", *worst),
+            chosen(
+                "Slowest call attributed to an allocator",
+                "a call attributed to an allocator",
+                found,
+                &own,
+            ),
+            chosen("Slowest call of all", "a call", worst, &|_| true),
         ],
-        _ => vec![("Slowest call", *worst)],
+        _ => vec![chosen("Slowest call", "a call", worst, &|_| true)],
     }
 }
 
-fn slow_calls(comparison: &Comparison) -> impl Iterator<Item = Call<'_>> {
+/// The slow calls of the median runs, or those of all other runs.
+fn slow_calls(comparison: &Comparison, drawn: bool) -> impl Iterator<Item = Call<'_>> {
     let ticks_per_ns = comparison.clock.ticks_per_ns;
     let results =
         comparison.allocators.iter().enumerate().filter(|(_, result)| result.name != FLOOR);
     results.flat_map(move |(allocator, result)| {
-        let drawn = median_run(result).map(|run| &result.runs[run].outliers);
-        drawn.into_iter().flatten().map(move |outlier| Call {
+        let median = median_run(result);
+        let runs = result.runs.iter().enumerate();
+        let runs = runs.filter(move |(run, _)| (Some(*run) == median) == drawn);
+        runs.flat_map(|(_, run)| &run.outliers).map(move |outlier| Call {
             allocator,
             name: &result.name,
             outlier,
@@ -151,6 +184,7 @@ fn describe(
         cause: words.cause(call.outlier).to_owned(),
         verdict: verdict.sentence.clone(),
         others: String::new(),
+        other_runs: String::new(),
     }
 }
 
@@ -181,5 +215,53 @@ fn other_allocators(counted: &Counted<'_>, call: &Call<'_>) -> String {
             words(first),
             words(last)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel_results::{AllocatorResult, CAUSE_FAULT, Run};
+
+    /// Three runs, of which the second is the median run. Each has one slow call with a page fault
+    /// and one that was preempted, of these ticks.
+    fn comparison(slow: [[u32; 2]; 3]) -> Comparison {
+        let run = |([fault, preempted], total): ([u32; 2], f64)| Run {
+            raw: Some(String::new()),
+            inside_ns: [("malloc".to_owned(), total)].into(),
+            outliers: vec![
+                Outlier { ticks: fault, cause: CAUSE_FAULT, ..Outlier::default() },
+                Outlier { ticks: preempted, cause: CAUSE_INTERRUPTED, ..Outlier::default() },
+            ],
+            ..Run::default()
+        };
+        let runs = slow.into_iter().zip([1.0, 2.0, 3.0]).map(run).collect();
+        let result = AllocatorResult { name: "keel".into(), runs, ..AllocatorResult::default() };
+        let mut comparison = Comparison { allocators: vec![result], ..Comparison::default() };
+        comparison.clock.ticks_per_ns = 1.0;
+        comparison
+    }
+
+    fn titles(comparison: &Comparison) -> Vec<[String; 2]> {
+        let chosen = choose(comparison, &SlowCalls::of(comparison));
+        chosen.into_iter().map(|one| [one.title, one.slower]).collect()
+    }
+
+    #[test]
+    fn a_slower_call_of_another_run_is_stated() {
+        let found = titles(&comparison([[50, 70], [40, 60], [30, 90]]));
+        assert_eq!(
+            found,
+            [
+                [
+                    "Slowest call attributed to an allocator in the median runs",
+                    "In another run, a call attributed to an allocator took 50 ns (keel)."
+                ],
+                ["Slowest call in the median runs", "In another run, a call took 90 ns (keel)."]
+            ]
+        );
+        let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
+        assert_eq!(found[0], ["Slowest call attributed to an allocator", ""]);
+        assert_eq!(found[1], ["Slowest call of all", ""]);
     }
 }
