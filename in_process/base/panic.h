@@ -40,7 +40,7 @@ KEEL_COLD KEEL_NORETURN void panic(enum fault fault, const void* about);
 
 // The same for a fault of a block of known size. What is 0 is not printed.
 struct fault_block {
-    size_t bytes;      // of its size class, or of the large block
+    size_t bytes;      // that the program can use
     uint32_t freed_by; // the thread that freed it before
     uint32_t thread;   // the calling thread
 };

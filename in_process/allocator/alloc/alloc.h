@@ -146,11 +146,19 @@ KEEL_INLINE void free_block(void* address) {
     address = address_untagged(address);
     struct page* page = KEEL_SECURE ? page_of_any(address) : page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
-        block_free(page, address, 0);
+        block_free(page, address, thread_of_heap());
         if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
     } else {
         free_slow(address, page);
     }
+}
+
+// Like free_block, for a caller that knows the size and the alignment (1: any) that it requested. The
+// secure flavour verifies them. `exact`: the block has never been resized.
+void free_verify_size(const void* address, size_t size, size_t alignment, bool exact);
+KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
+    if (KEEL_SECURE) free_verify_size(address, size, alignment, exact);
+    free_block(address);
 }
 
 // Like free_block, but first checks the address. An address that no process can have is treated as

@@ -118,6 +118,22 @@ void free_slow(void* address, struct page* page) {
     }
 }
 
+// A realloc may leave a block in place that has up to twice the size (reallocate.c). A block of a user
+// heap may be larger than its request (user_heap.h).
+void free_verify_size(const void* address, size_t size, size_t alignment, bool exact) {
+    const struct page* page = page_around(address);
+    uintptr_t owner = atomic_get(&page->owner);
+    if (owner == 0) return; // the free reports what is wrong
+    if ((owner & HEAP_USER) != 0 && user_heap_of(page_heap(owner))->inner) return;
+    size_t usable = page_usable_bytes(page);
+    bool resized = !exact && size <= usable && size >= usable / 2;
+    bool same = page_is_large(page) ? large_good_size(size) == usable
+                                    : request_class_aligned(size, alignment) == page->size_class;
+    if (resized || same) return;
+    panic_block(FAULT_FREE_SIZE, address,
+                (struct fault_block){.bytes = usable, .thread = thread_of_heap()});
+}
+
 void free_any(void* address) {
     if (address_is_possible(address))
         free_block(address);

@@ -3,6 +3,7 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
+#include "base/options.h"
 #include "base/panic.h"
 #include <string.h>
 
@@ -58,21 +59,30 @@ bool reallocate_in_place(void* address, size_t size) {
     return page != NULL && size <= usable_at(page, address);
 }
 
-// The secure flavour ends the process if `address` is not a live block. A block of a user heap may
-// be freed through an address inside it; its free verifies it.
+// The secure flavour ends the process if `address` is not a live block.
 static void verify_live(const struct page* page, const void* address) {
-    if (page_is_in_user_heap(page)) return;
+    bool user = page_is_in_user_heap(page);
+    const char* block = address_untagged(address);
+    if (user && user_heap_of(page_heap(atomic_get(&page->owner)))->inner)
+        block -= user_block_offset(page, address);
     if (!page_is_large(page)) {
-        if (!block_is_live(page, address)) block_fault_at_free(page, address);
+        if (!block_is_live(page, block)) block_fault_at_free(page, block);
     } else {
-        if (address != page->start) panic(FAULT_FREE_MISALIGNED, address);
+        if (block != page->start) panic(FAULT_FREE_MISALIGNED, address);
         large_verify(page);
     }
 }
 
+// Of a block that is not Keel's, or no longer.
+static void realloc_unknown(const void* address) {
+    bool ours = slices_contain(address) || (KEEL_SECURE && large_contains(address));
+    if (ours || (KEEL_SECURE && option_get(OPTION_FOREIGN_FREE) != 0))
+        panic(FAULT_FREE_NOT_ALLOCATED, address);
+}
+
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
-    if (page == NULL && slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (page == NULL) realloc_unknown(address);
     // The length of a foreign block is unknown.
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
     if (KEEL_SECURE) verify_live(page, address);

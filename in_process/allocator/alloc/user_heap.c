@@ -172,6 +172,7 @@ static void page_destroy(struct page* page) {
     }
     char* start = page->start;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+    page_forget_blocks(page);
     page_end(page);
     run_release(start, slices);
 }

@@ -147,13 +147,10 @@ void kl_ufree(void* block, size_t* usable) {
 }
 
 void kl_free_sized(void* block, size_t size) {
-    (void)size;
-    free_block(block);
+    free_sized_block(block, size, 1, false);
 }
 void kl_free_aligned_sized(void* block, size_t alignment, size_t size) {
-    (void)alignment;
-    (void)size;
-    free_block(block);
+    free_sized_block(block, size, alignment, false);
 }
 
 // With NULL, libc would allocate the result with the program's malloc, which may not be Keel's.

@@ -133,26 +133,30 @@ OPERATOR(void*, operator_new_array_aligned_nothrow,
     return new_aligned_nothrow(size, alignment);
 }
 
-// All forms of delete find the block's size themselves. They do not use the size and alignment that
-// the caller passes.
+// All forms of delete find the block's size themselves. Only the secure flavour uses the size and
+// alignment that the caller passes, and verifies them.
 #define OPERATOR_DELETE(name, mangled, ...)                                                        \
     OPERATOR(void, name, mangled, void* block __VA_ARGS__) {                                       \
         free_block(block);                                                                         \
+    }
+#define OPERATOR_DELETE_SIZED(name, mangled, asked_alignment, ...)                                 \
+    OPERATOR(void, name, mangled, void* block, size_t size __VA_ARGS__) {                          \
+        free_sized_block(block, size, asked_alignment, true);                                      \
     }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 OPERATOR_DELETE(operator_delete, "_ZdlPv")
 OPERATOR_DELETE(operator_delete_array, "_ZdaPv")
-OPERATOR_DELETE(operator_delete_sized, "_ZdlPv" SIZE_CODE, , size_t size)
-OPERATOR_DELETE(operator_delete_array_sized, "_ZdaPv" SIZE_CODE, , size_t size)
+OPERATOR_DELETE_SIZED(operator_delete_sized, "_ZdlPv" SIZE_CODE, 1)
+OPERATOR_DELETE_SIZED(operator_delete_array_sized, "_ZdaPv" SIZE_CODE, 1)
 OPERATOR_DELETE(operator_delete_nothrow, "_ZdlPvRKSt9nothrow_t", , const void* tag)
 OPERATOR_DELETE(operator_delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", , const void* tag)
 OPERATOR_DELETE(operator_delete_aligned, "_ZdlPvSt11align_val_t", , size_t alignment)
 OPERATOR_DELETE(operator_delete_array_aligned, "_ZdaPvSt11align_val_t", , size_t alignment)
-OPERATOR_DELETE(operator_delete_sized_aligned, "_ZdlPv" SIZE_CODE "St11align_val_t", , size_t size,
-                size_t alignment)
-OPERATOR_DELETE(operator_delete_array_sized_aligned, "_ZdaPv" SIZE_CODE "St11align_val_t", ,
-                size_t size, size_t alignment)
+OPERATOR_DELETE_SIZED(operator_delete_sized_aligned, "_ZdlPv" SIZE_CODE "St11align_val_t",
+                      alignment, , size_t alignment)
+OPERATOR_DELETE_SIZED(operator_delete_array_sized_aligned, "_ZdaPv" SIZE_CODE "St11align_val_t",
+                      alignment, , size_t alignment)
 OPERATOR_DELETE(operator_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", ,
                 size_t alignment, const void* tag)
 OPERATOR_DELETE(operator_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", ,

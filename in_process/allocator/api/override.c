@@ -21,13 +21,10 @@ void free_sized(void* block, size_t size);
 void free_aligned_sized(void* block, size_t alignment, size_t size);
 
 KEEL_EXPORT void free_sized(void* block, size_t size) {
-    (void)size;
-    free_block(block);
+    free_sized_block(block, size, 1, false);
 }
 KEEL_EXPORT void free_aligned_sized(void* block, size_t alignment, size_t size) {
-    (void)alignment;
-    (void)size;
-    free_block(block);
+    free_sized_block(block, size, alignment, false);
 }
 KEEL_EXPORT void* calloc(size_t count, size_t size) {
     return entry_zeroed(entry_product(count, size));

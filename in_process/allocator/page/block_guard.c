@@ -20,7 +20,7 @@ static uint32_t freed_by(const void* block, uint32_t block_bytes) {
 
 void block_fault_at_free(const struct page* page, const void* address) {
     uint32_t bytes = page->block_bytes;
-    struct fault_block block = {.bytes = bytes, .thread = os_thread_id()};
+    struct fault_block block = {.bytes = bytes - BLOCK_STATE_BYTES, .thread = os_thread_id()};
     uintptr_t offset = (uintptr_t)address - (uintptr_t)page->start;
     if (offset > page->last_block || offset % bytes != 0)
         panic_block(FAULT_FREE_MISALIGNED, address, block);
@@ -29,12 +29,13 @@ void block_fault_at_free(const struct page* page, const void* address) {
     if (!state_is_free(*block_state(address, bytes), block_mask(address)))
         panic_block(FAULT_OVERFLOW, address, block);
     block.freed_by = freed_by(address, bytes);
-    panic_block(FAULT_DOUBLE_FREE, address, block);
+    panic_block(block.freed_by != 0 ? FAULT_DOUBLE_FREE : FAULT_FREE_NOT_ALLOCATED, address, block);
 }
 
 void block_fault_at_malloc(const void* address, uint32_t block_bytes) {
-    struct fault_block block = {.bytes = block_bytes, .thread = os_thread_id()};
+    struct fault_block block = {.thread = os_thread_id()};
     if (block_bytes == 0) panic_block(FAULT_AFTER_FREE, address, block);
+    block.bytes = block_bytes - BLOCK_STATE_BYTES;
     if (*block_state(address, block_bytes) == block_mask(address))
         panic_block(FAULT_LIVE_IN_LIST, address, block);
     if (state_is_free(*block_state(address, block_bytes), block_mask(address)))

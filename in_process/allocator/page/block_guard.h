@@ -89,7 +89,7 @@ KEEL_INLINE bool block_is_live(const struct page* page, const void* address) {
     return *block_state(address, page->block_bytes) == block_mask(address);
 }
 
-// The program frees the block. `thread` is the caller's; 0 if it holds the heap of the page.
+// The program frees the block. `thread` is the caller's.
 KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thread) {
     if (!KEEL_SECURE) return;
     if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);

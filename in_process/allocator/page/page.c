@@ -58,6 +58,11 @@ void page_end(struct page* page) {
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
 
+void page_forget_blocks(struct page* page) {
+    for (uint32_t i = 0; KEEL_SECURE && i < page_use(page)->carved; i++)
+        *block_state(page->start + (size_t)i * page->block_bytes, page->block_bytes) = 0;
+}
+
 // Carving has just written to a system page that may not have been resident. Blocks larger than a
 // system page are not prefaulted, because the program is the first to touch most of their system
 // pages.

@@ -58,6 +58,10 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
 // Ends the page. No block of it may be live. The caller then owns its slices.
 void page_end(struct page* page);
 
+// For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear in
+// the blocks.
+void page_forget_blocks(struct page* page);
+
 // Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
 // page fault. Returns NULL if all blocks of the page are carved. The new blocks count as used. On a
 // page with PAGE_ZERO they are zero except for their first word.
@@ -127,8 +131,11 @@ KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct bloc
     }
     uintptr_t key = block_key; // read once
     tail->next = (struct block*)(key ^ (uintptr_t)tail);
+    uintptr_t end = key ^ (uintptr_t)use->tail; // the link of the last block
     if (KEEL_UNLIKELY(use->local_free == NULL))
         use->local_free = head;
+    else if (KEEL_UNLIKELY((uintptr_t)use->tail->next != end))
+        block_fault_at_malloc(use->tail, 0);
     else
         use->tail->next = (struct block*)((uintptr_t)head ^ key ^ (uintptr_t)use->tail);
     use->tail = tail;
