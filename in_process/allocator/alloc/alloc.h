@@ -193,6 +193,18 @@ void alloc_quantum(void);
 // now.
 bool reclaim_step(struct heap* heap);
 
+// Looks at a fourth of the classes that have a current page. A class that the thread has not used
+// since the last look loses its current page, if no block of it is used. At most 256 units of work,
+// as above.
+void reclaim_look(struct heap* heap);
+
+// Called when a page of the heap begins or has ended. So a thread that used many classes and then
+// sleeps keeps the pages of few of them.
+#define RECLAIM_FEW_CLASSES 4u
+KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
+    if (heap->class_count > RECLAIM_FEW_CLASSES && !heap_is_realtime(heap)) reclaim_look(heap);
+}
+
 // Takes a heap from the watch list (heap/watch.h). If that heap is parked, calls reclaim_step for
 // it. Slow paths call this if no keeper runs. False: no step was done.
 bool reclaim_parked(void);

@@ -59,6 +59,7 @@ static struct block* refill_fresh(struct heap* heap, unsigned size_class) {
     uint64_t begun = cycles_now();
     remote_batch_flush(heap);
     if (!reserve_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
+    reclaim_unused_classes(heap);
     struct page* page = heap_fresh_page(heap, size_class, &from_slices);
     if (page == NULL) {
         make_room(heap);

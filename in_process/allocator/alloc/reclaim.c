@@ -4,6 +4,7 @@
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/slices/reserve.h"
+#include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/process.h"
@@ -80,6 +81,48 @@ bool reclaim_parked(void) {
     }
     watch_finish(heap, heap_is_parked(heap) && heap_can_be_reclaimed(heap));
     return worked;
+}
+
+// Changes with each malloc and free of this class. The same value again by chance does no harm.
+static uint32_t mark_of(const struct heap* heap, unsigned size_class) {
+    uintptr_t bin = (uintptr_t)heap->bin[size_class];
+    uintptr_t list = (uintptr_t)page_use(heap->current[size_class])->local_free;
+    return (uint32_t)(bin >> 3) * 31 + (uint32_t)(list >> 3);
+}
+
+// The class after `last` in heap->classes, which is not empty; the first one follows the last.
+static unsigned class_after(const struct heap* heap, unsigned last) {
+    unsigned word = last / 64;
+    uint64_t bits = heap->classes[word] & (~UINT64_C(1) << (last % 64));
+    while (bits == 0) {
+        word = word + 1 < HEAP_CLASS_WORDS ? word + 1 : 0;
+        bits = heap->classes[word];
+    }
+    return word * 64 + bit_lowest(bits);
+}
+
+static unsigned look_at_class(struct heap* heap, unsigned size_class, unsigned units) {
+    struct page* page = heap->current[size_class];
+    if (page == NULL) {
+        heap->classes[size_class / 64] &= ~(UINT64_C(1) << (size_class % 64));
+        heap->class_count--;
+        return units;
+    }
+    uint32_t mark = mark_of(heap, size_class);
+    bool used = heap->class_marks[size_class] != mark;
+    heap->class_marks[size_class] = mark;
+    // With more used blocks they are probably not all in the bin.
+    if (used || page_use(page)->used > units) return units;
+    return release_current(heap, size_class, units);
+}
+
+void reclaim_look(struct heap* heap) {
+    unsigned units = RECLAIM_UNITS;
+    for (unsigned i = heap->class_count / 4 + 1; i > 0 && heap->class_count > 0; i--) {
+        heap->last_look = class_after(heap, heap->last_look);
+        units = look_at_class(heap, heap->last_look, units);
+    }
+    count_work(WORK_RECLAIM, RECLAIM_UNITS - units);
 }
 
 void reclaim_heap(struct heap* heap) {

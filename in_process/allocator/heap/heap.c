@@ -41,6 +41,9 @@ static void make_current(struct heap* heap, unsigned size_class, struct page* pa
     KEEL_ASSERT(heap->current[size_class] == NULL && heap->bin[size_class] == NULL);
     KEEL_ASSERT(page_check(page));
     heap->current[size_class] = page;
+    uint64_t bit = UINT64_C(1) << (size_class % 64);
+    heap->class_count += (heap->classes[size_class / 64] & bit) == 0;
+    heap->classes[size_class / 64] |= bit;
     page_set_list(page, PAGE_CURRENT);
 }
 

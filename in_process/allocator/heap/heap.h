@@ -24,6 +24,7 @@
 
 #define HEAP_EMPTY_MAX 8u
 #define HEAP_SPARE_MAX 32u
+#define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
 #define HEAP_OWNER_CHAINS 4u
 // A page that begins warm occupies all of its memory. A page that begins cold occupies only the
@@ -73,8 +74,13 @@ struct heap {
     uint32_t waiting_bytes;        // bytes of blocks in `batches` and `owner_chains`
     struct remote_batch batches[HEAP_BATCHES];
     struct owner_chain owner_chains[HEAP_OWNER_CHAINS];
-    uint32_t draws;      // requests for memory from the slices
-    uint32_t considered; // `draws` at the last call of keeper_consider
+    // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
+    uint64_t classes[HEAP_CLASS_WORDS];
+    unsigned class_count;              // bits set in it
+    unsigned last_look;                // class that was looked at last
+    uint32_t class_marks[CLASS_COUNT]; // what the last look saw of each
+    uint32_t draws;                    // requests for memory from the slices
+    uint32_t considered;               // `draws` at the last call of keeper_consider
     uint64_t
         maintenance_at;   // counts[HEAP_REFILLS] from which on maintenance is due (alloc/alloc.h)
     struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
