@@ -81,7 +81,7 @@ bench-causes: ## show the causes of the slowest calls on every allocator; JOURNA
 	@scripts/build.sh
 	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
 
-mutants: ## put 91 small faults into the allocator, one at a time, and show which ones the tests detect
+mutants: ## put small faults into the allocator, one at a time, and show which ones the tests detect
 	@scripts/setup.sh build test
 	@tests/mutants/run.py $(ONLY)
 
@@ -120,10 +120,15 @@ crate: ## write the Rust crate keel as a package without dependencies, build/cra
 	@scripts/setup.sh build
 	@scripts/crate.sh $(BUILD)/crate
 
+gallery: ## make the pictures of the README and docs/ anew, from comparisons of the supplied recording
+	@scripts/setup.sh build test
+	@scripts/build.sh
+	@scripts/gallery.sh
+
 docs: ## build the Rust documentation of the lab in target/doc
 	@cargo doc --no-deps --workspace
 
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate docs clean
+.PHONY: help setup build demo test test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate gallery docs clean

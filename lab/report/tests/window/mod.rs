@@ -278,25 +278,30 @@ impl Window {
                 "(() => {{ const b = {element}.getBoundingClientRect(); return {of}; }})()"
             ))
         };
-        let clip = Page::Viewport {
-            x: side("b.left + scrollX"),
-            y: side("b.top + scrollY"),
-            width: side("b.width"),
-            height: side("b.height"),
-            scale: 1.0,
-        };
-        if clip.height > 0.0 {
-            self.capture(name, Some(clip), true);
+        let area = ["b.left + scrollX", "b.top + scrollY", "b.width", "b.height"].map(side);
+        if area[3] > 0.0 {
+            self.screenshot_of_area(name, area);
         }
     }
 
+    /// Saves a screenshot of an area of the page: left, top, width and height.
+    pub fn screenshot_of_area(&self, name: &str, [x, y, width, height]: [f64; 4]) {
+        let clip = Page::Viewport { x, y, width, height, scale: 1.0 };
+        self.capture(name, Some(clip), true);
+    }
+
+    /// The ending of the name selects the format: `.webp`, otherwise PNG.
     fn capture(&self, name: &str, clip: Option<Page::Viewport>, beyond: bool) {
         std::fs::create_dir_all(&self.screenshots).unwrap();
+        let (format, quality) = match name.ends_with(".webp") {
+            true => (Page::CaptureScreenshotFormatOption::Webp, Some(80)),
+            false => (Page::CaptureScreenshotFormatOption::Png, None),
+        };
         let image = self
             .tab
             .call_method(Page::CaptureScreenshot {
-                format: Some(Page::CaptureScreenshotFormatOption::Png),
-                quality: None,
+                format: Some(format),
+                quality,
                 clip,
                 from_surface: Some(true),
                 capture_beyond_viewport: Some(beyond),
