@@ -23,7 +23,8 @@ void jumbo_release(struct page* page, bool keep);
 void* jumbo_resize(struct page* page, size_t bytes);
 
 // Moves a block of slices of this heap into a larger mapping, by moving page tables. The slices
-// still belong to the caller; they are all zero and have no memory. NULL: nothing changed (always before Linux 5.7).
+// still belong to the caller; they are all zero and have no memory. NULL: nothing changed (always
+// before Linux 5.7).
 void* jumbo_adopt(uintptr_t heap, char* old_start, size_t old_bytes, size_t bytes);
 
 size_t jumbo_live_bytes(void);
