@@ -25,6 +25,7 @@ static const char* const names[OPTION_COUNT] = {
     [OPTION_KEEPER] = "keeper",
     [OPTION_FOREIGN_FREE] = "foreign_free",
     [OPTION_LIMIT] = "limit",
+    [OPTION_ZERO_ON_FREE] = "zero_on_free",
 };
 
 // Second names.

@@ -21,6 +21,7 @@ enum option {
     OPTION_KEEPER = 17,       // enum keeper_choice
     OPTION_FOREIGN_FREE = 18, // 1: free of another allocator's pointer ends the process
     OPTION_LIMIT = 19,        // bytes that may be held, 0: no limit
+    OPTION_ZERO_ON_FREE = 20, // 1: the secure flavour zeroes freed blocks; read once
     OPTION_COUNT
 };
 

@@ -3,6 +3,7 @@
 #ifndef KEEL_OS_MEMORY_H
 #define KEEL_OS_MEMORY_H
 
+#include "base/attributes.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +31,24 @@ bool os_allow_writing(void* start, size_t bytes);
 // Forbids writing: the range then has the state that os_map_readable gives it. Nothing may have been
 // written there.
 void os_forbid_writing(void* start, size_t bytes);
+
+// As os_map, with a page before and a page behind that cannot be accessed.
+void* os_map_guarded(size_t bytes);
+void os_unmap_guarded(void* start, size_t bytes);
+
+// For metadata: guarded in the secure flavour.
+KEEL_INLINE void* os_map_metadata(size_t bytes) {
+    return KEEL_SECURE ? os_map_guarded(bytes) : os_map(bytes, os_page_bytes());
+}
+KEEL_INLINE void os_unmap_metadata(void* start, size_t bytes) {
+    if (KEEL_SECURE)
+        os_unmap_guarded(start, bytes);
+    else
+        os_unmap(start, bytes);
+}
+
+// Makes the range inaccessible.
+void os_forbid_access(void* start, size_t bytes);
 
 // Shrinks or extends a mapping where it is. False: nothing changed.
 bool os_remap(void* start, size_t old_bytes, size_t new_bytes);

@@ -40,7 +40,8 @@ TEST(options_have_the_names_and_the_order_of_mimalloc) {
                                         "max_errors",
                                         "keeper",
                                         "foreign_free",
-                                        "limit"};
+                                        "limit",
+                                        "zero_on_free"};
     for (int i = 0; i < (int)kl_option_count; i++)
         CHECK(names[i] == NULL ? kl_option_name((kl_option_t)i) == NULL
                                : strcmp(kl_option_name((kl_option_t)i), names[i]) == 0);

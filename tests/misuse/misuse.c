@@ -233,7 +233,8 @@ static void free_with_size_too_large(char* block) {
 }
 
 static void free_never_allocated(char* block) {
-    char* address = block + 3 * (kl_usable_size(block) + 8) * 8;
+    size_t distance = place->size > 64 * KIB ? (size_t)2048 * MIB : 2 * (usable + 8);
+    char* address = block + distance;
     announce(address);
     kl_free(address);
 }

@@ -3,7 +3,8 @@
 
     run.py PROGRAM FLAVOUR [--document faults.md] [MISUSE...]
 
-PROGRAM is misuse.c, linked to the library of FLAVOUR (plain or secure). A line of cases.txt is
+PROGRAM is misuse.c, linked to the library of FLAVOUR (plain or secure; zero is the secure one with
+KEEL_ZERO_ON_FREE=1). A line of cases.txt is
 
     misuse | flavour | places | verdict
 
@@ -12,6 +13,7 @@ The verdict is the first line that Keel must print on stderr before it aborts th
 prints nothing, whatever else happens. With --document, the table in that file must be the one that
 follows from cases.txt.
 """
+import os
 import re
 import subprocess
 import sys
@@ -42,10 +44,10 @@ def names_in_source():
     return misuses, places
 
 
-def outcome(program, misuse, place):
+def outcome(program, misuse, place, environment):
     """The verdict of one run, with the names of the numbers that the program printed."""
     run = subprocess.run([program, misuse, place], capture_output=True, text=True, timeout=120,
-                         errors="replace")
+                         errors="replace", env={**os.environ, **environment})
     facts = dict(re.findall(r"(\w+)=(\w+)", run.stdout.partition("\n")[0]))
     line = next((line for line in run.stderr.splitlines() if line.startswith("keel: ")), None)
     if run.returncode == 2:
@@ -95,6 +97,7 @@ def main():
         document = Path(arguments[at + 1])
         del arguments[at:at + 2]
     program, flavour, *chosen = arguments
+    environment = {"KEEL_ZERO_ON_FREE": "1"} if flavour == "zero" else {}
     cases = read_cases()
     passed = failed = 0
     misuses, places = names_in_source()
@@ -105,7 +108,7 @@ def main():
                 continue  # only heaps can be destroyed
             if chosen and misuse not in chosen:
                 continue
-            found = outcome(program, misuse, place)
+            found = outcome(program, misuse, place, environment)
             if isinstance(found, tuple):
                 line, facts = found
                 good = verdict is not None and line == expected_line(verdict, facts)

@@ -34,7 +34,7 @@ static void pool_add(char* mapping) {
 
 static void pool_fill(void) {
     size_t bytes = round_up(HEAP_USER + USER_HEAPS_AT_ONCE * USER_HEAP_STRIDE, os_page_bytes());
-    char* mapping = os_map(bytes, os_page_bytes());
+    char* mapping = os_map_metadata(bytes);
     if (mapping == NULL) return;
     os_lock_acquire(&pool.lock);
     pool_add(mapping);

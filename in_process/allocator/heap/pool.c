@@ -78,7 +78,7 @@ static struct heap* heap_make(void) {
     if (heap != NULL) return heap;
 
     size_t bytes = round_up(HEAPS_AT_ONCE * HEAP_STRIDE, os_page_bytes());
-    void* mapping = os_map(bytes, os_page_bytes());
+    void* mapping = os_map_metadata(bytes);
     os_lock_acquire(&pool.lock);
     if (pool.unused_count == 0 && mapping != NULL) {
         pool.unused = mapping;
@@ -87,7 +87,7 @@ static struct heap* heap_make(void) {
     }
     heap = unused_remove();
     os_lock_release(&pool.lock);
-    if (mapping != NULL) os_unmap(mapping, bytes);
+    if (mapping != NULL) os_unmap_metadata(mapping, bytes);
     return heap;
 }
 

@@ -84,6 +84,7 @@ bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
         batch->head = (struct block*)(head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
         batch->count = (unsigned)(head_count >> ADDRESS_BITS);
         block_require_free(batch->head);
+        if (KEEL_SECURE) message->head_count = 0; // see block_is_zero
     } else {
         batch->head = batch->tail;
         batch->count = 1;

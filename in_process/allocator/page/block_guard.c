@@ -1,15 +1,38 @@
 #include "allocator/page/block_guard.h"
 #include "allocator/page/page.h"
-#include "base/cycles.h"
+#include "base/options.h"
+#include "os/lock.h"
+#include "os/memory.h"
 #include "os/process.h"
 #include "os/thread.h"
+#include <string.h>
 
-uintptr_t block_key;
+struct block_guard block_guard;
 
 void block_guard_prepare_slow(void) {
-    uintptr_t expected = 0;
-    uintptr_t key = (uintptr_t)os_random();
-    (void)atomic_try_word((atomic_word*)&block_key, &expected, key != 0 ? key : 1);
+    static struct os_lock lock = {0};
+    os_lock_acquire(&lock);
+    if (block_guard.key == 0) {
+        uintptr_t key = (uintptr_t)os_random();
+        block_guard.zero = option_get(OPTION_ZERO_ON_FREE) != 0;
+        atomic_set_release((atomic_word*)&block_guard.key, key != 0 ? key : 1);
+        if (os_page_bytes() <= sizeof block_guard)
+            os_forbid_writing(&block_guard, sizeof block_guard);
+    }
+    os_lock_release(&lock);
+}
+
+void block_zero(void* block, uint32_t block_bytes) {
+    size_t ends = sizeof(struct block) + BLOCK_STATE_BYTES;
+    memset((char*)block + sizeof(struct block), 0, block_bytes - ends);
+}
+
+bool block_is_zero(const void* block, uint32_t block_bytes) {
+    const uint64_t* end = block_state(block, block_bytes);
+    for (const uint64_t* word = (const uint64_t*)block + 1; word < end; word++) {
+        if (*word != 0) return false;
+    }
+    return true;
 }
 
 // The thread that freed the block; 0: not known.

@@ -46,17 +46,22 @@ KEEL_INLINE size_t request_class_usable(unsigned size_class) {
     return size_class_bytes[size_class] - BLOCK_STATE_BYTES;
 }
 
-extern uintptr_t block_key;
+// Alone in its system page, which is read-only once the key is chosen.
+struct block_guard {
+    KEEL_ALIGNED(4096) uintptr_t key; // 0: not chosen yet
+    uint32_t zero; // 1: free zeroes the block, and malloc verifies that it is zero
+};
+extern struct block_guard block_guard;
 
 // Chooses the key of the process. The key never changes; every thread calls this before it makes its
 // first block.
 void block_guard_prepare_slow(void);
 KEEL_INLINE void block_guard_prepare(void) {
-    if (KEEL_SECURE && KEEL_UNLIKELY(block_key == 0)) block_guard_prepare_slow();
+    if (KEEL_SECURE && KEEL_UNLIKELY(block_guard.key == 0)) block_guard_prepare_slow();
 }
 
 KEEL_INLINE uintptr_t block_mask(const void* block) {
-    return KEEL_SECURE ? block_key ^ (uintptr_t)block : 0;
+    return KEEL_SECURE ? block_guard.key ^ (uintptr_t)block : 0;
 }
 
 KEEL_INLINE struct block* block_next(const struct block* block) {
@@ -78,8 +83,13 @@ KEEL_INLINE bool state_is_free(uint64_t state, uintptr_t mask) {
 KEEL_COLD KEEL_NORETURN void block_fault_at_free(const struct page* page, const void* address);
 KEEL_COLD KEEL_NORETURN void block_fault_at_malloc(const void* block, uint32_t block_bytes);
 
+// Between the link and the state.
+KEEL_COLD void block_zero(void* block, uint32_t block_bytes);
+KEEL_COLD bool block_is_zero(const void* block, uint32_t block_bytes);
+
 // A new block: free, by no thread.
 KEEL_INLINE void block_carve(struct block* block, uint32_t block_bytes) {
+    if (KEEL_SECURE && block_guard.zero != 0) block_zero(block, block_bytes);
     if (KEEL_SECURE) *block_state(block, block_bytes) = ~block_mask(block);
 }
 
@@ -95,6 +105,7 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thr
     if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
     *block_state(address, page->block_bytes) = ~block_mask(address) ^ (uint64_t)thread
                                                                           << STATE_THREAD_SHIFT;
+    if (KEEL_UNLIKELY(block_guard.zero != 0)) block_zero(address, page->block_bytes);
 }
 
 // True: a free block, or the end of the list, follows. `next` is as near as a block of the same page.
@@ -119,6 +130,8 @@ KEEL_INLINE struct block* block_take(struct block* block, uint32_t block_bytes) 
     uintptr_t mask = block_mask(block);
     struct block* next = (struct block*)((uintptr_t)block->next ^ mask);
     if (KEEL_UNLIKELY(!state_is_free(*state, mask) || !block_link_is_possible(block, next)))
+        block_fault_at_malloc(block, block_bytes);
+    if (KEEL_UNLIKELY(block_guard.zero != 0) && !block_is_zero(block, block_bytes))
         block_fault_at_malloc(block, block_bytes);
     *state = mask;
     block->next = NULL;

@@ -6,7 +6,7 @@
 // Random bits for the order of blocks. The generator is not one for secrets, but its seed is one.
 static uint32_t order_bits(void) {
     static KEEL_TLS uint64_t state;
-    if (state == 0) state = block_key ^ (uintptr_t)&state;
+    if (state == 0) state = block_guard.key ^ (uintptr_t)&state;
     state = state * UINT64_C(0xd1342543de82ef95) + 1;
     return (uint32_t)(state >> 32);
 }
@@ -52,15 +52,30 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
     return page;
 }
 
+// All blocks are free and zero.
+static void page_verify_zero(const struct page* page) {
+    for (uint32_t i = 0; i < page_use(page)->carved; i++) {
+        const char* block = page->start + (size_t)i * page->block_bytes;
+        bool free = state_is_free(*block_state(block, page->block_bytes), block_mask(block));
+        if (!free || !block_is_zero(block, page->block_bytes))
+            block_fault_at_malloc(block, page->block_bytes);
+    }
+}
+
 void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
+    if (KEEL_SECURE && block_guard.zero != 0) page_verify_zero(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
 
 void page_forget_blocks(struct page* page) {
-    for (uint32_t i = 0; KEEL_SECURE && i < page_use(page)->carved; i++)
+    struct page_use* use = page_use(page);
+    if (!KEEL_SECURE) return;
+    for (uint32_t i = 0; i < use->carved; i++)
         *block_state(page->start + (size_t)i * page->block_bytes, page->block_bytes) = 0;
+    use->local_free = NULL;
+    use->used = use->carved = 0;
 }
 
 // Carving has just written to a system page that may not have been resident. Blocks larger than a

@@ -129,7 +129,7 @@ KEEL_INLINE void page_link(struct page_use* use, struct block* head, struct bloc
         use->local_free = head;
         return;
     }
-    uintptr_t key = block_key; // read once
+    uintptr_t key = block_guard.key; // read once
     tail->next = (struct block*)(key ^ (uintptr_t)tail);
     uintptr_t end = key ^ (uintptr_t)use->tail; // the link of the last block
     if (KEEL_UNLIKELY(use->local_free == NULL))

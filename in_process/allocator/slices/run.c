@@ -5,6 +5,8 @@
 #include "allocator/slices/superblock.h"
 #include "base/bits.h"
 #include "base/counters.h"
+#include "base/random.h"
+#include "os/process.h"
 #include <limits.h>
 
 #define RUN_WINDOWS 8u   // windows that one search of a bucket looks at
@@ -40,6 +42,19 @@ struct search {
     bool cut_short;
 };
 
+// The lowest place; in the secure flavour one of the lowest 8, at random. Threads may draw the same
+// number.
+static unsigned start_choose(uint64_t starts) {
+    static atomic_bits state;
+    if (!KEEL_SECURE) return bit_lowest(starts);
+    uint64_t drawn = atomic_get(&state);
+    if (drawn == 0) drawn = os_random();
+    unsigned skipped = (unsigned)(random_next(&drawn) % 8);
+    atomic_set(&state, drawn);
+    for (; skipped > 0 && (starts & (starts - 1)) != 0; skipped--) starts &= starts - 1;
+    return bit_lowest(starts);
+}
+
 // Tries to take a run of this superblock whose slices all have the preferred state.
 static struct run superblock_take(struct window* window, unsigned index,
                                   enum run_preference preference, struct search* search) {
@@ -49,7 +64,7 @@ static struct run superblock_take(struct window* window, unsigned index,
         uint64_t starts = bit_runs(eligible_slices(superblock, free, preference), search->slices);
         if (search->room > 0) starts &= bit_runs(free, search->slices + search->room);
         if (starts == 0) return run_none;
-        unsigned first = bit_lowest(starts);
+        unsigned first = start_choose(starts);
         uint64_t mask = bit_range(first, search->slices);
         search->tries--;
         if (atomic_try_bits(&superblock->free, &free, free & ~mask)) {

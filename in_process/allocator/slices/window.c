@@ -42,13 +42,28 @@ static bool part_describe(struct window* window, unsigned part) {
     return true;
 }
 
+// In the secure flavour with a page before and a page behind that cannot be accessed.
+static char* metadata_map(void) {
+    size_t guard = KEEL_SECURE ? os_page_bytes() : 0;
+    char* whole = os_map_readable(METADATA_BYTES + 2 * guard);
+    if (whole == NULL || !KEEL_SECURE) return whole;
+    os_forbid_access(whole, guard);
+    os_forbid_access(whole + guard + METADATA_BYTES, guard);
+    return whole + guard;
+}
+
+static void metadata_unmap(char* metadata) {
+    size_t guard = KEEL_SECURE ? os_page_bytes() : 0;
+    os_unmap(metadata - guard, METADATA_BYTES + 2 * guard);
+}
+
 static struct window* window_make(const void* address) {
-    char* metadata = os_map_readable(METADATA_BYTES);
+    char* metadata = metadata_map();
     if (metadata == NULL) return NULL;
     os_forbid_huge_pages(metadata, METADATA_BYTES);
     struct window* window = (struct window*)metadata;
     if (!os_allow_writing(metadata, WINDOW_HEADER_BYTES)) {
-        os_unmap(metadata, METADATA_BYTES);
+        metadata_unmap(metadata);
         return NULL;
     }
     window->base = (char*)round_down((uintptr_t)address, WINDOW_BYTES);
@@ -56,7 +71,7 @@ static struct window* window_make(const void* address) {
     uintptr_t expected = 0;
     uintptr_t offset = (uintptr_t)(metadata + WINDOW_HEADER_BYTES) - (uintptr_t)page_map.dummy;
     if (!atomic_try_word(offset_of(address), &expected, offset)) { // another thread was first
-        os_unmap(metadata, METADATA_BYTES);
+        metadata_unmap(metadata);
         return window_of_offset(expected);
     }
     return window;

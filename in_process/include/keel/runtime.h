@@ -54,12 +54,17 @@ typedef enum kl_option {
     /* When the keeper thread starts: 0 off, 1 on, 2 auto (see kl_keeper_start). Set it before the
      * keeper starts. Default 2 */
     kl_option_keeper = 17,
-    /* 1 or "abort": a free of a foreign block ends the process. Default 0: it is ignored */
+    /* 1 or "abort": a free of a foreign block ends the process. Default 0: it is ignored; in the
+     * secure flavour 1 */
     kl_option_foreign_free = 18,
     /* The maximum number of bytes that Keel holds, see kl_limit; 0: no limit. Default 0 */
     kl_option_limit = 19,
+    /* 1: the secure flavour fills freed blocks of up to 64 KiB with zeros, and ends the process if
+     * it finds another byte when it reuses them. Only the environment can set this option. Default
+     * 0 */
+    kl_option_zero_on_free = 20,
     /* One more than the largest option */
-    kl_option_count = 20
+    kl_option_count = 21
 } kl_option_t;
 
 /* Returns the current value, or 0 if there is no such option. */
