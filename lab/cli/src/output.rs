@@ -29,7 +29,11 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     let mut partial = name.to_os_string();
     partial.push(".part");
     let partial = path.with_file_name(partial);
-    let written = std::fs::write(&partial, contents).and_then(|()| std::fs::rename(&partial, path));
+    // What a killed keel left here is of no use. A link with this name is not followed.
+    let _ = std::fs::remove_file(&partial);
+    let written = std::fs::File::create_new(&partial)
+        .and_then(|mut file| file.write_all(contents))
+        .and_then(|()| std::fs::rename(&partial, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&partial);
     }

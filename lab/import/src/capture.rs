@@ -55,9 +55,11 @@ impl Capture {
     ///
     /// # Errors The file cannot be created.
     pub fn create(output: &Path, options: &Options) -> Result<Capture> {
+        // The output of a program cannot be captured again.
+        let journal = keel_journal::Options { replace_partial: false, ..options.journal() };
         let parser = options.form.map(|form| (form, Parser::new(form, options.process)));
         Ok(Capture {
-            writer: Writer::with_options(output, options.journal())?,
+            writer: Writer::with_options(output, journal)?,
             objects: Objects::new(true, Vec::new()),
             parser,
             process: options.process,

@@ -20,6 +20,7 @@ pub use error::{Error, Result};
 pub use forms::detect;
 pub use keel_journal::TextForm as Form;
 pub use overlaps::Overlap;
+pub use source::Limits;
 
 use error::Fault;
 use forms::{Line, Parser, Record, doom3};
@@ -48,6 +49,8 @@ pub struct Options {
     /// journal records them as its prologue, and a replay allocates them before its clock starts.
     /// Needs a form with times.
     pub prologue: bool,
+    /// Of compressed inputs.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             form: None,
             process: None,
             prologue: false,
+            limits: Limits::default(),
         }
     }
 }
@@ -69,6 +73,7 @@ impl Options {
         keel_journal::Options {
             zstd_level: self.zstd_level,
             encoding_threads: 2,
+            replace_partial: true,
             ..keel_journal::Options::default()
         }
     }
@@ -107,11 +112,9 @@ pub fn import(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary> {
-    let mut frames = options
-        .frames
-        .as_deref()
-        .map_or(Ok(Vec::new()), |path| read_frames(path, options.repair))?;
-    let source = Source::start(inputs)?;
+    let mut frames =
+        options.frames.as_deref().map_or(Ok(Vec::new()), |path| read_frames(path, options))?;
+    let source = Source::start(inputs, options.limits)?;
     let mut lines = None;
     let mut text_bytes = 0;
     while let Some(block) = source.next() {
@@ -382,8 +385,8 @@ fn unknown(text: &[u8], path: &Path) -> Error {
     }
 }
 
-fn read_frames(path: &Path, repair: bool) -> Result<Vec<u64>> {
-    let bytes = source::read_whole(path)?;
+fn read_frames(path: &Path, options: &Options) -> Result<Vec<u64>> {
+    let bytes = source::read_whole(path, options.limits)?;
     let mut frames = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let number = index as u64 + 1;
@@ -391,7 +394,7 @@ fn read_frames(path: &Path, repair: bool) -> Result<Vec<u64>> {
             continue;
         };
         let last = frames.last().copied().unwrap_or(0);
-        if time < last && !repair {
+        if time < last && !options.repair {
             let fault = Fault {
                 expected: format!("a time of at least {last} ns, that of the frame above"),
                 found: time.to_string(),

@@ -10,8 +10,50 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Bytes read at a time, and the longest line.
 const BLOCK_BYTES: usize = 1 << 20;
-/// The largest zstd window that is accepted: `zstd --long=31`.
-const WINDOW_LOG_MAX: u32 = 31;
+
+/// How much an input may grow when it is decompressed. A file of a few kilobytes can hold petabytes
+/// of text, and a decoder needs memory for its window.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of text of one compressed input.
+    pub unpacked_bytes: u64,
+    /// log2 of the largest zstd window, 10 to 31. zstd itself accepts 27 by default.
+    pub zstd_window_log: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { unpacked_bytes: 64 << 30, zstd_window_log: 27 }
+    }
+}
+
+impl Limits {
+    /// Bytes of a frames file, which is kept in memory.
+    fn frames_bytes(self) -> u64 {
+        self.unpacked_bytes / 256
+    }
+}
+
+/// Fails when the text of a compressed input is longer than its limit.
+struct Limited<'a> {
+    inner: &'a mut dyn Read,
+    limit: u64,
+    left: u64,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer).map_err(explained)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
+            io::Error::other(format!(
+                "decompressed, it has more than {} bytes; if it may, raise the limit with \
+                 --max-unpacked",
+                self.limit
+            ))
+        })?;
+        Ok(count)
+    }
+}
 
 /// Some whole lines of one input.
 pub(crate) struct Block {
@@ -38,7 +80,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Starts to read. `-` is standard input.
-    pub fn start(inputs: &[PathBuf]) -> Result<Source> {
+    pub fn start(inputs: &[PathBuf], limits: Limits) -> Result<Source> {
         let inputs = inputs.to_vec();
         let place = inputs.first().cloned().unwrap_or_default();
         let (sender, blocks) = sync_channel(4);
@@ -46,7 +88,7 @@ impl Source {
         std::thread::Builder::new()
             .name("input".to_owned())
             .spawn(move || {
-                let output = Output { blocks: sender, empty, consumed: Arc::default() };
+                let output = Output { blocks: sender, empty, consumed: Arc::default(), limits };
                 for (index, path) in inputs.iter().enumerate() {
                     match output.read_input(index, path) {
                         Ok(true) => {}
@@ -75,10 +117,14 @@ impl Source {
 }
 
 /// Reads a small input whole, decompressed: a frames file.
-pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read_whole(path: &Path, limits: Limits) -> Result<Vec<u8>> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
     let mut bytes = Vec::new();
-    with_text(path, Arc::default(), |text| text.read_to_end(&mut bytes).map_err(read_error))?;
+    let limit = limits.frames_bytes();
+    with_text(path, Arc::default(), limits, |text| {
+        let mut limited = Limited { inner: text, limit, left: limit };
+        limited.read_to_end(&mut bytes).map_err(read_error)
+    })?;
     Ok(bytes)
 }
 
@@ -86,13 +132,14 @@ struct Output {
     blocks: SyncSender<Result<Block>>,
     empty: Receiver<Vec<u8>>,
     consumed: Arc<AtomicU64>,
+    limits: Limits,
 }
 
 impl Output {
     /// Sends one input's blocks; false if the receiver is gone.
     fn read_input(&self, input: usize, path: &Path) -> Result<bool> {
         let consumed = Arc::clone(&self.consumed);
-        with_text(path, consumed, |text| self.send_blocks(input, path, text))
+        with_text(path, consumed, self.limits, |text| self.send_blocks(input, path, text))
     }
 
     fn send_blocks(&self, input: usize, path: &Path, text: &mut dyn Read) -> Result<bool> {
@@ -170,6 +217,7 @@ impl<R: Seek> Seek for Counted<R> {
 fn with_text<T>(
     path: &Path,
     consumed: Arc<AtomicU64>,
+    limits: Limits,
     then: impl FnOnce(&mut dyn Read) -> Result<T>,
 ) -> Result<T> {
     let read_error = |cause| Error::Read { path: path.to_path_buf(), cause };
@@ -197,26 +245,40 @@ fn with_text<T>(
         });
     }
     let mut whole = io::Cursor::new(head.clone()).chain(raw);
+    // A plain text has its own length.
+    let limit = if is_packed(&head) { limits.unpacked_bytes } else { u64::MAX };
+    let limited = |text: &mut dyn Read| then(&mut Limited { inner: text, limit, left: limit });
     match head.as_slice() {
         head if head.starts_with(&ZSTD_MAGIC) => {
             let mut decoder = zstd::Decoder::new(whole).map_err(read_error)?;
-            decoder.window_log_max(WINDOW_LOG_MAX).map_err(read_error)?;
-            then(&mut decoder)
+            decoder.window_log_max(limits.zstd_window_log).map_err(read_error)?;
+            limited(&mut decoder)
         }
         head if head.starts_with(&GZIP_MAGIC) => {
-            then(&mut flate2::read::MultiGzDecoder::new(whole))
+            limited(&mut flate2::read::MultiGzDecoder::new(whole))
         }
         // The directory of an archive is at its end, so an archive must be seekable.
         head if head.starts_with(zip::MAGIC) && is_file => {
             let archive = Counted { inner: File::open(path).map_err(read_error)?, consumed };
-            zip::with_file(BufReader::new(archive), then).map_err(read_error)?
+            zip::with_file(BufReader::new(archive), limited).map_err(read_error)?
         }
         head if head.starts_with(zip::MAGIC) => {
             let archive = stored(&mut whole).map_err(read_error)?;
-            zip::with_file(BufReader::new(archive), then).map_err(read_error)?
+            zip::with_file(BufReader::new(archive), limited).map_err(read_error)?
         }
-        _ => then(&mut whole),
+        _ => limited(&mut whole),
     }
+}
+
+/// Adds what to do to the error of a zstd window that is too large.
+fn explained(error: io::Error) -> io::Error {
+    if error.to_string().contains("too much memory") {
+        return io::Error::other(
+            "its zstd window is too large to be decoded by default; if the decoder may use up to \
+             2 GiB for it, give --zstd-window 31",
+        );
+    }
+    error
 }
 
 /// A pipe's contents as an unnamed temporary file.
@@ -229,6 +291,10 @@ fn stored(pipe: &mut dyn Read) -> io::Result<File> {
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+fn is_packed(head: &[u8]) -> bool {
+    head.starts_with(&ZSTD_MAGIC) || head.starts_with(&GZIP_MAGIC) || head.starts_with(zip::MAGIC)
+}
 
 fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let kinds: [(&[u8], &str, &str); 4] = [

@@ -179,10 +179,6 @@ fn faults_have_exact_positions() {
             "a 1 10 0 5\na 1 20 0 4\n",
             "line 2: expected a time of at least 5 ns, that of the line above, found 4",
         ),
-        (
-            "a 1 10 0 5\nf 0 0 6\n",
-            "line 2: expected the address of a live block, found 0 (a free of NULL)",
-        ),
         ("a 1 0 0 5\n", "line 1: expected the address of a block, found 0 (a call that failed)"),
         ("m 24 1 10 0 5\n", "line 1: expected an alignment that is a power of two, found 24"),
         ("f 10 0 5\nf 20 0 5\n", "line 1: expected the address of a live block, found 10"),

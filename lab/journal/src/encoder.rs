@@ -38,11 +38,19 @@ pub struct Options {
     /// Number of threads that pack the columns of a row group, at least 1. A recording uses few
     /// threads, so that the program has the processors.
     pub encoding_threads: usize,
+    /// Replace the `.partial` file of an earlier writer. Without it, [`crate::Writer`] fails if
+    /// there is one, because a recording cannot be repeated.
+    pub replace_partial: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { zstd_level: 1, rows_per_group: 1 << 18, encoding_threads: 1 }
+        Options {
+            zstd_level: 1,
+            rows_per_group: 1 << 18,
+            encoding_threads: 1,
+            replace_partial: false,
+        }
     }
 }
 

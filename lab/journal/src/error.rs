@@ -59,6 +59,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The writer's temporary file exists already.
+    #[error(
+        "{partial} exists: another keel is writing it, or one was killed. If it was killed, make \
+         a journal of the file's contents (keel import {partial} -o OUTPUT) or remove it"
+    )]
+    Unfinished {
+        /// The temporary file.
+        partial: PathBuf,
+    },
     /// Written by a later version of Keel.
     #[error(
         "{path} has journal format {version}, and this keel reads up to {known}: use a newer keel"

@@ -61,7 +61,8 @@ pub struct Metadata {
     /// The call sites, if they were recorded.
     #[serde(skip_serializing_if = "Stacks::is_empty")]
     pub stacks: Stacks,
-    /// How the program ended: `exit 0`, `signal 9`, `still running`; empty if unknown.
+    /// How the program ended: `exit 0`, `signal 9`, `still running`, `exec PROGRAM`; empty if
+    /// unknown.
     pub ended: String,
     /// The repairs that `--repair` or the recorder made, by kind.
     pub repairs: std::collections::BTreeMap<String, u64>,

@@ -7,7 +7,7 @@ use crate::row_group::{RowGroup, byte_range};
 use crate::salvage::is_partial;
 use crate::{Error, Event, Metadata, Origin, Result};
 use bytes::Bytes;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,8 @@ impl Reader {
 
     /// Number of operations.
     pub fn rows(&self) -> u64 {
-        self.parquet.row_groups().iter().map(|group| group.num_rows() as u64).sum()
+        let groups = self.parquet.row_groups().iter();
+        groups.fold(0, |rows, group| rows.saturating_add(group.num_rows() as u64))
     }
 
     /// The file.
@@ -103,10 +104,13 @@ impl Reader {
         let size = |(name, position): (&str, usize)| {
             let chunks =
                 || self.parquet.row_groups().iter().map(move |group| group.column(position));
+            let sum = |size: fn(&ColumnChunkMetaData) -> i64| {
+                chunks().fold(0, |sum: u64, chunk| sum.saturating_add(size(chunk).max(0) as u64))
+            };
             ColumnSize {
                 name: name.to_owned(),
-                compressed: chunks().map(|chunk| chunk.compressed_size() as u64).sum(),
-                encoded: chunks().map(|chunk| chunk.uncompressed_size() as u64).sum(),
+                compressed: sum(ColumnChunkMetaData::compressed_size),
+                encoded: sum(ColumnChunkMetaData::uncompressed_size),
             }
         };
         COLUMNS.into_iter().zip(self.positions).map(size).collect()

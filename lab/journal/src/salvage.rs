@@ -202,8 +202,10 @@ fn write_journal(from: &File, length: u64, footer: &[u8], output: &Path) -> Resu
         name.push(".salvage");
         PathBuf::from(name)
     };
-    let mut file =
-        File::create(&name).map_err(|cause| Error::Create { path: output.to_path_buf(), cause })?;
+    // What an earlier salvage left here is of no use. A link with this name is not followed.
+    drop(std::fs::remove_file(&name));
+    let mut file = File::create_new(&name)
+        .map_err(|cause| Error::Create { path: output.to_path_buf(), cause })?;
     let copied = (|| {
         let mut bytes = vec![0; COPY_BYTES];
         let mut at = 0;

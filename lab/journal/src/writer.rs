@@ -24,7 +24,7 @@ pub struct Written {
 ///
 /// The writer writes to `<path>.partial`, and [`Writer::finish`] renames this file to `<path>`. A
 /// writer that is dropped before that removes the file. A writer that is killed leaves the file for
-/// [`crate::salvage`]. Encoding runs on [`Options::encoding_threads`] threads of the writer. At
+/// [`crate::salvage`]; by default a later writer does not overwrite it. Encoding runs on [`Options::encoding_threads`] threads of the writer. At
 /// most two row groups wait for it (about 25 MB each with default options). The writer checks the
 /// rules of [`Event`] that need no list of the live objects.
 ///
@@ -61,7 +61,8 @@ impl Writer {
     /// Starts a journal with the default options, those of a live recording.
     ///
     /// # Errors
-    /// [`Error::Create`] when the file cannot be created.
+    /// [`Error::Create`] when the file cannot be created. [`Error::Unfinished`] if
+    /// `<path>.partial` exists.
     pub fn create(path: impl AsRef<Path>) -> Result<Writer> {
         Writer::with_options(path, Options::default())
     }
@@ -69,8 +70,7 @@ impl Writer {
     /// Starts a journal.
     ///
     /// # Errors
-    /// [`Error::Create`] if the file cannot be created, [`Error::Encode`] for a level that zstd
-    /// does not support.
+    /// Those of [`Writer::create`], and [`Error::Encode`] for a level that zstd does not support.
     pub fn with_options(path: impl AsRef<Path>, options: Options) -> Result<Writer> {
         let path = path.as_ref().to_path_buf();
         let create_error = |cause| Error::Create { path: path.clone(), cause };
@@ -81,7 +81,15 @@ impl Writer {
             )));
         }
         let partial = partial_path(&path);
-        let file = File::create(&partial).map_err(create_error)?;
+        if options.replace_partial {
+            // If it cannot be removed, it cannot be created either.
+            drop(std::fs::remove_file(&partial));
+        }
+        // A link with this name in a folder that others can write to is not followed.
+        let file = File::create_new(&partial).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Unfinished { partial: partial.clone() },
+            _ => create_error(error),
+        })?;
         let writer = Writer::start(path, partial.clone(), Box::new(file), options);
         if writer.is_err() {
             drop(std::fs::remove_file(partial));

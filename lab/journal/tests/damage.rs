@@ -143,6 +143,101 @@ fn foreign_parquet_and_later_versions_are_refused() {
     assert!(error.contains("footer, entry keel.journal"), "{error}");
 }
 
+/// A number as Thrift writes it, in ten bytes.
+fn thrift(number: i64) -> [u8; 10] {
+    let bits = ((number << 1) ^ (number >> 63)) as u64;
+    std::array::from_fn(|index| {
+        let more = if index < 9 { 0x80 } else { 0 };
+        (bits >> (7 * index)) as u8 & 0x7f | more
+    })
+}
+
+/// A journal of three row groups whose footer states `rows` rows for each of them.
+fn with_rows(path: &Path, rows: i64) {
+    use parquet::file::metadata::{
+        ParquetMetaDataBuilder, ParquetMetaDataReader, ParquetMetaDataWriter,
+    };
+    // Numbers of ten bytes whose sum does not overflow in the library that writes them.
+    const STATED: [i64; 3] = [(1 << 62) + 1, -(1 << 62) - 1, (1 << 62) + 1];
+    let (events, metadata) = common::sample(160);
+    common::write(path, &events, &metadata, 60);
+    let bytes = std::fs::read(path).unwrap();
+    let file = std::fs::File::open(path).unwrap();
+    let parquet = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+    assert_eq!(parquet.num_row_groups(), STATED.len());
+    let mut damaged = ParquetMetaDataBuilder::new(parquet.file_metadata().clone());
+    for (group, stated) in parquet.row_groups().iter().zip(STATED) {
+        let group = group.clone().into_builder().set_num_rows(stated).build().unwrap();
+        damaged = damaged.add_row_group(group);
+    }
+    let length = bytes.len();
+    let footer = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().unwrap()) as usize;
+    let mut copy = bytes[..length - 8 - footer].to_vec();
+    ParquetMetaDataWriter::new(&mut copy, &damaged.build()).finish().unwrap();
+    let mut found = 0;
+    for at in 0..copy.len() - 10 {
+        if STATED.iter().any(|stated| copy[at..at + 10] == thrift(*stated)) {
+            copy[at..at + 10].copy_from_slice(&thrift(rows));
+            found += 1;
+        }
+    }
+    assert!(found >= STATED.len(), "{found} numbers of rows");
+    rewrite(path, &copy);
+}
+
+#[test]
+fn a_footer_may_state_any_number_of_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.parquet");
+    for rows in [i64::MAX, i64::MIN, -1, 0, 1 << 40] {
+        with_rows(&path, rows);
+        let Ok(reader) = Reader::open(&path) else { continue };
+        assert!(reader.rows() >= u64::try_from(rows).unwrap());
+        assert!(reader.column_sizes().iter().all(|column| column.compressed < 1 << 20));
+        assert_eq!(read_all(&path).is_err(), rows != 0, "{rows}");
+    }
+}
+
+#[test]
+fn an_unfinished_journal_is_not_overwritten() {
+    use keel_journal::{Options, Writer};
+    let folder = tempfile::tempdir().unwrap();
+    let (path, partial) =
+        (folder.path().join("j.parquet"), folder.path().join("j.parquet.partial"));
+    std::fs::write(&partial, "of a writer that was killed").unwrap();
+    let error = Writer::create(&path).err().unwrap();
+    assert!(matches!(error, Error::Unfinished { .. }), "{error}");
+    assert!(error.to_string().contains("keel import"), "{error}");
+    assert_eq!(std::fs::read(&partial).unwrap(), b"of a writer that was killed");
+    let options = Options { replace_partial: true, ..Options::default() };
+    drop(Writer::with_options(&path, options).unwrap());
+    assert!(!partial.exists());
+}
+
+#[test]
+fn links_with_temporary_names_are_not_followed() {
+    use keel_journal::{Options, Writer};
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let path = folder.path().join("j.parquet");
+    let link = |name: &str| std::os::unix::fs::symlink(&precious, folder.path().join(name));
+    link("j.parquet.partial").unwrap();
+    assert!(Writer::create(&path).is_err());
+    let options = Options { replace_partial: true, rows_per_group: 60, ..Options::default() };
+    let mut writer = Writer::with_options(&path, options).unwrap();
+    let (events, metadata) = common::sample(160);
+    writer.push_batch(&events).unwrap();
+    writer.finish(metadata).unwrap();
+    // A finished journal without its footer is what a killed writer leaves.
+    let bytes = std::fs::read(&path).unwrap();
+    let partial = folder.path().join("cut");
+    rewrite(&partial, &bytes[..bytes.len() - 100]);
+    link("salvaged.salvage").unwrap();
+    keel_journal::salvage(&partial, &folder.path().join("salvaged")).unwrap();
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]

@@ -14,6 +14,11 @@ pub struct Kept {
     pub left_out: u64,
 }
 
+/// The options of a journal that can be written again from other files.
+pub(crate) fn repeatable() -> keel_journal::Options {
+    keel_journal::Options { replace_partial: true, ..keel_journal::Options::default() }
+}
+
 /// Writes the journal `from` to `to` without the operations that these modules called, and without
 /// later operations on their blocks. A block of another module that a skipped module frees is still
 /// freed.
@@ -26,7 +31,7 @@ pub fn skip_modules(from: &Path, to: &Path, names: &[String]) -> Result<Kept> {
     let is_skipped =
         |module: &keel_journal::Module| names.iter().any(|name| is_named(&module.path, name));
     let skipped: Vec<bool> = metadata.modules.iter().map(is_skipped).collect();
-    let mut writer = Writer::create(to)?;
+    let mut writer = Writer::with_options(to, repeatable())?;
     let mut filter = Filter { skipped, numbers: FxHashMap::default(), created: 0 };
     let (mut batches, mut events, mut origins) = (reader.batches(), Vec::new(), Vec::new());
     let (mut row, mut prologue, mut foreign) = (0, 0, 0);

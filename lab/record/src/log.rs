@@ -10,6 +10,7 @@
 
 use crate::assemble::{Assembler, SKEW_NS};
 use crate::clock::{Clock, Moment};
+use crate::filter;
 use crate::origins;
 use crate::ring::{self, RawEvent, SpoolHeader};
 use crate::rows::{self, Filter, Names, RowSink, Taken};
@@ -107,7 +108,8 @@ pub fn import_log(
     for maps in &log.maps {
         assembler.map(&origins::parse_maps(maps));
     }
-    let mut sink = Sink { writer: Writer::create(output)?, error: None };
+    let mut sink =
+        Sink { writer: Writer::with_options(output, filter::repeatable())?, error: None };
     log.merge(&rest, &mut assembler, &mut sink).map_err(read_error)?;
     let names = Names { program: log.program_name(), ..Names::default() };
     let facts = assembler.finish(&names);

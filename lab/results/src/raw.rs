@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -308,7 +309,9 @@ impl TableWriter {
     }
 
     fn finish(self) -> Result<u64, RawError> {
-        self.writer.close().map_err(|error| parquet_error(&self.path, &error))?;
+        let file = self.writer.into_inner().map_err(|error| parquet_error(&self.path, &error))?;
+        // Now, so that the system does not write the rows back during a later timed run.
+        file.sync_data().map_err(|source| RawError::Io { path: self.path.clone(), source })?;
         Ok(self.rows)
     }
 }
@@ -353,8 +356,7 @@ impl TableReader {
     ) -> Result<Self, RawError> {
         let file =
             File::open(path).map_err(|source| RawError::Io { path: path.to_path_buf(), source })?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
-            .map_err(|error| parquet_error(path, &error))?;
+        let builder = guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))?;
         let mut indices = Vec::with_capacity(columns.len());
         for (column, expected) in columns {
             let found = builder.schema().column_with_name(column);
@@ -375,21 +377,26 @@ impl TableReader {
         }
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
         let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
-        let batches = builder
-            .with_projection(mask)
-            .with_batch_size(batch)
-            .with_offset(skipped)
-            .build()
-            .map_err(|error| parquet_error(path, &error))?;
+        let builder = builder.with_projection(mask).with_batch_size(batch).with_offset(skipped);
+        let batches = guarded(path, || builder.build())?;
         Ok(TableReader { path: path.to_path_buf(), rows, batches, current: None })
     }
 
     fn advance(&mut self) -> Result<Option<&RecordBatch>, RawError> {
-        self.current = match self.batches.next() {
-            Some(batch) => Some(batch.map_err(|error| parquet_error(&self.path, &error))?),
-            None => None,
-        };
+        let batches = &mut self.batches;
+        self.current = guarded(&self.path, || batches.next().transpose())?;
         Ok(self.current.as_ref())
+    }
+}
+
+/// Runs code of the Parquet library. If damaged input makes it panic, the result is an error.
+fn guarded<T, E: std::fmt::Display>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, RawError> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|error| parquet_error(path, &error)),
+        Err(_) => Err(parquet_error(path, &"its bytes cannot be decoded")),
     }
 }
 

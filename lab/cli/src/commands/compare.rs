@@ -15,6 +15,7 @@ use keel_results::RESULTS_FILE;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Replay a journal on each allocator and measure every call
 ///
@@ -206,35 +207,27 @@ fn specs(arguments: &Arguments) -> Vec<String> {
 /// with this value.
 struct Journal {
     reader: Reader,
-    imported: Option<PathBuf>,
+    /// Its folder, which only this user can read, and whose name cannot be guessed.
+    _imported: Option<TempDir>,
 }
 
 impl Journal {
     fn open(path: &Path) -> Result<Journal> {
         match Reader::open(path) {
-            Ok(reader) => Ok(Journal { reader, imported: None }),
+            Ok(reader) => Ok(Journal { reader, _imported: None }),
             Err(keel_journal::Error::NotParquet { .. }) => Journal::import(path),
             Err(error) => Err(error.into()),
         }
     }
 
     fn import(path: &Path) -> Result<Journal> {
-        let imported = std::env::temp_dir()
-            .join(format!("keel-compare-{}.journal.parquet", std::process::id()));
+        let folder = tempfile::Builder::new().prefix("keel-compare-").tempdir()?;
+        let imported = folder.path().join("imported.journal.parquet");
         let options = keel_import::Options { zstd_level: 1, ..keel_import::Options::default() };
         eprintln!("{} is not a journal of Keel: importing it", path.display());
         keel_import::import(&[path.to_path_buf()], &imported, &options, &mut |_| {})?;
         let reader = Reader::open(&imported)?;
-        Ok(Journal { reader, imported: Some(imported) })
-    }
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        if let Some(path) = &self.imported {
-            // In the folder for temporary files, which the system cleans.
-            let _ = std::fs::remove_file(path);
-        }
+        Ok(Journal { reader, _imported: Some(folder) })
     }
 }
 

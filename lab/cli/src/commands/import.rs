@@ -5,7 +5,7 @@ mod native;
 use crate::{format, output, progress};
 use anyhow::{Result, bail};
 use clap::Args;
-use keel_import::{Form, Options, Summary};
+use keel_import::{Form, Limits, Options, Summary};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -66,6 +66,15 @@ pub struct Arguments {
     /// blocks that were live when the excerpt began. A replay makes them before its clock starts
     #[arg(long)]
     prologue: bool,
+    /// Accept at most this much text from one compressed input: bytes, or with K, M or G. A file of
+    /// frames may have 1/256 of it
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = format::parse_size)]
+    max_unpacked: u64,
+    /// Accept zstd windows of 2^LOG bytes, which the decoder keeps in memory. For files compressed
+    /// with `zstd --long=LOG`
+    #[arg(long, value_name = "LOG", default_value_t = 27,
+          value_parser = clap::value_parser!(u32).range(10..=31))]
+    zstd_window: u32,
     /// The recorded program's name, for the report
     #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
     program: String,
@@ -102,6 +111,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         form: arguments.from,
         process: arguments.process,
         prologue: arguments.prologue,
+        limits: Limits {
+            unpacked_bytes: arguments.max_unpacked,
+            zstd_window_log: arguments.zstd_window,
+        },
         ..Options::default()
     };
     let summary =

@@ -16,7 +16,11 @@ impl Partial {
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".partial-{}", std::process::id()));
         let path = PathBuf::from(path);
-        std::fs::create_dir_all(&path).map_err(Error::io(&path))?;
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
+        // A folder or a link that somebody else made with this name is not written into.
+        std::fs::create_dir(&path).map_err(Error::io(&path))?;
         Ok(Partial { path, target: target.to_path_buf(), finished: false })
     }
 

@@ -13,6 +13,9 @@ pub const WINDOW_NS: u64 = 2_000_000;
 /// A recording with more windows than this gets none: they would fill the page.
 const MOST_WINDOWS: u64 = 400_000;
 
+/// Room for this many rows is made before the first one is read.
+const ROOM_AT_FIRST: u64 = 1 << 24;
+
 /// The index of an operation in [`keel_results::OPERATIONS`]. A foreign free is drawn as a
 /// free; a foreign realloc replays as a malloc. None for unknown codes.
 fn kind_of(code: u8) -> Option<u8> {
@@ -132,7 +135,8 @@ impl<'a> Pass<'a> {
     ) -> Result<Operations, ReportError> {
         let path = folder.join(OPERATIONS_FILE);
         let mut reader = OperationReader::open(&path)?;
-        let rows = reader.rows() as usize;
+        // A damaged file may state any number of rows. More room is made when rows are read.
+        let rows = reader.rows().min(ROOM_AT_FIRST) as usize;
         let schedule = Schedule::of(wanted.pace);
         let paced = if matches!(schedule, Schedule::None) { 0 } else { rows };
         let windows = span_ns.div_ceil(WINDOW_NS);
