@@ -21,7 +21,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000 };
+enum { SPOOLS_PER_PID_MAX = 10000, READER_SILENCE_MS = 2000, ROOM_WAIT_MS = 5000 };
 
 struct session_page session_page;
 struct session session;
@@ -40,12 +40,21 @@ struct kl_ring* session_ring(uint32_t index) {
     return (struct kl_ring*)((char*)session.spool + session.rings[index].offset);
 }
 
+static bool session_path(char path[static PATH_MAX], const char* folder, const char* name) {
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    return length > 0 && length < PATH_MAX;
+}
+
 // Opens a file of the session; -1 on failure.
 static int session_open(const char* folder, const char* name, int flags) {
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (length <= 0 || (size_t)length >= sizeof path) return -1;
+    if (!session_path(path, folder, name)) return -1;
     return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static void session_unlink(const char* folder, const char* name) {
+    char path[PATH_MAX];
+    if (session_path(path, folder, name)) unlink(path);
 }
 
 void* session_map(int file, size_t bytes) {
@@ -73,24 +82,40 @@ static bool control_map(const char* folder) {
     return true;
 }
 
+// Reserves the first pages of a spool. Thousands of short processes can fill a small file system:
+// waits until the reader has removed the spools of those that ended. Returns 0 or the errno.
+static int spool_reserve(int file) {
+    enum { PERIOD_MS = 1 };
+    uint64_t began = clock_monotonic();
+    for (;;) {
+        int error = posix_fallocate(file, 0, (off_t)kl_ring_offset(1));
+        bool waits = clock_monotonic() - began < (uint64_t)ROOM_WAIT_MS * 1000000u &&
+                     atomic_get_acquire(&session.control->stop) == 0;
+        if (error != ENOSPC || !waits) return error;
+        session_ring_bell();
+        nanosleep(&(struct timespec){.tv_nsec = PERIOD_MS * 1000000}, NULL);
+    }
+}
+
 // Creates the spool of this program image, with memory for the header, the table and ring 0.
 // Returns 0 or the errno.
 static int spool_map(const char* folder) {
     int file = -1;
+    char name[32];
     for (int image = 0; file < 0 && image < SPOOLS_PER_PID_MAX; image++) {
-        char name[32];
         snprintf(name, sizeof name, "%d.%d", (int)getpid(), image);
         file = session_open(folder, name, O_RDWR | O_CREAT | O_EXCL);
         if (file < 0 && errno != EEXIST) return errno;
     }
     if (file < 0) return EEXIST;
     int error = ftruncate(file, (off_t)spool_bytes()) == 0 ? 0 : errno;
-    if (error == 0) error = posix_fallocate(file, 0, (off_t)kl_ring_offset(1));
+    if (error == 0) error = spool_reserve(file);
     if (error == 0) {
         session.spool = session_map(file, spool_bytes());
         if (session.spool == NULL) error = errno;
     }
     close(file);
+    if (error != 0) session_unlink(folder, name);
     return error;
 }
 
@@ -166,7 +191,8 @@ static void session_announce(void) {
 static bool session_join(void) {
     if (known_root_pid != 0 && !known_follow && known_root_pid != (uint32_t)getpid()) return false;
     if (known_folder[0] == '\0') {
-        const char* folder = getenv(KL_SESSION_VARIABLE);
+        // In a set-user-id program the environment is that of another user, so it is not read.
+        const char* folder = secure_getenv(KL_SESSION_VARIABLE);
         if (folder == NULL || strlen(folder) >= sizeof known_folder) return false;
         memcpy(known_folder, folder, strlen(folder) + 1);
     }

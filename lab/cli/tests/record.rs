@@ -56,6 +56,59 @@ fn compile_loop(folder: &Path) -> PathBuf {
     program
 }
 
+/// Records `count` short children, with 64 MB of shared memory and 256 descriptors. Returns the
+/// journals' folder and the peak of keel's resident memory, KiB; `None` if that cannot be set up.
+fn record_crowd(count: u32) -> Option<(tempfile::TempDir, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("crowd");
+    let source = root().join("tests/recorder/programs/crowd.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-fno-builtin", "-pthread", "-o"]).arg(&program).arg(source);
+    assert!(compile.status().unwrap().success());
+    // The mount is seen by these processes only.
+    let script = "mkdir s && mount -t tmpfs -o size=64m none s || exit 77; ulimit -n 256; \
+                  \"$0\" record -q -f --spool s -o c.journal.parquet -- ./crowd \"$1\" & pid=$!; \
+                  while :; do p=$(grep VmHWM /proc/$pid/status 2>/dev/null) && echo $p >peak; \
+                  kill -0 $pid 2>/dev/null || break; sleep 0.05; done; wait $pid";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_keel"), &count.to_string()]);
+    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+    let output = command.current_dir(&folder).output().unwrap();
+    if matches!(output.status.code(), Some(1 | 77)) && !folder.path().join("peak").exists() {
+        eprintln!("SKIPPED: cannot mount here: {}", text(&output.stderr));
+        return None;
+    }
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+    let peak = std::fs::read_to_string(folder.path().join("peak")).unwrap();
+    Some((folder, peak.split_whitespace().nth(1).unwrap().parse().unwrap()))
+}
+
+#[test]
+fn thousands_of_children_lose_nothing_and_take_no_memory() {
+    const COUNT: u32 = 5000;
+    let Some((_, peak_of_few)) = record_crowd(COUNT / 10) else { return };
+    let Some((folder, peak)) = record_crowd(COUNT) else { return };
+    let (mut forked, mut executed) = (0, 0);
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.to_str().unwrap().ends_with(".journal.parquet") {
+            continue;
+        }
+        let reader = Reader::open(&path).unwrap();
+        let events: Vec<_> = reader.events().map(|event| event.unwrap()).collect();
+        let of = |size| events.iter().filter(|e| e.op == Op::Malloc && e.size == size).count();
+        match (of(1003), of(1005)) {
+            (10, 0) => forked += 1,
+            (0, 25) => executed += 1,
+            others => assert_eq!(others, (0, 0), "{}", path.display()),
+        }
+    }
+    assert_eq!((forked, executed), (COUNT / 2, COUNT / 2));
+    // The result of each child stays until the end: names, modules, counts.
+    let each = peak.saturating_sub(peak_of_few) * 1024 / u64::from(COUNT * 9 / 10);
+    assert!(each < 8192, "{peak_of_few} KiB with a tenth of the children, {peak} KiB with all");
+}
+
 #[test]
 fn streams_and_exit_code_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();

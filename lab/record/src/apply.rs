@@ -74,20 +74,6 @@ impl Applier {
         }
     }
 
-    /// The process has executed another program: its blocks and threads are gone; its rows
-    /// continue.
-    pub fn exec(&mut self, names: &Names) {
-        self.retire_threads(names);
-        self.rings.clear();
-        self.live.clear();
-        self.threads.clear();
-        self.origins.exec();
-        if let Some((_, early)) = &mut self.early {
-            *early = Early::default();
-        }
-        self.facts.live_bytes = 0;
-    }
-
     /// Sets the number of rings.
     pub fn resize_rings(&mut self, count: usize) {
         self.rings.resize_with(count, Ring::default);

@@ -71,16 +71,6 @@ impl Assembler {
         }
     }
 
-    /// The process has executed another program: its blocks, threads and rings are gone; its rows
-    /// continue.
-    pub fn exec(&mut self, names: &Names) {
-        self.applier.exec(names);
-        self.rings.clear();
-        self.heap.clear();
-        self.early_frees.clear();
-        self.written_until = 0;
-    }
-
     /// Sets where the program's code is mapped from now on.
     pub fn map(&mut self, mappings: &[Mapping]) {
         self.applier.origins.map(mappings);

@@ -158,30 +158,6 @@ fn successive_threads_of_a_ring_keep_their_names() {
 }
 
 #[test]
-fn executed_program_starts_with_an_empty_heap() {
-    let (mut assembler, origin) = assembler();
-    let mut rows = Vec::new();
-    let clock = assembler.applier.clock;
-    let mut sink = |row: &Event| {
-        rows.push((row.op, row.created, row.thread));
-        Taken::More
-    };
-    let begin = event(origin, op::THREAD_BEGIN, TID, 1);
-    assembler.add(0, &[begin, event(origin + 10, op::MALLOC, 0x10, 8)]);
-    assembler.write(clock, u64::MAX, &mut sink);
-    assembler.exec(&Names { program: "old".to_owned(), ..Names::default() });
-    assembler.add(
-        0,
-        &[begin, event(origin + 20, op::MALLOC, 0x10, 8), event(origin + 30, op::FREE, 0x99, 0)],
-    );
-    assembler.write(clock, u64::MAX, &mut sink);
-    let facts = assembler.finish(&Names { program: "new".to_owned(), ..Names::default() });
-    assert_eq!(rows, [(Op::Malloc, 1, 0), (Op::Malloc, 2, 1), (Op::ForeignFree, 0, 1)]);
-    assert_eq!(facts.threads, [(TID, "old".to_owned()), (TID, "new".to_owned())]);
-    assert!(facts.repairs.is_empty(), "{:?}", facts.repairs);
-}
-
-#[test]
 fn events_after_the_stop_are_dropped() {
     let (mut assembler, origin) = assembler();
     let clock = assembler.applier.clock;

@@ -47,10 +47,6 @@ impl EarlyFrees {
         EarlyFrees { released: vec![Release::default(); REMEMBERED], waiting: VecDeque::new() }
     }
 
-    pub fn clear(&mut self) {
-        *self = EarlyFrees::new();
-    }
-
     /// The object at an address was released.
     pub fn released(&mut self, ring: usize, event: &RawEvent) {
         let RawEvent { address, time, .. } = *event;

@@ -4,6 +4,7 @@
 use crate::assemble::Assembler;
 use crate::clock::Clock;
 use crate::origins::Mapping;
+use crate::paths;
 use crate::ring::RawEvent;
 use crate::rows::{self, Filter, Names, RowSink, Taken};
 use keel_journal::{Event, Metadata, Origin, Writer, Written};
@@ -28,32 +29,34 @@ const CUT_AFTER: Duration = Duration::from_secs(10);
 /// At this age, a row group of any size is written.
 const CUT_ALL_AFTER: Duration = Duration::from_secs(60);
 
-/// A message to the encoder; `process` is the index of the recorded process.
+/// A message to the encoder; `number` is that of the recorded image.
 pub enum Work {
-    /// A process appeared, which began at `origin` ticks. Its journal is `writer`; without one, it
-    /// is created at `path` with the first row.
+    /// An image appeared, which began at `origin` ticks. Its journal is `writer`; without one, it
+    /// is created with the first row.
     Begin(Box<Begin>),
-    /// The process executed another program.
-    Exec { process: usize, names: Names },
     /// Events read from its rings.
     Rows(Rows),
-    /// The process has ended.
-    Finish { process: usize, metadata: Box<Metadata>, names: Names },
+    /// It has ended after `seconds`.
+    Ended { number: usize, seconds: f64 },
+    /// Its journal can be completed.
+    Finish { number: usize, metadata: Box<Metadata>, names: Names },
 }
 
 /// See [`Work::Begin`].
 pub struct Begin {
-    /// Index of the process.
-    pub process: usize,
+    /// Number of the image.
+    pub number: usize,
     /// Ticks.
     pub origin: u64,
     /// The calibration so far.
     pub clock: Clock,
-    /// Path of the journal.
-    pub path: PathBuf,
+    /// Path of the process's journal.
+    pub process_path: PathBuf,
+    /// Number of programs that the process executed before.
+    pub image: u32,
     /// The journal, if it has been created already.
     pub writer: Option<Writer>,
-    /// The facts known about the process.
+    /// The facts known about the image.
     pub metadata: Metadata,
     /// Selects the rows.
     pub filter: Filter,
@@ -61,10 +64,10 @@ pub struct Begin {
     pub max_bytes: u64,
 }
 
-/// The events of one reading of a process's rings.
+/// The events of one reading of an image's rings.
 pub struct Rows {
-    /// Index of the process.
-    pub process: usize,
+    /// Number of the image.
+    pub number: usize,
     /// Where the program's code is mapped now, if that has changed.
     pub maps: Option<Vec<Mapping>>,
     /// The latest calibration.
@@ -77,21 +80,25 @@ pub struct Rows {
     pub rings: Vec<(u32, Vec<RawEvent>)>,
 }
 
-/// The journal of one process.
+/// The journal of one image.
 pub struct Finished {
-    /// Index of the process.
-    pub process: usize,
+    /// As in [`Begin`].
+    pub process_path: PathBuf,
+    /// As in [`Begin`].
+    pub image: u32,
     /// The file; `None` if there was no operation and no file was requested.
     pub path: Option<PathBuf>,
     /// Its metadata, with threads, frames and counts.
     pub metadata: Metadata,
     /// Operations seen, whether or not they could be written.
     pub operations: u64,
+    /// From its first allocation to its end.
+    pub seconds: f64,
     /// Size of the file, or why it is not complete.
     pub written: Result<Written, keel_journal::Error>,
     /// It ended at a limit, before the program did.
     pub limited: bool,
-    /// The process ended before the first row was wanted.
+    /// The image ended before the first row was wanted.
     pub early: bool,
 }
 
@@ -161,7 +168,10 @@ fn bytes_of(rows: &Rows) -> usize {
 
 /// A journal that is created with its first row.
 struct Output {
+    process_path: PathBuf,
+    image: u32,
     path: PathBuf,
+    seconds: f64,
     writer: Option<Writer>,
     error: Option<keel_journal::Error>,
     metadata: Metadata,
@@ -170,6 +180,20 @@ struct Output {
 }
 
 impl Output {
+    fn new(begin: Begin) -> Output {
+        Output {
+            path: paths::of_image(&begin.process_path, begin.image),
+            process_path: begin.process_path,
+            image: begin.image,
+            seconds: 0.0,
+            writer: begin.writer,
+            error: None,
+            metadata: begin.metadata,
+            max_bytes: begin.max_bytes,
+            cut: Instant::now(),
+        }
+    }
+
     /// Writes the current row group if it is old.
     fn cut_old(&mut self, assembler: &Assembler) {
         let Some(writer) = &mut self.writer else { return };
@@ -211,24 +235,21 @@ impl RowSink for Output {
 }
 
 fn encode(work: &Receiver<Work>, shared: &Shared, on_end: &dyn Fn()) -> Vec<Finished> {
-    let mut processes: FxHashMap<usize, (Assembler, Output)> = FxHashMap::default();
+    let mut images: FxHashMap<usize, (Assembler, Output)> = FxHashMap::default();
     let mut finished = Vec::new();
     while let Ok(work) = work.recv() {
         match work {
             Work::Begin(begin) => {
-                let Begin { process, origin, clock, path, writer, metadata, filter, max_bytes } =
-                    *begin;
-                let cut = Instant::now();
-                let output = Output { path, writer, error: None, metadata, max_bytes, cut };
-                processes.insert(process, (Assembler::new(clock, origin, &filter), output));
+                let assembler = Assembler::new(begin.clock, begin.origin, &begin.filter);
+                images.insert(begin.number, (assembler, Output::new(*begin)));
             }
-            Work::Exec { process, names } => {
-                if let Some((assembler, _)) = processes.get_mut(&process) {
-                    assembler.exec(&names);
+            Work::Ended { number, seconds } => {
+                if let Some((_, output)) = images.get_mut(&number) {
+                    output.seconds = seconds;
                 }
             }
             Work::Rows(rows) => {
-                if let Some((assembler, output)) = processes.get_mut(&rows.process) {
+                if let Some((assembler, output)) = images.get_mut(&rows.number) {
                     let before = assembler.progress();
                     take_rows(assembler, output, &rows);
                     output.cut_old(assembler);
@@ -241,9 +262,9 @@ fn encode(work: &Receiver<Work>, shared: &Shared, on_end: &dyn Fn()) -> Vec<Fini
                 }
                 shared.backlog.fetch_sub(bytes_of(&rows), Release);
             }
-            Work::Finish { process, metadata, names } => {
-                if let Some((assembler, output)) = processes.remove(&process) {
-                    finished.push(finish(process, assembler, output, *metadata, &names));
+            Work::Finish { number, metadata, names } => {
+                if let Some((assembler, output)) = images.remove(&number) {
+                    finished.push(finish(assembler, output, *metadata, &names));
                 }
             }
         }
@@ -267,18 +288,12 @@ fn take_rows(assembler: &mut Assembler, output: &mut Output, rows: &Rows) {
     assembler.write(rows.clock, rows.until, output);
 }
 
-fn finish(
-    process: usize,
-    assembler: Assembler,
-    output: Output,
-    mut metadata: Metadata,
-    names: &Names,
-) -> Finished {
+fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &Names) -> Finished {
     let (limited, early) = (assembler.is_limited(), assembler.is_early());
     let facts = assembler.finish(names);
     let operations = facts.rows;
     rows::describe(facts, &mut metadata);
-    let Output { path, writer, error, .. } = output;
+    let Output { process_path, image, path, seconds, writer, error, .. } = output;
     let (path, written) = match (writer, error) {
         // An invalid row is our fault, not the disk's; it is reported rather than the result of
         // `finish`.
@@ -290,5 +305,5 @@ fn finish(
         (None, Some(error)) => (Some(path), Err(error)),
         (None, None) => (None, Ok(Written { rows: 0, bytes: 0 })),
     };
-    Finished { process, path, metadata, operations, written, limited, early }
+    Finished { process_path, image, path, metadata, operations, seconds, written, limited, early }
 }

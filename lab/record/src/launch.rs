@@ -42,17 +42,21 @@ pub fn start(
     let mut command = Command::new(start.path);
     command.arg0(start.name).args(start.arguments);
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
+    let descriptors = raise_descriptor_limit();
     let root_pid: &'static AtomicU32 = {
         let pointer: *const AtomicU32 = &raw const control.root_pid;
         // SAFETY: used only in the child between fork and exec, where the parent's mapping is as it
         // was at the fork.
         unsafe { &*pointer }
     };
-    // SAFETY: the closure makes one system call and one store; both are allowed between fork and
+    // SAFETY: the closure makes two system calls and one store; all are allowed between fork and
     // exec.
     unsafe {
         command.pre_exec(move || {
             root_pid.store(std::process::id(), SeqCst);
+            if let Some(limit) = &descriptors {
+                libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            }
             Ok(())
         });
     }
@@ -66,6 +70,20 @@ pub fn start(
         on_end();
     })?;
     Ok(Running { pid, ended })
+}
+
+/// Raises the limit of this process's descriptors as far as the system allows: it needs two for
+/// each recorded process. Returns the limit that the program gets.
+fn raise_descriptor_limit() -> Option<libc::rlimit> {
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both structures are valid.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) != 0 {
+            return None;
+        }
+        let raised = libc::rlimit { rlim_cur: before.rlim_max, ..before };
+        (libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0).then_some(before)
+    }
 }
 
 /// Waits for the end without reaping the zombie, so that no other process gets its pid while

@@ -10,22 +10,25 @@
 mod apply;
 mod assemble;
 mod clock;
+mod collector;
 mod early_frees;
 mod encode;
 mod error;
 mod filter;
+mod image;
 mod launch;
 mod live;
 mod log;
 mod machine;
 mod origins;
-mod process;
+mod paths;
 mod program;
 mod prologue;
 mod recording;
 mod ring;
 mod rows;
 mod session;
+mod unseen;
 
 pub use error::Error;
 pub use filter::{Kept, skip_modules};
@@ -48,7 +51,8 @@ pub struct Options {
     /// `<name>.<pid>.journal.parquet`.
     pub output: PathBuf,
     /// Write a journal for each process of the program's tree, and wait for all of them. Otherwise
-    /// only the program's own process is recorded, including all programs that it executes.
+    /// only the program's own process is recorded. Each program that a process executes has a
+    /// journal of its own: see [`Recorded::journals`].
     pub follow_children: bool,
     /// `libkeel_recorder.so`.
     pub recorder_library: PathBuf,
@@ -91,21 +95,24 @@ pub struct Progress {
 pub struct Recorded {
     /// How the program ended.
     pub status: ExitStatus,
-    /// One for each recorded process, in the order of their ends; the program's own is the last
-    /// with children.
+    /// One for each program image of each recorded process, in the order of their ends; the
+    /// program's own is the last. Of a process with several images (it called exec), the one with
+    /// the most operations has the process's name, and the others `NAME.image-N.journal.parquet`.
     pub journals: Vec<Journal>,
     /// Problems during the recording, as text.
     pub problems: Vec<String>,
+    /// Other programs of the tree that were not recorded, and why.
+    pub notes: Vec<String>,
 }
 
-/// The journal of one process.
+/// The journal of one program image.
 #[derive(Debug)]
 pub struct Journal {
-    /// The file; `None` for a child without any operation, which gets none.
+    /// The file; `None` for an image without any operation, which gets none.
     pub path: Option<PathBuf>,
     /// Operations seen.
     pub operations: u64,
-    /// From the process's first allocation to its end.
+    /// From the image's first allocation to its end.
     pub seconds: f64,
     /// The metadata in the file's footer.
     pub metadata: keel_journal::Metadata,

@@ -1,10 +1,16 @@
 //! The metadata's facts about the machine and the time.
 
 use keel_journal::Metadata;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Metadata with the fields about this machine filled in.
 pub fn describe() -> Metadata {
+    static MACHINE: OnceLock<Metadata> = OnceLock::new();
+    MACHINE.get_or_init(read).clone()
+}
+
+fn read() -> Metadata {
     let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let processors = line("/proc/cpuinfo");
     let model =

@@ -94,14 +94,6 @@ impl Origins {
         self.pages.clear();
     }
 
-    /// The process has executed another program.
-    pub fn exec(&mut self) {
-        self.mappings.clear();
-        self.pages.clear();
-        self.named.clear();
-        self.pending.clear();
-    }
-
     /// Adds the frames of a `STACK` event.
     pub fn add_frames(&mut self, ring: usize, event: &RawEvent) {
         let name = event.extra();

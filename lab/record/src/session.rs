@@ -3,13 +3,15 @@
 //! The recorded program can write anything into this memory. Nothing read from it is used as an
 //! address or a length without a check of its bounds.
 
+use crate::image::is_shortage;
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
 use crate::{Error, clock::Clock};
 use memmap2::MmapRaw;
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -35,6 +37,8 @@ pub struct Settings {
 pub struct Session {
     folder: PathBuf,
     control: Arc<MmapRaw>,
+    /// Number of spools taken.
+    taken: Cell<u64>,
     /// Its lock shows later sessions that this one is in use.
     _control_file: File,
 }
@@ -57,7 +61,8 @@ impl Session {
             drop(std::fs::remove_dir_all(&folder));
             session_error(&folder, source)
         })?;
-        let session = Session { folder, control: Arc::new(control), _control_file: control_file };
+        let (control, taken) = (Arc::new(control), Cell::new(0));
+        let session = Session { folder, control, taken, _control_file: control_file };
         let control = session.control();
         control.version.store(ring::VERSION, Relaxed);
         control.clock.store(settings.clock_kind, Relaxed);
@@ -90,19 +95,43 @@ impl Session {
         control_of(&self.control)
     }
 
-    /// Spools that are not in `known`, the oldest image of a process first.
-    pub fn new_spools(&self, known: &[PathBuf]) -> Vec<PathBuf> {
+    /// The new spools, the earliest image first; `None` for one that must wait until descriptors or
+    /// memory are free. Also returns a text for each one that cannot be read.
+    pub fn new_spools(&self) -> (Vec<Option<Spool>>, Vec<String>) {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut found: Vec<((u32, u32), PathBuf)> = entries
-            .filter_map(|entry| {
-                let name = entry.file_name();
-                let (pid, image) = name.to_str()?.split_once('.')?;
-                Some(((pid.parse().ok()?, image.parse().ok()?), entry.path()))
-            })
-            .filter(|(_, path)| !known.contains(path))
-            .collect();
-        found.sort();
-        found.into_iter().map(|(_, path)| path).collect()
+        let (mut found, mut problems) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let name = entry.file_name();
+            let spool = name.to_str().and_then(|name| name.split_once('.'));
+            if spool
+                .is_none_or(|(pid, image)| [pid, image].iter().any(|n| n.parse::<u32>().is_err()))
+            {
+                continue;
+            }
+            match Spool::open(&entry.path()) {
+                Ok(None) => {}
+                // The name becomes free for the next image of this process.
+                Ok(Some(spool)) => {
+                    match spool.take(&self.folder, self.taken.get(), &entry.path()) {
+                        Ok(spool) => {
+                            self.taken.set(self.taken.get() + 1);
+                            found.push(Some(spool));
+                        }
+                        Err(error) => problems.push(format!("cannot rename a spool: {error}")),
+                    }
+                }
+                Err(error) if is_shortage(&error) => found.push(None),
+                Err(error) => {
+                    let path = entry.path();
+                    problems.push(format!("cannot read {}: {error}", path.display()));
+                    drop(std::fs::remove_file(path));
+                }
+            }
+        }
+        found.sort_by_key(|spool| {
+            spool.as_ref().map(|spool| spool.header().started_ticks.load(Relaxed))
+        });
+        (found, problems)
     }
 
     /// Asks all processes to stop recording.
@@ -152,21 +181,38 @@ impl Drop for Session {
     }
 }
 
-/// Removes sessions whose reader was killed: no process holds their lock.
+/// Removes sessions whose reader was killed: no process holds their lock. Other users can write to
+/// `parent` too. Only this user's own folders and regular files are touched.
 fn remove_abandoned(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
             continue;
         }
-        let Ok(file) = File::open(entry.path().join("control")) else { continue };
+        // Of a link, this is the link itself.
+        if !entry.metadata().is_ok_and(|metadata| metadata.is_dir() && is_own(&metadata)) {
+            continue;
+        }
+        // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let Ok(file) = options.open(entry.path().join("control")) else { continue };
+        let Ok(metadata) = file.metadata() else { continue };
+        if !metadata.is_file() || !is_own(&metadata) {
+            continue;
+        }
         // A session that is being created is locked, or its file is still empty.
-        let made = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        let made = metadata.len() > 0;
         // SAFETY: flock on a descriptor that we own.
         let free = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
         if made && free {
             drop(std::fs::remove_dir_all(entry.path()));
         }
     }
+}
+
+fn is_own(metadata: &std::fs::Metadata) -> bool {
+    // SAFETY: geteuid cannot fail.
+    metadata.uid() == unsafe { libc::geteuid() }
 }
 
 /// How often, and for how long, threads waited for free slots.
@@ -177,8 +223,11 @@ pub struct Stalls {
 }
 
 /// The shared memory of one image of one process.
+///
+/// It keeps no descriptor, so that thousands of processes can be recorded at the same time.
 pub struct Spool {
-    file: File,
+    /// Its file, which is removed with this value; `None` for rings that a program left behind.
+    path: Option<PathBuf>,
     map: MmapRaw,
     tails: Vec<u64>,
 }
@@ -193,7 +242,15 @@ impl Spool {
             return Ok(None);
         }
         let map = MmapRaw::map_raw(&file)?;
-        Spool::checked(file, map)
+        Spool::checked(map)
+    }
+
+    /// Gives its file a name by which it is not found again.
+    fn take(mut self, folder: &Path, number: u64, path: &Path) -> io::Result<Spool> {
+        let taken = folder.join(format!("taken-{number}"));
+        std::fs::rename(path, &taken)?;
+        self.path = Some(taken);
+        Ok(self)
     }
 
     /// Maps the rings that a program left behind, for reading only.
@@ -203,11 +260,11 @@ impl Spool {
             return Ok(None);
         }
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file)?;
-        Spool::checked(file, map)
+        Spool::checked(map)
     }
 
-    fn checked(file: File, map: MmapRaw) -> io::Result<Option<Spool>> {
-        let spool = Spool { file, map, tails: Vec::new() };
+    fn checked(map: MmapRaw) -> io::Result<Option<Spool>> {
+        let spool = Spool { path: None, map, tails: Vec::new() };
         let header = spool.header();
         if header.ready.load(Acquire) != 1 {
             return Ok(None);
@@ -267,22 +324,27 @@ impl Spool {
         unsafe { &*self.map.as_ptr().add(place as usize).cast::<Slot>().add(number as usize) }
     }
 
-    /// Reserves more rings when few are free. An error of the file system (no space) is returned
-    /// only if a thread waits for a ring.
-    pub fn prepare_rings(&self) -> io::Result<()> {
+    /// Reserves more rings when few are free: for threads that wait, and with `spare` for two more.
+    /// An error of the file system (no space) is returned only if a thread waits for a ring.
+    pub fn prepare_rings(&self, spare: bool) -> io::Result<()> {
         let prepared = self.prepared();
         let free = (0..prepared)
             .filter(|index| self.entry(*index).state.load(Relaxed) == ring::RING_FREE)
             .count();
         let wanted = self.header().wanted.load(SeqCst).min(64);
-        let target = wanted + 2;
+        let target = if wanted > 0 || spare { wanted + 2 } else { 0 };
         if free as u32 >= target || prepared == ring::RING_MAX {
             return Ok(());
         }
         let until = (prepared + target - free as u32).min(ring::RING_MAX);
+        let Some(path) = &self.path else { return Ok(()) };
+        let file = match OpenOptions::new().write(true).open(path) {
+            Err(error) if is_shortage(&error) => return Ok(()),
+            result => result?,
+        };
         for index in prepared..until {
             let (offset, slots) = (ring::ring_offset(index), ring::ring_slots(index));
-            if let Err(error) = reserve(&self.file, offset, ring::ring_bytes(slots)) {
+            if let Err(error) = reserve(&file, offset, ring::ring_bytes(slots)) {
                 let waiting = self.header().wanted.load(SeqCst) > 0;
                 return if waiting && free == 0 && index == prepared { Err(error) } else { Ok(()) };
             }
@@ -386,6 +448,14 @@ impl Spool {
     }
 }
 
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
 /// A text of the header, up to its NUL.
 pub fn text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -405,7 +475,6 @@ fn is_whole(file: &File) -> io::Result<bool> {
 }
 
 fn file_is_hole(file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
     file.metadata().map_or(true, |metadata| metadata.blocks() * 512 < ring::ring_offset(1))
 }
 
@@ -443,3 +512,7 @@ fn futex_wake(word: &AtomicU32) {
     // SAFETY: the kernel only compares the address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ mod common;
 use common::{Bench, Journal, root, whole};
 use keel_journal::{FreeHint, Op};
 use keel_record::{Options, import_log};
+use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
 fn all_threads_of_a_sandbox_are_recorded() {
@@ -100,6 +101,64 @@ fn static_program_reports_its_own_allocations() {
     assert_eq!((wrong.len(), wrong[0].free_hint), (1, FreeHint::wrong(Some(1016), Some(128))));
     assert_eq!(journal.events.len(), 1000 + 500 + 10 + 10 + 1 + 1 + 4 * 10, "no other operation");
     assert_eq!((journal.metadata.foreign, journal.metadata.threads.len()), (0, 2));
+}
+
+#[test]
+fn programs_that_leave_the_session_are_reported() {
+    let bench = Bench::new();
+    let program = bench.compile("leaves.c", &[]);
+    let jail = bench.path("jail");
+    std::fs::create_dir(&jail).unwrap();
+    let still = bench.compile("still.c", &["-static"]);
+    std::fs::copy(&still, jail.join("still")).unwrap();
+    let (still, jail) = (still.to_str().unwrap(), jail.to_str().unwrap());
+    for (how, arguments, reason) in [
+        ("chroot", vec!["chroot", "/still", jail], format!("its root folder is {jail}")),
+        ("setuid", vec!["setuid", "/bin/sleep"], "it runs as user 65534".to_owned()),
+        ("exec", vec!["exec", still], "statically linked".to_owned()),
+        ("child", vec!["child", still], "statically linked".to_owned()),
+    ] {
+        let options =
+            Options { follow_children: how == "child", ..bench.options(&program, &arguments) };
+        let recorded = keel_record::record(&options).unwrap();
+        if recorded.status.code() == Some(77) {
+            eprintln!("SKIPPED: {how} is not allowed here");
+            continue;
+        }
+        assert_eq!(recorded.status.code(), Some(0), "{how}");
+        let (said, silent) = match how {
+            "child" => (&recorded.notes, &recorded.problems),
+            _ => (&recorded.problems, &recorded.notes),
+        };
+        assert_eq!((said.len(), silent.len()), (1, 0), "{how}: {recorded:?}");
+        assert!(said[0].contains(" is not recorded: ") && said[0].contains(&reason), "{said:?}");
+        let journal = Journal::read(recorded.journals[0].path.as_ref().unwrap());
+        assert_eq!(journal.count(Op::Malloc, 1001), 100, "{how}");
+    }
+}
+
+/// The environment of a program that gains privileges is that of another user.
+#[test]
+fn program_that_gains_privileges_ignores_the_session() {
+    let bench = Bench::new();
+    let library = bench.static_library();
+    let include = format!("-I{}", root().join("in_process/include").display());
+    let program = bench.compile("secure.c", &["-static", &include, library.to_str().unwrap()]);
+    let given = std::os::unix::fs::chown(&program, None, Some(65534));
+    let mode = std::fs::Permissions::from_mode(0o2755);
+    if given.is_err() || std::fs::set_permissions(&program, mode).is_err() {
+        eprintln!("SKIPPED: only root can make a program of another group");
+        return;
+    }
+    let options =
+        Options { embedded: true, follow_children: false, ..bench.options(&program, &[]) };
+    let recorded = keel_record::record(&options).unwrap();
+    if recorded.status.code() == Some(77) {
+        eprintln!("SKIPPED: the file system ignores the set-group-id bit");
+        return;
+    }
+    assert_eq!(recorded.status.code(), Some(0));
+    assert!(recorded.problems[0].starts_with("nothing was recorded"), "{:?}", recorded.problems);
 }
 
 #[test]

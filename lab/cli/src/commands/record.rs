@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
     /// End the recording when a journal has about this size: bytes, or with K, M or G
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_size)]
     max_size: Option<u64>,
     /// Print the progress every second. On a terminal this is the default, in one line that is
     /// overwritten
@@ -121,18 +121,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
         text.parse().map_err(|_| "give a number of seconds, such as 2.5".to_owned())?;
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| "give a number of seconds that is not negative".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.char_indices().next_back() {
-        Some((at, 'K' | 'k')) => (&text[..at], 10),
-        Some((at, 'M' | 'm')) => (&text[..at], 20),
-        Some((at, 'G' | 'g')) => (&text[..at], 30),
-        _ => (text, 0),
-    };
-    let number: Option<u64> = digits.parse().ok().filter(|number| *number > 0);
-    let bytes = number.and_then(|number| number.checked_mul(1 << shift));
-    bytes.ok_or_else(|| "give a size such as 500000, 200K, 64M or 2G".to_owned())
 }
 
 /// The progress while the program runs.
@@ -211,6 +199,9 @@ fn report(recorded: &Recorded, follow_children: bool) {
     }
     if silent > 0 {
         eprintln!("keel record: {silent} more processes allocated nothing and have no journal");
+    }
+    for note in &recorded.notes {
+        eprintln!("keel record: note: {note}");
     }
     for problem in &recorded.problems {
         eprintln!("keel record: error: {problem}");

@@ -1,60 +1,80 @@
-//! One recorded process, over all the programs that it executes.
+//! A program image of a recorded process, from the process's start or exec to its next exec or end.
 
 use crate::origins::{self, Mapping};
 use crate::ring::{ORIGIN_STACK, RawEvent, op};
 use crate::rows::Names;
-use crate::session::{Spool, Stalls};
+use crate::session::Spool;
+use crate::unseen;
 use keel_journal::Metadata;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const NAMES_EVERY: Duration = Duration::from_millis(500);
 const MAPS_EVERY: Duration = Duration::from_millis(10);
+/// At this age an image gets rings for threads that it has not started yet. Before it, only threads
+/// that wait get them, because thousands of short processes need one ring each.
+const SPARE_RINGS_AFTER: Duration = Duration::from_millis(50);
 
-/// The state that the collector keeps of a process.
-pub struct Process {
+/// The state that the collector keeps of an image that runs.
+pub struct Image {
     pub pid: u32,
+    /// The journal that has the name of its process.
+    pub process: PathBuf,
+    /// Number of programs that the process executed before.
+    pub index: u32,
     pub spool: Spool,
-    /// Readable when the process has ended. Not used for the program itself, for which another
-    /// thread waits.
+    /// The program file that it ran when it was found.
+    pub program: Option<unseen::File>,
+    /// Readable when the process has ended. `None` while there is no descriptor for it, and for the
+    /// program itself, for which another thread waits.
     pidfd: Option<OwnedFd>,
-    pub ended: bool,
     /// When it began, in ticks.
     pub began: u64,
+    admitted: Instant,
     pub metadata: Metadata,
     names: FxHashMap<u64, String>,
     names_read: Option<Instant>,
     pub code: Code,
-    /// Of earlier images.
-    pub stalls: Stalls,
-    pub seconds: f64,
 }
 
-impl Process {
-    pub fn new(pid: u32, spool: Spool, began: u64, metadata: Metadata) -> Process {
-        Process {
+impl Image {
+    pub fn new(
+        pid: u32,
+        (process, index): (PathBuf, u32),
+        spool: Spool,
+        began: u64,
+        metadata: Metadata,
+    ) -> Image {
+        Image {
             pid,
+            process,
+            index,
             spool,
-            pidfd: open_pidfd(pid),
-            ended: false,
+            program: unseen::program_of_image(pid, &metadata.program),
+            pidfd: None,
             began,
+            admitted: Instant::now(),
             metadata,
             names: FxHashMap::default(),
             names_read: None,
             code: Code::default(),
-            stalls: Stalls::default(),
-            seconds: 0.0,
         }
     }
 
-    pub fn is_gone(&self, root_pid: u32, root_gone: bool) -> bool {
-        if self.ended {
-            return false;
-        }
+    /// Whether its process has ended.
+    pub fn is_gone(&mut self, root_pid: u32, root_gone: bool) -> bool {
         if self.pid == root_pid {
             return root_gone;
+        }
+        if self.pidfd.is_none() {
+            match open_pidfd(self.pid) {
+                Ok(pidfd) => self.pidfd = Some(pidfd),
+                Err(error) if is_shortage(&error) => return false,
+                Err(_) => return true,
+            }
         }
         let Some(pidfd) = &self.pidfd else { return true };
         let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -62,16 +82,9 @@ impl Process {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Adds the stalls of the image that has ended.
-    pub fn add_stalls(&mut self) {
-        let stalls = self.spool.stalls();
-        self.stalls.count += stalls.count;
-        self.stalls.ticks += stalls.ticks;
-    }
-
-    pub fn close(&mut self) {
-        self.ended = true;
-        self.pidfd = None;
+    /// Reserves rings for further threads. See [`Spool::prepare_rings`].
+    pub fn prepare_rings(&self) -> io::Result<()> {
+        self.spool.prepare_rings(self.admitted.elapsed() >= SPARE_RINGS_AFTER)
     }
 
     /// Takes the names of the image that has ended.
@@ -107,7 +120,7 @@ impl Process {
         for event in rings.iter().flat_map(|(_, events)| events) {
             unknown |= self.code.is_from_unknown_code(event);
         }
-        (unknown && !self.ended).then(|| self.code.read(self.pid)).flatten()
+        unknown.then(|| self.code.read(self.pid)).flatten()
     }
 }
 
@@ -184,9 +197,17 @@ impl Code {
     }
 }
 
-fn open_pidfd(pid: u32) -> Option<OwnedFd> {
+fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: the kernel has just given us this descriptor.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Whether there are no descriptors or no memory now; images that end release some.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }

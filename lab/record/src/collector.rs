@@ -1,0 +1,460 @@
+//! The collector: empties the rings of all recorded processes while they run.
+
+use crate::clock::Clock;
+use crate::encode::{Begin, Encoder, Finished, Rows, Work};
+use crate::image::Image;
+use crate::launch::Running;
+use crate::rows::{Filter, Names};
+use crate::session::{self, Session, Spool};
+use crate::unseen::Unseen;
+use crate::{Journal, Options, Progress, Recorded, machine, origins, paths, ring};
+use keel_journal::{Metadata, Writer};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+/// A thread that is interrupted between reading the clock and storing its event rarely stays so for
+/// longer.
+const SLACK_NS: u64 = 2_000_000;
+/// After this time the error of the frequency is 1e-5.
+const CALIBRATION: Duration = Duration::from_millis(5);
+const BUSY_WAIT: Duration = Duration::from_millis(4);
+const IDLE_WAIT: Duration = Duration::from_millis(20);
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// Reads the rings of all recorded images, and sends their events to the encoder.
+pub struct Collector<'a> {
+    options: &'a Options,
+    session: Session,
+    encoder: Encoder,
+    clock: Clock,
+    began: Instant,
+    calibrated: Instant,
+    /// Of the first image.
+    writer: Option<Writer>,
+    /// The images that run now, by their number. What has ended takes no memory here.
+    images: BTreeMap<usize, Image>,
+    /// Images so far.
+    count: usize,
+    /// By process id: the number of processes that had it.
+    uses: FxHashMap<u32, u32>,
+    root_pid: u32,
+    /// The number of the program's last image, and its metadata, to which the exit status is added.
+    root: Option<(usize, Metadata, Names)>,
+    /// When the first image began, in ticks.
+    first: Option<u64>,
+    /// The announced spools that were looked for.
+    announced: u32,
+    /// A spool could not be opened for lack of descriptors or memory; ending images release some.
+    postponed: bool,
+    unseen: Unseen,
+    notes: Vec<String>,
+    /// The time after which no rows are wanted, in ticks.
+    until: Option<u64>,
+    reported: Instant,
+    problems: Vec<String>,
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(
+        options: &'a Options,
+        session: Session,
+        encoder: Encoder,
+        kind: u32,
+        writer: Option<Writer>,
+    ) -> Self {
+        let began = Instant::now();
+        let unseen = Unseen::new(&options.recorder_library, session.folder());
+        Collector {
+            options,
+            session,
+            encoder,
+            clock: Clock::start(kind),
+            began,
+            calibrated: began,
+            writer,
+            images: BTreeMap::new(),
+            count: 0,
+            uses: FxHashMap::default(),
+            root_pid: 0,
+            root: None,
+            first: None,
+            announced: 0,
+            postponed: false,
+            unseen,
+            notes: Vec::new(),
+            until: None,
+            reported: began,
+            problems: Vec::new(),
+        }
+    }
+
+    /// The page shared with all recorded processes.
+    pub fn control(&self) -> &ring::Control {
+        self.session.control()
+    }
+
+    /// Empties the rings until everything recorded has ended.
+    pub fn run(
+        &mut self,
+        running: &Running,
+        report: &mut dyn FnMut(Progress),
+    ) -> std::io::Result<ExitStatus> {
+        self.root_pid = running.pid;
+        let mut status = None;
+        let mut wait = BUSY_WAIT;
+        loop {
+            self.session.wait(wait);
+            if status.is_none() {
+                status = running.ended.try_recv().ok().transpose()?;
+            }
+            if self.began.elapsed() < CALIBRATION {
+                std::thread::sleep(CALIBRATION);
+            }
+            self.calibrate();
+            let root_gone = status.is_some();
+            // Checked before the rings are read, so that the last reading comes after the end.
+            let mut gone = Vec::new();
+            for (number, image) in &mut self.images {
+                if image.is_gone(running.pid, root_gone) {
+                    gone.push(*number);
+                }
+            }
+            self.admit_new();
+            let events = self.read_all();
+            gone.into_iter().for_each(|number| self.end(number, None));
+            let now = self.clock.now();
+            if self.encoder.is_over() || self.until.is_some_and(|until| now > until) {
+                self.session.stop();
+            }
+            if !self.options.embedded {
+                self.look_for_unseen();
+            }
+            self.report(report);
+            wait = if events > 0 { BUSY_WAIT } else { IDLE_WAIT };
+            if let Some(status) = status {
+                // A process admitted in this round has not been checked for its end yet.
+                if self.images.is_empty() && !self.postponed {
+                    return Ok(status);
+                }
+                wait = BUSY_WAIT;
+            }
+        }
+    }
+
+    fn look_for_unseen(&mut self) {
+        let follow = self.options.follow_children;
+        for found in self.unseen.look(self.images.values(), follow) {
+            // Without its own program, the recording is not what the user asked for.
+            let own = found.pid == self.root_pid;
+            if own { self.problems.push(found.text) } else { self.notes.push(found.text) }
+        }
+    }
+
+    fn report(&mut self, report: &mut dyn FnMut(Progress)) {
+        if self.reported.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        self.reported = Instant::now();
+        let (operations, live_bytes) = self.encoder.progress();
+        report(Progress { seconds: self.began.elapsed().as_secs_f64(), operations, live_bytes });
+    }
+
+    fn calibrate(&mut self) {
+        let interval = if self.began.elapsed() < Duration::from_secs(1) { 10 } else { 100 };
+        if self.calibrated == self.began
+            || self.calibrated.elapsed() >= Duration::from_millis(interval)
+        {
+            self.clock.calibrate();
+            self.calibrated = Instant::now();
+        }
+    }
+
+    /// Maps the spools that have been announced.
+    fn admit_new(&mut self) {
+        let control = self.session.control();
+        let failed = control.failed.swap(0, Relaxed);
+        if failed != 0 {
+            let error = std::io::Error::from_raw_os_error(failed as i32);
+            let folder = self.session.folder().display();
+            self.problems.push(format!(
+                "a process could not be recorded: no room for its rings in {folder} ({error})"
+            ));
+        }
+        let announced = control.spools.load(Acquire);
+        if announced == self.announced && !self.postponed {
+            return;
+        }
+        (self.announced, self.postponed) = (announced, false);
+        let (spools, problems) = self.session.new_spools();
+        self.problems.extend(problems);
+        for spool in spools {
+            match spool {
+                Some(spool) => self.admit(spool),
+                None => self.postponed = true,
+            }
+        }
+    }
+
+    fn admit(&mut self, spool: Spool) {
+        let header = spool.header();
+        let pid = header.pid.load(Relaxed);
+        let mut metadata = machine::describe();
+        metadata.program = session::text(&header.program);
+        metadata.arguments = session::arguments(&header.arguments);
+        metadata.allocator = session::text(&header.allocator);
+        let before = self.images.iter().find(|(_, image)| image.pid == pid);
+        let before = before.map(|(number, image)| (*number, image.process.clone(), image.index));
+        let (process, index) = match before {
+            // The process has executed another program, which begins with an empty heap.
+            Some((number, process, index)) => {
+                self.end(number, Some(&metadata.program));
+                (process, index + 1)
+            }
+            None => {
+                let uses = self.uses.entry(pid).or_default();
+                *uses += 1;
+                (paths::of_process(self.options, pid, *uses - 1), 0)
+            }
+        };
+        let maps = origins::parse_maps(&spool.maps());
+        let number = self.begin(pid, (process, index), spool, metadata);
+        if let Some(image) = self.images.get_mut(&number) {
+            image.code.take(&maps);
+        }
+        self.send_rows(number, 0, Vec::new(), Some(maps));
+        self.read(number);
+    }
+
+    fn begin(
+        &mut self,
+        pid: u32,
+        (process_path, index): (PathBuf, u32),
+        spool: Spool,
+        mut metadata: Metadata,
+    ) -> usize {
+        let origin = spool.started(&self.clock);
+        let number = self.count;
+        self.count += 1;
+        let (clock, writer) = (self.clock, self.writer.take());
+        let first = *self.first.get_or_insert(origin);
+        let after = self.options.after.unwrap_or_default();
+        if self.until.is_none() {
+            let length = self.options.length.map(|length| after + length);
+            self.until =
+                length.map(|length| first.saturating_add(clock.ticks_in(length.as_nanos() as u64)));
+        }
+        // An image that begins after the start of the recorded span has nothing to leave out.
+        let before = clock.duration(origin.saturating_sub(first));
+        let filter = Filter {
+            after_ns: (after.as_nanos() as u64).saturating_sub(before),
+            skip_modules: self.options.skip_modules.clone(),
+            max_operations: self.options.max_operations.unwrap_or(0),
+        };
+        metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
+        metadata.pid = pid;
+        metadata.started = machine::now();
+        metadata.clock = self.clock.name().to_owned();
+        metadata.clock_hz = self.clock.hz();
+        self.encoder.send(Work::Begin(Box::new(Begin {
+            number,
+            origin,
+            clock,
+            process_path: process_path.clone(),
+            image: index,
+            writer,
+            metadata: metadata.clone(),
+            filter,
+            max_bytes: self.options.max_bytes.unwrap_or(0),
+        })));
+        let image = Image::new(pid, (process_path, index), spool, origin, metadata);
+        self.images.insert(number, image);
+        number
+    }
+
+    /// Reads all rings once. Returns the number of events.
+    fn read_all(&mut self) -> usize {
+        let mut events = 0;
+        let numbers: Vec<usize> = self.images.keys().copied().collect();
+        for number in numbers {
+            if self.encoder.is_behind() {
+                break;
+            }
+            events += self.read(number);
+            if let Some(image) = self.images.get_mut(&number) {
+                image.read_names();
+            }
+        }
+        events
+    }
+
+    fn read(&mut self, number: usize) -> usize {
+        let until = self.clock.now().saturating_sub(self.clock.ticks_in(SLACK_NS));
+        let Some(image) = self.images.get(&number) else { return 0 };
+        if let Err(error) = image.prepare_rings() {
+            self.session.stop();
+            let folder = self.session.folder().display();
+            let already = self
+                .problems
+                .iter()
+                .any(|problem| problem.starts_with("the recording was cut short"));
+            if !already {
+                self.problems.push(format!(
+                    "the recording was cut short: no room for another thread's ring in {folder} \
+                     ({error}). What was recorded until then is kept; name a folder with room \
+                     with --spool"
+                ));
+            }
+        }
+        self.read_rings(number, until, false)
+    }
+
+    /// Reads the rings of an image. With `last`, for the last time: it has ended.
+    fn read_rings(&mut self, number: usize, until: u64, last: bool) -> usize {
+        let Some(image) = self.images.get_mut(&number) else { return 0 };
+        let mut rings = Vec::new();
+        for ring in 0..image.spool.prepared() {
+            let mut events = Vec::new();
+            image.spool.read(ring, last, &mut events);
+            if !events.is_empty() {
+                rings.push((ring, events));
+            }
+        }
+        let count = rings.iter().map(|(_, events)| events.len()).sum();
+        let maps = if last { None } else { image.new_maps(&rings) };
+        self.send_rows(number, until, rings, maps);
+        count
+    }
+
+    fn send_rows(
+        &mut self,
+        number: usize,
+        until: u64,
+        rings: Vec<(u32, Vec<ring::RawEvent>)>,
+        maps: Option<Vec<origins::Mapping>>,
+    ) {
+        let Some(image) = self.images.get(&number) else { return };
+        let stopped = image.spool.stopped().map(|(ticks, _)| ticks);
+        let cut = [stopped, self.until].into_iter().flatten().min();
+        let until = until.min(cut.unwrap_or(u64::MAX));
+        self.encoder.send(Work::Rows(Rows { number, maps, clock: self.clock, until, cut, rings }));
+    }
+
+    /// Ends an image: its process has ended, or has executed the program `executed`.
+    fn end(&mut self, number: usize, executed: Option<&str>) {
+        self.clock.calibrate();
+        self.read_rings(number, u64::MAX, true);
+        // Its spool is unmapped and removed here.
+        let Some(mut image) = self.images.remove(&number) else { return };
+        let now = self.clock.now();
+        let stalls = image.spool.stalls();
+        image.metadata.stalls = stalls.count;
+        image.metadata.stalled_ns = self.clock.duration(stalls.ticks);
+        image.metadata.clock_hz = self.clock.hz();
+        if let Some((_, ring::STOP_TOO_MANY_THREADS)) = image.spool.stopped() {
+            let limit = ring::RING_MAX;
+            self.problems.push(format!(
+                "the recording of process {} was cut short: more than {limit} threads at a time. \
+                 What was recorded until then is kept",
+                image.pid
+            ));
+        }
+        let names = image.take_names();
+        let seconds = self.clock.duration(now.saturating_sub(image.began)) as f64 / 1e9;
+        self.encoder.send(Work::Ended { number, seconds });
+        let mut metadata = image.metadata;
+        if let Some(program) = executed {
+            metadata.ended = format!("exec {program}");
+        } else if image.pid == self.root_pid {
+            // `finish` adds the exit status.
+            self.root = Some((number, metadata, names));
+            return;
+        }
+        self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
+    }
+
+    /// Ends all journals and collects the results.
+    pub fn finish(mut self, program: &Path, status: ExitStatus) -> Recorded {
+        if self.count == 0 && self.problems.is_empty() {
+            let program = program.display();
+            self.problems.push(if self.options.embedded {
+                format!(
+                    "nothing was recorded: {program} does not contain a recorder. Link it with \
+                        libkeel_record and let \
+                     it report its allocations (keel/recorder.h), or record its malloc, without \
+                     --embedded"
+                )
+            } else {
+                format!(
+                    "nothing was recorded: {program} did not load the recorder. Did it end before \
+                        its first instruction, or does it change LD_PRELOAD?"
+                )
+            });
+        }
+        if let Some(writer) = self.writer.take() {
+            self.finish_unseen(writer, program, status);
+        }
+        if let Some((number, mut metadata, names)) = self.root.take() {
+            metadata.ended = ended(status);
+            self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
+        }
+        let mut finished = self.encoder.finish();
+        if let Err(error) = paths::name_by_operations(&mut finished) {
+            self.problems.push(error);
+        }
+        if let Some(after) =
+            self.options.after.filter(|_| finished.iter().all(|finished| finished.early))
+        {
+            self.problems.push(format!(
+                "nothing was recorded: the program ended within the {} s that --after leaves out",
+                after.as_secs_f64()
+            ));
+        }
+        let journals = finished.into_iter().map(journal).collect();
+        Recorded { status, journals, problems: self.problems, notes: self.notes }
+    }
+
+    /// The program never loaded the recorder. Its journal is empty, with the metadata of the
+    /// program.
+    fn finish_unseen(&mut self, writer: Writer, program: &Path, status: ExitStatus) {
+        let number = usize::MAX;
+        let clock = self.clock;
+        let mut metadata = machine::describe();
+        self.encoder.send(Work::Begin(Box::new(Begin {
+            number,
+            origin: clock.now(),
+            clock,
+            process_path: self.options.output.clone(),
+            image: 0,
+            writer: Some(writer),
+            metadata: metadata.clone(),
+            filter: Filter::default(),
+            max_bytes: 0,
+        })));
+        metadata.writer = format!("keel record {}", env!("CARGO_PKG_VERSION"));
+        metadata.program = program.display().to_string();
+        metadata.pid = self.root_pid;
+        metadata.ended = ended(status);
+        metadata.clock = clock.name().to_owned();
+        metadata.clock_hz = clock.hz();
+        let names = Names::default();
+        self.encoder.send(Work::Finish { number, metadata: Box::new(metadata), names });
+    }
+}
+
+fn journal(finished: Finished) -> Journal {
+    let Finished { path, metadata, operations, seconds, written, limited, .. } = finished;
+    Journal { path, operations, seconds, metadata, written, limited }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,69 @@
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use super::*;
+use std::os::unix::fs::{chown, symlink};
+use std::sync::mpsc::channel;
+
+const SETTINGS: Settings =
+    Settings { clock_kind: ring::CLOCK_MONOTONIC, follow: true, stacks: 0, embedded: false };
+
+/// Creates a session in `parent` and drops it; fails if that takes as long as a minute.
+fn create_in(parent: &Path) {
+    let (sender, done) = channel();
+    let parent = parent.to_path_buf();
+    std::thread::spawn(move || sender.send(Session::create(&parent, SETTINGS).map(drop)));
+    done.recv_timeout(Duration::from_secs(60)).expect("it hangs").unwrap();
+}
+
+/// Makes a folder as a killed reader leaves it.
+fn abandoned(parent: &Path, name: &str) -> PathBuf {
+    let folder = parent.join(name);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("control"), "left").unwrap();
+    folder
+}
+
+#[test]
+fn abandoned_session_is_removed() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = abandoned(parent.path(), "keel-record-1-0");
+    create_in(parent.path());
+    assert!(!folder.exists());
+}
+
+#[test]
+fn fifo_in_a_shared_folder_does_not_block() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("keel-record-1-0");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("control").into_os_string().into_encoded_bytes();
+    let path = std::ffi::CString::new(path).unwrap();
+    // SAFETY: the path is NUL-terminated.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    create_in(parent.path());
+    assert!(folder.is_dir());
+}
+
+#[test]
+fn links_in_a_shared_folder_are_not_followed() {
+    let (parent, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let target = abandoned(elsewhere.path(), "a-folder");
+    symlink(&target, parent.path().join("keel-record-1-0")).unwrap();
+    let folder = parent.path().join("keel-record-2-0");
+    std::fs::create_dir(&folder).unwrap();
+    symlink(target.join("control"), folder.join("control")).unwrap();
+    create_in(parent.path());
+    assert!(target.join("control").is_file());
+    assert!(folder.is_dir() && parent.path().join("keel-record-1-0").is_symlink());
+}
+
+#[test]
+fn sessions_of_other_users_stay() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = abandoned(parent.path(), "keel-record-1-0");
+    if chown(&folder, Some(65534), None).is_err() {
+        return; // only root can give a folder away; for others the system refuses the removal
+    }
+    create_in(parent.path());
+    assert!(folder.join("control").is_file());
+}
