@@ -106,7 +106,7 @@ pub fn compare(
     if stopped && comparison.allocators.iter().all(|allocator| allocator.runs.is_empty()) {
         return Err(Error::Stopped);
     }
-    session.keep_rows(&mut comparison)?;
+    session.keep_rows(&mut comparison, 1)?;
     session.describe_instrument(&mut comparison);
     keel_results::conclude(&mut comparison, FLOOR);
     comparison.notes = session.notes(&comparison, stopped);

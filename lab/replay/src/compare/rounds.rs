@@ -1,7 +1,7 @@
 //! The order of the runs, the repetition of runs with interference, and the number of rounds.
 
 use super::interference::{Watch, best_pair, interference, is_less_affected, is_slow};
-use super::session::{Clocked, Session};
+use super::session::{Clocked, ROWS_KEPT, Session};
 use super::{Progress, Request, everyone_failed};
 use crate::digest::throughput;
 use crate::run::RunFailure;
@@ -85,6 +85,7 @@ impl Session<'_> {
                 return Ok(());
             }
             self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
+            self.keep_rows(comparison, ROWS_KEPT).map_err(End::Failed)?;
         }
         // The best run of all may show that earlier ones had a slow processor.
         self.repeat_runs(0..runs, rounds, comparison, progress)?;
@@ -97,6 +98,7 @@ impl Session<'_> {
             rounds.planned += imprecise.len() as u32;
             self.round(round, &imprecise, rounds, comparison, progress)?;
             self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
+            self.keep_rows(comparison, ROWS_KEPT).map_err(End::Failed)?;
         }
         self.mark_interference(rounds, comparison);
         Ok(())

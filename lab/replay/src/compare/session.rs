@@ -9,10 +9,14 @@ use crate::sampler::Sampler;
 use crate::{Error, Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_plan::{Kind, Orders, Results};
-use keel_results::{Comparison, Run, UsableExcess};
+use keel_results::{Comparison, Run, UsableExcess, total_inside};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Runs of an allocator whose rows are on the disk at the same time, if only one run's are kept at
+/// the end. The median of the runs so far seldom leaves the three runs next to it.
+pub const ROWS_KEPT: usize = 3;
 
 /// The runs of a comparison.
 pub struct Session<'a> {
@@ -160,23 +164,32 @@ impl<'a> Session<'a> {
         comparison.clock.step_ticks = keel_results::clock_step(comparison);
     }
 
-    /// Removes the rows of all runs except those to be kept.
-    pub fn keep_rows(&self, comparison: &mut Comparison) -> Result<(), Error> {
+    /// If only the median run's rows are wanted, keeps those of at most `most` runs of each
+    /// allocator: the runs next to the median.
+    pub fn keep_rows(&self, comparison: &mut Comparison, most: usize) -> Result<(), Error> {
         if self.request.options.keep != Keep::Median {
             return Ok(());
         }
         for allocator in &mut comparison.allocators {
-            let kept = keel_results::median_run(&allocator.runs);
-            for (index, run) in allocator.runs.iter_mut().enumerate() {
-                if Some(index) != kept
-                    && let Some(name) = run.raw.take()
-                {
+            for index in far_from_median(&allocator.runs, most) {
+                if let Some(name) = allocator.runs[index].raw.take() {
                     self.remove_rows(&name)?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// The runs with rows, except the `most` that are next to the median run.
+fn far_from_median(runs: &[Run], most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by(|&one, &other| total_inside(&runs[one]).total_cmp(&total_inside(&runs[other])));
+    let middle = runs.len() / 2;
+    let mut ranked: Vec<(usize, usize)> = order.into_iter().enumerate().collect();
+    ranked.retain(|(_, index)| runs[*index].raw.is_some());
+    ranked.sort_by_key(|(rank, _)| rank.abs_diff(middle));
+    ranked.into_iter().skip(most).map(|(_, index)| index).collect()
 }
 
 /// The timed part of a run.
@@ -207,4 +220,37 @@ fn usable_excess(results: &Results) -> Option<UsableExcess> {
 /// A name as a part of a file's name.
 fn file_part(name: &str) -> String {
     name.chars().map(|letter| if letter == '/' { '_' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(inside_ns: f64) -> Run {
+        Run {
+            inside_ns: [("malloc".to_owned(), inside_ns)].into(),
+            raw: Some("rows".to_owned()),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn rows_of_few_runs_are_kept_at_a_time() {
+        let mut runs = Vec::new();
+        for inside_ns in [50.0, 90.0, 10.0, 40.0, 60.0, 55.0, 45.0] {
+            runs.push(run(inside_ns));
+            for index in far_from_median(&runs, ROWS_KEPT) {
+                runs[index].raw = None;
+            }
+            assert!(runs.iter().filter(|run| run.raw.is_some()).count() <= ROWS_KEPT);
+        }
+        for index in far_from_median(&runs, 1) {
+            runs[index].raw = None;
+        }
+        // 50 is the median of all.
+        let kept: Vec<f64> =
+            runs.iter().filter(|run| run.raw.is_some()).map(total_inside).collect();
+        assert_eq!(kept, [50.0]);
+        assert!(far_from_median(&[], 1).is_empty());
+    }
 }
