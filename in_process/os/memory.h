@@ -28,8 +28,8 @@ enum os_placing os_map_at(void* start, size_t bytes);
 void* os_map_readable(size_t bytes);
 // Allows writing to a part of it. False: the system refuses.
 bool os_allow_writing(void* start, size_t bytes);
-// Forbids writing: the range then has the state that os_map_readable gives it. Nothing may have been
-// written there.
+// Forbids writing: the range then has the state that os_map_readable gives it. Nothing may have
+// been written there.
 void os_forbid_writing(void* start, size_t bytes);
 
 // As os_map, with a page before and a page behind that cannot be accessed.

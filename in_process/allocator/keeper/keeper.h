@@ -10,10 +10,10 @@
 //                of a realtime thread        -> fill its spare
 //
 // It ticks ten times a millisecond while threads take many warm slices, and every millisecond while
-// there is demand. Without demand the interval grows up to a second. A thread that finds the reserve
-// below its target wakes the keeper. The keeper never holds a lock across a system call and never
-// allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each slow path
-// does a quantum of the work.
+// there is demand. Without demand the interval grows up to a second. A thread that finds the
+// reserve below its target wakes the keeper. The keeper never holds a lock across a system call and
+// never allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each
+// slow path does a quantum of the work.
 //
 //   OFF --second heap, 2 MiB with KEEL_KEEPER=on, or keeper_start--> RUNNING --fork's child--> OFF
 #ifndef KEEL_ALLOCATOR_KEEPER_KEEPER_H

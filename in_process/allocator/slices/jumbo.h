@@ -1,7 +1,7 @@
-// Jumbo blocks: each is a mapping of its own. Blocks of 4 MiB or more are jumbos, except those up to
-// 64 MiB that find enough warm slices. A block of 512 KiB or more becomes a jumbo too if it takes a
-// cached mapping, and so does an aligned block that does not fit into a superblock (page/large.c).
-// The metadata of the slice in which the mapping begins describes it.
+// Jumbo blocks: each is a mapping of its own. Blocks of 4 MiB or more are jumbos, except those up
+// to 64 MiB that find enough warm slices. A block of 512 KiB or more becomes a jumbo too if it
+// takes a cached mapping, and so does an aligned block that does not fit into a superblock
+// (page/large.c). The metadata of the slice in which the mapping begins describes it.
 //
 // A mapping need not begin at a slice's start: since it is larger than a slice, no two jumbos begin
 // in the same one.

@@ -1,9 +1,10 @@
 // Freed mappings, kept with their memory for a while: the next large block takes no page fault.
 //
-// A program that frees a block of many MiB often allocates a block of similar size soon after. If the
-// memory were returned at once, the next block would take a page fault for every 4 KiB. So a freed mapping stays
-// here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined, and a mapping that is too
-// large is cut, without a system call. A mapping that is too small grows by moving page tables.
+// A program that frees a block of many MiB often allocates a block of similar size soon after. If
+// the memory were returned at once, the next block would take a page fault for every 4 KiB. So a
+// freed mapping stays here for one purge delay (KEEL_PURGE_DELAY_MS). Neighbours are joined, and a
+// mapping that is too large is cut, without a system call. A mapping that is too small grows by
+// moving page tables.
 //
 //   place[0..511]:  start | bytes | time of the last put
 //

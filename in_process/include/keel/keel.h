@@ -193,9 +193,9 @@ KEEL_API void kl_ufree(void* block, size_t* usable) KEEL_NOEXCEPT;
 /* These work like kl_realloc and its variants. They also set every byte beyond the old size to
  * zero. They can do this only if two conditions hold. First, the block was allocated with all bytes
  * zero: by a function whose name contains calloc or zalloc (kl_calloc, kl_aligned_calloc_at,
- * kl_heap_zalloc, ...), or by a function of this section. Second, only the functions of this section
- * have resized it. If a block does not meet these conditions, the bytes between its old size and its
- * old usable size are undefined. The cost is linear in the larger size. */
+ * kl_heap_zalloc, ...), or by a function of this section. Second, only the functions of this
+ * section have resized it. If a block does not meet these conditions, the bytes between its old
+ * size and its old usable size are undefined. The cost is linear in the larger size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_rezalloc(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API KEEL_API_RESIZES(2, 3) void* kl_recalloc(void* block, size_t count,
                                                   size_t size) KEEL_NOEXCEPT;
@@ -291,11 +291,11 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, returns to the system the unused memory of the calling thread, the unused
- * memory of threads that have ended, and the unused memory that no thread owns. Unused memory in the
- * heaps of other running threads, and in heaps from kl_heap_new, stays there. The cost is linear in
- * the amount of returned memory: gigabytes take milliseconds. If `force` is false, the function
- * works like kl_thread_idle. In both cases it calls the handler of kl_register_deferred_free
- * (keel/runtime.h). */
+ * memory of threads that have ended, and the unused memory that no thread owns. Unused memory in
+ * the heaps of other running threads, and in heaps from kl_heap_new, stays there. The cost is
+ * linear in the amount of returned memory: gigabytes take milliseconds. If `force` is false, the
+ * function works like kl_thread_idle. In both cases it calls the handler of
+ * kl_register_deferred_free (keel/runtime.h). */
 KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;
 
 /* --- Statistics ------------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ impl Repair {
 }
 
 const REPAIR: &str = "Correct the line, or let --repair do it and count it";
-const PROCESSES: &str = "Choose one with --process ID, or let --repair take the first one and count the lines of the others";
+const PROCESSES: &str = "Choose one with --process ID, or let --repair take the first one and \
+     count the lines of the others";
 /// The time between two operations of a text without times, ns.
 pub(crate) const STEP_NS: u64 = 1000;
 

@@ -29,8 +29,8 @@ use std::time::Instant;
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
 ///
-/// If a form has no times, the journal has times that are 1 µs apart. They only show the order of the
-/// operations, and the journal's metadata states this.
+/// If a form has no times, the journal has times that are 1 µs apart. They only show the order of
+/// the operations, and the journal's metadata states this.
 ///
 /// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
 /// the file that a program records of itself through keel/recorder.h. With --skip-module the input

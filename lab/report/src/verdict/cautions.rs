@@ -66,7 +66,8 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
     (floor.high >= best.median * 0.5).then(|| {
         format!(
             "Do not compare allocators by the slowest {operation} of a run: the machine alone can \
-             cause such a slow call. With the null allocator, which does nothing, one call took {}.",
+             cause such a slow call. With the null allocator, which does nothing, one call took \
+             {}.",
             words::duration(floor.high)
         )
     })
