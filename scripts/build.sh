@@ -24,7 +24,8 @@ logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build build/cmake --target libraries
 
 say "libkeel-secure (C)"
-logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON -DKEEL_TESTS=OFF
+logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON \
+    -DKEEL_TESTS=OFF
 logged cmake --build build/cmake-secure --target flavour
 
 say "keel and its player (Rust)"

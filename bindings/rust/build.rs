@@ -23,7 +23,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=KEEL_LIB_DIR");
     let overrides = has_feature("OVERRIDE");
     if has_feature("DEBUG") {
-        fail("the feature `debug` is reserved for a flavour that does not exist yet; build without it");
+        fail("the feature `debug` is reserved for a flavour that does not exist; build without it");
     }
     if has_feature("SYSTEM") {
         link_installed(overrides);

@@ -1,6 +1,7 @@
-// One table of every public operation: the largest number of steps, system calls and waits for locks
-// that one call may take, in states that make work for it. The bounds are the same in every state,
-// so no call does work that grows with the heap. Another table: the longest hold of each lock.
+// One table of every public operation: the largest number of steps, system calls and waits for
+// locks that one call may take, in states that make work for it. The bounds are the same in every
+// state, so no call does work that grows with the heap. Another table: the longest hold of each
+// lock.
 //
 //     bounds              checks; prints what was measured
 //     bounds --table      prints the table of docs/reference/bounds.md

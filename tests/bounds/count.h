@@ -17,8 +17,8 @@ struct cost {
 void count_begin(void);
 struct cost count_end(void);
 
-// The largest number of steps between taking and releasing this lock, by any thread, while holds are
-// counted (they are not during a fork, which holds all locks).
+// The largest number of steps between taking and releasing this lock, by any thread, while holds
+// are counted (they are not during a fork, which holds all locks).
 void count_holds(bool counts);
 uint64_t count_longest_hold(const struct os_lock* lock);
 // The lock that this thread took last.

@@ -4,7 +4,8 @@
 #     document.sh BOUNDED DOCUMENT
 set -euo pipefail
 
-difference=$(diff <("$1" --table) <(sed -n '/^| operation/,/^| relief lock/p;/^## Measured/q' "$2")) || {
+stated() { sed -n '/^| operation/,/^| relief lock/p;/^## Measured/q' "$1"; }
+difference=$(diff <("$1" --table) <(stated "$2")) || {
     echo "FAIL $2 differs from \`bounded --table\`:" >&2
     echo "$difference" >&2
     exit 1

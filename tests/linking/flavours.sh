@@ -63,7 +63,8 @@ cat >consumer/CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.13)
 project(consumer LANGUAGES C)
 find_package(keel 0.1 REQUIRED COMPONENTS secure)
-foreach(way keel-secure keel-secure-static keel-secure-object keel-api-secure keel-api-secure-static)
+foreach(way keel-secure keel-secure-static keel-secure-object keel-api-secure
+    keel-api-secure-static)
   add_executable(${way} ../misuse.c)
   target_link_libraries(${way} PRIVATE keel::${way})
 endforeach()
@@ -74,7 +75,8 @@ endif()
 CMAKE
 runs cmake -S consumer -B built -DCMAKE_PREFIX_PATH="$PWD/prefix"
 runs cmake --build built
-for way in keel-secure keel-secure-static keel-secure-object keel-api-secure keel-api-secure-static; do
+for way in keel-secure keel-secure-static keel-secure-object keel-api-secure \
+    keel-api-secure-static; do
     runs "built/$way"
 done
 export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig

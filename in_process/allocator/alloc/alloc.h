@@ -153,8 +153,8 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// Like free_block, for a caller that knows the size and the alignment (1: any) that it requested. The
-// secure flavour verifies them. `exact`: the block has never been resized.
+// Like free_block, for a caller that knows the size and the alignment (1: any) that it requested.
+// The secure flavour verifies them. `exact`: the block has never been resized.
 void free_verify_size(const void* address, size_t size, size_t alignment, bool exact);
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
     if (KEEL_SECURE) free_verify_size(address, size, alignment, exact);

@@ -119,8 +119,8 @@ void free_slow(void* address, struct page* page) {
     }
 }
 
-// A realloc may leave a block in place that has up to twice the size (reallocate.c). A block of a user
-// heap may be larger than its request (user_heap.h).
+// A realloc may leave a block in place that has up to twice the size (reallocate.c). A block of a
+// user heap may be larger than its request (user_heap.h).
 void free_verify_size(const void* address, size_t size, size_t alignment, bool exact) {
     const struct page* page = page_around(address);
     uintptr_t owner = atomic_get(&page->owner);

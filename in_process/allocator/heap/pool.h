@@ -65,8 +65,8 @@ void heap_pool_before_fork(void);
 void heap_pool_after_fork(void);
 
 // In the child, after heap_pool_after_fork: repairs the remote queues of all heaps that the child
-// can use. These are the parked heaps and `own`, the heap of the forking thread (or NULL). Linear in
-// their batches.
+// can use. These are the parked heaps and `own`, the heap of the forking thread (or NULL). Linear
+// in their batches.
 void heap_repair_in_child(struct heap* own);
 
 #endif

@@ -61,8 +61,8 @@ void relief_resume(void);
 
 // A fork pauses relief and does not end the pass: the parent's keeper continues it. The child calls
 // relief_forget, while relief is paused. From then on any thread of the child may call
-// relief_continue_left, which does one step of a pass that the fork has left unfinished; its heap is
-// watched at the end. False: there is none, or another thread prevents the step.
+// relief_continue_left, which does one step of a pass that the fork has left unfinished; its heap
+// is watched at the end. False: there is none, or another thread prevents the step.
 void relief_forget(void);
 bool relief_is_left(void);
 bool relief_continue_left(void);

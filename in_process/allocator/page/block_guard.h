@@ -1,5 +1,5 @@
-// The guard of small blocks, in the secure flavour: a state word at the end of each block, and links
-// that only Keel can read. In the plain flavour the functions here leave only the plain link.
+// The guard of small blocks, in the secure flavour: a state word at the end of each block, and
+// links that only Keel can read. In the plain flavour the functions here leave only the plain link.
 //
 //   a block of a class of 80 bytes
 //   0      8                                     72       80
@@ -12,7 +12,7 @@
 //
 // free verifies that the block is live, and malloc that it is free. Therefore a second free, a free
 // of any address that is not a live block, and a write over the end of a block are found at that
-// free, and a write to a free block's link or state at the latest when the block is handed out. A
+// free, and a write to a free block's link or state at the latest when malloc returns the block. A
 // program that cannot read the memory of Keel guesses a state with a probability of 2^-42.
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
@@ -53,8 +53,8 @@ struct block_guard {
 };
 extern struct block_guard block_guard;
 
-// Chooses the key of the process. The key never changes; every thread calls this before it makes its
-// first block.
+// Chooses the key of the process. The key never changes; every thread calls this before it makes
+// its first block.
 void block_guard_prepare_slow(void);
 KEEL_INLINE void block_guard_prepare(void) {
     if (KEEL_SECURE && KEEL_UNLIKELY(block_guard.key == 0)) block_guard_prepare_slow();
@@ -78,8 +78,8 @@ KEEL_INLINE bool state_is_free(uint64_t state, uintptr_t mask) {
     return (state ^ ~mask) << (64 - STATE_THREAD_SHIFT) == 0;
 }
 
-// Ends the process, with the fault that the state of the block shows. `page` is that of the address,
-// not an interior one.
+// Ends the process, with the fault that the state of the block shows. `page` is that of the
+// address, not an interior one.
 KEEL_COLD KEEL_NORETURN void block_fault_at_free(const struct page* page, const void* address);
 KEEL_COLD KEEL_NORETURN void block_fault_at_malloc(const void* block, uint32_t block_bytes);
 
@@ -108,7 +108,8 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thr
     if (KEEL_UNLIKELY(block_guard.zero != 0)) block_zero(address, page->block_bytes);
 }
 
-// True: a free block, or the end of the list, follows. `next` is as near as a block of the same page.
+// True: a free block, or the end of the list, follows. `next` is as near as a block of the same
+// page.
 KEEL_INLINE bool block_link_is_possible(const struct block* block, const struct block* next) {
     uintptr_t distance = (uintptr_t)next - (uintptr_t)block + PAGE_BYTES_MAX;
     return distance < 2 * PAGE_BYTES_MAX || next == NULL;
@@ -122,8 +123,8 @@ KEEL_INLINE struct block* block_next_possible(const struct block* block, uint32_
     return next;
 }
 
-// Hands a free block to the program. Returns the block after it. The program must not find the link,
-// from which it could compute the key.
+// Gives a free block to the program. Returns the block after it. The program must not find the
+// link, from which it could compute the key.
 KEEL_INLINE struct block* block_take(struct block* block, uint32_t block_bytes) {
     if (!KEEL_SECURE) return block_next(block);
     uint64_t* state = block_state(block, block_bytes);
@@ -138,8 +139,8 @@ KEEL_INLINE struct block* block_take(struct block* block, uint32_t block_bytes) 
     return next;
 }
 
-// A block that other threads have freed: verifies that its page may have such a block and that it is
-// free.
+// A block that other threads have freed: verifies that its page may have such a block and that it
+// is free.
 KEEL_INLINE void block_require_free(const void* block) {
     if (!KEEL_SECURE) return;
     const struct page* page = page_around(block);

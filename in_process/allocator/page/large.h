@@ -52,8 +52,8 @@ KEEL_INLINE void large_verify(const struct page* page) {
     if (KEEL_SECURE) large_verify_state(page);
 }
 
-// True if the address is in a large block, but not in its first slice. Linear in the address space of
-// a window: for faults.
+// True if the address is in a large block, but not in its first slice. Linear in the address space
+// of a window: for faults.
 bool large_contains(const void* address);
 
 // `page` has PAGE_LARGE or PAGE_JUMBO.

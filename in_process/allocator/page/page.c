@@ -88,7 +88,8 @@ static void carve_cold(const struct page* page, const char* first) {
     prefault_request(page->start, index, (unsigned)(page->bytes / SYSTEM_PAGE));
 }
 
-// Links `count` adjacent blocks: in the order of their addresses, or shuffled in the secure flavour.
+// Links `count` adjacent blocks: in the order of their addresses, or shuffled in the secure
+// flavour.
 static struct block* carve_list(char* first, uint32_t step, unsigned count) {
     if (KEEL_SECURE) {
         struct block* blocks[CARVE_LINKS_MAX];
@@ -106,7 +107,7 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
 }
 
 // A random bit sends each block to one of two lists, which are then joined: 2^15 orders of 16
-// blocks. The state of each is verified when malloc hands it out.
+// blocks. The state of each is verified when malloc returns it.
 struct block* page_take_oldest(struct page* page) {
     struct page_use* use = page_use(page);
     uint32_t block_bytes = page->block_bytes;

@@ -58,8 +58,8 @@ struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsig
 // Ends the page. No block of it may be live. The caller then owns its slices.
 void page_end(struct page* page);
 
-// For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear in
-// the blocks.
+// For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear
+// in the blocks.
 void page_forget_blocks(struct page* page);
 
 // Carves up to 16 blocks. All of them begin in the same system page, so carving takes at most one
@@ -78,9 +78,9 @@ KEEL_INLINE bool page_begins_system_page(const struct page* page) {
 //
 // Plain flavour: one list, last in, first out. A refill takes all of it.
 //
-// Secure flavour: one list, first in, first out. The blocks that were freed last stay in it, as many
-// as an eighth of the page: that many other frees separate the free of a block from its reuse. A
-// refill takes at most PAGE_TAKE_MAX of the others, in a random order.
+// Secure flavour: one list, first in, first out. The blocks that were freed last stay in it, as
+// many as an eighth of the page: that many other frees separate the free of a block from its reuse.
+// A refill takes at most PAGE_TAKE_MAX of the others, in a random order.
 
 #define PAGE_TAKE_MAX 16u
 

@@ -113,6 +113,7 @@ fn run() -> Result<usize> {
 
 /// Whether the finding's place is the path or is below it.
 fn lies_in(finding: &str, place: &Path) -> bool {
+    let place = place.strip_prefix(".").unwrap_or(place);
     finding.split([':', ' ']).next().is_some_and(|path| Path::new(path).starts_with(place))
 }
 
@@ -146,5 +147,7 @@ mod tests {
         assert!(lies_in("lab/cli/src/main.rs:3: wide", Path::new("lab/cli")));
         assert!(!lies_in("lab/cli/src/main.rs:3: wide", Path::new("lab/cl")));
         assert!(lies_in("a/b.c may not use api", Path::new("a/b.c")));
+        assert!(lies_in("lab/cli/src/main.rs:3: wide", Path::new(".")));
+        assert!(lies_in("lab/cli/src/main.rs:3: wide", Path::new("./lab")));
     }
 }

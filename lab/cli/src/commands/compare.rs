@@ -22,8 +22,9 @@ use tempfile::TempDir;
 /// Each run has its own process. In a round, each allocator runs once, in random order, so that a
 /// change in the machine's speed affects all allocators. At pace max each run is followed by a
 /// second one that does not time each call: it measures the throughput. Without -a and --allocator,
-/// the comparison includes every allocator that `keel allocators` lists as available. It always
-/// includes the null allocator, which does nothing: its times are the cost of measuring.
+/// the comparison includes every available allocator of the list of `keel allocators`, except
+/// keel-secure. It always includes the null allocator, which does nothing: its times are the cost
+/// of measuring.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.

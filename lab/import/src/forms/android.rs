@@ -18,7 +18,8 @@ use keel_journal::Op;
 
 const ADVICE: &str = "Lines have the forms `TID: malloc PTR SIZE`, `TID: calloc PTR COUNT SIZE`, \
     `TID: realloc NEW OLD SIZE`, `TID: memalign PTR ALIGN SIZE`, `TID: free PTR` and \
-    `TID: thread_done 0x0`, each optionally followed by START_NS END_NS; repair or remove this line";
+    `TID: thread_done 0x0`, each optionally followed by START_NS END_NS; repair or remove this \
+    line";
 
 #[derive(Default)]
 pub(crate) struct Android {
