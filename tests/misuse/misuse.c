@@ -170,13 +170,13 @@ static void free_far_inside(char* block) {
 
 static void overflow(char* block) {
     announce(block);
-    memset(block + kl_usable_size(block), 0x41, 1);
+    block[usable] = (char)~block[usable]; // another value than before
     kl_free(block);
 }
 
 static void overflow_long(char* block) {
     announce(block);
-    memset(block + kl_usable_size(block), 0x41, 8);
+    memset(block + usable, 0x41, 8);
     kl_free(block);
 }
 
