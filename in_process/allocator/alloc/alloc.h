@@ -146,6 +146,10 @@ KEEL_INLINE void free_block(void* address) {
     address = address_untagged(address);
     struct page* page = KEEL_SECURE ? page_of_any(address) : page_of(address);
     if (KEEL_LIKELY(atomic_get(&page->owner) == (uintptr_t)thread_heap)) {
+        if (KEEL_SECURE && KEEL_UNLIKELY(block_guard.zero != 0)) {
+            free_slow(address, page);
+            return;
+        }
         block_free(page, address, thread_of_heap());
         if (KEEL_UNLIKELY(page_push(page, address))) free_page_emptied(page);
     } else {

@@ -49,7 +49,7 @@ KEEL_INLINE size_t request_class_usable(unsigned size_class) {
 // Alone in its system page, which is read-only once the key is chosen.
 struct block_guard {
     KEEL_ALIGNED(4096) uintptr_t key; // 0: not chosen yet
-    uint32_t zero; // 1: free zeroes the block, and malloc verifies that it is zero
+    uint32_t zero; // 1: free zeroes the block, and its reuse verifies that it is zero
 };
 extern struct block_guard block_guard;
 
@@ -105,7 +105,12 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thr
     if (KEEL_UNLIKELY(!block_is_live(page, address))) block_fault_at_free(page, address);
     *block_state(address, page->block_bytes) = ~block_mask(address) ^ (uint64_t)thread
                                                                           << STATE_THREAD_SHIFT;
-    if (KEEL_UNLIKELY(block_guard.zero != 0)) block_zero(address, page->block_bytes);
+}
+// The same, and zeroes the block if the option says so. Apart, because a call that returns would cost
+// the fast path its registers.
+KEEL_INLINE void block_free_zeroed(const struct page* page, void* address, uint32_t thread) {
+    block_free(page, address, thread);
+    if (KEEL_SECURE && block_guard.zero != 0) block_zero(address, page->block_bytes);
 }
 
 // True: a free block, or the end of the list, follows. `next` is as near as a block of the same
@@ -131,8 +136,6 @@ KEEL_INLINE struct block* block_take(struct block* block, uint32_t block_bytes) 
     uintptr_t mask = block_mask(block);
     struct block* next = (struct block*)((uintptr_t)block->next ^ mask);
     if (KEEL_UNLIKELY(!state_is_free(*state, mask) || !block_link_is_possible(block, next)))
-        block_fault_at_malloc(block, block_bytes);
-    if (KEEL_UNLIKELY(block_guard.zero != 0) && !block_is_zero(block, block_bytes))
         block_fault_at_malloc(block, block_bytes);
     *state = mask;
     block->next = NULL;

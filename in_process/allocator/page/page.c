@@ -106,6 +106,12 @@ static struct block* carve_list(char* first, uint32_t step, unsigned count) {
     return (struct block*)first;
 }
 
+// Ends the process if a block of the list is not zero.
+static void list_verify_zero(const struct block* list, uint32_t block_bytes) {
+    for (const struct block* block = list; block != NULL; block = block_next(block))
+        if (!block_is_zero(block, block_bytes)) block_fault_at_malloc(block, block_bytes);
+}
+
 // A random bit sends each block to one of two lists, which are then joined: 2^15 orders of 16
 // blocks. The state of each is verified when malloc returns it.
 struct block* page_take_oldest(struct page* page) {
@@ -126,6 +132,7 @@ struct block* page_take_oldest(struct page* page) {
         block = next;
     }
     block_set_next(first, lists[1]);
+    if (block_guard.zero != 0) list_verify_zero(lists[0], block_bytes);
     use->local_free = block;
     use->used += count;
     return lists[0];
