@@ -7,6 +7,14 @@
 
 #define KEEL_INLINE static inline __attribute__((always_inline, unused))
 #define KEEL_PREFETCH(address) __builtin_prefetch(address)
+// Likewise, for a cache line that will be written. Compilers use this instruction of x86-64 only if
+// they are asked to; processors without it do nothing.
+#if defined(__x86_64__)
+#define KEEL_PREFETCH_TO_WRITE(address)                                                            \
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char*)(address)))
+#else
+#define KEEL_PREFETCH_TO_WRITE(address) __builtin_prefetch((address), 1)
+#endif
 
 #define KEEL_NOINLINE __attribute__((noinline))
 #define KEEL_COLD __attribute__((noinline, cold))

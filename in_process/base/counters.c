@@ -41,8 +41,8 @@ const char* event_name(enum event event) {
 
 uint64_t work_bound(enum work work) {
     static const uint64_t bounds[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = 16, [WORK_DRAIN_BATCHES] = 32, [WORK_PAGE_PROBES] = 4,
-        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 1,   [WORK_RECLAIM] = 256,
+        [WORK_CARVE_LINKS] = 16, [WORK_DRAIN_PAGES] = 32, [WORK_PAGE_PROBES] = 4,
+        [WORK_RUN_TRIES] = 8,    [WORK_PURGE_SLICES] = 1, [WORK_RECLAIM] = 256,
         [WORK_RELIEF_STEP] = 64, [WORK_RUN_WINDOWS] = 16,
     };
     return bounds[work];
@@ -50,7 +50,7 @@ uint64_t work_bound(enum work work) {
 
 const char* work_name(enum work work) {
     static const char* const names[WORK_COUNT] = {
-        [WORK_CARVE_LINKS] = "carve_links",   [WORK_DRAIN_BATCHES] = "drain_batches",
+        [WORK_CARVE_LINKS] = "carve_links",   [WORK_DRAIN_PAGES] = "drain_pages",
         [WORK_PAGE_PROBES] = "page_probes",   [WORK_RUN_TRIES] = "run_tries",
         [WORK_PURGE_SLICES] = "purge_slices", [WORK_RECLAIM] = "reclaim",
         [WORK_RELIEF_STEP] = "relief_step",   [WORK_RUN_WINDOWS] = "run_windows",

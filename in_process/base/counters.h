@@ -37,14 +37,14 @@ enum event {
 };
 
 enum work {
-    WORK_CARVE_LINKS,   // links written by one carve
-    WORK_DRAIN_BATCHES, // batches spliced by one drain
-    WORK_PAGE_PROBES,   // pages looked at by one refill
-    WORK_RUN_TRIES,     // compare-and-swap tries of one run allocation in one window
-    WORK_RUN_WINDOWS,   // windows searched by one search for a run
-    WORK_PURGE_SLICES,  // slices purged by one quantum
-    WORK_RECLAIM,       // blocks put back and pages released by one step for a parked heap
-    WORK_RELIEF_STEP,   // units of work done by the keeper in one step, under the relief lock
+    WORK_CARVE_LINKS,  // links written by one carve
+    WORK_DRAIN_PAGES,  // pages whose remote lists one drain takes
+    WORK_PAGE_PROBES,  // pages looked at by one refill
+    WORK_RUN_TRIES,    // compare-and-swap tries of one run allocation in one window
+    WORK_RUN_WINDOWS,  // windows searched by one search for a run
+    WORK_PURGE_SLICES, // slices purged by one quantum
+    WORK_RECLAIM,      // blocks put back and pages released by one step for a parked heap
+    WORK_RELIEF_STEP,  // units of work done by the keeper in one step, under the relief lock
     WORK_COUNT
 };
 
@@ -68,7 +68,7 @@ const char* work_name(enum work work);
 // The bound that the design gives for one call.
 uint64_t work_bound(enum work work);
 
-// The shard of this thread: it is chosen by the 8 MiB of address space that contain the stack.
+// The shard of this thread, by the 8 MiB of address space in which its stack is.
 KEEL_INLINE struct event_shard* event_shard(void) {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0);
     return &counters.shards[stack >> 23 & (EVENT_SHARDS - 1)];

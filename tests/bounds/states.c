@@ -49,28 +49,32 @@ static void many_heaps(void) {
     thread_heap = own;
 }
 
-// Another thread has freed 65,536 blocks in an order that jumps between pages: each is a batch.
+// Another thread has freed `count` blocks, each once, in an order that jumps between pages: nearly
+// each is a batch. `stride` divides `count`, or has no divisor in common with it.
 static void send_batches(unsigned count, size_t bytes, unsigned stride) {
     static void* blocks[65536];
     struct heap* own = thread_heap;
     for (unsigned i = 0; i < count; i++) CHECK((blocks[i] = kl_malloc(bytes)) != NULL);
     become_new_thread();
-    for (unsigned i = 0; i < count; i++) kl_free(blocks[(size_t)i * stride % count]);
+    for (size_t i = 0; i < count; i++) {
+        size_t turns = count % stride == 0 ? i * stride / count : 0;
+        kl_free(blocks[(i * stride + turns) % count]);
+    }
     kl_thread_idle();
     thread_heap = own;
     CHECK(!remote_queue_is_empty(&own->remote_queue));
 }
 static void long_queue(void) {
-    send_batches(65536, 200, 7919); // a prime: each block once
+    send_batches(65536, 200, 7919); // a prime
 }
 
-// The keeper has begun to sort the blocks of 2,048 pages that are in the queue, 8,191 of them of 8
-// bytes, and has not finished.
+// The keeper has examined some of the pages whose blocks another thread has freed, one of them with
+// 8,191 blocks of 8 bytes.
 static void unfinished_relief(void) {
     struct heap* own = thread_heap;
     send_batches(8191, 8, 1);
     send_batches(65536, 2000, 32);
-    for (unsigned i = 0; i < 300; i++) (void)heap_relieve(own, false);
+    for (unsigned i = 0; i < 10; i++) CHECK(heap_relieve(own, false));
 }
 
 // Nothing more can be obtained from the system.
@@ -103,7 +107,7 @@ const struct state states[STATES] = {
     [STATE_FRAGMENTS] = {"fragmented windows", fragments},
     [STATE_HEAPS] = {"8,000 heaps", many_heaps},
     [STATE_MAPPINGS] = {"600 mappings freed", cached_mappings},
-    [STATE_QUEUE] = {"65,536 batches queued", long_queue},
+    [STATE_QUEUE] = {"65,536 remote frees", long_queue},
     [STATE_RELIEF] = {"unfinished relief", unfinished_relief},
     [STATE_LIMIT] = {"memory limit", limited},
     [STATE_ALL] = {"all but the limit", everything},

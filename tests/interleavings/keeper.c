@@ -111,15 +111,8 @@ bool heap_relieve(struct heap* heap, bool deep) {
     (void)heap;
     return false;
 }
-bool relief_is_unfinished(const struct heap* heap) {
+void heap_relieve_kept(struct heap* heap) {
     (void)heap;
-    return false;
-}
-bool relief_is_left(void) {
-    return false;
-}
-bool relief_continue_left(void) {
-    return false;
 }
 bool heap_fill_spare(struct heap* heap) {
     (void)heap;

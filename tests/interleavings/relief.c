@@ -134,7 +134,7 @@ static const struct explore_scenario relief_and_retirement = {
 // Like the beginning of a visit of the thread's own heap (alloc/usage.c): all remote frees that
 // were queued are sorted, and the keeper holds none of them.
 static void visit(bool waits) {
-    if (waits) relief_end_and_pause();
+    if (waits) relief_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
     if (waits) relief_resume();
     if (entered) (void)heap_drain_entered(heap);
@@ -169,50 +169,6 @@ static const struct explore_scenario relief_and_hasty_visit = {
     .run = {relieve, owner_visits_at_once},
     .check = check_half,
     .preemptions = EXPLORE_ALL,
-};
-
-// A fork in the middle of a pass: the keeper of the parent stops between two steps. Threads of the
-// child continue the pass.
-static void continue_left(void) {
-    while (relief_is_left() && relief_continue_left()) {
-    }
-}
-static void fork_in_pass(bool forgets) {
-    EXPLORE_CHECK(heap_relieve(heap, false));
-    relief_pause();
-    if (forgets) relief_forget();
-    relief_resume();
-    continue_left();
-}
-static void fork_and_continue(void) {
-    fork_in_pass(true);
-}
-static void fork_and_lose(void) {
-    fork_in_pass(false);
-}
-// If the two threads prevented each other, the pass is still left; any later step continues it.
-static void check_left(void) {
-    continue_left();
-    EXPLORE_CHECK(!relief_is_left());
-    check_returned();
-}
-static const struct explore_scenario relief_and_fork = {
-    .name = "heaps, a fork in the middle of a pass, two threads continue it, one sends",
-    .prepare = prepare_loan,
-    .threads = 3,
-    .called = {"first", "second", "sender"},
-    .run = {fork_and_continue, continue_left, send_last_two},
-    .check = check_left,
-    .preemptions = 2,
-};
-static const struct explore_scenario relief_and_lossy_fork = {
-    .name = "heaps, a fork in the middle of a pass that the child forgets, one sends",
-    .prepare = prepare_loan,
-    .threads = 2,
-    .called = {"first", "sender"},
-    .run = {fork_and_lose, send_last_two},
-    .check = check_returned,
-    .preemptions = 3,
 };
 
 // A deep pass: the page is in the owner's queue, as the owner has freed one of its blocks.
@@ -275,13 +231,6 @@ TEST(heaps_relief_and_retirement) {
 TEST(heaps_find_a_weak_retirement) {
     explore_break("heap_retire_current", "set_release", WEAKENED);
     explore_finds(&relief_and_retirement, "race");
-}
-TEST(heaps_relief_and_fork) {
-    explore_holds(&relief_and_fork);
-}
-// Seeded: the child does not continue the pass.
-TEST(heaps_find_a_lost_pass) {
-    explore_finds(&relief_and_lossy_fork, "");
 }
 TEST(heaps_relief_and_visit) {
     explore_holds(&relief_and_visit);

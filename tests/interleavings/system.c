@@ -55,7 +55,7 @@ static bool mapping_make(unsigned i, size_t bytes, size_t alignment) {
 // Fails for more than a superblock and a window's metadata, so that windows stay small. A mapping
 // of a run is all zero again after the run has been undone, and the next run gets the same one.
 void* os_map(size_t bytes, size_t alignment) {
-    if (refuses || bytes > (size_t)9 << 20) return NULL;
+    if (refuses || bytes > (size_t)13 << 20) return NULL;
     for (unsigned i = 0; i < MAPPINGS_MAX; i++) {
         if (mappings[i].taken) continue;
         if (mappings[i].bytes != 0 &&

@@ -7,7 +7,7 @@
 //         `- (nothing there) alloc_slow                       alloc/allocate.c
 //            |- size <= 64 KiB: pop the bin of its class, else refill it from:
 //            |  |- the current page's free list               page_take_free, O(1)
-//            |  |- that list after draining the remote queue  heap_drain, <= 32 batches
+//            |  |- that list after draining the remote queue  heap_drain, <= 32 pages
 //            |  |- newly carved blocks                        page_carve, <= 16 links
 //            |  |- the next page of the class                 heap_next_page, O(1)
 //            |  `- a fresh page: a slice that the heap kept,  heap_fresh_page;
@@ -21,8 +21,8 @@
 //      `- the owner word differs: free_slow
 //         |- page of this heap, but the owner word has a flag: the page is full, or the word
 //         |  is that of a later slice of the page (each slice has one): push, decrement `used`
-//         |- page of another heap: p goes into a batch; later one atomic exchange
-//         |  pushes a chain of batches to the remote queue of the owner
+//         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
+//         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
 //         |- large: back to the slices; jumbo (a mapping): cached, or unmapped
 //         `- no owner. p is NULL: do nothing. p is in memory of Keel that is not in use:

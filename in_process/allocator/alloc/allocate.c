@@ -109,7 +109,7 @@ static struct block* refill(struct heap* heap, unsigned size_class) {
     return page != NULL ? page_give(heap, size_class, page) : refill_fresh(heap, size_class);
 }
 
-static void* alloc_class(unsigned size_class);
+static KEEL_NOINLINE void* alloc_class(unsigned size_class);
 
 // For a destructor of thread-specific data that runs after Keel's own.
 static KEEL_COLD void* alloc_after_end(unsigned size_class) {

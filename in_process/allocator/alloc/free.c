@@ -45,11 +45,12 @@ static void free_local(struct page* page, void* address) {
 }
 
 // The blocks may have been sent to a parked heap, which no thread drains. Without a keeper, the
-// thread that sends them drains parked heaps.
+// thread that announces their page drains parked heaps.
 static void free_into_batch(struct heap* heap, struct page* page, void* address) {
+    if (KEEL_LIKELY(!remote_batch_add(heap, page, address))) return;
+    if (reserve_has_keeper() || heap_is_realtime(heap)) return;
     uint64_t begun = cycles_now();
-    if (!remote_batch_add(heap, page, address)) return;
-    if (!reserve_has_keeper() && !heap_is_realtime(heap)) (void)reclaim_parked();
+    (void)reclaim_parked();
     slow_path_note(&heap->slow_paths, SLOW_PATH_REMOTE_SENT, begun);
 }
 

@@ -1,6 +1,5 @@
 // Memory of ended threads: threads that need memory do the maintenance of parked heaps.
 #include "allocator/alloc/alloc.h"
-#include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/slices/reserve.h"
@@ -70,7 +69,6 @@ bool reclaim_step(struct heap* heap) {
 }
 
 bool reclaim_parked(void) {
-    if (relief_is_left()) return relief_continue_left();
     if (watch_is_empty()) return false;
     struct heap* heap = watch_take(true);
     if (heap == NULL) return false;
@@ -138,8 +136,6 @@ void reclaim_heap(struct heap* heap) {
 
 void reclaim_all(void) {
     struct heap* heap = thread_heap;
-    while (relief_continue_left()) {
-    }
     if (heap_is_real(heap)) {
         remote_batch_flush(heap);
         reclaim_heap(heap);

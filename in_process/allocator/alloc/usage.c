@@ -5,11 +5,9 @@
 #include "allocator/page/large.h"
 #include "allocator/page/page.h"
 #include "allocator/slices/window.h"
-#include "os/thread.h"
 #include <string.h>
 
-#define WAITS_MAX 1000u // for a sender that has yet to write its link
-#define WAIT_US 100u
+#define DRAINS_MAX (1u << 20)
 
 // The counts of the process at the last reset.
 static struct {
@@ -184,17 +182,11 @@ void usage_of_heap(struct user_heap* user, struct usage* usage) {
     finish_rows(usage);
 }
 
-// Drains until the queue is empty. The heap's thread is the consumer of its queue.
+// Drains until the queue is empty. The heap's thread is the consumer of its queue. The bound ends
+// the loop even if other threads keep freeing.
 static void drain_all(struct heap* heap) {
-    static atomic_state nobody_wakes;
-    unsigned waits = 0;
-    while (!remote_queue_is_empty(&heap->remote_queue) && waits < WAITS_MAX) {
-        uint64_t before = atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]);
+    for (unsigned i = 0; i < DRAINS_MAX && !remote_queue_is_empty(&heap->remote_queue); i++)
         (void)heap_drain_entered(heap);
-        if (atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]) != before) continue;
-        os_wait(&nobody_wakes, 0, WAIT_US);
-        waits++;
-    }
 }
 
 // Becomes the consumer of the queue and drains it. The keeper then cannot end a page during the
@@ -202,7 +194,7 @@ static void drain_all(struct heap* heap) {
 static bool enter_and_drain(struct heap* heap) {
     // Send the remote frees that this thread did while its default was a user heap.
     if (thread_heap_is_redirect()) remote_batch_flush(thread_heap);
-    relief_end_and_pause();
+    relief_pause();
     bool entered = remote_queue_enter(&heap->remote_queue);
     relief_resume();
     if (entered) drain_all(heap);

@@ -106,6 +106,9 @@ KEEL_INLINE uint64_t user_heap_pages_live(struct user_heap* user) {
 // All locks are held during a fork, so that the child finds every heap in a consistent state.
 void user_heap_before_fork(void);
 void user_heap_after_fork(void);
+// As heap_repair_in_child (heap/pool.h), for threads whose default was a user heap. To be called
+// before it.
+void user_heap_repair_in_child(void);
 
 // --- Allocation and lifetime (user_heap.c) -------------------------------------------------------
 

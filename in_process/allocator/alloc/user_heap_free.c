@@ -1,4 +1,5 @@
 #include "allocator/alloc/user_heap.h"
+#include "allocator/heap/remote_batch.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "base/bits.h"
@@ -158,4 +159,9 @@ void user_heap_after_fork(void) {
     for (struct user_heap* each = user_heap_first(); each != NULL; each = each->next_all)
         os_lock_release(&each->lock);
     os_lock_release(&pool.lock);
+}
+
+void user_heap_repair_in_child(void) {
+    for (struct user_heap* each = user_heap_first(); each != NULL; each = each->next_all)
+        remote_batch_repair(&each->heap);
 }

@@ -72,6 +72,7 @@ static void after_fork_in_child(void) {
     relief_forget();
     after_fork();
     keeper_forget();
+    user_heap_repair_in_child();
     heap_repair_in_child(own_heap());
 }
 

@@ -147,7 +147,7 @@ static const char* heap_count_name(enum heap_count count) {
         [HEAP_PAGES_BEGUN] = "pages_begun",
         [HEAP_PAGES_ENDED] = "pages_ended",
         [HEAP_BATCHES_SENT] = "remote_batches_sent",
-        [HEAP_CHAINS_SENT] = "remote_chains_sent",
+        [HEAP_PAGES_ANNOUNCED] = "remote_pages_announced",
         [HEAP_BATCHES_TAKEN] = "remote_batches_taken",
         [HEAP_BLOCKS_SENT] = "remote_blocks_sent",
     };

@@ -187,34 +187,38 @@ bool heap_page_emptied(struct heap* heap, struct page* page) {
     return true;
 }
 
-// Returns one batch to its page. If the page has had another owner since the batch was sent,
-// forwards the batch. True: the page was released.
-static bool accept_batch(struct heap* heap, struct block_list batch) {
-    struct page* page = page_of_block(batch.head);
-    struct heap* owner = page_heap(atomic_get(&page->owner));
-    if (KEEL_UNLIKELY(owner != heap)) {
-        KEEL_REQUIRE(owner != NULL, batch.head);
-        if (remote_queue_push_batch(&owner->remote_queue, batch, page->block_bytes))
-            heap_watch(owner);
-        return false;
-    }
-    if (page_is_full(page)) heap_page_not_full(heap, page);
-    KEEL_REQUIRE(batch.count <= page_use(page)->used, batch.head);
-    bool empty = page_push_list(page, batch.head, batch.tail, batch.count);
+// Returns blocks that other threads have freed to their page. True: the page was released.
+static bool accept_list(struct heap* heap, struct page* page, struct block_list list) {
+    struct block* head = list_head(list.word);
+    uint32_t count = list_count(list.word);
+    KEEL_REQUIRE(count <= page_use(page)->used, head);
+    bool full = page_is_full(page);
+    bool empty = page_push_list(page, head, list.tail, count);
+    if (full && !empty) heap_page_not_full(heap, page);
     return empty && heap_page_emptied(heap, page);
 }
 
+// Announced pages come first: a page with kept blocks is rarely the one that the owner needs.
+static struct page* take_list(struct remote_queue* queue, struct block_list* list) {
+    struct page* page = remote_queue_take(queue, list);
+    if (KEEL_LIKELY(page != NULL) || atomic_get(&queue->kept_first) == 0) return page;
+    page = (struct page*)atomic_get(&queue->kept_first);
+    *list = remote_queue_take_kept(queue, page);
+    return page;
+}
+
 bool heap_drain_entered(struct heap* heap) {
-    struct block_list batch;
+    struct block_list list;
+    struct page* page;
     unsigned taken = 0;
     unsigned released = 0;
     while (taken + 3 * released < REMOTE_DRAIN_MAX &&
-           remote_queue_take(&heap->remote_queue, &batch)) {
-        released += accept_batch(heap, batch);
+           (page = take_list(&heap->remote_queue, &list)) != NULL) {
+        released += accept_list(heap, page, list);
         taken++;
     }
     atomic_bump(&heap->counts[HEAP_BATCHES_TAKEN], taken);
-    count_work(WORK_DRAIN_BATCHES, taken);
+    count_work(WORK_DRAIN_PAGES, taken);
     return released > 0;
 }
 

@@ -6,8 +6,8 @@
 //   queue[c] -> page <-> page <-> page      pages with free blocks; full pages are in no list
 //   empty[0..7]                             64 KiB slices kept for the next page of any class
 //   spare[0..31]                            warm slices that the keeper provides (realtime)
-//   batches[64], owner_chains[4]            freed blocks of other heaps' pages, not sent yet
-//   remote_queue                            blocks of this heap's pages that other threads freed
+//   batches[64]                             freed blocks of other heaps' pages, not sent yet
+//   remote_queue                            pages with blocks that other threads have freed
 //
 // One thread at a time holds a heap (pool.h): its owner. The fields of struct heap are grouped by
 // the threads that may access them. A heap is never unmapped, so any thread may push to its remote
@@ -26,7 +26,6 @@
 #define HEAP_SPARE_MAX 32u
 #define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
-#define HEAP_OWNER_CHAINS 4u
 // A page that begins warm occupies all of its memory. A page that begins cold occupies only the
 // memory that is touched. The pages of a class begin cold until this many of them have been filled.
 // After that, one more page is a small part of the memory of the class.
@@ -41,25 +40,18 @@ struct page_queue {
 struct remote_batch {
     struct page* page; // NULL: unused entry
     struct block_list blocks;
-};
-
-// Linked batches for one other heap.
-struct owner_chain {
-    struct heap* owner; // NULL: unused entry
-    struct remote_chain chain;
-    unsigned batches;
-    uint32_t bytes;
+    uint32_t bytes; // of the blocks
 };
 
 enum heap_count {
-    HEAP_REFILLS,       // mallocs that found their bin empty
-    HEAP_CARVES,        // times blocks were carved
-    HEAP_PAGES_BEGUN,   // pages begun
-    HEAP_PAGES_ENDED,   // pages that became empty and were released
-    HEAP_BATCHES_SENT,  // batches sent to other heaps
-    HEAP_CHAINS_SENT,   // exchanges that sent them
-    HEAP_BATCHES_TAKEN, // batches accepted from the remote queue
-    HEAP_BLOCKS_SENT,   // blocks in the batches sent
+    HEAP_REFILLS,         // mallocs that found their bin empty
+    HEAP_CARVES,          // times blocks were carved
+    HEAP_PAGES_BEGUN,     // pages begun
+    HEAP_PAGES_ENDED,     // pages that became empty and were released
+    HEAP_BATCHES_SENT,    // batches of blocks sent to pages of other heaps
+    HEAP_PAGES_ANNOUNCED, // pages announced when they were sent
+    HEAP_BATCHES_TAKEN,   // remote lists accepted from the remote queue
+    HEAP_BLOCKS_SENT,     // blocks in the batches sent
     HEAP_COUNTS
 };
 
@@ -71,9 +63,9 @@ struct heap {
     uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
     uint8_t bin_zero[CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
     unsigned empty_count;          // 0..HEAP_EMPTY_MAX; entries of `empty` from here on are 0
-    uint32_t waiting_bytes;        // bytes of blocks in `batches` and `owner_chains`
+    uint32_t waiting_bytes;        // bytes of blocks in `batches`
+    uint32_t batch_next;           // entry that is sent next because too many bytes wait
     struct remote_batch batches[HEAP_BATCHES];
-    struct owner_chain owner_chains[HEAP_OWNER_CHAINS];
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
     unsigned class_count;              // bits set in it
@@ -90,8 +82,9 @@ struct heap {
     // --- The owner writes, any thread reads ---
     atomic_bits counts[HEAP_COUNTS];
     atomic_bits
-        given[CLASS_COUNT];    // blocks put into the bin so far, minus those put back into pages
-    atomic_state thread_id;    // the system's number of the owner; 0: none
+        given[CLASS_COUNT]; // blocks put into the bin so far, minus those put back into pages
+    atomic_word sending;    // page that the owner sends blocks to; 0: none. Read in a forked child
+    atomic_state thread_id; // the system's number of the owner; 0: none
     atomic_state spare_wanted; // 0..HEAP_SPARE_MAX; not 0: the thread is realtime
     struct slow_path_times slow_paths;
 
@@ -108,7 +101,7 @@ struct heap {
     uint64_t activity_seen;     // the owner's activity at the last look
     bool relieved_deeply;       // by the keeper since then
     uint64_t active_ms;         // the clock when it last changed
-    atomic_word remote_seen;    // first batch of those sorted without success (relief.c), or 0
+    atomic_state relief_left;   // kept pages to be examined once more (relief.h)
 
     // --- The pool of heaps (pool.c), under its lock; any thread reads parked and next_all ---
     atomic_state parked; // 1: in the list of parked heaps
@@ -121,7 +114,7 @@ struct heap {
     uint64_t parked_ms;        // the clock when the thread ended
 
     // --- Any thread, lock-free ---
-    KEEL_ALIGNED(KEEL_CACHE_LINE) struct remote_queue remote_queue;
+    struct remote_queue remote_queue;
     atomic_state watched;      // not 0: in the watch list, or a thread looks at it (watch.h)
     struct heap* next_watched; // in that list
 };
@@ -167,7 +160,7 @@ void heap_page_not_full(struct heap* heap, struct page* page);
 // so the caller should check whether a quantum of purging is due. O(1).
 bool heap_page_emptied(struct heap* heap, struct page* page);
 
-// Accepts at most REMOTE_DRAIN_MAX batches from the remote queue, or fewer if pages become empty.
+// Accepts the remote lists of at most REMOTE_DRAIN_MAX pages, or of fewer if pages become empty.
 // Does nothing if another thread consumes the queue. True: slices were released.
 bool heap_drain(struct heap* heap);
 

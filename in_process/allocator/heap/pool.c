@@ -164,15 +164,15 @@ void heap_pool_after_fork(void) {
 }
 
 void heap_repair_in_child(struct heap* own) {
+    for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all)
+        remote_batch_repair(heap);
+    remote_batch_repair_heapless();
     if (own != NULL) {
         atomic_set(&own->thread_id, os_thread_id());
-        remote_queue_repair(&own->remote_queue);
         heap_watch(own);
     }
     os_lock_acquire(&pool.lock);
-    for (struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked) {
-        remote_queue_repair(&heap->remote_queue);
+    for (struct heap* heap = pool.parked_first; heap != NULL; heap = heap->next_parked)
         heap_watch(heap); // the list of the parent is forgotten
-    }
     os_lock_release(&pool.lock);
 }

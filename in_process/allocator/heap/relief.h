@@ -1,70 +1,61 @@
 // Relief: the keeper ends pages of a heap whose thread sleeps.
 //
 // A thread that waits does not drain its remote queue. When other threads have freed all blocks of
-// one of its pages, all these blocks are in the queue. Without relief, the page would occupy memory
-// until the thread allocates again. The keeper takes the batches from the queue and sorts them by
-// page. If it has all blocks of a page, it ends the page. It puts the other blocks back into the
-// queue, in fewer and larger batches.
+// one of its pages, all these blocks are in the page's remote list. Without relief, the page would
+// occupy memory until the thread allocates again. The keeper takes the list of each announced page.
+// If it has all blocks of the page, it ends the page. Otherwise it keeps the blocks in the page
+// (remote_queue_keep), and the next free by another thread announces the page again:
 //
-//   remote queue: p7 p3 p7 p9 p7 ..  --gather-->  p3: 40 blocks      --> back into the queue
-//                                                 p7: 819, and full  --> the page ends
+//   announced: p7 p3 p9 ..  -->  p3: 40 blocks        --> kept
+//                                p7: 819, and full    --> the page ends
+//                                p9: 12, and 807 kept --> the page ends
 //
 // The keeper may end such a page, because no other thread has a reference to it. The keeper has all
 // blocks of the page. The owner has marked the page full (PAGE_FULL), so the page is in none of the
 // owner's lists.
 //
-// A page with free blocks is in a queue of the owner. After a longer sleep, in a deep pass, the
+// A page with free blocks is in a queue of the owner. After a longer sleep, in a deep step, the
 // keeper empties such a page too, if it has every block that is used:
 //
 //   list: QUEUED -> CLAIMED   the owner does without the page (heap_next_page)
-//   used == blocks in the batch: only the keeper and the queue refer to the page
+//   used == kept blocks: only the keeper and the queue refer to the page
 //   local_free = 0, carved = used = 0, the memory goes back to the system
 //   list: CLAIMED -> QUEUED   the owner finds a page without memory, to be carved anew
 //
 // The page stays in the queue, as only the owner may change the links. An owner that frees a block
 // at that moment has not yet decremented `used`, and the keeper gives the page up.
+//
+// Nothing outlives a step: between two steps the owner, or another holder of the heap, finds every
+// block in a remote list or kept in its page.
 #ifndef KEEL_ALLOCATOR_HEAP_RELIEF_H
 #define KEEL_ALLOCATOR_HEAP_RELIEF_H
 
 #include "allocator/heap/heap.h"
 
-#define RELIEF_BATCHES_MAX 65536u // in one pass
-// Units of work in one step, under the lock: a batch taken, an entry of the table emptied, a block
-// of 8 bytes put back. A slice whose memory goes back to the system counts as 15.
+// Units of work in one step: an examined page is 1, a page whose memory goes back to the system 16.
 #define RELIEF_STEP_MAX 64u
 
-// Relieves one heap that a thread holds, by one step: begins a pass, or continues the pass for this
-// heap, or first ends that of another heap. A pass takes at most RELIEF_BATCHES_MAX batches. One
-// caller at a time. False: the pass has ended, or another thread prevents the step;
-// relief_is_unfinished distinguishes them. heap_can_be_relieved shows whether there is more to do.
-// `deep`: a pass that begins is a deep one.
+// Relieves one heap that a thread holds, by one step. One caller at a time for each heap. `deep`:
+// the step is deep. False: the step has left no announced page, or another thread prevents it;
+// heap_can_be_relieved says whether there is more to do.
 bool heap_relieve(struct heap* heap, bool deep);
 
-// True: a pass for this heap has begun and not ended. Any thread; the answer may be outdated.
-bool relief_is_unfinished(const struct heap* heap);
+// From now on deep steps also examine the pages that have kept blocks, each once. For the caller of
+// heap_relieve.
+void heap_relieve_kept(struct heap* heap);
 
-// True: the queue holds batches other than those that the last pass has put back. Any thread, but
-// only the caller of heap_relieve gets a reliable answer.
+// True: pages have been announced since the last step, or kept pages are to be examined. Any thread,
+// but only the caller of heap_relieve gets a reliable answer.
 KEEL_INLINE bool heap_can_be_relieved(const struct heap* heap) {
-    uintptr_t pending = atomic_get(&heap->remote_queue.pending);
-    return atomic_get(&heap->remote_queue.head) != 0 ||
-           (pending != 0 && pending != atomic_get(&heap->remote_seen));
+    return remote_queue_has_announced(&heap->remote_queue) || atomic_get(&heap->relief_left) != 0;
 }
 
-// relief_pause waits for a running step to end, and prevents new steps until relief_resume. May
-// sleep, for one step at most.
+// relief_pause waits for a running step to end, and prevents further ones: for fork, whose child
+// would otherwise lose the blocks that are being examined, and for a caller that must become the
+// consumer of a queue. May sleep, for one step.
 void relief_pause(void);
-// Likewise, and first ends an unfinished pass, for a caller that needs every batch in its queue: in
-// steps, of which each does at most RELIEF_STEP_MAX units under the lock.
-void relief_end_and_pause(void);
 void relief_resume(void);
-
-// A fork pauses relief and does not end the pass: the parent's keeper continues it. The child calls
-// relief_forget, while relief is paused. From then on any thread of the child may call
-// relief_continue_left, which does one step of a pass that the fork has left unfinished; its heap
-// is watched at the end. False: there is none, or another thread prevents the step.
+// In a forked child, while relief is paused: forgets the threads of the parent that waited for that.
 void relief_forget(void);
-bool relief_is_left(void);
-bool relief_continue_left(void);
 
 #endif

@@ -1,83 +1,101 @@
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 
-#define BATCH_BLOCKS_MAX 32u
-#define CHAIN_BATCHES_MAX 16u
+#define BATCH_BLOCKS_MAX 64u
 #define WAITING_BYTES_MAX 32768u
 
-static struct heap* owner_of(struct page* page) {
-    return page_heap(atomic_get(&page->owner));
+// The page that each thread without a heap is sending to, if one of these words was free.
+#define HEAPLESS_SENDERS 4u
+static atomic_word heapless_sending[HEAPLESS_SENDERS];
+
+static void announce(const struct page* page, struct block* first) {
+    struct heap* owner = page_heap(atomic_get(&page->owner));
+    if (remote_queue_announce(&owner->remote_queue, first)) heap_watch(owner);
 }
 
-static void owner_chain_send(struct heap* heap, struct owner_chain* entry) {
-    atomic_bump(&heap->counts[HEAP_CHAINS_SENT], 1);
-    heap->waiting_bytes -= entry->bytes;
-    if (remote_queue_push(&entry->owner->remote_queue, entry->chain)) heap_watch(entry->owner);
-    *entry = (struct owner_chain){.owner = NULL};
+// Puts the blocks into the list of their page and announces the page if necessary. Between the two
+// steps no other thread will announce it: `*sending` is for a forked child that does not have this
+// thread. True: the page has been announced.
+static bool send(struct page* page, struct block_list list, atomic_word* sending) {
+    atomic_set(sending, (uintptr_t)page);
+    bool first = remote_list_push(page, list);
+    if (first) announce(page, list.tail);
+    atomic_set(sending, 0);
+    return first;
 }
 
-static struct owner_chain* owner_chain_of(struct heap* heap, struct heap* owner) {
-    return &heap->owner_chains[((uintptr_t)owner / sizeof(struct heap)) % HEAP_OWNER_CHAINS];
-}
-
-// True: a chain has been sent.
-static bool owner_chain_add(struct heap* heap, struct page* page, struct block_list blocks) {
-    struct heap* owner = owner_of(page);
-    struct owner_chain* entry = owner_chain_of(heap, owner);
-    bool sent = entry->owner != owner && entry->owner != NULL;
-    if (sent) owner_chain_send(heap, entry);
-    entry->owner = owner;
-    entry->bytes += blocks.count * page->block_bytes;
-    remote_chain_add(&entry->chain, blocks, page->block_bytes);
-    atomic_bump(&heap->counts[HEAP_BATCHES_SENT], 1);
-    atomic_bump(&heap->counts[HEAP_BLOCKS_SENT], blocks.count);
-    if (++entry->batches < CHAIN_BATCHES_MAX) return sent;
-    owner_chain_send(heap, entry);
-    return true;
-}
-
-static bool batch_finish(struct heap* heap, struct remote_batch* batch) {
+static bool batch_send(struct heap* heap, struct remote_batch* batch) {
     struct page* page = batch->page;
     batch->page = NULL;
-    return owner_chain_add(heap, page, batch->blocks);
+    heap->waiting_bytes -= batch->bytes;
+    atomic_bump(&heap->counts[HEAP_BATCHES_SENT], 1);
+    atomic_bump(&heap->counts[HEAP_BLOCKS_SENT], list_count(batch->blocks.word));
+    bool announced = send(page, batch->blocks, &heap->sending);
+    if (announced) atomic_bump(&heap->counts[HEAP_PAGES_ANNOUNCED], 1);
+    return announced;
 }
 
 void remote_batch_send_block(struct page* page, void* address) {
-    struct block_list blocks = {address, address, 1};
-    struct heap* owner = owner_of(page);
-    if (remote_queue_push_batch(&owner->remote_queue, blocks, page->block_bytes)) heap_watch(owner);
+    struct block_list list = list_of_one(address);
+    atomic_word unrecorded;
+    atomic_word* sending = &unrecorded;
+    for (unsigned i = 0; i < HEAPLESS_SENDERS && sending == &unrecorded; i++) {
+        uintptr_t expected = 0;
+        if (atomic_try_word(&heapless_sending[i], &expected, (uintptr_t)page))
+            sending = &heapless_sending[i];
+    }
+    (void)send(page, list, sending);
 }
 
 bool remote_batch_add(struct heap* heap, struct page* page, void* address) {
     struct block* block = address;
-    struct block_list single = {block, block, 1};
+    bool announced = false;
     uint32_t bytes = page->block_bytes;
-    bool sent = false;
-    heap->waiting_bytes += bytes;
     struct remote_batch* batch =
         &heap->batches[((uintptr_t)page / sizeof(struct page)) % HEAP_BATCHES];
-    if (bytes < MESSAGE_BLOCK_MIN) {
-        sent = owner_chain_add(heap, page, single); // its blocks have no room for a length
-    } else if (batch->page == page) {
-        block_set_next(block, batch->blocks.head);
-        batch->blocks.head = block;
-        if (++batch->blocks.count == BATCH_BLOCKS_MAX) sent = batch_finish(heap, batch);
+    KEEL_PREFETCH_TO_WRITE(block); // it is written when the batch is sent
+    heap->waiting_bytes += bytes;
+    if (batch->page == page) {
+        uint32_t count = list_count(batch->blocks.word) + 1;
+        block_set_next(block, list_head(batch->blocks.word));
+        batch->blocks.word = list_word(block, count);
+        batch->bytes += bytes;
+        if (count == BATCH_BLOCKS_MAX) announced = batch_send(heap, batch);
     } else {
-        if (batch->page != NULL) sent = batch_finish(heap, batch);
-        batch->page = page;
-        batch->blocks = single;
+        if (batch->page != NULL) announced = batch_send(heap, batch);
+        *batch = (struct remote_batch){page, list_of_one(block), bytes};
     }
-    if (heap->waiting_bytes <= WAITING_BYTES_MAX) return sent;
-    remote_batch_flush(heap);
-    return true;
+    while (KEEL_UNLIKELY(heap->waiting_bytes > WAITING_BYTES_MAX)) {
+        batch = &heap->batches[heap->batch_next++ % HEAP_BATCHES];
+        if (batch->page != NULL) announced |= batch_send(heap, batch);
+    }
+    return announced;
 }
 
 void remote_batch_flush(struct heap* heap) {
     if (heap->waiting_bytes == 0) return;
     for (unsigned i = 0; i < HEAP_BATCHES; i++) {
-        if (heap->batches[i].page != NULL) (void)batch_finish(heap, &heap->batches[i]);
+        if (heap->batches[i].page != NULL) (void)batch_send(heap, &heap->batches[i]);
     }
-    for (unsigned i = 0; i < HEAP_OWNER_CHAINS; i++) {
-        if (heap->owner_chains[i].owner != NULL) owner_chain_send(heap, &heap->owner_chains[i]);
-    }
+}
+
+// --- Fork ----------------------------------------------------------------------------------------
+
+static void repair(atomic_word* sending) {
+    const struct page* page = (const struct page*)atomic_get(sending);
+    atomic_set(sending, 0);
+    if (page == NULL) return;
+    uintptr_t word = atomic_get(&page_remote(page)->list);
+    if (word == 0) return;
+    struct heap* owner = page_heap(atomic_get(&page->owner));
+    if (remote_queue_contains(&owner->remote_queue, page)) return;
+    announce(page, remote_list_last(word));
+}
+
+void remote_batch_repair(struct heap* heap) {
+    repair(&heap->sending);
+}
+
+void remote_batch_repair_heapless(void) {
+    for (unsigned i = 0; i < HEAPLESS_SENDERS; i++) repair(&heapless_sending[i]);
 }

@@ -1,93 +1,110 @@
 #include "allocator/heap/remote_queue.h"
 
-#define LINK_PENDING ((uintptr_t)1)
-
-// A batch in the queue. The struct is in the block of the batch that was freed first.
-struct message {
-    atomic_word link;     // next batch, 0 at the end, or LINK_PENDING
-    uintptr_t head_count; // head of the batch | count << 48; absent from the smallest blocks
-};
-// The values that the two words stand for; the secure flavour masks them (page/block_guard.h).
-#define LINK(message, value) ((value) ^ block_mask(message))
-
-void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes) {
-    struct message* message = (struct message*)batch.tail;
-    if (block_bytes >= MESSAGE_BLOCK_MIN) {
-        uintptr_t head_count = (uintptr_t)batch.head | (uintptr_t)batch.count << ADDRESS_BITS;
-        message->head_count = LINK(message, head_count);
-    }
-    atomic_set(&message->link, LINK(message, chain->first));
-    chain->first = (uintptr_t)message;
-    if (chain->last == 0) chain->last = (uintptr_t)message;
-}
-
-bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain) {
-    struct message* last = (struct message*)chain.last;
-    atomic_set(&last->link, LINK(last, LINK_PENDING));
-    uintptr_t before = atomic_swap(&queue->head, chain.first);
-    atomic_set_release(&last->link, LINK(last, before));
+bool remote_queue_announce(struct remote_queue* queue, struct block* first) {
+    uintptr_t before = atomic_get(&queue->head);
+    do {
+        block_set_next(first, (struct block*)before);
+    } while (!atomic_try_word(&queue->head, &before, (uintptr_t)first));
     return before == 0;
 }
 
-bool remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
-                             uint32_t block_bytes) {
-    struct remote_chain chain = {0, 0};
-    remote_chain_add(&chain, batch, block_bytes);
-    return remote_queue_push(queue, chain);
+// The consumer will soon read the block and all three parts of the page's metadata.
+static void prefetch_announced(const struct block* block) {
+    const struct page* page = page_of(block);
+    KEEL_PREFETCH(block);
+    KEEL_PREFETCH(page);
+    KEEL_PREFETCH(page_use(page));
+    KEEL_PREFETCH(page_remote(page));
 }
 
-void remote_queue_return(struct remote_queue* queue, struct remote_chain chain) {
-    struct message* last = (struct message*)chain.last;
-    atomic_set(&last->link, LINK(last, atomic_get(&queue->pending)));
-    atomic_set(&queue->pending, chain.first);
-}
-
-static void end_at_pending_link(uintptr_t first) {
-    for (struct message* message = (struct message*)first; message != NULL;) {
-        uintptr_t link = LINK(message, atomic_get(&message->link));
-        if (link == LINK_PENDING) {
-            atomic_set(&message->link, LINK(message, 0));
-            return;
-        }
-        message = (struct message*)link;
+struct page* remote_queue_take(struct remote_queue* queue, struct block_list* list) {
+    uintptr_t first = atomic_get(&queue->pending);
+    if (first == 0) {
+        if (atomic_get(&queue->head) == 0) return NULL;
+        first = atomic_swap(&queue->head, 0);
     }
+    struct block* tail = (struct block*)first;
+    block_require_free(tail);
+    struct block* next = block_next(tail);
+    atomic_set(&queue->pending, (uintptr_t)next);
+    if (next != NULL) prefetch_announced(next);
+    struct page* page = page_of_block(tail);
+    *list = (struct block_list){atomic_swap(&page_remote(page)->list, 0), tail};
+    block_require_free(list_head(list->word));
+    return page;
 }
 
-void remote_queue_repair(struct remote_queue* queue) {
-    end_at_pending_link(atomic_get(&queue->pending));
-    end_at_pending_link(atomic_get(&queue->head));
+// --- Kept lists ----------------------------------------------------------------------------------
+
+static void kept_append(struct remote_queue* queue, struct page* page) {
+    struct page_remote* remote = page_remote(page);
+    bool first = atomic_get(&queue->kept_first) == 0;
+    remote->kept_next = NULL;
+    remote->kept_prev = first ? NULL : queue->kept_last;
+    if (first)
+        atomic_set(&queue->kept_first, (uintptr_t)page);
+    else
+        page_remote(queue->kept_last)->kept_next = page;
+    queue->kept_last = page;
+    atomic_set(&queue->kept_count, atomic_get(&queue->kept_count) + 1);
 }
 
-bool remote_queue_take(struct remote_queue* queue, struct block_list* batch) {
-    uintptr_t next = atomic_get(&queue->pending);
-    if (next == 0) {
-        if (atomic_get(&queue->head) == 0) return false;
-        next = atomic_swap(&queue->head, 0);
-        if (next == 0) return false;
-        atomic_set(&queue->pending, next);
-    }
-    struct message* message = (struct message*)next;
-    block_require_free(message);
-    uintptr_t link = LINK(message, atomic_get_acquire(&message->link));
-    if (link == LINK_PENDING) return false;
-    atomic_set(&queue->pending, link);
-    if (link != 0) { // the next call reads it
-        KEEL_PREFETCH((void*)link);
-        KEEL_PREFETCH(page_of((void*)link));
-    }
+static void kept_remove(struct remote_queue* queue, struct page* page) {
+    const struct page_remote* remote = page_remote(page);
+    if (remote->kept_prev != NULL)
+        page_remote(remote->kept_prev)->kept_next = remote->kept_next;
+    else
+        atomic_set(&queue->kept_first, (uintptr_t)remote->kept_next);
+    if (remote->kept_next != NULL)
+        page_remote(remote->kept_next)->kept_prev = remote->kept_prev;
+    else
+        queue->kept_last = remote->kept_prev;
+    atomic_set(&queue->kept_count, atomic_get(&queue->kept_count) - 1);
+}
 
-    // The page cannot end, because this block of it counts as used.
-    const struct page* page = page_of_block(message);
-    batch->tail = (struct block*)message;
-    if (page->block_bytes >= MESSAGE_BLOCK_MIN) {
-        uintptr_t head_count = LINK(message, message->head_count);
-        batch->head = (struct block*)(head_count & ((UINT64_C(1) << ADDRESS_BITS) - 1));
-        batch->count = (unsigned)(head_count >> ADDRESS_BITS);
-        block_require_free(batch->head);
-        if (KEEL_SECURE) message->head_count = 0; // see block_is_zero
+void remote_queue_keep(struct remote_queue* queue, struct page* page, struct block_list list) {
+    struct page_remote* remote = page_remote(page);
+    if (remote->kept_count == 0) {
+        kept_append(queue, page);
+        remote->kept_tail = list.tail;
     } else {
-        batch->head = batch->tail;
-        batch->count = 1;
+        block_set_next(list.tail, remote->kept_head);
     }
-    return true;
+    remote->kept_head = list_head(list.word);
+    remote->kept_count += list_count(list.word);
+}
+
+struct page* remote_queue_next_kept(struct remote_queue* queue) {
+    struct page* page = (struct page*)atomic_get(&queue->kept_first);
+    kept_remove(queue, page);
+    kept_append(queue, page);
+    return page;
+}
+
+struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page* page) {
+    struct page_remote* remote = page_remote(page);
+    struct block_list list = {list_word(remote->kept_head, remote->kept_count), remote->kept_tail};
+    kept_remove(queue, page);
+    remote->kept_count = 0;
+    return list;
+}
+
+// --- Fork ----------------------------------------------------------------------------------------
+
+struct block* remote_list_last(uintptr_t list) {
+    struct block* block = list_head(list);
+    for (uint32_t i = list_count(list); i > 1; i--) block = block_next(block);
+    return block;
+}
+
+static bool contains(uintptr_t first, const struct page* page) {
+    for (const struct block* block = (const struct block*)first; block != NULL;
+         block = block_next(block)) {
+        if (page_of_block(block) == page) return true;
+    }
+    return false;
+}
+
+bool remote_queue_contains(const struct remote_queue* queue, const struct page* page) {
+    return contains(atomic_get(&queue->pending), page) || contains(atomic_get(&queue->head), page);
 }

@@ -1,19 +1,30 @@
-// The remote queue of a heap: blocks of its pages that other threads have freed. Lock-free.
+// Remote frees: blocks of a heap's pages that other threads have freed. Lock-free.
 //
-// Producers push with ONE exchange (wait-free). The consumer takes the whole stack with one
-// exchange and then walks it. An entry is a batch: linked blocks of one page. The first block that
-// was freed into the batch carries the links, so that a batch of any length is accepted in O(1):
+// Each page has a remote list. Its word holds the block that was freed last and the number of
+// blocks:
 //
-//   queue.head -> M3 -> M2 -> M1 -> 0                 (word 0: next batch)
-//                 | word 1: last freed block of the batch, and their number
-//                 +--> b9 -> b7 -> b4 -> M3           (word 0: next block; M3 was freed first)
+//   page_remote.list == b4 | 3 << 48
+//                       b4 -> b7 -> b9        word 0 of each block: the next block of the list
 //
-// Several batches may be chained first and pushed as one (struct remote_chain).
+// A thread that frees blocks of the page puts them in front of the list with ONE compare-and-swap,
+// which fails only if another thread has just changed the list of the same page. If the list was
+// empty, it then announces the page: it pushes the first block of the list, which stays the last one
+// of the list, to the remote queue of the heap that owns the page. The link is in word 0 of this
+// block, so no page needs a field for it, and a block of 8 bytes is large enough:
 //
-// A producer writes the link of its chain after the exchange. A consumer that finds the link still
-// unwritten (LINK_PENDING) stops there and continues in a later call: no thread ever waits. Blocks
-// of 8 bytes have no word 1; their batches contain one block. The queue has no stub element, so the
-// consumer can take every batch that was pushed.
+//   queue.head -> b9 of page 5 -> b2 of page 3 -> 0
+//
+// The consumer takes the whole queue with one exchange, and then the whole list of one page after
+// the other, each with one exchange: it knows the list's length and both of its ends without walking
+// it. All bounds are in pages. From this exchange on, the page can be announced again.
+//
+//   list:   empty --free by another thread--> not empty, soon announced --consumer--> empty
+//
+// A page is announced at most once at a time, and only while its list is not empty. Its blocks in
+// the list count as used, so it cannot end while it is announced.
+//
+// The consumer can also keep lists that it has taken (heap/relief.h): then they wait in the page,
+// and the page in the list `kept` of the queue.
 #ifndef KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 #define KEEL_ALLOCATOR_HEAP_REMOTE_QUEUE_H
 
@@ -21,42 +32,57 @@
 #include "allocator/slices/page_map.h"
 #include <stdbool.h>
 
-#define REMOTE_DRAIN_MAX 32u // batches that one drain takes
-// A block has room for the two words above from this size on.
-#define MESSAGE_BLOCK_MIN (16 + BLOCK_STATE_BYTES)
+#define REMOTE_DRAIN_MAX 32u // pages that one drain takes
 
 // The consumer holds the queue while it consumes. It is normally the thread that holds the heap, or
 // the keeper for a heap whose thread sleeps. A thread that cannot become the consumer continues
-// without the batches.
+// without the blocks.
 struct remote_queue {
-    atomic_word head;    // newest batch; any thread
-    atomic_word pending; // next batch of the stack taken last; the consumer writes
-    atomic_state taken;  // 1: a thread consumes
+    KEEL_ALIGNED(KEEL_CACHE_LINE)
+    atomic_word pending;     // rest of the queue taken last; the consumer writes
+    atomic_word kept_first;  // pages with kept blocks; the consumer writes
+    struct page* kept_last;  // valid unless kept_first == 0; the consumer alone
+    atomic_state kept_count; // pages in that list; the consumer writes
+    atomic_state taken;      // 1: a thread consumes
+    KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_word head; // page announced last; any thread
 };
 
-// Linked blocks of one page: a batch.
+// Linked blocks of one page. Word 0 of the last one is undefined.
 struct block_list {
-    struct block* head;
+    uintptr_t word; // first block | number of blocks << ADDRESS_BITS, as in page_remote
     struct block* tail;
-    unsigned count; // 1..65535
 };
 
-// Linked batches for one remote queue.
-struct remote_chain {
-    uintptr_t first; // newest
-    uintptr_t last;  // 0: empty
-};
+KEEL_INLINE struct block* list_head(uintptr_t word) {
+    return (struct block*)(word & ((UINT64_C(1) << ADDRESS_BITS) - 1));
+}
+KEEL_INLINE uint32_t list_count(uintptr_t word) {
+    return (uint32_t)(word >> ADDRESS_BITS);
+}
+KEEL_INLINE uintptr_t list_word(const struct block* head, uint32_t count) {
+    return (uintptr_t)head | (uintptr_t)count << ADDRESS_BITS;
+}
+KEEL_INLINE struct block_list list_of_one(struct block* block) {
+    return (struct block_list){list_word(block, 1), block};
+}
 
-// Adds a batch. block_bytes is the size of its blocks.
-void remote_chain_add(struct remote_chain* chain, struct block_list batch, uint32_t block_bytes);
+// Puts the blocks in front of the remote list of their page. The caller must hold them. True: the
+// list was empty, so the caller must announce the page. Any thread; each further try follows a
+// change of this list by another thread.
+KEEL_INLINE bool remote_list_push(struct page* page, struct block_list list) {
+    atomic_word* word = &page_remote(page)->list;
+    uintptr_t before = atomic_get(word);
+    uintptr_t after;
+    do {
+        block_set_next(list.tail, list_head(before));
+        after = list.word + ((uintptr_t)list_count(before) << ADDRESS_BITS);
+    } while (!atomic_try_word(word, &before, after));
+    return before == 0;
+}
 
-// Pushes a chain that is not empty. Any thread may call it. Makes one exchange for a chain of any
-// length. True: the stack was empty.
-bool remote_queue_push(struct remote_queue* queue, struct remote_chain chain);
-
-// Pushes one batch. Result as above.
-bool remote_queue_push_batch(struct remote_queue* queue, struct block_list batch,
-                             uint32_t block_bytes);
+// Announces the page of a list that was pushed. `first` is the last block of it. True: the queue was
+// empty. Any thread; each further try follows an announcement by another thread.
+bool remote_queue_announce(struct remote_queue* queue, struct block* first);
 
 // remote_queue_enter makes the calling thread the consumer, or returns false if another thread is.
 // remote_queue_leave ends this.
@@ -68,21 +94,33 @@ KEEL_INLINE void remote_queue_leave(struct remote_queue* queue) {
     atomic_set_release(&queue->taken, 0);
 }
 
-// In a forked child, before any other thread uses the queue. At the fork, another thread may have
-// exchanged the head without having written its link yet. This thread does not exist in the child.
-// The function ends the list there: the batches behind that link cannot be found and are lost.
-// Linear in the number of batches.
-void remote_queue_repair(struct remote_queue* queue);
+// Consumer only: takes the remote list of the next announced page. NULL: no page is announced. O(1).
+struct page* remote_queue_take(struct remote_queue* queue, struct block_list* list);
 
-// Consumer only. False: no batch can be taken now.
-bool remote_queue_take(struct remote_queue* queue, struct block_list* batch);
+// Consumer only: keeps a list that it has taken, in front of what is kept of that page. O(1).
+void remote_queue_keep(struct remote_queue* queue, struct page* page, struct block_list list);
 
-// Consumer only: puts batches back that it has taken. They are taken again before all others.
-void remote_queue_return(struct remote_queue* queue, struct remote_chain chain);
+// Consumer only: the first page with kept blocks, which becomes the last one. The queue keeps at
+// least one page. O(1).
+struct page* remote_queue_next_kept(struct remote_queue* queue);
 
-// Any thread. The answer may be outdated at once.
+// Consumer only: takes the blocks that are kept of this page. O(1).
+struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page* page);
+
+// For a forked child, in which no other thread exists. The first function returns the last block of
+// a list that is not empty, and is linear in its blocks; the second one tells whether the page is
+// announced, and is linear in the announced pages.
+struct block* remote_list_last(uintptr_t list);
+bool remote_queue_contains(const struct remote_queue* queue, const struct page* page);
+
+// True: at least one page is announced. Any thread; the answer may be outdated at once.
+KEEL_INLINE bool remote_queue_has_announced(const struct remote_queue* queue) {
+    return atomic_get(&queue->pending) != 0 || atomic_get(&queue->head) != 0;
+}
+
+// True: no page is announced, and no block is kept. Any thread; likewise.
 KEEL_INLINE bool remote_queue_is_empty(const struct remote_queue* queue) {
-    return atomic_get(&queue->pending) == 0 && atomic_get(&queue->head) == 0;
+    return !remote_queue_has_announced(queue) && atomic_get(&queue->kept_first) == 0;
 }
 
 #endif

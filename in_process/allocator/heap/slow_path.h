@@ -16,7 +16,7 @@ enum slow_path {
     SLOW_PATH_PAGE_EMPTIED, // a free that left a page without used blocks
     SLOW_PATH_LARGE_MALLOC, // blocks above 64 KiB
     SLOW_PATH_LARGE_FREE,
-    SLOW_PATH_REMOTE_SENT, // a free that sent blocks to their owners
+    SLOW_PATH_REMOTE_SENT, // a free that announced a page: its work for parked heaps
     SLOW_PATH_COUNT
 };
 

@@ -21,7 +21,7 @@
 #define DISCARD_SLICES 16u    // 1 MiB a call
 #define LOOKS_MAX 256u        // heaps looked at in one tick
 #define RECLAIM_STEPS 16u     // for one parked heap in one tick
-#define RELIEF_STEPS 128u     // in one tick: 8,192 batches
+#define RELIEF_STEPS 128u     // in one tick: 8,192 pages
 #define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
 #define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
@@ -42,10 +42,9 @@ enum { SLEEP_NONE, SLEEP_LONG };
 
 // What a look at a heap found.
 enum look {
-    LOOK_DONE,       // nothing is left to do
-    LOOK_AGAIN,      // there may be something to do later
-    LOOK_WORKED,     // there may be more to do at once
-    LOOK_UNFINISHED, // likewise, and the relief of this heap comes first
+    LOOK_DONE,   // nothing is left to do
+    LOOK_AGAIN,  // there may be something to do later
+    LOOK_WORKED, // there may be more to do at once
 };
 
 static atomic_state state;
@@ -63,7 +62,7 @@ static struct {
     uint64_t since_demand_us;
     uint32_t since_heaps_us;
     bool any_realtime;
-    struct heap* relieved; // its relief continues in the next tick; NULL: none
+    unsigned relief_steps; // left in this tick
 } keeper;                  // only the keeper touches it
 
 // Number of times that a thread has taken a heap.
@@ -165,12 +164,12 @@ static bool discard_surplus(void) {
     return worked;
 }
 
-// Does a part of a pass. True: the pass goes on.
-static bool relieve(struct heap* heap) {
-    for (unsigned step = 0; step < RELIEF_STEPS; step++) {
-        if (!heap_relieve(heap, heap->relieved_deeply)) return relief_is_unfinished(heap);
+// Relieves the heap as long as the steps of this tick suffice.
+static void relieve(struct heap* heap) {
+    while (keeper.relief_steps > 0) {
+        keeper.relief_steps--;
+        if (!heap_relieve(heap, heap->relieved_deeply)) return;
     }
-    return true;
 }
 
 static bool is_idle(struct heap* heap, uint64_t now_ms) {
@@ -198,7 +197,6 @@ static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
         (void)heap_fill_spare(heap);
     }
     if (!is_idle(heap, now_ms)) {
-        atomic_set(&heap->remote_seen, 0); // its block may become the head of another batch
         heap->relieved_deeply = false;
         bool waits = heap_has_empty(heap) || !remote_queue_is_empty(&heap->remote_queue);
         return waits || realtime ? LOOK_AGAIN : LOOK_DONE;
@@ -207,11 +205,11 @@ static enum look look_at_held(struct heap* heap, uint64_t now_ms) {
     bool shallow = !heap->relieved_deeply && option_get(OPTION_RESET_DELAY) >= 0;
     if (shallow && now_ms - heap->active_ms >= (uint64_t)option_get(OPTION_RESET_DELAY)) {
         heap->relieved_deeply = true;
-        atomic_set(&heap->remote_seen, 0);
+        heap_relieve_kept(heap);
         shallow = false;
     }
     if (heap_can_be_relieved(heap)) {
-        if (relieve(heap)) return LOOK_UNFINISHED;
+        relieve(heap);
         if (heap_can_be_relieved(heap)) return LOOK_WORKED;
     }
     bool later = shallow && !remote_queue_is_empty(&heap->remote_queue);
@@ -224,33 +222,12 @@ static bool look_at(struct heap* heap, uint64_t now_ms) {
                        : heap_is_parked(heap) ? LOOK_AGAIN // another thread has the pool's lock
                                               : look_at_held(heap, now_ms);
     count_event(EVENT_HEAP_LOOKS, 1);
-    if (result == LOOK_UNFINISHED)
-        keeper.relieved = heap;
-    else
-        watch_finish(heap, result != LOOK_DONE);
-    return result == LOOK_WORKED || result == LOOK_UNFINISHED;
-}
-
-// Continues the pass that the parent's keeper began before the fork. True: it is unfinished.
-static bool continue_left(void) {
-    for (unsigned step = 0; relief_is_left() && step < RELIEF_STEPS; step++)
-        (void)relief_continue_left();
-    return relief_is_left();
-}
-
-// Continues the unfinished pass, if there is one. True: it is still unfinished.
-static bool continue_relief(void) {
-    struct heap* heap = keeper.relieved;
-    if (heap == NULL) return continue_left();
-    if (relieve(heap)) return true;
-    keeper.relieved = NULL;
-    watch_finish(heap, true);
-    return false;
+    watch_finish(heap, result != LOOK_DONE);
+    return result == LOOK_WORKED;
 }
 
 // Looks at some of the watched heaps. True: there may be more to do soon.
 static bool look_after_heaps(uint32_t slept_us) {
-    if (continue_relief()) return true;
     keeper.since_heaps_us += slept_us;
     if (keeper.since_heaps_us < HEAPS_PERIOD_US || watch_is_empty()) return false;
     keeper.since_heaps_us = 0;
@@ -258,9 +235,10 @@ static bool look_after_heaps(uint32_t slept_us) {
     uint64_t now_ms = os_clock_ms();
     struct heap* heap = watch_take(true);
     keeper.any_realtime = false;
+    keeper.relief_steps = RELIEF_STEPS;
     for (unsigned looks = 1; heap != NULL; looks++) {
         worked |= look_at(heap, now_ms);
-        bool ends = looks == LOOKS_MAX || keeper.relieved != NULL;
+        bool ends = looks == LOOKS_MAX || keeper.relief_steps == 0;
         heap = ends ? NULL : watch_take(false);
     }
     return worked;
@@ -387,5 +365,4 @@ void keeper_forget(void) {
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
     atomic_set(&live_at_fork, run_live_slices());
     reserve_set_keeper(false);
-    keeper.relieved = NULL;
 }

@@ -60,13 +60,32 @@ _Static_assert(sizeof(struct page) == KEEL_CACHE_LINE, "no line with that of ano
 struct page_use {
     KEEL_ALIGNED(KEEL_CACHE_LINE) struct page* next;
     struct block* local_free; // free blocks, without those in the heap's bin
-    uint32_t used;            // blocks that the program, a bin, a batch or a remote queue holds
+    uint32_t used;            // blocks that the program, a bin, a batch or a remote list holds
     uint16_t carved;   // blocks 0..carved-1 exist; this page never wrote the memory behind them
     atomic_small list; // enum page_list: the list that next/prev link it into
     uint8_t fresh;     // enum page_fresh: state of the memory behind the carved blocks
     struct page* prev;
     struct block* tail; // secure flavour: last block of local_free, unless that is empty
 };
-_Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, two arrays");
+_Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three arrays");
+
+// What other threads write: the remote list of a page of small blocks. A thread that frees blocks of
+// another thread's page puts them in front of the list. heap/remote_queue.h describes who takes
+// them. A page whose list is not empty cannot end, because its blocks count as used.
+//
+//   0      8           16          24           32          40          48     64
+//   | list | kept_head | kept_tail | kept_count | kept_next | kept_prev | unused |
+struct page_remote {
+    KEEL_ALIGNED(KEEL_CACHE_LINE)
+    atomic_word list; // block freed last | number of blocks << ADDRESS_BITS; 0: no block
+    // Blocks that the keeper has taken from `list` for a heap whose thread sleeps. The consumer of
+    // the heap's remote queue alone accesses these fields.
+    struct block* kept_head;
+    struct block* kept_tail;
+    uint32_t kept_count;
+    struct page* kept_next; // in the queue's list of such pages
+    struct page* kept_prev;
+};
+_Static_assert(sizeof(struct page_remote) == sizeof(struct page), "one index, three arrays");
 
 #endif

@@ -6,7 +6,7 @@
 struct page_map page_map;
 struct windows windows;
 
-#define METADATA_BYTES (WINDOW_HEADER_BYTES + 2 * PAGE_USE_DISTANCE)
+#define METADATA_BYTES (WINDOW_HEADER_BYTES + PAGE_PARTS * PAGE_PART_DISTANCE)
 
 static atomic_word* offset_of(const void* address) {
     return &page_map.offset[(uint16_t)((uintptr_t)address >> WINDOW_SHIFT)];
@@ -35,8 +35,9 @@ static bool part_describe(struct window* window, unsigned part) {
     if ((atomic_get_acquire(&window->described) & bit) != 0) return true;
     size_t bytes = WINDOW_PART_BYTES / SLICE_BYTES * sizeof(struct page);
     char* pages = (char*)window + WINDOW_HEADER_BYTES + part * bytes;
-    if (!os_allow_writing(pages, bytes) || !os_allow_writing(pages + PAGE_USE_DISTANCE, bytes))
-        return false;
+    for (unsigned i = 0; i < PAGE_PARTS; i++) {
+        if (!os_allow_writing(pages + i * PAGE_PART_DISTANCE, bytes)) return false;
+    }
     uintptr_t described = atomic_get(&window->described);
     while (!atomic_try_word(&window->described, &described, described | bit)) continue;
     return true;

@@ -10,10 +10,10 @@
 // large block. A window is never removed.
 //
 //   metadata of a window, one mapping
-//   +------------------------+--------------------------+--------------------------+
-//   | struct window (64 KiB) | struct page [65536]      | page_use [65536]         |
-//   +------------------------+--------------------------+--------------------------+
-//                            | part 0 | part 1 | ..     | part 0 | part 1 | ..     |
+//   +------------------------+----------------------+----------------------+---------------------+
+//   | struct window (64 KiB) | struct page [65536]  | page_use [65536]     | page_remote [65536] |
+//   +------------------------+----------------------+----------------------+---------------------+
+//                            | part 0 | part 1 | .. | part 0 | part 1 | .. | part 0 | part 1 | ..|
 //
 // A part describes 256 MiB. It can be read from the start, and written once Keel has memory there:
 // memory that cannot be written is not charged, and not populated when a program locks its memory.

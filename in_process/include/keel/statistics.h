@@ -75,7 +75,7 @@ struct kl_thread {
     uint64_t refills;       /* calls of malloc that found no block ready */
     uint64_t pages_begun;   /* new pages so far */
     uint64_t blocks_sent;   /* blocks of other threads that this thread has freed and sent back */
-    uint64_t batches_taken; /* batches of its blocks that it received from other threads */
+    uint64_t batches_taken; /* lists of its blocks that it received from other threads, by page */
 };
 
 /* Fills *thread. All values are 0 for a thread that has not allocated yet. O(1). */

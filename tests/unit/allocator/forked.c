@@ -1,8 +1,9 @@
-// A forked child whose parent had a sender between the exchange of a queue's head and the write of
-// its link. The child does not have that sender.
+// A forked child whose parent had a sender between the push of a block and the announcement of its
+// page. The child does not have that sender.
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
 #include "allocator/heap/relief.h"
+#include "allocator/heap/remote_batch.h"
 #include "base/options.h"
 #include "check.h"
 #include "keel/heap.h"
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCKS = 3000, BYTES = 200, LINK_PENDING = 1 };
+enum { BLOCKS = 3000, BYTES = 200 };
 
 static void* blocks[BLOCKS];
 
@@ -31,12 +32,24 @@ static void run_to_end(void* (*run)(void*), void* argument) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-// The first half of remote_queue_push. `block` is the only one of its batch.
-static void push_half(struct heap* heap, void* block) {
-    struct remote_chain chain = {0, 0};
-    remote_chain_add(&chain, (struct block_list){block, block, 1}, (uint32_t)kl_usable_size(block));
-    atomic_set((atomic_word*)block, LINK_PENDING);
-    (void)atomic_swap(&heap->remote_queue.head, chain.first);
+// A heap whose thread sends a block and stops between the two steps. No thread of this program
+// holds it.
+static struct heap* absent;
+
+static void* lend_heap(void* unused) {
+    (void)unused;
+    kl_free(kl_malloc(BYTES));
+    absent = thread_heap;
+    thread_heap = (struct heap*)&heap_none; // the heap is not parked when the thread ends
+    return NULL;
+}
+
+static struct page* half_sent;
+
+static void push_half(void* block) {
+    struct page* page = half_sent = page_of_block(block);
+    atomic_set(&absent->sending, (uintptr_t)page);
+    CHECK(remote_list_push(page, list_of_one(block)));
 }
 
 static void check_child(void (*run)(struct heap* heap), struct heap* heap) {
@@ -57,16 +70,27 @@ static void drain_own(struct heap* heap) {
     run_to_end(free_all, NULL);
     reclaim_heap(heap);
     CHECK(remote_queue_is_empty(&heap->remote_queue));
+    CHECK(half_sent == NULL || atomic_get(&page_remote(half_sent)->list) == 0);
+}
+
+// A block of a page of its own: no other thread frees blocks of that page.
+static void* lone_block(void) {
+    static size_t bytes = 20000;
+    return kl_malloc(bytes += 4000);
 }
 
 static void test_own_queue(void) {
     struct heap* heap = thread_heap;
     allocate_all();
-    push_half(heap, kl_malloc(BYTES));
+    void* block = lone_block();
+    push_half(block);
+    CHECK(!remote_queue_contains(&heap->remote_queue, half_sent));
     check_child(drain_own, heap);
-    // A consumer has taken the stack, and its first link is still missing; another sender follows.
-    CHECK(!heap_drain(heap) && atomic_get(&heap->remote_queue.pending) != 0);
-    push_half(heap, kl_malloc(BYTES));
+    // The sender has announced the page, and stopped before it said so.
+    CHECK(remote_queue_announce(&heap->remote_queue, block));
+    check_child(drain_own, heap);
+    reclaim_heap(heap);
+    CHECK(atomic_get(&page_remote(half_sent)->list) == 0);
     check_child(drain_own, heap);
 }
 
@@ -83,7 +107,7 @@ static void test_own_queue_behind_a_default(void) {
 static void* allocate_and_end(void* heap) {
     allocate_all();
     *(struct heap**)heap = thread_heap;
-    push_half(thread_heap, kl_malloc(BYTES));
+    push_half(lone_block());
     return NULL;
 }
 
@@ -91,6 +115,7 @@ static void drain_parked(struct heap* heap) {
     (void)free_all(NULL);
     reclaim_all();
     CHECK(remote_queue_is_empty(&heap->remote_queue));
+    CHECK(half_sent == NULL || atomic_get(&page_remote(half_sent)->list) == 0);
 }
 
 static void test_parked_queue(void) {
@@ -100,13 +125,10 @@ static void test_parked_queue(void) {
     check_child(drain_parked, heap);
 }
 
-// --- A fork in the middle of a relief pass. This thread plays the keeper for its own heap. ---
+// --- A fork between two steps of relief. This thread plays the keeper for its own heap. ---
 
-enum { PAGES = 2048, PAGE_BLOCKS = 8, PAGE_BLOCK_BYTES = 32768, STEPS_MAX = 1000 };
+enum { PAGES = 512, PAGE_BLOCKS = 8, PAGE_BLOCK_BYTES = 32768, TINY_IN_PAGE = 8192 };
 
-enum { TINY_IN_PAGE = 8192, TINY = 4 * TINY_IN_PAGE };
-
-static void* tiny[TINY];
 static void* loans[PAGES * PAGE_BLOCKS]; // each eighth one begins a page
 
 static void* free_one_of_each_page(void* unused) {
@@ -114,93 +136,75 @@ static void* free_one_of_each_page(void* unused) {
     return unused;
 }
 
-// One batch of each page is in the table of the pass, and none in the queue.
-static void begin_pass(struct heap* heap) {
+// Half of the pages are announced; of the others one block is kept.
+static void relieve_half(struct heap* heap) {
+    reclaim_heap(heap);
     for (unsigned i = 0; i < PAGES * PAGE_BLOCKS; i++)
         CHECK((loans[i] = kl_malloc(PAGE_BLOCK_BYTES)) != NULL);
     for (unsigned i = 0; i < PAGES; i++)
         CHECK(page_of(loans[i * PAGE_BLOCKS])->start == loans[i * PAGE_BLOCKS]);
     run_to_end(free_one_of_each_page, NULL);
-    for (unsigned i = 0; i < PAGES / RELIEF_STEP_MAX; i++) CHECK(heap_relieve(heap, false));
-    CHECK(remote_queue_is_empty(&heap->remote_queue) && relief_is_unfinished(heap));
+    for (unsigned i = 0; i < PAGES / 2 / RELIEF_STEP_MAX; i++) CHECK(heap_relieve(heap, false));
+    CHECK(atomic_get(&heap->remote_queue.kept_count) == PAGES / 2);
+    CHECK(remote_queue_has_announced(&heap->remote_queue));
 }
 
-// All batches of the pass are back in the queue. Each step leaves the lock after at most
-// RELIEF_STEP_MAX units, so there are many.
-static void check_pass_ended(struct heap* heap, unsigned steps) {
-    CHECK(!relief_is_unfinished(heap) && !relief_is_left());
-    CHECK(steps >= PAGES / 2 / RELIEF_STEP_MAX);
+static void drain_both_halves(struct heap* heap) {
     uint64_t before = atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]);
-    for (unsigned i = 0; i < STEPS_MAX && !remote_queue_is_empty(&heap->remote_queue); i++)
+    for (unsigned i = 0; i < PAGES && !remote_queue_is_empty(&heap->remote_queue); i++)
         (void)heap_drain(heap);
     CHECK(atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]) - before == PAGES);
     for (unsigned i = 0; i < PAGES; i++)
-        CHECK(!page_is_full(page_of_block(loans[i * PAGE_BLOCKS])));
+        CHECK(page_use(page_of_block(loans[i * PAGE_BLOCKS]))->used == PAGE_BLOCKS - 1);
 }
 
-static void continue_in_child(struct heap* heap) {
-    unsigned steps = 0;
-    CHECK(relief_is_left() && remote_queue_is_empty(&heap->remote_queue));
-    for (; relief_is_left(); steps++) CHECK(steps < STEPS_MAX && reclaim_parked());
-    check_pass_ended(heap, steps);
+static void relieve_rest(struct heap* heap) {
+    while (heap_relieve(heap, false)) continue;
+    CHECK(atomic_get(&heap->remote_queue.kept_count) == PAGES);
+    drain_both_halves(heap);
 }
 
-// The keeper of the child continues the pass of the parent's.
-static void continue_in_keeper_of_child(struct heap* heap) {
-    option_set(OPTION_KEEPER, KEEPER_ALWAYS);
-    CHECK(relief_is_left() && kl_keeper_start());
-    while (relief_is_left()) (void)usleep(1000); // until the alarm
-    check_pass_ended(heap, STEPS_MAX);
-}
-
-// The fork itself puts nothing back, however full the table is.
 static void test_relief(void) {
     struct heap* heap = thread_heap;
-    unsigned steps = 0;
-    reclaim_heap(heap);
-    begin_pass(heap);
-    check_child(continue_in_child, heap);
-    check_child(continue_in_keeper_of_child, heap);
-    CHECK(remote_queue_is_empty(&heap->remote_queue) && relief_is_unfinished(heap));
-    for (; heap_relieve(heap, false); steps++) CHECK(steps < STEPS_MAX);
-    check_pass_ended(heap, steps);
+    relieve_half(heap);
+    check_child(drain_both_halves, heap);
+    check_child(relieve_rest, heap);
+    drain_both_halves(heap);
     for (unsigned i = 0; i < PAGES * PAGE_BLOCKS; i++) {
         if (i % PAGE_BLOCKS != 0) kl_free(loans[i]);
     }
     check_work_bounds();
 }
 
-// Blocks of 8 bytes go back one by one: a page of them does not make a step longer.
-static void* free_most(void* unused) {
-    for (unsigned i = 0; i < TINY; i++) {
-        if (i % TINY_IN_PAGE != 0) kl_free(tiny[i]);
-    }
-    return unused;
+// The length of a list makes no step longer: a page of 8,191 freed blocks of 8 bytes is one unit.
+static void* free_most(void* tiny) {
+    for (unsigned i = 1; i < TINY_IN_PAGE; i++) kl_free(((void**)tiny)[i]);
+    return NULL;
 }
 
 static void test_relief_of_tiny_blocks(void) {
+    static void* tiny[TINY_IN_PAGE];
     struct heap* heap = thread_heap;
-    unsigned steps = 0;
     reclaim_heap(heap);
-    for (unsigned i = 0; i < TINY; i++) CHECK((tiny[i] = kl_malloc(8)) != NULL);
-    run_to_end(free_most, NULL);
-    for (; heap_relieve(heap, false); steps++) CHECK(steps < TINY);
-    CHECK(steps >= 2 * (TINY - TINY / TINY_IN_PAGE) / RELIEF_STEP_MAX); // taken, and put back
-    reclaim_heap(heap);
-    for (unsigned i = 0; i < TINY; i += TINY_IN_PAGE) {
-        CHECK(page_use(page_of_block(tiny[i]))->used == 1);
-        kl_free(tiny[i]);
-    }
+    for (unsigned i = 0; i < TINY_IN_PAGE; i++) CHECK((tiny[i] = kl_malloc(8)) != NULL);
+    run_to_end(free_most, tiny);
+    CHECK(!heap_relieve(heap, false));
+    CHECK(!remote_queue_is_empty(&heap->remote_queue));
+    CHECK(!remote_queue_has_announced(&heap->remote_queue));
+    (void)heap_drain(heap);
+    CHECK(remote_queue_is_empty(&heap->remote_queue));
+    kl_free(tiny[0]);
     check_work_bounds();
 }
 
 int main(void) {
     option_set(OPTION_KEEPER, KEEPER_NEVER);
     kl_free(kl_malloc(1));
-    test_relief(); // first: the others leave a link in the queue that is never written
-    test_relief_of_tiny_blocks();
+    run_to_end(lend_heap, NULL);
     test_own_queue();
     test_own_queue_behind_a_default();
     test_parked_queue();
+    test_relief();
+    test_relief_of_tiny_blocks();
     return 0;
 }

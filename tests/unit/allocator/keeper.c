@@ -172,8 +172,8 @@ static void* allocate_and_sleep(void* argument) {
     return NULL;
 }
 
-// The blocks of a thread that sleeps are freed in an order that jumps between its pages, so that
-// nearly each batch holds one block. The keeper sorts them, at most 64 batches at a time.
+// The blocks of a thread that sleeps are freed in an order that jumps between its pages. The keeper
+// ends the pages, at most 64 at a time.
 static void test_sleeping_owner(void) {
     pthread_t thread;
     CHECK(pthread_barrier_init(&ready, NULL, 2) == 0);
