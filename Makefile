@@ -101,6 +101,9 @@ test-others: ## run other projects' tests of malloc, with and without Keel; SUIT
 	@scripts/build.sh
 	@tests/others/run.sh build/lib/libkeel.so $(or $(SUITES),glibc jemalloc ltp redis stress-ng python)
 
+prove: ## prove properties of size classes and bit operations for every value (needs frama-c-base)
+	@tests/proofs/run.sh
+
 soak: ## run a mixed load for SOAK_SECONDS (default 3600), which fails if the resident memory grows
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -137,4 +140,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean

@@ -5,8 +5,8 @@ runs the fast tests until one fails.
     tests/mutants/run.py            every mutation that has no result yet
     tests/mutants/run.py NAME...    these mutations, again
     tests/mutants/run.py --check    verify the table only: each old text is in its file once
-    tests/mutants/run.py --thorough  also explore the long interleavings, for mutations without a
-                                    result and for those that survived the quick tests
+    tests/mutants/run.py --thorough [NAME...]  also explore the long interleavings: these mutations,
+                                    or those without a result and those that survived the quick tests
     tests/mutants/run.py --again    forget all results first
 
 Results are kept in build/mutants/results.tsv, so that a run can be interrupted (Ctrl-C) and
@@ -68,7 +68,10 @@ QUICK = [
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),
 ]
-THOROUGH = [("interleavings", explored(["heaps", "relief", "slices", "keeper"]))]  # minutes each
+THOROUGH = [  # minutes each
+    ("work bounds", (["bounded"], [("", "{build}/tests/bounded")])),
+    ("interleavings", explored(["heaps", "relief", "slices", "keeper"])),
+]
 stages = QUICK
 
 
@@ -303,9 +306,10 @@ def main():
         RESULTS.unlink(missing_ok=True)
         arguments = []
     retried = set()
-    if arguments == ["--thorough"]:
+    if "--thorough" in arguments:
         global stages, TEST_SECONDS
-        stages, TEST_SECONDS, arguments = QUICK + THOROUGH, 1200, []
+        stages, TEST_SECONDS = QUICK + THOROUGH, 1200
+        arguments.remove("--thorough")
         retried = {key for key, result in read_results().items() if result[0] == "survived"}
     unknown = set(arguments) - {m.name for m in mutations}
     if unknown:
