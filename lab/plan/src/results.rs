@@ -4,7 +4,7 @@ use crate::{Header, Plain, SharedError, SharedMemory};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"keelrun2");
+const MAGIC: u64 = u64::from_le_bytes(*b"keelrun3");
 /// The number of empty pairs of clock readings that are kept.
 pub const EMPTY_PAIRS: usize = 1 << 15;
 
@@ -94,6 +94,11 @@ pub struct Control {
     pub baseline_bytes: AtomicU64,
     /// The same directly after the last thread ended.
     pub end_bytes: AtomicU64,
+    /// The most anonymous resident bytes during the run, by the kernel's high-water mark; 0 if
+    /// unknown.
+    pub peak_bytes: AtomicU64,
+    /// CPU time of the whole process when the run starts and when its last thread has ended, ns.
+    pub process_cpu: [AtomicU64; 2],
     /// Calls that returned no memory, and the row of the first.
     pub refused: AtomicU64,
     /// See `refused`.
@@ -207,7 +212,7 @@ unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
 const _: () = assert!(
     size_of::<Control>()
-        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 19 * 8 + FREE_FUNCTIONS_BYTES + 1024
+        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 22 * 8 + FREE_FUNCTIONS_BYTES + 1024
 );
 
 /// The thread was preempted, migrated or signalled during the call.

@@ -13,6 +13,7 @@ use keel_player::causes::{CauseDetector, Detectors};
 use keel_player::clock::{self, Clock, Counter, Monotonic};
 use keel_player::clocked::empty_pair;
 use keel_player::part::Part;
+use keel_player::perform::perform;
 use keel_player::wait_settings;
 use keel_player::{
     bump::Bump, examine, free_hints, inline_syscalls, self_test, system, target, threads, timing,
@@ -148,9 +149,6 @@ fn run<C: Clock + 'static>(
     let locked = plan.memory().lock() & results.memory().lock();
     control.locked.store(if locked { 1 } else { 2 }, Relaxed);
     control.clock.store(C::CODE, Relaxed);
-    // Without this the kernel extends sleeps by 50 µs.
-    // SAFETY: sets a number of the calling thread, inherited by those that it starts.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let ticks_per_ns = clock::ticks_per_ns::<C>();
     let detectors = self_test::run::<C>(control, ticks_per_ns);
     let known = |known| if known { 1 } else { 2 };
@@ -203,7 +201,9 @@ fn part_of(
     Ok(Part { prologue, steps, schedule: plan.schedule(thread), records, index, ..common })
 }
 
-/// Starts and parks the threads, loads the allocator, releases the threads and joins them.
+/// Starts and parks the threads, loads the allocator, releases the threads and joins them. The
+/// journal's main thread is this process's main thread: glibc's main arena grows by `brk`, and a
+/// journal of one thread is replayed in a process of one thread.
 fn perform_all<C: Clock + 'static>(
     name: &OsStr,
     parts: &[Part<'static>],
@@ -214,14 +214,19 @@ fn perform_all<C: Clock + 'static>(
     let limit = alive.max(threads::AT_ONCE);
     // In order of their first steps: threads that are not yet created are then later than all
     // running ones.
+    let (own, others) = parts.split_at(parts.len().min(1));
+    let own = own.first().filter(|part| first_row(part).is_some());
     let mut order: Vec<&Part<'static>> =
-        parts.iter().filter(|part| first_row(part).is_some()).collect();
+        others.iter().filter(|part| first_row(part).is_some()).collect();
     order.sort_by_key(|part| first_row(part));
     let beforehand = order.len().min(limit);
     let mut started = Vec::with_capacity(order.len());
     for part in &order[..beforehand] {
         started.push(threads::start::<C>(**part, &GATE)?);
     }
+    let late: Vec<Part<'static>> = order[beforehand..].iter().map(|part| **part).collect();
+    let late = threads::start_late::<C>(late, beforehand, limit, &GATE, control)?;
+    threads::warm_stack();
     GATE.wait_for_parked(beforehand);
     control.baseline_bytes.store(system::anonymous_resident(), Relaxed);
     let table = initialised(name)?;
@@ -231,27 +236,50 @@ fn perform_all<C: Clock + 'static>(
             .inline_syscalls
             .store(inline_syscalls::count(table.malloc as *const std::ffi::c_void), Relaxed);
     }
+    let own = own.map(|part| Part { table, ..*part });
+    if let Some(part) = &own {
+        // SAFETY: as in the other threads; this one initialised the allocator.
+        unsafe { threads::begin(part) };
+    }
     GATE.prepare(table, beforehand);
+    let peak_is_known = locked(control) && system::reset_peak();
+    let before = system::resident();
+    control.process_cpu[0].store(system::process_cpu_ns(), Relaxed);
     let (origin, ns) = clock::pair::<C>();
     control.start_ticks.store(origin, Relaxed);
     control.start_ns.store(ns, Relaxed);
     control.set_state(State::Running);
     GATE.open(origin);
-    for part in &order[beforehand..] {
-        GATE.wait_for_room(started.len(), limit);
-        started.push(threads::start::<C>(**part, &GATE)?);
+    if let Some(part) = own {
+        // SAFETY: replay compiled the plan. Like a program's main thread, this one does not end
+        // before its process.
+        unsafe { perform::<C>(Part { origin, ..part }) };
     }
     started.into_iter().for_each(threads::join);
+    if let Some(late) = late {
+        late.join().map_err(|_| "the thread that starts others failed".to_owned())?;
+    }
+    control.process_cpu[1].store(system::process_cpu_ns(), Relaxed);
     let (ticks, ns) = clock::pair::<C>();
     control.end_ticks.store(ticks, Relaxed);
     control.end_ns.store(ns, Relaxed);
-    control.end_bytes.store(system::anonymous_resident(), Relaxed);
+    let after = system::resident();
+    control.end_bytes.store(after.anonymous, Relaxed);
+    if peak_is_known {
+        control.peak_bytes.store(after.anonymous_peak(&before), Relaxed);
+    }
     if let Some(teardown) = table.teardown {
         // SAFETY: all threads have ended.
         unsafe { teardown() }
     }
     control.set_state(State::Done);
     Ok(())
+}
+
+/// Whether the plan and the results are locked in memory. Otherwise their pages become resident
+/// during the run, and the kernel's high-water mark contains them.
+fn locked(control: &keel_plan::Control) -> bool {
+    control.locked.load(Relaxed) == 1
 }
 
 /// The row at which a thread begins; None if it has no steps.

@@ -12,6 +12,7 @@ use crate::part::Part;
 use crate::perform::perform;
 use crate::{prologue, system};
 use keel_allocators::table::Table;
+use keel_plan::Control;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -131,6 +132,62 @@ pub fn start<C: Clock + 'static>(
     Ok(id)
 }
 
+/// The parts of threads that are created as earlier ones end.
+struct Late(Vec<Part<'static>>);
+
+// SAFETY: one thread owns the parts, and passes each to a thread that it starts.
+unsafe impl Send for Late {}
+
+/// Starts a thread that creates the threads of these parts while the run lasts, at most `limit` at
+/// a time, of which `created` exist already. A thread that cannot be created ends the process,
+/// because others may wait for it. None if there are no parts.
+pub fn start_late<C: Clock + 'static>(
+    parts: Vec<Part<'static>>,
+    created: usize,
+    limit: usize,
+    gate: &'static Gate,
+    control: &'static Control,
+) -> Result<Option<std::thread::JoinHandle<()>>, String> {
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    let late = Late(parts);
+    let create = move || {
+        let Late(parts) = { late };
+        while gate.open.load(Ordering::Acquire) == 0 {
+            futex_wait(&gate.open, 0);
+        }
+        let mut started = Vec::with_capacity(parts.len());
+        for part in parts {
+            gate.wait_for_room(created + started.len(), limit);
+            match start::<C>(part, gate) {
+                Ok(id) => started.push(id),
+                Err(message) => {
+                    control.fail(&message);
+                    std::process::abort();
+                }
+            }
+        }
+        started.into_iter().for_each(join);
+    };
+    let thread = std::thread::Builder::new().name("starts threads".to_owned()).spawn(create);
+    thread.map(Some).map_err(|error| format!("a thread cannot be started: {error}"))
+}
+
+/// Prepares a thread for its part: the allocator's initialisation, and the prologue.
+///
+/// # Safety
+/// As for [`perform`]; `part.table` is initialised.
+pub unsafe fn begin(part: &Part<'static>) {
+    // SAFETY: passed on.
+    unsafe {
+        if let Some(thread_init) = part.table.thread_init {
+            thread_init();
+        }
+        prologue::perform(part);
+    }
+}
+
 /// Waits for a thread to end.
 pub fn join(id: libc::pthread_t) {
     // SAFETY: a thread that `start` created, joined once.
@@ -145,10 +202,7 @@ extern "C" fn run<C: Clock>(argument: *mut c_void) -> *mut c_void {
     let part = Part { table, ..start.part };
     // SAFETY: these calls enclose all uses of the table, as it requires. Replay compiled the plan.
     unsafe {
-        if let Some(thread_init) = table.thread_init {
-            thread_init();
-        }
-        prologue::perform(&part);
+        begin(&part);
         let origin = start.gate.pass();
         perform::<C>(Part { origin, ..part });
         if let Some(thread_exit) = table.thread_exit {
@@ -160,8 +214,9 @@ extern "C" fn run<C: Clock>(argument: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
+/// Touches the part of this thread's stack that a run may need.
 #[inline(never)]
-fn warm_stack() {
+pub fn warm_stack() {
     let mut room = [0u8; WARM_STACK];
     for page in room.chunks_mut(4096) {
         page[0] = 1;

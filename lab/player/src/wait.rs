@@ -32,7 +32,7 @@ impl Waiter {
         }
         let mut sleep = SHORTEST_SLEEP_NS;
         while slot.tag.load(Acquire) != tag {
-            system::sleep_ns(sleep);
+            system::sleep_exactly_ns(sleep);
             sleep = (sleep * 2).min(LONGEST_SLEEP_NS);
         }
         true
@@ -66,7 +66,7 @@ impl Waiter {
             }
             // All threads together execute about twenty million rows a second.
             let ahead = u64::from(row - limit);
-            system::sleep_ns((ahead * 50).clamp(SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS));
+            system::sleep_exactly_ns((ahead * 50).clamp(SHORTEST_SLEEP_NS, LONGEST_SLEEP_NS));
             slept = true;
         }
     }
@@ -81,7 +81,7 @@ impl Waiter {
             }
             let ns = ((due - now) as f64 / self.ticks_per_ns) as u64;
             if ns > WAKE_EARLY_NS + SHORTEST_SLEEP_NS {
-                system::sleep_ns(ns - WAKE_EARLY_NS);
+                system::sleep_exactly_ns(ns - WAKE_EARLY_NS);
                 slept = true;
             } else {
                 std::hint::spin_loop();

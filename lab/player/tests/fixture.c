@@ -8,11 +8,17 @@
  *     known:N     every N-th malloc, in turn: sleeps, takes 3 page faults, maps and unmaps,
  *                 signals its own thread; the others do nothing
  *     map         each malloc makes its own mapping of 4 KiB pages
+ *     burn:N      a thread of the allocator's own uses N ms of CPU time during the first malloc
+ *     peak:N      the first malloc maps and writes N MiB, and unmaps them
  *
- * At exit, the number of calls of each kind is written to the file KEEL_FIXTURE_COUNTS. */
+ * At exit, the number of calls of each kind is written to the file KEEL_FIXTURE_COUNTS. What the
+ * first malloc sees, and a thread that it creates, is written to the file KEEL_FIXTURE_SEEN: whether
+ * it runs on the main thread, and whether the process has one thread; then, for the new thread, its
+ * timer slack (ns), scheduling policy, nice value and number of processors. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -21,6 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/single_threaded.h>
+#include <time.h>
 #include <unistd.h>
 
 /* lab/allocators/src/table.rs */
@@ -93,8 +103,46 @@ static void known_act(long turn) {
     }
 }
 
+static void* burn(void* milliseconds) {
+    struct timespec used;
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    } while (used.tv_sec * 1000 + used.tv_nsec / 1000000 < (intptr_t)milliseconds);
+    return NULL;
+}
+
+static void in_a_thread(void* (*work)(void*), void* argument) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, argument) == 0) pthread_join(thread, NULL);
+}
+
+static void* see(void* file) {
+    cpu_set_t processors;
+    sched_getaffinity(0, sizeof processors, &processors);
+    fprintf(file, "%d %d %d %d\n", prctl(PR_GET_TIMERSLACK), sched_getscheduler(0),
+            getpriority(PRIO_PROCESS, 0), CPU_COUNT(&processors));
+    return NULL;
+}
+
+static void see_all(void) {
+    const char* path = getenv("KEEL_FIXTURE_SEEN");
+    FILE* file = path != NULL ? fopen(path, "w") : NULL;
+    if (file == NULL) return;
+    fprintf(file, "%d %d\n", gettid() == getpid(), __libc_single_threaded);
+    in_a_thread(see, file);
+    fclose(file);
+}
+
 static void* fixture_malloc(size_t size) {
     long number = count(MALLOC);
+    if (number == 1) see_all();
+    if (number == 1 && fault == 'b') in_a_thread(burn, (void*)(intptr_t)when);
+    if (number == 1 && fault == 'p') {
+        size_t bytes = (size_t)when << 20;
+        char* spike = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        munmap(spike, bytes);
+    }
     if (fault == 'k') {
         if (number % when == 0) known_act(number / when - 1);
         return quiet;

@@ -263,7 +263,8 @@ fn the_allocator_sees_the_journals_calls_and_nothing_else() {
     let expected = [Op::Malloc, Op::Free, Op::Calloc, Op::Realloc, Op::Aligned].map(count);
     let seen = counts(&path);
     assert_eq!(seen[..5], expected);
-    assert_eq!(seen[5..], [6, 6], "each thread started and ended once");
+    // As in a program, the main thread ends with the process.
+    assert_eq!(seen[5..], [6, 5], "each thread started and ended once");
 }
 
 #[test]

@@ -151,7 +151,7 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
     tallies.store(&mut run, ticks_per_ns);
     run.lateness = lateness(measured, ticks_per_ns);
     run.memory = memory.finish();
-    run.peak_rss_bytes = run.memory.iter().map(|sample| sample.resident).max().unwrap_or(0);
+    run.peak_rss_bytes = memory::peak(measured, &run.memory);
     run.fragmentation = memory::fragmentation(&run.memory, measured.peak_live_bytes);
     run.frames = frames.finish();
     (run.outliers, run.slow_causes) = slow::slow_calls(plan, results, &run, ticks_per_ns);
@@ -162,7 +162,13 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
 pub fn throughput(measured: &Measured<'_>, round: u32) -> Throughput {
     let run = totals(measured, 0);
     let operations = measured.plan.header().rows;
-    Throughput { round, elapsed_ns: run.elapsed_ns, cpu_ns: run.cpu_ns, operations }
+    Throughput {
+        round,
+        elapsed_ns: run.elapsed_ns,
+        cpu_ns: run.cpu_ns,
+        background_cpu_ns: run.background_cpu_ns,
+        operations,
+    }
 }
 
 /// A histogram that takes any value.
@@ -204,10 +210,14 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
     let last = busy.iter().map(|state| state.last_ticks.load(Relaxed)).max().unwrap_or(0);
     let (pair_ticks, pairs) =
         (sum(|state| state.pair_ticks.load(Relaxed)), sum(|state| state.pair_count.load(Relaxed)));
+    let cpu_ns = sum(|state| state.cpu_ns.load(Relaxed));
+    let [before, after] = &measured.results.control().process_cpu;
+    let whole_process = after.load(Relaxed).saturating_sub(before.load(Relaxed));
     Run {
         position,
         elapsed_ns: ns(last.saturating_sub(first)),
-        cpu_ns: sum(|state| state.cpu_ns.load(Relaxed)),
+        cpu_ns,
+        background_cpu_ns: whole_process.saturating_sub(cpu_ns),
         waited_ns: ns(sum(|state| state.waited_ticks.load(Relaxed))),
         waits: sum(|state| state.waits.load(Relaxed)),
         throttled_ns: ns(sum(|state| state.held_ticks.load(Relaxed))),

@@ -16,6 +16,8 @@ pub struct Run {
     pub elapsed_ns: u64,
     /// CPU time of the replaying threads while replaying, ns.
     pub cpu_ns: u64,
+    /// CPU time of all other threads of the process during the run, ns: those of the allocator.
+    pub background_cpu_ns: u64,
     /// Sum of the time spent inside calls, ns, by operation name.
     pub inside_ns: BTreeMap<String, f64>,
     /// Latencies in ticks by operation name ([`crate::OPERATIONS`]).
@@ -52,7 +54,8 @@ pub struct Run {
     /// See `voluntary_switches`.
     pub involuntary_switches: u64,
     /// Peak resident bytes of the allocator: the process's anonymous pages, less those that the
-    /// player held at the start.
+    /// player held at the start. By the kernel's high-water mark where it can be reset, otherwise
+    /// the largest reading.
     pub peak_rss_bytes: u64,
     /// Resident bytes over time, as `peak_rss_bytes` counts them.
     pub memory: Vec<MemorySample>,
@@ -168,6 +171,8 @@ pub struct Throughput {
     pub elapsed_ns: u64,
     /// CPU time of the replaying threads, ns.
     pub cpu_ns: u64,
+    /// CPU time of the process's other threads, ns.
+    pub background_cpu_ns: u64,
     /// Operations.
     pub operations: u64,
 }

@@ -82,6 +82,14 @@ impl Memory {
     }
 }
 
+/// Peak resident bytes: by the kernel's high-water mark, or the largest reading.
+pub fn peak(measured: &Measured<'_>, samples: &[MemorySample]) -> u64 {
+    let control = measured.results.control();
+    let baseline = control.baseline_bytes.load(Relaxed);
+    let mark = control.peak_bytes.load(Relaxed).saturating_sub(baseline);
+    samples.iter().map(|sample| sample.resident).max().unwrap_or(0).max(mark)
+}
+
 /// The ratios of fragmentation; None without readings or live memory.
 pub fn fragmentation(samples: &[MemorySample], peak_live: u64) -> Option<Fragmentation> {
     let peak = samples.iter().max_by_key(|sample| sample.resident)?;

@@ -96,6 +96,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
         "elapsed",
         "in calls",
         "CPU",
+        "background",
         "waiting",
         "peak RSS",
         "of live",
@@ -111,6 +112,7 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
             duration(middle(&|run| run.elapsed_ns as f64)),
             duration(middle(&|run| keel_results::total_inside(run))),
             duration(middle(&|run| run.cpu_ns as f64)),
+            duration(middle(&|run| run.background_cpu_ns as f64)),
             duration(middle(&|run| run.waited_ns as f64)),
             bytes(middle(&|run| run.peak_rss_bytes as f64)),
             match middle(&|run| run.fragmentation.map_or(0.0, |figures| figures.peaks)) {
@@ -128,8 +130,9 @@ fn totals_table(text: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         text,
         "\nmedians of the runs; time/op: time for each operation, in runs that do not time single \
-         calls; of live: peak RSS divided by the program's peak of live bytes, {}; internal: \
-         fragmentation inside blocks at the peak, as usable bytes beyond the requested ones",
+         calls; background: CPU time of the allocator's own threads; of live: peak RSS divided by \
+         the program's peak of live bytes, {}; internal: fragmentation inside blocks at the peak, \
+         as usable bytes beyond the requested ones",
         bytes(live as f64)
     );
     text.push_str(&aligned(&table));
@@ -236,6 +239,7 @@ pub fn json(comparison: &Comparison, folder: &Path) -> Value {
                 "elapsed_ns": middle(&|run| run.elapsed_ns as f64),
                 "inside_ns": middle(&|run| keel_results::total_inside(run)),
                 "cpu_ns": middle(&|run| run.cpu_ns as f64),
+                "background_cpu_ns": middle(&|run| run.background_cpu_ns as f64),
                 "waited_ns": middle(&|run| run.waited_ns as f64),
                 "peak_rss_bytes": middle(&|run| run.peak_rss_bytes as f64),
                 "faults": middle(&|run| (run.minor_faults + run.major_faults) as f64),
