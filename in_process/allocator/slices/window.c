@@ -98,7 +98,9 @@ bool window_owns(const void* address) {
 // entry on, so two threads that enter the same window meet at the same entry, and only one of them
 // fills it. False: the list is full.
 static bool window_list(struct window* window) {
-    for (uintptr_t i = 0; i < WINDOWS_MAX; i++) {
+    uintptr_t first = atomic_get(&window->number); // 0 until it is listed
+    if (atomic_get_acquire(&windows.entry[first]) != (uintptr_t)window) first = 0;
+    for (uintptr_t i = first; i < WINDOWS_MAX; i++) {
         uintptr_t entry = atomic_get_acquire(&windows.entry[i]);
         if (entry == 0 && atomic_try_word(&windows.entry[i], &entry, (uintptr_t)window))
             entry = (uintptr_t)window;
