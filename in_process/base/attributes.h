@@ -37,6 +37,7 @@
 // malloc; it is built with another model.
 #ifndef KEEL_TLS_MODEL
 #define KEEL_TLS_MODEL "initial-exec"
+#define KEEL_TLS_IS_STATIC 1 // every thread's variables are at fixed places from its pointer
 #endif
 #define KEEL_TLS _Thread_local __attribute__((tls_model(KEEL_TLS_MODEL)))
 

@@ -208,6 +208,13 @@ bool os_populate(void* start, size_t bytes) {
     return result == 0;
 }
 
+bool os_resident(void* start, size_t bytes, unsigned char* resident) {
+    int saved = errno;
+    int result = mincore(start, bytes, resident);
+    errno = saved;
+    return result == 0;
+}
+
 // A kernel without huge pages refuses both calls, which does no harm.
 void os_forbid_huge_pages(void* start, size_t bytes) {
     int saved = errno;

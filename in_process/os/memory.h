@@ -82,6 +82,10 @@ void os_zero(void* start, size_t bytes);
 // memory).
 bool os_populate(void* start, size_t bytes);
 
+// For each page of the range: bit 0 of its byte is set if it has memory. False: a part of the range
+// is not mapped.
+bool os_resident(void* start, size_t bytes, unsigned char* resident);
+
 // Asks the system never to use huge pages for this range: zeroing one is a page fault of 300 µs in
 // the caller.
 void os_forbid_huge_pages(void* start, size_t bytes);

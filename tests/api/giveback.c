@@ -4,6 +4,7 @@
 #include "memory.h"
 
 #include <keel/keel.h>
+#include <keel/runtime.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,4 +108,28 @@ TEST(ended_threads_keep_no_memory) {
     for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK(resident_bytes() > before + 50 * MIB);
     expect_at_most(before + 12 * MIB);
+}
+
+// One large block in 16 stays, so most units of 2 MiB are never wholly free. Freed in random order,
+// as programs do.
+TEST(memory_between_blocks_that_stay_goes_back) {
+    if (kl_option_get(kl_option_keeper) == 0) return; // slow paths return a slice at a time
+    enum { BLOCKS = 2048, STAYS = 16, BYTES = 128 * KIB };
+    static void* blocks[BLOCKS];
+    struct random random = {5};
+    kl_free(kl_malloc(1));
+    size_t before = resident_bytes();
+    for (size_t i = 0; i < BLOCKS; i++) {
+        CHECK((blocks[i] = kl_malloc(BYTES)) != NULL);
+        memset(blocks[i], 1, BYTES);
+        if (i % 64 == 0) sleep_ms(1); // the keeper prepares units meanwhile
+    }
+    for (size_t left = BLOCKS; left > 0; left--) {
+        size_t chosen = random_below(&random, left);
+        void* block = blocks[chosen];
+        blocks[chosen] = blocks[left - 1];
+        if (left % STAYS != 0) kl_free(block);
+    }
+    CHECK(resident_bytes() > before + 100 * MIB);
+    expect_at_most(before + BLOCKS / STAYS * BYTES * 9 / 8 + 12 * MIB);
 }

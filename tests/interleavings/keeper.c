@@ -1,11 +1,14 @@
 // keeper/keeper.c: a thread that takes slices while too few warm slices are left wakes the keeper.
 // The keeper is the real one; its warm slices and its heaps are counts of this scenario, and its
-// sleeps have no timeout, so a lost wake-up appears as an endless sleep.
+// sleeps have no timeout, so a lost wake-up appears as an endless sleep. A thread that forks asks a
+// confined keeper to end.
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
+#include "allocator/slices/fresh.h"
+#include "allocator/slices/jumbo.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "explore.h"
@@ -13,13 +16,15 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-enum { RESERVE = 4, TICKS_MAX = 16 };
+enum { RESERVE = 4, TICKS_MAX = 12, SHORT_US = 32000 };
 
 static atomic_word warm_slices; // slices free and warm
 static atomic_word drawn;       // warm slices taken so far
 static unsigned ticks;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
+static void (*keeper_end_body)(void);
+static bool keeper_ended;
 
 // --- the functions of lower layers that keeper.c calls, replaced for this scenario ---
 
@@ -54,6 +59,17 @@ void headroom_used(size_t bytes) {
 }
 void headroom_refused(void) {}
 void headroom_begin(void) {}
+void headroom_begin_once(void) {}
+size_t jumbo_live_bytes(void) {
+    return 0;
+}
+bool fresh_waits(void) {
+    return false;
+}
+bool fresh_look(uint64_t now_ms) {
+    (void)now_ms;
+    return false;
+}
 size_t reserve_surplus(void) {
     return 0;
 }
@@ -136,12 +152,20 @@ bool os_thread_start(void (*run)(void)) {
     keeper_body = run;
     return true;
 }
+bool os_confined_start(struct os_confined* work) {
+    keeper_body = work->run;
+    keeper_end_body = work->end;
+    return true;
+}
+bool os_confined_exists(void) {
+    return false;
+}
+void os_confined_forget(void) {}
 
 // Short sleeps end at once; a long sleep ends only when the keeper is woken.
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {
-    (void)microseconds;
     if (++ticks == TICKS_MAX) explore_end_thread();
-    if (expected == 0) return;
+    if (microseconds <= SHORT_US) return;
     keeper_sleeps = true;
     (void)explore_syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected);
     keeper_sleeps = false;
@@ -175,6 +199,39 @@ static void check(void) {
     EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) >= RESERVE);
 }
 
+// The process has grown, so its first call that looks starts a confined keeper.
+static void prepare_confined(void) {
+    atomic_set(&warm_slices, RESERVE);
+    option_set(OPTION_KEEPER, KEEPER_ALWAYS);
+    keeper_allow();
+    keeper_consider();
+}
+
+static void keep_confined(void) {
+    keeper_body();
+    keeper_end_body();
+    keeper_ended = true;
+}
+static void fork_twice(void) {
+    keeper_ask_to_end();
+    keeper_ask_to_end();
+}
+static void check_ended(void) {
+    EXPLORE_CHECK(!keeper_sleeps);
+    EXPLORE_CHECK(!keeper_ended || !keeper_runs());
+}
+
+static const struct explore_scenario asked_to_end = {
+    .name = "keeper, asked to end",
+    .prepare = prepare_confined,
+    .threads = 2,
+    .called = {"keeper", "thread"},
+    .run = {keep_confined, fork_twice},
+    .daemons = 1,
+    .check = check_ended,
+    .preemptions = EXPLORE_ALL,
+};
+
 static const struct explore_scenario one_draws = {
     .name = "keeper, one thread draws twice",
     .prepare = prepare,
@@ -202,10 +259,18 @@ TEST(keeper_one_draws) {
 TEST(keeper_two_draw) {
     explore_holds(&two_draw);
 }
+TEST(keeper_asked_to_end) {
+    explore_holds(&asked_to_end);
+}
+// Seeded: the request does not change the word on which the keeper sleeps.
+TEST(keeper_finds_a_request_without_a_wake) {
+    explore_break("keeper_ask_to_end", "swap", LEFT_OUT);
+    explore_finds(&asked_to_end, "keeper_sleeps");
+}
 // Seeded: the thread that ends the long sleep does not change the word on which the keeper sleeps,
 // so a keeper that is about to sleep does so.
 TEST(keeper_finds_a_wake_left_out) {
-    explore_break("wake", "try_state", LEFT_OUT);
+    explore_break("wake_if_needed", "try_state", LEFT_OUT);
     explore_finds(&one_draws, "keeper_sleeps");
 }
 // Seeded: the draw is not published, so the keeper's second check before it sleeps finds nothing.

@@ -168,6 +168,12 @@ void os_forbid_huge_pages(void* start, size_t bytes) {
     (void)start;
     (void)bytes;
 }
+bool os_resident(void* start, size_t bytes, unsigned char* resident) {
+    (void)start;
+    (void)bytes;
+    (void)resident;
+    return false;
+}
 void os_prefer_huge_pages(void* start, size_t bytes) {
     (void)start;
     (void)bytes;

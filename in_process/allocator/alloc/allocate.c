@@ -151,9 +151,29 @@ static void large_join(struct heap* heap, struct page* page) {
 // it, one of this many large allocations does a quantum of maintenance.
 #define LARGE_QUANTUM_DRAWS 4u
 
+// A block on slices that the heap has kept. Start NULL: none.
+static struct large large_kept(size_t size, size_t alignment) {
+    struct heap* heap = thread_heap;
+    struct large block = {NULL, false};
+    size_t slices = (size + SLICE_BYTES - 1) / SLICE_BYTES;
+    if (KEEL_SECURE || slices > HEAP_KEPT_SLICES || slices == 0 || alignment > SLICE_BYTES)
+        return block;
+    block.start = heap_is_real(heap) ? heap_take_run(heap, (unsigned)slices) : NULL;
+    if (block.start == NULL) return block;
+    large_begin(block.start, slices);
+    large_join(heap, page_of(block.start));
+    return block;
+}
+
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
     block_guard_prepare();
+    // A block that has grown needs room behind it.
+    struct large kept = movable ? (struct large){NULL, false} : large_kept(size, alignment);
+    if (kept.start != NULL) {
+        slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_MALLOC, begun);
+        return kept;
+    }
     if (KEEL_UNLIKELY(!large_is_possible(size, alignment))) return (struct large){NULL, true};
     if (KEEL_UNLIKELY(thread_heap == &heap_none)) (void)heap_acquire();
     if (thread_heap->draws % LARGE_QUANTUM_DRAWS == 0) alloc_quantum();

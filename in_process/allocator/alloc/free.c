@@ -69,9 +69,27 @@ static void free_remote(struct page* page, void* address) {
         free_into_batch(heap, page, address);
 }
 
+// Keeps the slices of a block that this thread's heap allocated. False: not one of those, or the
+// secure flavour, which does not give the next block the same address.
+static bool keep_large(struct page* page, size_t slices) {
+    struct heap* heap = thread_heap;
+    uintptr_t owner = atomic_get(&page->owner);
+    if (KEEL_SECURE || slices > HEAP_KEPT_SLICES) return false;
+    if (owner != ((uintptr_t)heap | PAGE_LARGE)) return false;
+    char* start = page->start;
+    if (arena_of(start) != NULL) return false;
+    large_end(page);
+    if (heap_keep_run(heap, start, (unsigned)slices)) alloc_quantum();
+    return true;
+}
+
 static void free_large(struct page* page) {
     uint64_t begun = cycles_now();
     size_t slices = page->bytes / SLICE_BYTES;
+    if (keep_large(page, slices)) {
+        slow_path_note(&thread_heap->slow_paths, SLOW_PATH_LARGE_FREE, begun);
+        return;
+    }
     large_release(page);
     if (slices > RESERVE_LARGE_SLICES && !heap_is_realtime(thread_heap))
         reserve_step_large(slices);

@@ -47,13 +47,13 @@ void* entry_request(struct user_heap* heap, struct request request) {
     message_heartbeat(false);
     do {
         void* block = request_once(heap, request);
+        keeper_notice();
         if (KEEL_LIKELY(block != NULL)) return block;
     } while (message_out_of_memory(request.size));
     return no_memory();
 }
 
 static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
-    keeper_notice();
     return entry_request(NULL, (struct request){.size = size, .alignment = 1});
 }
 
@@ -65,7 +65,6 @@ void* entry_malloc(size_t size) {
 void* entry_zeroed(size_t size) {
     void* block = alloc_from_bin_zeroed(size);
     if (KEEL_LIKELY(block != NULL)) return block;
-    keeper_notice();
     return entry_request(NULL, (struct request){.size = size, .alignment = 1, .zero = true});
 }
 

@@ -51,6 +51,7 @@ static KEEL_TLS unsigned forks;
 
 static void before_fork(void) {
     if (forks++ > 0) return;
+    keeper_ask_to_end();
     user_heap_before_fork();
     relief_pause();
     watch_before_fork();

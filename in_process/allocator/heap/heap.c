@@ -3,6 +3,7 @@
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
+#include "base/bits.h"
 #include "base/counters.h"
 #include "base/panic.h"
 #include "os/memory.h"
@@ -96,6 +97,33 @@ static bool empty_put(struct heap* heap, char* start) {
     atomic_set_release(&heap->empty[heap->empty_count++], (uintptr_t)start);
     if (reserve_has_keeper()) heap_watch(heap); // it takes the slice if this thread becomes idle
     return true;
+}
+
+static char* kept_start(uintptr_t entry) {
+    return (char*)round_down(entry, SLICE_BYTES);
+}
+static unsigned kept_slices(uintptr_t entry) {
+    return (unsigned)(entry % SLICE_BYTES);
+}
+
+bool heap_keep_run(struct heap* heap, char* start, unsigned slices) {
+    atomic_word* place = &heap->kept[heap->kept_next++ % HEAP_KEPT_MAX];
+    uintptr_t before = atomic_swap(place, (uintptr_t)start + slices);
+    if (reserve_has_keeper()) heap_watch(heap); // it takes the slices if this thread becomes idle
+    if (before != 0) run_release(kept_start(before), kept_slices(before));
+    return before != 0;
+}
+
+char* heap_take_run(struct heap* heap, unsigned slices) {
+    for (unsigned i = 1; i <= HEAP_KEPT_MAX; i++) {
+        unsigned index = (heap->kept_next - i) % HEAP_KEPT_MAX; // the one kept last comes first
+        if (kept_slices(atomic_get(&heap->kept[index])) != slices) continue;
+        uintptr_t entry = atomic_swap(&heap->kept[index], 0);
+        if (entry == 0) continue;
+        heap->kept_next = index;
+        return kept_start(entry);
+    }
+    return NULL;
 }
 
 static char* spare_take(struct heap* heap) {
@@ -248,6 +276,11 @@ void heap_release_empty(struct heap* heap) {
         if (start == NULL) continue;
         run_release(start, 1);
         heap_unhold(heap, SLICE_BYTES);
+    }
+    for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
+        if (atomic_get(&heap->kept[i]) == 0) continue;
+        uintptr_t entry = atomic_swap(&heap->kept[i], 0);
+        if (entry != 0) run_release(kept_start(entry), kept_slices(entry));
     }
 }
 

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 
 #define HEAP_EMPTY_MAX 8u
+#define HEAP_KEPT_MAX 4u
+#define HEAP_KEPT_SLICES 4u // 256 KiB each
 #define HEAP_SPARE_MAX 32u
 #define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
@@ -63,6 +65,7 @@ struct heap {
     uint8_t filled[CLASS_COUNT];   // pages of this class filled so far, up to HEAP_FILLED_ENOUGH
     uint8_t bin_zero[CLASS_COUNT]; // 1: the blocks of the bin are zero except for their first word
     unsigned empty_count;          // 0..HEAP_EMPTY_MAX; entries of `empty` from here on are 0
+    unsigned kept_next;            // entry of `kept` to fill or replace next
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
     uint32_t batch_next;           // entry that is sent next because too many bytes wait
     struct remote_batch batches[HEAP_BATCHES];
@@ -90,6 +93,7 @@ struct heap {
 
     // --- Any thread, by atomic exchange or addition ---
     atomic_word empty[HEAP_EMPTY_MAX]; // slices; any thread takes, only the owner puts
+    atomic_word kept[HEAP_KEPT_MAX];   // runs, start + slices; likewise
     atomic_word
         spare[HEAP_SPARE_MAX]; // slices; put by the keeper, and by an owner that becomes realtime
     // Large blocks allocated from this heap so far, by size. A resize in place into another row
@@ -179,15 +183,26 @@ bool heap_fill_spare(struct heap* heap);
 // Puts the first blocks of the bin, at most `limit`, back into its page. Returns their number.
 unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit);
 
-// True: the heap keeps empty slices. Any thread; the answer may be outdated at once.
+// Keeps the slices of a large block that has ended, for the next block of this heap with as many.
+// If there is no room, releases those that were kept first. slices <= HEAP_KEPT_SLICES. True:
+// slices were released.
+bool heap_keep_run(struct heap* heap, char* start, unsigned slices);
+
+// Takes such slices. NULL: none with this number.
+char* heap_take_run(struct heap* heap, unsigned slices);
+
+// True: the heap keeps slices. Any thread; the answer may be outdated at once.
 KEEL_INLINE bool heap_has_empty(const struct heap* heap) {
     for (unsigned i = 0; i < HEAP_EMPTY_MAX; i++) {
         if (atomic_get(&heap->empty[i]) != 0) return true;
     }
+    for (unsigned i = 0; i < HEAP_KEPT_MAX; i++) {
+        if (atomic_get(&heap->kept[i]) != 0) return true;
+    }
     return false;
 }
 
-// Releases the empty slices that the heap has kept. Any thread may call it. At most 8 steps.
+// Releases the slices that the heap has kept. Any thread may call it. At most 12 steps.
 void heap_release_empty(struct heap* heap);
 
 // Verifies queues and current pages. Owner only; linear in the pages it finds.

@@ -8,23 +8,32 @@ static struct {
     uint64_t paused_until_ms;
     uint64_t pause_ms; // length of the last pause; 0: the last populate succeeded
     bool known;        // there has been a reading
+    bool only_once;    // the thread cannot read files
 } headroom;
 
 void headroom_begin(void) {
     headroom.known = false;
+    headroom.only_once = false;
     headroom.pause_ms = 0;
     headroom.paused_until_ms = 0;
 }
 
 static uint64_t headroom_left(uint64_t now_ms) {
     bool limited = !headroom.known || headroom.left != UINT64_MAX;
-    bool old = !headroom.known || now_ms - headroom.read_ms >= HEADROOM_READ_MS;
+    bool old =
+        !headroom.known || (!headroom.only_once && now_ms - headroom.read_ms >= HEADROOM_READ_MS);
     if (limited && old) {
         headroom.left = os_memory_headroom();
         headroom.read_ms = now_ms;
         headroom.known = true;
     }
     return headroom.left;
+}
+
+void headroom_begin_once(void) {
+    headroom_begin();
+    (void)headroom_left(os_clock_ms());
+    headroom.only_once = true;
 }
 
 bool headroom_admits(size_t bytes) {

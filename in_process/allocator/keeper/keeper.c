@@ -4,6 +4,8 @@
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
+#include "allocator/slices/fresh.h"
+#include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/prefault.h"
 #include "allocator/slices/reserve.h"
@@ -30,15 +32,18 @@
 #define TICK_MAX_US 1000000u
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
-// 2 MiB. Programs that soon change their own privileges hold 1.1 to 1.8 MiB by then.
-#define GROWTH_BEFORE_START 32u
-#define HEAPS_PERIOD_US 4000u  // minimum time between two looks at the heaps
-#define IDLE_MS 128u           // a heap whose thread allocated nothing for this time is idle
-#define HUGE_FROM_SLICES 1024u // 64 MiB live: from here on a surplus of 2 MiB hardly matters
-#define HUGE_MISSING_MIN 8u    // slices
+// Slices that a process of one thread has live before it gets a keeper: 2 MiB with KEEL_KEEPER=on
+// (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 6 MiB.
+#define GROWTH_IF_WANTED 32u
+#define GROWTH_BEFORE_START 96u
+#define RESTART_MS 16u        // from one end to the next start
+#define END_WAITS 10000u      // 1 s
+#define HEAPS_PERIOD_US 4000u // minimum time between two looks at the heaps
+#define IDLE_MS 128u          // a heap whose thread allocated nothing for this time is idle
+#define HUGE_FROM_SLICES 128u // 8 MiB live: from here on units of 2 MiB are populated
 
-enum { STATE_OFF, STATE_STARTING, STATE_RUNNING };
-enum { SLEEP_NONE, SLEEP_LONG };
+enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED };           // after a refusal, no further attempt
+enum { SLEEP_NONE, SLEEP_SHORT, SLEEP_MEDIUM, SLEEP_LONG }; // up to TICK_US, TICK_PENDING_US, more
 
 // What a look at a heap found.
 enum look {
@@ -53,6 +58,10 @@ static atomic_state sleep_word;
 static atomic_bits reserve_min;
 static atomic_bits heaps_at_fork; // heaps taken by threads that a fork left behind
 static atomic_bits live_at_fork;  // slices, 0 if there was no fork
+static atomic_state is_confined;  // the keeper is a confined thread
+static atomic_state confined_refused;
+static atomic_state asked_to_end; // the confined thread
+static atomic_bits ended_ms;      // the clock at its last end
 
 static struct {
     uint64_t demand[DEMAND_PERIODS];
@@ -77,16 +86,20 @@ void keeper_allow(void) {
     atomic_set(&allowed, 1);
 }
 
-// Ends a long sleep if the reserve is below its target: one system call, by the first such thread.
-static void wake(void) {
-    uint32_t expected = SLEEP_LONG;
-    if (run_dirty_slices() >= reserve_target()) return;
-    if (atomic_try_state(&sleep_word, &expected, SLEEP_NONE)) os_wake(&sleep_word);
+// Ends the keeper's sleep if it is needed sooner: one system call, by the first such thread.
+static void wake_if_needed(void) {
+    uint32_t depth = atomic_get(&sleep_word);
+    bool needed = depth > SLEEP_SHORT && fresh_waits();
+    needed |= depth == SLEEP_LONG && run_dirty_slices() < reserve_target();
+    if (!needed || heap_is_realtime(thread_heap)) return;
+    if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
 static size_t reserve_for(uint64_t peak_demand) {
     size_t reserve = 2 * peak_demand;
-    size_t share = run_live_slices() * 6 / 100;
+    // With the rest of a unit of 2 MiB, at most an eighth of the live memory and 2 MiB.
+    size_t live = run_live_slices();
+    size_t share = live >= HUGE_FROM_SLICES ? live / 16 + HUGE_FROM_SLICES / 16 : live * 6 / 100;
     if (reserve > share) reserve = share;
     if (reserve > KEEPER_RESERVE_MAX) reserve = KEEPER_RESERVE_MAX;
     if (reserve < KEEPER_RESERVE_MIN) reserve = KEEPER_RESERVE_MIN;
@@ -117,7 +130,7 @@ static bool demand_update(uint32_t slept_us) {
 
 // Populates a unit of 2 MiB if so much is live that a surplus of that size does not matter.
 static size_t populate_admitted(size_t missing) {
-    bool huge = missing >= HUGE_MISSING_MIN && run_live_slices() >= HUGE_FROM_SLICES;
+    bool huge = run_live_slices() >= HUGE_FROM_SLICES;
     if (huge && headroom_admits(HUGE_SLICES * SLICE_BYTES)) {
         size_t done = reserve_populate_huge();
         if (done > 0) return done;
@@ -250,11 +263,12 @@ static uint32_t tick(uint32_t slept_us) {
     size_t populated = refill_reserve();
     busy |= populated > 0;
     size_t prefaulted = headroom_admits(0) ? prefault_populate() : 0;
+    bool fresh = fresh_look(os_clock_ms());
     busy |= discard_surplus();
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
     busy |= look_after_heaps(slept_us);
     if (populated > 0) return TICK_FAST_US; // threads are taking warm slices
-    if (prefaulted > 0) return TICK_PREFAULT_US;
+    if (prefaulted > 0 || fresh) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
     bool pending =
         run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 || !watch_is_empty();
@@ -267,19 +281,28 @@ static uint32_t tick(uint32_t slept_us) {
 static void keeper_main(void) {
     uint32_t sleep_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
-    reserve_set_keeper(true);
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
-    for (;;) {
+    while (atomic_get_acquire(&asked_to_end) == 0) {
         sleep_us = tick(sleep_us);
-        uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG : SLEEP_NONE;
+        uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG
+                         : sleep_us > TICK_US       ? SLEEP_MEDIUM
+                                                    : SLEEP_SHORT;
         (void)atomic_swap(&sleep_word, depth);
+        if (atomic_get_acquire(&asked_to_end) != 0) break;
         // A thread that took slices since the tick, before the word was set, has not woken the
         // keeper: so look again after setting it.
-        if (depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen)
+        if ((depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen) || fresh_waits())
             sleep_us = TICK_US;
         else
             os_wait(&sleep_word, depth, sleep_us);
     }
+}
+
+// Ends on its own thread.
+static void keeper_end(void) {
+    reserve_set_keeper(false);
+    atomic_set(&ended_ms, os_clock_ms());
+    atomic_set_release(&state, STATE_OFF);
 }
 
 size_t keeper_warm(size_t bytes) {
@@ -309,17 +332,49 @@ void keeper_thread_idle(void) {
     reserve_step();
 }
 
-bool keeper_start(void) {
-    uint32_t expected = STATE_OFF;
-    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return false;
-    if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
-    if (!atomic_try_state(&state, &expected, STATE_STARTING)) return expected == STATE_RUNNING;
-    keeper.taken_before = run_narrow_taken();
+// With `confined`, the thread is one that the C library does not know. False: the system refuses.
+static bool thread_start(bool confined) {
+    static struct os_confined work = {headroom_begin_once, keeper_main, keeper_end};
+    if (confined) return os_confined_start(&work);
     headroom_begin();
-    if (!os_thread_start(keeper_main))
-        return false; // stays STARTING: no further attempt after a refusal
-    atomic_set(&state, STATE_RUNNING);
-    reserve_set_keeper(true);
+    return os_thread_start(keeper_main);
+}
+
+// False: no keeper runs.
+static bool start(bool confined) {
+    uint32_t expected = STATE_OFF;
+    if (os_lock_holds_all) return false; // in the child, keeper_forget would forget it
+    if (confined && os_confined_exists()) return false; // the last one is about to end
+    if (!atomic_try_state(&state, &expected, STATE_RUNNING)) return expected == STATE_RUNNING;
+    keeper.taken_before = run_narrow_taken();
+    keeper.demand[0] = KEEPER_RESERVE_MAX; // the process has grown to here, so it may grow on
+    atomic_set(&asked_to_end, 0);
+    atomic_set(&is_confined, confined);
+    reserve_set_keeper(true); // before the start: the thread may end at once
+    if (thread_start(confined)) return true;
+    reserve_set_keeper(false);
+    if (confined) atomic_set(&confined_refused, 1);
+    atomic_set_release(&state, confined ? STATE_OFF : STATE_REFUSED);
+    return false;
+}
+
+bool keeper_start(void) {
+    return option_get(OPTION_KEEPER) != KEEPER_NEVER && start(false);
+}
+
+void keeper_ask_to_end(void) {
+    if (atomic_get(&state) == STATE_OFF || atomic_get(&is_confined) == 0) return;
+    (void)atomic_swap(&asked_to_end, 1);
+    (void)atomic_swap(&sleep_word, SLEEP_NONE);
+    os_wake(&sleep_word);
+}
+
+bool keeper_end_confined(void) {
+    if (!os_confined_exists()) return false;
+    atomic_state never = 0;
+    keeper_ask_to_end();
+    for (unsigned waits = 0; waits < END_WAITS && os_confined_exists(); waits++)
+        os_wait(&never, 0, TICK_FAST_US);
     return true;
 }
 
@@ -330,23 +385,34 @@ static bool has_second_thread(void) {
            heaps_taken() >= atomic_get(&heaps_at_fork) + 2;
 }
 
-// A process of one thread gets another only when it has grown: a small one gains little, and may be
-// about to do what the system allows to a process of one thread only, such as changing its user.
-static bool is_required(void) {
-    int64_t option = option_get(OPTION_KEEPER);
-    if (option == KEEPER_NEVER) return false;
-    if (has_second_thread()) return true;
-    return option != KEEPER_AUTO &&
-           run_live_slices() >= atomic_get(&live_at_fork) + GROWTH_BEFORE_START;
+// A process of one thread gets a keeper only when it has grown: a small one gains little, and may
+// be about to do what the system allows to a process of one thread only.
+static bool has_grown(void) {
+    unsigned growth =
+        option_get(OPTION_KEEPER) == KEEPER_AUTO ? GROWTH_BEFORE_START : GROWTH_IF_WANTED;
+    size_t live = run_live_slices() + jumbo_live_bytes() / SLICE_BYTES;
+    return live >= atomic_get(&live_at_fork) + growth;
+}
+
+static bool may_restart(void) {
+    uint64_t ended = atomic_get(&ended_ms);
+    return ended == 0 || os_clock_ms() - ended >= RESTART_MS;
+}
+
+static void start_if_required(void) {
+    if (option_get(OPTION_KEEPER) == KEEPER_NEVER) return;
+    bool second = has_second_thread();
+    if (!second && !(has_grown() && may_restart())) return;
+    bool confined = !second && atomic_get(&confined_refused) == 0;
+    if (confined && (start(true) || atomic_get(&confined_refused) == 0)) return;
+    if (second || option_get(OPTION_KEEPER) == KEEPER_ALWAYS) (void)start(false);
 }
 
 void keeper_consider(void) {
     uint32_t now = atomic_get(&state);
-    if (now == STATE_RUNNING && atomic_get(&sleep_word) == SLEEP_LONG &&
-        !heap_is_realtime(thread_heap))
-        wake();
+    if (now == STATE_RUNNING) wake_if_needed();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
-    if (is_required()) (void)keeper_start();
+    start_if_required();
 }
 
 bool keeper_thread_set_realtime(size_t spare_bytes) {
@@ -363,6 +429,9 @@ void keeper_forget(void) {
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
-    atomic_set(&live_at_fork, run_live_slices());
+    atomic_set(&live_at_fork, run_live_slices() + jumbo_live_bytes() / SLICE_BYTES);
+    atomic_set(&is_confined, 0);
+    atomic_set(&ended_ms, 0);
+    os_confined_forget();
     reserve_set_keeper(false);
 }

@@ -16,7 +16,7 @@ static size_t slices_for(size_t bytes) {
     return (bytes + SLICE_BYTES - 1) / SLICE_BYTES;
 }
 
-static void large_begin(char* start, size_t slices) {
+void large_begin(char* start, size_t slices) {
     struct page* page = page_of(start);
     page->start = start;
     page->bytes = slices * SLICE_BYTES;
@@ -104,6 +104,10 @@ struct large large_allocate_movable(size_t bytes) {
     return large_of_run(run_allocate_growing((unsigned)slices), slices);
 }
 
+void large_end(struct page* page) {
+    atomic_set_release(&page->owner, 0);
+}
+
 void large_release(struct page* page) {
     if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
         jumbo_release(page, reserve_admits_warm());
@@ -111,7 +115,7 @@ void large_release(struct page* page) {
     }
     char* start = page->start;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    atomic_set_release(&page->owner, 0);
+    large_end(page);
     run_release(start, slices);
 }
 
@@ -125,7 +129,7 @@ static void* leave_run(struct page* page, size_t bytes) {
     void* moved = jumbo_adopt(heap, start, page->bytes, bytes);
     if (moved == NULL) return NULL;
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    atomic_set_release(&page->owner, 0);
+    large_end(page);
     run_release_empty(start, slices);
     return moved;
 }

@@ -56,6 +56,12 @@ KEEL_INLINE void large_verify(const struct page* page) {
 // of a window: for faults.
 bool large_contains(const void* address);
 
+// Begins a block on slices of the caller whose content is unknown.
+void large_begin(char* start, size_t slices);
+
+// Ends a block with PAGE_LARGE; its slices are the caller's then.
+void large_end(struct page* page);
+
 // `page` has PAGE_LARGE or PAGE_JUMBO.
 void large_release(struct page* page);
 

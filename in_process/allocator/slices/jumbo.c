@@ -1,4 +1,5 @@
 #include "allocator/slices/jumbo.h"
+#include "allocator/slices/fresh.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/window.h"
 #include "base/bits.h"
@@ -30,13 +31,14 @@ static void jumbo_enter(struct page* page, uintptr_t owner, char* start, size_t 
 
 static void jumbo_leave(struct page* page) {
     (void)atomic_sub(&live_bytes, (int64_t)page->bytes);
+    fresh_end(page->start);
     page->start = NULL;
     atomic_set_release(&page->owner, 0);
 }
 
 // A mapping in a window that is described. NULL: no memory.
 static char* map_described(size_t bytes, size_t alignment) {
-    char* start = os_map(bytes, alignment);
+    char* start = fresh_map(bytes, alignment);
     if (start == NULL || window_for(start) != NULL) return start;
     os_unmap(start, bytes);
     return NULL;
@@ -52,6 +54,7 @@ void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     char* start = mapping.start;
     if (start == NULL) return NULL;
     jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
+    if (*zero) fresh_begin(start, mapping.bytes);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }

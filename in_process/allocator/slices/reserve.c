@@ -6,6 +6,7 @@
 #include "allocator/slices/run.h"
 #include "allocator/slices/window.h"
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/counters.h"
 #include "base/options.h"
 #include "os/memory.h"
@@ -90,9 +91,18 @@ void reserve_surplus_done(size_t slices) {
     atomic_set(&surplus, due > slices ? due - slices : 0);
 }
 
+// So that the system does not join the pages of these units again.
+static void forbid_joining(struct free_run run) {
+    uintptr_t unit = HUGE_SLICES * SLICE_BYTES;
+    uintptr_t start = round_down((uintptr_t)run.start, unit);
+    uintptr_t end = round_up((uintptr_t)run.start + run.slices * SLICE_BYTES, unit);
+    os_forbid_huge_pages((void*)start, end - start);
+}
+
 size_t reserve_discard(unsigned slices_max) {
     struct free_run run = run_take_dirty(slices_max);
     if (run.slices == 0) return 0;
+    if (run_splits_unit(run)) forbid_joining(run);
     if (!os_discard(run.start, run.slices * SLICE_BYTES)) {
         run_return(run, RUN_AS_BEFORE);
         return 0;

@@ -82,8 +82,10 @@ struct free_run {
     unsigned slices; // 0: none found
 };
 // Takes free slices that may occupy memory, from the highest address on. The keeper's large steps
-// take whole units of the huge zone only: such a run is longer than slices_max.
+// prefer whole units of the huge zone: such a run is longer than slices_max.
 struct free_run run_take_dirty(unsigned slices_max);
+// True if it is a part of units of the huge zone.
+bool run_splits_unit(struct free_run run);
 // Takes free slices that do not occupy memory, from the lowest address on.
 struct free_run run_take_cold(unsigned slices_max);
 // Takes a closed unit of the huge zone, 2 MiB. Any thread.

@@ -34,15 +34,17 @@ static struct free_run free_run_of(struct window* window, unsigned index, uint64
     return (struct free_run){slice_address(window, index, bit_lowest(mask)), bit_count(mask)};
 }
 
-// From the highest superblocks below `end` on, at most RUN_PROBES of them.
-static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max) {
+// From the highest superblocks below `end` on, at most RUN_PROBES of them. With `whole`, only whole
+// units of the huge zone.
+static struct free_run dirty_take_below(struct window* window, unsigned end, unsigned slices_max,
+                                        bool whole) {
     for (unsigned probe = 0; probe < RUN_PROBES && end > 0; probe++) {
         unsigned index = index_set_last(&window->sets[SET_DIRTY], end);
         if (index >= WINDOW_SUPERBLOCKS) break;
         struct superblock* superblock = &window->superblocks[index];
-        bool units = superblock_in_huge_zone(window, index) && slices_max >= HUGE_SLICES / 2;
-        uint64_t mask = units ? huge_unit_take_dirty(superblock)
-                              : superblock_take_free(superblock, slices_max, true);
+        uint64_t mask = whole && superblock_in_huge_zone(window, index)
+                            ? huge_unit_take_dirty(superblock)
+                            : superblock_take_free(superblock, slices_max, true);
         if (mask != 0) return free_run_of(window, index, mask);
         end = index;
         superblock_correct_dirty(window, index);
@@ -51,13 +53,23 @@ static struct free_run dirty_take_below(struct window* window, unsigned end, uns
 }
 
 struct free_run run_take_dirty(unsigned slices_max) {
-    unsigned number = 0;
-    for (struct window* window; (window = window_next(SET_DIRTY, &number)) != NULL; number++) {
-        struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max);
-        if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max);
-        if (run.slices != 0) return run;
+    // A part of a unit is the last resort: its huge page is split.
+    bool whole = slices_max >= HUGE_SLICES / 2;
+    for (unsigned passes = whole ? 2 : 1; passes > 0; passes--, whole = false) {
+        unsigned number = 0;
+        for (struct window* window; (window = window_next(SET_DIRTY, &number)) != NULL; number++) {
+            struct free_run run = dirty_take_below(window, WINDOW_SUPERBLOCKS, slices_max, whole);
+            if (run.slices == 0) run = dirty_take_below(window, HUGE_ZONE_FIRST, slices_max, whole);
+            if (run.slices != 0) return run;
+        }
     }
     return (struct free_run){NULL, 0};
+}
+
+bool run_splits_unit(struct free_run run) {
+    struct window* window = window_find(run.start);
+    unsigned index = (unsigned)((size_t)(run.start - window->base) / SUPERBLOCK_BYTES);
+    return superblock_in_huge_zone(window, index) && run.slices < HUGE_SLICES;
 }
 
 struct free_run run_take_cold(unsigned slices_max) {

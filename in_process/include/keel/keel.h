@@ -254,14 +254,19 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
  *
  * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
  *
- *   - auto (default): when a second thread allocates;
- *   - on: like auto, and also when the memory that Keel uses has grown by 2 MiB since the process
- *     started (in a child: since the fork);
+ *   - auto (default): when a second thread allocates, or when the memory that Keel uses has grown by
+ *     6 MiB since the process started (in a child: since the fork);
+ *   - on: the same with 2 MiB;
  *   - off: never.
  *
- * Do not call this function from a constructor. A program that calls unshare(CLONE_NEWUSER) or
- * setns, or that changes its user or capabilities, must do so before it calls this function. After
- * a fork the child has no keeper. The same rules determine when Keel starts one in the child. */
+ * In a process with one thread, Keel starts a thread that the C library does not know and that can
+ * do nothing but manage memory (x86-64 and arm64 with glibc; elsewhere none). It ends at a fork,
+ * and libkeel ends it when the program calls unshare or setns; Keel starts another one later.
+ *
+ * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
+ * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it
+ * calls this function. After a fork the child has no keeper. The same rules determine when Keel
+ * starts one in the child. */
 KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount

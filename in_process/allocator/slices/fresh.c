@@ -1,0 +1,132 @@
+#include "allocator/slices/fresh.h"
+#include "allocator/slices/reserve.h"
+#include "allocator/slices/window.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "os/memory.h"
+
+#define HUGE_BYTES (HUGE_SLICES * SLICE_BYTES)
+#define LOOK_PAGES 256u // of the front, in one system call
+
+enum finding { FOUND_NOTHING, FOUND_FILLED, FOUND_SCATTERED };
+
+static struct {
+    atomic_word start; // 0: no block
+    atomic_word bytes;
+    atomic_bits begun_ms; // 0: the keeper has not seen it yet
+    atomic_state advised; // huge pages are recommended for it
+} places[FRESH_PLACES];
+static atomic_state places_used; // 0: there is no block
+static atomic_state waits;       // a block has begun since the last look
+static atomic_state streak;      // blocks in succession that were filled
+
+static bool expects_filling(size_t bytes) {
+    return bytes >= FRESH_BYTES_MIN && atomic_get(&streak) >= FRESH_STREAK && reserve_has_keeper();
+}
+
+char* fresh_map(size_t bytes, size_t alignment) {
+    if (!expects_filling(bytes)) return os_map(bytes, alignment);
+    // The system aligns a mapping of whole huge pages to them by itself.
+    size_t whole = round_up(bytes, HUGE_BYTES);
+    char* start = os_map(whole, alignment);
+    if (start == NULL) return os_map(bytes, alignment);
+    if (whole > bytes) os_unmap(start + bytes, whole - bytes);
+    os_prefer_huge_pages(start, bytes);
+    return start;
+}
+
+void fresh_begin(char* start, size_t bytes) {
+    if (bytes < FRESH_BYTES_MIN) return;
+    for (unsigned i = 0; i < FRESH_PLACES; i++) {
+        uintptr_t expected = 0;
+        if (atomic_get(&places[i].start) != 0) continue;
+        if (!atomic_try_word(&places[i].start, &expected, (uintptr_t)start)) continue;
+        atomic_set(&places[i].begun_ms, 0);
+        atomic_set(&places[i].advised, expects_filling(bytes));
+        atomic_set(&places[i].bytes, bytes);
+        atomic_set(&places_used, 1);
+        atomic_set_release(&waits, 1);
+        return;
+    }
+}
+
+static void place_clear(unsigned index, uintptr_t start) {
+    if (atomic_try_word(&places[index].start, &start, 0)) atomic_set(&places[index].bytes, 0);
+}
+
+void fresh_end(const char* start) {
+    if (atomic_get(&places_used) == 0) return;
+    for (unsigned i = 0; i < FRESH_PLACES; i++) {
+        if (atomic_get(&places[i].start) == (uintptr_t)start) place_clear(i, (uintptr_t)start);
+    }
+}
+
+static bool page_is_resident(const char* address) {
+    unsigned char resident = 0;
+    size_t unit = os_page_bytes();
+    char* page = (char*)round_down((uintptr_t)address, unit);
+    return os_resident(page, unit, &resident) && (resident & 1) != 0;
+}
+
+static bool all_resident(char* start, size_t bytes) {
+    unsigned char resident[LOOK_PAGES];
+    size_t unit = os_page_bytes();
+    for (size_t done = 0; done < bytes;) {
+        size_t here = bytes - done < LOOK_PAGES * unit ? bytes - done : LOOK_PAGES * unit;
+        if (!os_resident(start + done, here, resident)) return false;
+        for (size_t i = 0; i < here / unit; i++) {
+            if ((resident[i] & 1) == 0) return false;
+        }
+        done += here;
+    }
+    return true;
+}
+
+static enum finding look(char* start, size_t bytes) {
+    unsigned behind = 0;
+    for (unsigned i = 1; i <= FRESH_SAMPLES; i++)
+        behind += page_is_resident(start + bytes / (FRESH_SAMPLES + 1) * i);
+    size_t front = bytes / 64 < FRESH_FRONT ? FRESH_FRONT : bytes / 64;
+    // The last page of the front first: while it is not touched, one call answers.
+    bool filled = page_is_resident(start + front - 1) &&
+                  all_resident(start, round_down(front, os_page_bytes()));
+    if (filled) return FOUND_FILLED; // wholly, if `behind` are resident too
+    return behind > 1 ? FOUND_SCATTERED : FOUND_NOTHING;
+}
+
+static void place_look(unsigned index, uint64_t now_ms) {
+    uintptr_t start = atomic_get_acquire(&places[index].start);
+    size_t bytes = atomic_get(&places[index].bytes);
+    if (start == 0 || bytes == 0) return;
+    uint64_t begun_ms = atomic_get(&places[index].begun_ms);
+    if (begun_ms == 0) atomic_set(&places[index].begun_ms, begun_ms = now_ms);
+    enum finding finding = look((char*)start, bytes);
+    if (finding == FOUND_FILLED) {
+        if (atomic_get(&places[index].advised) == 0) os_prefer_huge_pages((void*)start, bytes);
+        if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, atomic_get(&streak) + 1);
+    }
+    bool late = now_ms - begun_ms >= FRESH_LOOK_MS;
+    if (finding == FOUND_NOTHING && !late) return;
+    if (finding != FOUND_FILLED) {
+        atomic_set(&streak, 0);
+        if (atomic_get(&places[index].advised) != 0) os_forbid_huge_pages((void*)start, bytes);
+    }
+    place_clear(index, start);
+}
+
+bool fresh_waits(void) {
+    return atomic_get(&waits) != 0;
+}
+
+bool fresh_look(uint64_t now_ms) {
+    if (atomic_get(&places_used) == 0) return false;
+    (void)atomic_swap(&waits, 0);
+    atomic_set(&places_used, 0);
+    bool any = false;
+    for (unsigned i = 0; i < FRESH_PLACES; i++) {
+        place_look(i, now_ms);
+        any |= atomic_get(&places[i].start) != 0;
+    }
+    if (any) atomic_set(&places_used, 1);
+    return any;
+}

@@ -1,0 +1,48 @@
+// Fresh mappings: large blocks on memory that nothing has touched yet. The keeper looks which of
+// them the program fills from the start on, and asks the system for huge pages there.
+//
+// The first touch of 2 MiB takes 512 page faults of 4 KiB, together 0.6 to 1 ms, or one of 2 MiB,
+// 0.2 ms. But a block that is touched here and there would occupy up to 512 times the memory with
+// huge pages. So a block gets them when this much of it is touched from its start on, and of some
+// pages further back at most one:
+//
+//   start   FRESH_FRONT or 1/64 of the block                                          end
+//   |=======================|........:........:........:........:........:........:.....|
+//     all touched                    looked at: FRESH_SAMPLES pages
+//
+// After FRESH_STREAK such blocks in succession the next ones get huge pages at once; the keeper
+// looks at them too, and one that stays empty, or is touched here and there, ends the streak.
+//
+// Bounds: an allocation looks at FRESH_PLACES words. The keeper makes at most FRESH_SAMPLES + 2
+// system calls for each place in a tick. It may look at a range that has been unmapped, or mapped
+// by other code, meanwhile: all it does is to ask for residence, and to recommend huge pages.
+#ifndef KEEL_ALLOCATOR_SLICES_FRESH_H
+#define KEEL_ALLOCATOR_SLICES_FRESH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRESH_PLACES 16u
+#define FRESH_BYTES_MIN ((size_t)4 << 20) // of a block
+#define FRESH_FRONT ((size_t)256 << 10)
+#define FRESH_SAMPLES 4u
+#define FRESH_STREAK 2u
+#define FRESH_LOOK_MS 200u // a place is given up after this time
+
+// Maps memory for a block; aligned to huge pages if these are expected to pay. NULL: no memory.
+char* fresh_map(size_t bytes, size_t alignment);
+
+// A block has begun on fresh memory: it is looked at if there is a place, by a keeper that runs or starts.
+void fresh_begin(char* start, size_t bytes);
+
+// The block is about to end.
+void fresh_end(const char* start);
+
+// True if a block has begun since the keeper last looked.
+bool fresh_waits(void);
+
+// Looks at all places. True: there are some. For the keeper.
+bool fresh_look(uint64_t now_ms);
+
+#endif

@@ -1,0 +1,226 @@
+// A thread by a plain clone: the C library does not know it, so its shortcuts for processes of one
+// thread stay (stdio's locks, __libc_single_threaded), and changing the user does not involve it.
+//
+// Thread-local variables exist, with their initial values, as far as they are in static
+// thread-local storage: errno and Keel's own are. Everything else of the C library's thread is
+// zero. Keel's code on this thread calls nothing of the C library but system calls, the clock and
+// memory functions.
+#include "base/bits.h"
+#include "os/memory.h"
+#include "os/thread.h"
+#include <errno.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define HAS_CONFINED 0 // they keep state for each thread of the C library
+#elif !defined(KEEL_TLS_IS_STATIC)
+#define HAS_CONFINED 0 // the C library provides thread-local storage at its first use
+#elif defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#define HAS_CONFINED 1
+#else
+#define HAS_CONFINED 0
+#endif
+
+#if HAS_CONFINED
+
+#include <link.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)64 << 10)
+#define GUARD_BYTES ((size_t)64 << 10)   // also a multiple of large system pages
+#define STATIC_MAX ((size_t)1 << 20)     // more static thread-local storage than this: no thread
+#define CONTROL_BYTES ((size_t)16 << 10) // the C library's record of a thread; it uses about 2,500
+#define TIMER_SLACK_NS 1000ul            // else each of the keeper's short sleeps takes 50 µs more
+
+static char* thread_memory; // guard, stack, thread-local storage; kept for the next thread
+static size_t static_bytes; // of thread-local storage on one side of the thread pointer
+// Not 0: the thread exists. The system clears it when the thread no longer uses its stack.
+static atomic_state thread_number;
+
+// --- Thread-local storage ------------------------------------------------------------------------
+
+// x86-64: storage ends at the thread pointer, and the record begins there. arm64: the record ends
+// at the thread pointer, and storage begins there.
+#if defined(__x86_64__)
+#define STORAGE_IS_BELOW 1
+#else
+#define STORAGE_IS_BELOW 0
+#endif
+
+static char* thread_pointer(void) {
+    return __builtin_thread_pointer();
+}
+
+// How far this module's storage reaches from the thread pointer. 0: it is not in the static part.
+static size_t reach_of(const struct dl_phdr_info* module, const ElfW(Phdr) * header) {
+    if (header->p_type != PT_TLS || module->dlpi_tls_data == NULL) return 0;
+    uintptr_t data = (uintptr_t)module->dlpi_tls_data;
+    uintptr_t pointer = (uintptr_t)thread_pointer();
+    size_t reach = STORAGE_IS_BELOW ? pointer - data : data + header->p_memsz - pointer;
+    return reach <= STATIC_MAX ? reach : 0;
+}
+
+static int add_reach(struct dl_phdr_info* module, size_t size, void* largest) {
+    (void)size;
+    for (unsigned i = 0; i < module->dlpi_phnum; i++) {
+        size_t reach = reach_of(module, &module->dlpi_phdr[i]);
+        if (reach > *(size_t*)largest) *(size_t*)largest = reach;
+    }
+    return 0;
+}
+
+// Copies the initial values of this module's variables.
+static int copy_initial(struct dl_phdr_info* module, size_t size, void* pointer) {
+    (void)size;
+    for (unsigned i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr)* header = &module->dlpi_phdr[i];
+        size_t reach = reach_of(module, header);
+        if (reach == 0 || reach > static_bytes) continue;
+        ptrdiff_t offset = (char*)module->dlpi_tls_data - thread_pointer();
+        memcpy((char*)pointer + offset, (char*)module->dlpi_addr + header->p_vaddr,
+               header->p_filesz);
+    }
+    return 0;
+}
+
+// Returns the new thread's pointer.
+static char* storage_begin(char* memory) {
+    memset(memory, 0, static_bytes + CONTROL_BYTES);
+    char* pointer = memory + (STORAGE_IS_BELOW ? static_bytes : CONTROL_BYTES);
+    (void)dl_iterate_phdr(copy_initial, pointer);
+#if defined(__x86_64__)
+    // The words of the record that the ABI defines: itself twice, and the stack protector's value.
+    uintptr_t* record = (uintptr_t*)pointer;
+    record[0] = record[2] = (uintptr_t)pointer;
+    record[5] = ((const uintptr_t*)thread_pointer())[5];
+#endif
+    return pointer;
+}
+
+// --- The filter ----------------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOAD_ARGUMENT(n)                                                                           \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n))
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
+#define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RETURN(SECCOMP_RET_ALLOW)
+// Allows the call if its protection, the third argument, makes nothing executable.
+#define ALLOW_DATA(name)                                                                           \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD_ARGUMENT(2),                       \
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), RETURN(SECCOMP_RET_ERRNO | EPERM),  \
+        RETURN(SECCOMP_RET_ALLOW)
+
+// From now on this thread can manage the process's memory, sleep and end, and nothing else: a
+// program that gives up privileges, or enters a sandbox, leaves no thread behind that has more.
+static bool confine(void) {
+    static struct sock_filter rules[] = {
+        LOAD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+        RETURN(SECCOMP_RET_KILL_THREAD),
+        LOAD(nr),
+        ALLOW(madvise),
+        ALLOW(futex),
+        ALLOW(munmap),
+        ALLOW(mincore),
+        ALLOW(clock_gettime),
+        ALLOW(membarrier),
+        ALLOW(getrandom),
+        ALLOW(exit),
+        ALLOW_DATA(mmap),
+        ALLOW_DATA(mprotect),
+        RETURN(SECCOMP_RET_ERRNO | EPERM),
+    };
+    static const struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+}
+
+// --- The thread ----------------------------------------------------------------------------------
+
+static struct os_confined* work;
+static atomic_state refused; // the system does not confine threads
+
+static int thread_main(void* unused) {
+    (void)unused;
+    os_thread_is_own = true;
+    (void)prctl(PR_SET_NAME, "keel-keeper", 0, 0, 0);
+    (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+    work->prepare();
+    if (confine())
+        work->run();
+    else
+        atomic_set(&refused, 1); // for the next start
+    work->end();
+    return 0;
+}
+
+static bool memory_map(void) {
+    size_t reach = 0;
+    (void)dl_iterate_phdr(add_reach, &reach);
+    if (reach == 0) return false;
+    static_bytes = round_up(reach, 64);
+    size_t bytes = round_up(GUARD_BYTES + STACK_BYTES + static_bytes + CONTROL_BYTES, GUARD_BYTES);
+    char* memory = os_map(bytes, os_page_bytes());
+    if (memory == NULL) return false;
+    (void)mprotect(memory, GUARD_BYTES, PROT_NONE);
+    thread_memory = memory;
+    return true;
+}
+
+bool os_confined_start(struct os_confined* wanted) {
+    int saved = errno;
+    sigset_t all, before;
+    bool started = false;
+    if (atomic_get_acquire(&thread_number) != 0 || atomic_get(&refused) != 0) return false;
+    if (thread_memory == NULL && !memory_map()) return false;
+    char* stack_end = thread_memory + GUARD_BYTES + STACK_BYTES;
+    char* pointer = storage_begin(stack_end);
+    work = wanted;
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGSYS); // a sandbox that answers system calls by a signal stays able to
+    if (sigprocmask(SIG_BLOCK, &all, &before) == 0) {
+        int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                    CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+        started =
+            clone(thread_main, stack_end, flags, NULL, &thread_number, pointer, &thread_number) > 0;
+        (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    errno = saved;
+    return started;
+}
+
+bool os_confined_exists(void) {
+    return atomic_get_acquire(&thread_number) != 0;
+}
+
+void os_confined_forget(void) {
+    atomic_set(&thread_number, 0);
+}
+
+#else
+
+bool os_confined_start(struct os_confined* wanted) {
+    (void)wanted;
+    return false;
+}
+bool os_confined_exists(void) {
+    return false;
+}
+void os_confined_forget(void) {}
+
+#endif

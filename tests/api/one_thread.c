@@ -1,0 +1,178 @@
+// The keeper of a process with one thread, by the default settings: when it exists, what it may do,
+// and that the process remains one of one thread for the C library and for the system.
+#include "check.h"
+#include "memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <keel/keel.h>
+#include <keel/runtime.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/single_threaded.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static size_t threads(long* other) {
+    size_t count = 0;
+    DIR* tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent* task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        if (task->d_name[0] == '.') continue;
+        count++;
+        if (other != NULL && atol(task->d_name) != (long)getpid()) *other = atol(task->d_name);
+    }
+    closedir(tasks);
+    return count;
+}
+
+static void hold(size_t bytes) {
+    for (size_t held = 0; held < bytes; held += 1000) CHECK(kl_malloc(1000) != NULL);
+}
+
+// A line of a thread's status file, without its name.
+static void status(long thread, const char* name, char* value, size_t size) {
+    char path[64], line[256];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/status", thread);
+    FILE* file = fopen(path, "r");
+    CHECK(file != NULL);
+    *value = '\0';
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, name, strlen(name)) != 0 || line[strlen(name)] != ':') continue;
+        line[strcspn(line, "\n")] = '\0';
+        (void)snprintf(value, size, "%s", line + strlen(name) + 2); // ":\t"
+    }
+    (void)fclose(file);
+}
+
+// Waits for the keeper to have done its first work, and returns its thread.
+static long keeper_of(size_t bytes) {
+    long keeper = 0;
+    char filter[32] = "";
+    hold(bytes);
+    CHECK_EQUAL(threads(&keeper), 2);
+    for (int waited = 0; waited < 10000 && strcmp(filter, "2") != 0; waited += 10) {
+        sleep_ms(10);
+        status(keeper, "Seccomp", filter, sizeof filter);
+    }
+    return keeper;
+}
+
+TEST(a_small_process_keeps_one_thread) {
+    hold(4u * MIB);
+    CHECK_EQUAL(threads(NULL), 1);
+}
+
+TEST(the_keeper_can_only_manage_memory) {
+    char value[64];
+    long keeper = keeper_of(16u * MIB);
+    status(keeper, "Name", value, sizeof value);
+    CHECK(strcmp(value, "keel-keeper") == 0);
+    status(keeper, "Seccomp", value, sizeof value);
+    CHECK(strcmp(value, "2") == 0);
+    status(keeper, "NoNewPrivs", value, sizeof value);
+    CHECK(strcmp(value, "1") == 0);
+    status(getpid(), "NoNewPrivs", value, sizeof value);
+    CHECK(strcmp(value, "0") == 0);
+    status(getpid(), "Seccomp", value, sizeof value);
+    CHECK(strcmp(value, "0") == 0);
+    status(keeper, "SigBlk", value, sizeof value);
+    CHECK(strcmp(value, "0000000000000000") != 0);
+}
+
+TEST(the_c_library_still_knows_one_thread) {
+    (void)keeper_of(16u * MIB);
+    CHECK(__libc_single_threaded);
+}
+
+static size_t populated_slices(void) {
+    static char json[64 * KIB];
+    static const char name[] = "\"populated_slices\":";
+    CHECK(kl_stats_json(json, sizeof json) < sizeof json);
+    const char* found = strstr(json, name);
+    CHECK(found != NULL);
+    return (size_t)atol(found + sizeof name - 1);
+}
+
+TEST(the_keeper_prepares_memory) {
+    (void)keeper_of(32u * MIB);
+    for (int waited = 0; waited < 10000 && populated_slices() == 0; waited += 10) {
+        hold(100u * KIB);
+        sleep_ms(10);
+    }
+    CHECK(populated_slices() > 0);
+}
+
+TEST(errno_of_the_program_does_not_change) {
+    (void)keeper_of(16u * MIB);
+    for (int round = 0; round < 200; round++) {
+        errno = 4711;
+        void* block = kl_malloc(300u * KIB);
+        memset(block, 1, 300u * KIB);
+        if (round % 3 == 0) kl_free(block);
+        if (round % 50 == 0) sleep_ms(20);
+        CHECK_EQUAL(errno, 4711);
+    }
+}
+
+TEST(a_fork_ends_the_keeper) {
+    (void)keeper_of(16u * MIB);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_EQUAL(threads(NULL), 1);
+        hold(16u * MIB);
+        CHECK_EQUAL(threads(NULL), 2);
+        _exit(0);
+    }
+    CHECK_CHILD(child);
+    for (int waited = 0; waited < 10000 && threads(NULL) > 1; waited += 10) sleep_ms(10);
+    CHECK_EQUAL(threads(NULL), 1);
+    sleep_ms(50);
+    hold(1u * MIB);
+    CHECK_EQUAL(threads(NULL), 2); // required again
+}
+
+TEST(forks_in_succession_start_few_keepers) {
+    (void)keeper_of(16u * MIB);
+    for (int i = 0; i < 200; i++) {
+        hold(200u * KIB);
+        pid_t child = fork();
+        if (child == 0) _exit(threads(NULL) == 1 ? 0 : 1);
+        CHECK_CHILD(child);
+    }
+}
+
+static bool may_unshare(int flags) {
+    pid_t child = fork();
+    if (child == 0) _exit(unshare(flags) == 0 ? 0 : 1);
+    int result = 0;
+    CHECK(waitpid(child, &result, 0) == child);
+    return WIFEXITED(result) && WEXITSTATUS(result) == 0;
+}
+
+TEST(a_process_with_a_keeper_enters_a_user_namespace) {
+    if (!may_unshare(CLONE_NEWUSER)) return; // the system permits it to no process
+    (void)keeper_of(16u * MIB);
+    CHECK_EQUAL(unshare(CLONE_NEWUSER), 0);
+    CHECK_EQUAL(threads(NULL), 1);
+    sleep_ms(50);
+    hold(1u * MIB);
+    CHECK_EQUAL(threads(NULL), 2);
+}
+
+static void* allocates(void* unused) {
+    for (int i = 0; i < 100000; i++) kl_free(kl_malloc((size_t)(i % 3000) + 1));
+    return unused;
+}
+
+TEST(threads_that_begin_later_share_the_keeper) {
+    (void)keeper_of(16u * MIB);
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) CHECK(pthread_create(&thread[i], NULL, allocates, NULL) == 0);
+    for (int i = 0; i < 4; i++) CHECK(pthread_join(thread[i], NULL) == 0);
+    for (int waited = 0; waited < 10000 && threads(NULL) > 2; waited += 10) sleep_ms(10);
+    CHECK_EQUAL(threads(NULL), 2);
+}
