@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "parcel.h"
+
 enum { MOST_PHASES = 16, MOST_KEPT = 16384, SHORT_GROUPS = 6, CHILDREN = 2, CHILD_SECONDS = 240 };
 enum { HEAP_LIMIT = 4 * MIB, WORK_PER_PAUSE_US = 1000, PAUSE_FACTOR = 9, PARTS = 4 };
 
@@ -37,30 +39,20 @@ void load_fail(const char* format, ...) {
 
 // --- One block -----------------------------------------------------------------------------------
 
-static uint32_t check_of(size_t size) {
-    return (uint32_t)(size * 2654435761u);
-}
-
-// The lower half of the seed depends on the size, so that a damaged header is detected.
-static void sign(struct worker* worker, struct parcel* parcel, size_t size) {
-    parcel->size = size;
-    parcel->seed = (random_next(&worker->random) << 32) | check_of(size);
-    pattern_fill(parcel->contents, size, parcel->seed);
+static void check(const char* fault, const struct parcel* parcel, size_t size) {
+    if (fault) load_fail("%s, at %p, size %zu", fault, (const void*)parcel, size);
 }
 
 static void verify(const struct parcel* parcel) {
-    if ((uint32_t)parcel->seed != check_of(parcel->size))
-        load_fail("a header is damaged at %p", (const void*)parcel);
-    if (!pattern_holds(parcel->contents, parcel->size, parcel->size, parcel->seed))
-        load_fail("contents are damaged at %p, size %zu", (const void*)parcel, parcel->size);
+    check(parcel_verify(parcel), parcel, parcel->size);
 }
 
 static void discard(struct parcel* parcel) {
     if (!parcel) return;
-    verify(parcel);
-    atomic_fetch_sub(&load_live, parcel->size);
-    parcel->seed = 0; // a second free or a use after free finds a damaged header
-    free(parcel);
+    size_t size = parcel->size;
+    const char* fault = parcel_discard(parcel);
+    check(fault, parcel, size);
+    atomic_fetch_sub(&load_live, size);
 }
 
 // An allocation has failed, which only a limit permits.
@@ -72,40 +64,24 @@ static struct parcel* refused(size_t size) {
 }
 
 static struct parcel* make(struct worker* worker, size_t size) {
-    size_t whole = size + sizeof(struct parcel), alignment = 16;
-    uint64_t kind = random_below(&worker->random, 10);
     struct parcel* parcel;
-    if (kind < 6) {
-        parcel = malloc(whole);
-    } else if (kind < 8) {
-        parcel = calloc(1, whole);
-        if (parcel && !is_zero(parcel, whole)) load_fail("calloc: not zero, size %zu", whole);
-    } else {
-        alignment <<= random_below(&worker->random, kind == 8 ? 4 : 12);
-        parcel = memalign(alignment, whole);
-    }
-    if (!parcel) return refused(whole);
-    if (!is_aligned(parcel, alignment)) load_fail("a block is not aligned to %zu", alignment);
-    if (malloc_usable_size(parcel) < whole) load_fail("usable size below %zu", whole);
-    sign(worker, parcel, size);
+    const char* fault = parcel_make(&worker->random, size, &parcel);
+    check(fault, parcel, size);
+    if (!parcel) return refused(size);
     atomic_fetch_add(&load_live, size);
     return parcel;
 }
 
 static struct parcel* resize(struct worker* worker, struct parcel* parcel, size_t size) {
-    verify(parcel);
-    size_t old_size = parcel->size, least = size < old_size ? size : old_size;
-    uint64_t old_seed = parcel->seed;
-    struct parcel* resized = realloc(parcel, size + sizeof *parcel);
+    size_t old_size = parcel->size;
+    struct parcel* resized;
+    const char* fault = parcel_resize(&worker->random, parcel, size, &resized);
+    check(fault, resized, old_size);
     if (!resized) {
         refused(size);
         verify(parcel);
         return parcel;
     }
-    if (resized->size != old_size || resized->seed != old_seed ||
-        !pattern_holds(resized->contents, least, old_size, old_seed))
-        load_fail("realloc lost contents: %zu to %zu bytes", old_size, size);
-    sign(worker, resized, size);
     atomic_fetch_add(&load_live, size - old_size);
     return resized;
 }
@@ -218,7 +194,7 @@ static void use_heap(struct worker* worker) {
         size_t size = 1 + random_below(&worker->random, most);
         blocks[count] = kl_heap_malloc(heap, size + sizeof(struct parcel));
         if (!blocks[count]) break;
-        sign(worker, blocks[count], size);
+        parcel_sign(&worker->random, blocks[count], size);
     }
     if (limit && count == BLOCKS) load_fail("a heap exceeded its limit of %d bytes", HEAP_LIMIT);
     if (count < BLOCKS && !limit) refused(most);

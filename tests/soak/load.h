@@ -23,13 +23,6 @@ struct phase {
     bool limited; // runs under a limit: allocations may fail
 };
 
-// A block contains its size and its pattern, so that any thread can verify it.
-struct parcel {
-    size_t size; // of the contents
-    uint64_t seed;
-    unsigned char contents[];
-};
-
 struct tiny { // a block of 0 to 15 bytes, too small for a header
     unsigned char* block;
     size_t size;

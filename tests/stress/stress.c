@@ -9,8 +9,6 @@
  * must be the same with every allocator. If the test finds a fault, it prints the seed, the thread
  * and the operation, and exits with status 1. A fault may also crash the program.
  */
-#include "memory.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,14 +17,9 @@
 
 #include "subject.h"
 
-enum { MOST_THREADS = 64, OWN = 400, TINY = 100, SHARED = 256, GENERATIONS = 8 };
+#include "parcel.h"
 
-// A block contains its size and pattern, so any thread can verify it.
-struct parcel {
-    size_t size; // of the contents
-    uint64_t seed;
-    unsigned char contents[];
-};
+enum { MOST_THREADS = 64, OWN = 400, TINY = 100, SHARED = 256, GENERATIONS = 8 };
 
 struct tiny {
     unsigned char* block;
@@ -63,70 +56,34 @@ static size_t pick_size(struct worker* worker) {
     return size;
 }
 
-// The seed in the header depends on the size, so an overwritten header is detected.
-static void sign(struct worker* worker, struct parcel* parcel, size_t size) {
-    parcel->size = size;
-    parcel->seed = (random_next(&worker->random) << 32) | (uint32_t)(size * 2654435761u);
-    pattern_fill(parcel->contents, size, parcel->seed);
-}
-
 static void verify(struct worker* worker, struct parcel* parcel) {
-    if ((uint32_t)parcel->seed != (uint32_t)(parcel->size * 2654435761u))
-        fail(worker, "a header is damaged", parcel->size);
-    if (!pattern_holds(parcel->contents, parcel->size, parcel->size, parcel->seed)) {
-        fail(worker, "contents are damaged", parcel->size);
-    }
+    const char* fault = parcel_verify(parcel);
+    if (fault) fail(worker, fault, parcel->size);
 }
 
 static void discard(struct worker* worker, struct parcel* parcel) {
     if (!parcel) return;
-    verify(worker, parcel);
-    parcel->seed = 0; // a second free or a use after free finds a damaged header
-    free(parcel);
+    const char* fault = parcel_discard(parcel);
+    if (fault) fail(worker, fault, parcel->size);
 }
 
 static struct parcel* make(struct worker* worker) {
-    size_t size = pick_size(worker), whole = size + sizeof(struct parcel);
-    uint64_t kind = random_below(&worker->random, 10);
     struct parcel* parcel;
-    if (kind < 6) {
-        parcel = malloc(whole);
-    } else if (kind < 8) {
-        parcel = calloc(1, whole);
-        if (parcel && !is_zero(parcel, whole))
-            fail(worker, "calloc returned memory that is not zero", whole);
-    } else {
-        size_t alignment = (size_t)16 << random_below(&worker->random, kind == 8 ? 4 : 12);
-        parcel = memalign(alignment, whole);
-        if (!is_aligned(parcel, alignment)) fail(worker, "a block is not aligned", whole);
-    }
-    if (!parcel) fail(worker, "no memory", whole);
-    if (malloc_usable_size(parcel) < whole)
-        fail(worker, "the usable size is less than the requested size", whole);
-    sign(worker, parcel, size);
+    size_t size = pick_size(worker);
+    const char* fault = parcel_make(&worker->random, size, &parcel);
+    if (fault) fail(worker, fault, size);
+    if (!parcel) fail(worker, "no memory", size);
     return parcel;
 }
 
 // Draws the same number of random numbers for an empty slot as for a full one. Therefore the
 // results do not depend on the slots that other threads have filled.
 static struct parcel* resize(struct worker* worker, struct parcel* parcel) {
-    size_t size = pick_size(worker), old_size = 0;
-    uint64_t old_seed = 0;
-    if (parcel) {
-        verify(worker, parcel);
-        old_size = parcel->size;
-        old_seed = parcel->seed;
-    }
-    struct parcel* resized = realloc(parcel, size + sizeof *parcel);
+    struct parcel* resized;
+    size_t size = pick_size(worker);
+    const char* fault = parcel_resize(&worker->random, parcel, size, &resized);
+    if (fault) fail(worker, fault, size);
     if (!resized) fail(worker, "no memory", size);
-    if (parcel) {
-        bool same = resized->size == old_size && resized->seed == old_seed;
-        size_t kept = size < old_size ? size : old_size;
-        if (!same || !pattern_holds(resized->contents, kept, old_size, old_seed)) {
-            fail(worker, "realloc lost contents", old_size);
-        }
-    }
-    sign(worker, resized, size);
     return resized;
 }
 
