@@ -132,7 +132,10 @@ def main():
         runs = measure(program, cases, contestants, arguments.rounds)
         counts = {}
         if arguments.counted:
-            counts = {c: {n: count(program, c, lib) for n, lib in contestants.items()} for c in cases}
+            counts = {
+                case: {name: count(program, case, lib) for name, lib in contestants.items()}
+                for case in cases
+            }
     text = report(runs, counts, arguments.rounds)
     print(text)
     if arguments.no_archive:

@@ -189,7 +189,8 @@ static void check_cost(size_t size) {
     (void)burst(32u * MIB, size);
     size_t cost = resident_bytes() - before;
     size_t owed = (size < 16 ? 2 : 1) * 32u * MIB; // the smallest block is 16 bytes
-    // A third for sizes that are rounded up, an eighth for memory that is ready for the next blocks.
+    // A third for sizes that are rounded up, an eighth for memory that is ready for the next
+    // blocks.
     CHECK_WITH(cost < owed + owed / 3 + owed / 8 + 4u * MIB, "blocks of %zu: %zu KiB for 32 MiB",
                size, cost / KIB);
 }

@@ -63,6 +63,7 @@ void headroom_begin_once(void) {}
 size_t jumbo_live_bytes(void) {
     return 0;
 }
+void fresh_forget(void) {}
 bool fresh_waits(void) {
     return false;
 }

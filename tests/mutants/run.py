@@ -6,7 +6,7 @@ runs the fast tests until one fails.
     tests/mutants/run.py NAME...    these mutations, again
     tests/mutants/run.py --check    verify the table only: each old text is in its file once
     tests/mutants/run.py --thorough [NAME...]  also explore the long interleavings: these mutations,
-                                    or those without a result and those that survived the quick tests
+                                    or those that have no result or survived the quick tests
     tests/mutants/run.py --again    forget all results first
 
 Results are kept in build/mutants/results.tsv, so that a run can be interrupted (Ctrl-C) and

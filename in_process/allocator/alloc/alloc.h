@@ -203,8 +203,8 @@ bool reclaim_step(struct heap* heap);
 void reclaim_look(struct heap* heap);
 
 // Called when a page of the heap begins or has ended. So a thread that used many classes and then
-// sleeps keeps the pages of few of them. Not in the secure flavour: the free blocks of such a page are
-// in quarantine, and another class would reuse their memory.
+// sleeps keeps the pages of few of them. Not in the secure flavour: the free blocks of such a page
+// are in quarantine, and another class would reuse their memory.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
     if (KEEL_SECURE) return;

@@ -64,10 +64,10 @@ struct heap* heap_first(void);
 void heap_pool_before_fork(void);
 void heap_pool_after_fork(void);
 
-// In the child, after heap_pool_after_fork: announces the pages that other threads of the parent were
-// about to announce at the fork, and adds all heaps that the child can use to the watch list. These
-// are the parked heaps and `own`, the heap of the forking thread (or NULL). Linear in the heaps, and
-// for each such page in the announced pages of its heap.
+// In the child, after heap_pool_after_fork: announces the pages that other threads of the parent
+// were about to announce at the fork, and adds all heaps that the child can use to the watch list.
+// These are the parked heaps and `own`, the heap of the forking thread (or NULL). Linear in the
+// heaps, and for each such page in the announced pages of its heap.
 void heap_repair_in_child(struct heap* own);
 
 #endif

@@ -13,8 +13,8 @@ static struct {
 } relief;
 
 // All blocks of the page are kept, and none of the owner's lists leads to the page. The acquire
-// pairs with the release in heap_retire_current: the owner's last writes to the page come before its
-// end.
+// pairs with the release in heap_retire_current: the owner's last writes to the page come before
+// its end.
 static bool is_complete(const struct heap* heap, const struct page* page) {
     return page_remote(page)->kept_count == page->capacity &&
            atomic_get_acquire(&page->owner) == ((uintptr_t)heap | PAGE_FULL);

@@ -44,8 +44,8 @@ bool heap_relieve(struct heap* heap, bool deep);
 // heap_relieve.
 void heap_relieve_kept(struct heap* heap);
 
-// True: pages have been announced since the last step, or kept pages are to be examined. Any thread,
-// but only the caller of heap_relieve gets a reliable answer.
+// True: pages have been announced since the last step, or kept pages are to be examined. Any
+// thread, but only the caller of heap_relieve gets a reliable answer.
 KEEL_INLINE bool heap_can_be_relieved(const struct heap* heap) {
     return remote_queue_has_announced(&heap->remote_queue) || atomic_get(&heap->relief_left) != 0;
 }
@@ -55,7 +55,8 @@ KEEL_INLINE bool heap_can_be_relieved(const struct heap* heap) {
 // consumer of a queue. May sleep, for one step.
 void relief_pause(void);
 void relief_resume(void);
-// In a forked child, while relief is paused: forgets the threads of the parent that waited for that.
+// In a forked child, while relief is paused: forgets the threads of the parent that waited for
+// that.
 void relief_forget(void);
 
 #endif

@@ -8,15 +8,15 @@
 //
 // A thread that frees blocks of the page puts them in front of the list with ONE compare-and-swap,
 // which fails only if another thread has just changed the list of the same page. If the list was
-// empty, it then announces the page: it pushes the first block of the list, which stays the last one
-// of the list, to the remote queue of the heap that owns the page. The link is in word 0 of this
-// block, so no page needs a field for it, and a block of 8 bytes is large enough:
+// empty, it then announces the page: it pushes the first block of the list, which stays the last
+// one of the list, to the remote queue of the heap that owns the page. The link is in word 0 of
+// this block, so no page needs a field for it, and a block of 8 bytes is large enough:
 //
 //   queue.head -> b9 of page 5 -> b2 of page 3 -> 0
 //
 // The consumer takes the whole queue with one exchange, and then the whole list of one page after
-// the other, each with one exchange: it knows the list's length and both of its ends without walking
-// it. All bounds are in pages. From this exchange on, the page can be announced again.
+// the other, each with one exchange: it knows the list's length and both of its ends without
+// walking it. All bounds are in pages. From this exchange on, the page can be announced again.
 //
 //   list:   empty --free by another thread--> not empty, soon announced --consumer--> empty
 //
@@ -80,8 +80,8 @@ KEEL_INLINE bool remote_list_push(struct page* page, struct block_list list) {
     return before == 0;
 }
 
-// Announces the page of a list that was pushed. `first` is the last block of it. True: the queue was
-// empty. Any thread; each further try follows an announcement by another thread.
+// Announces the page of a list that was pushed. `first` is the last block of it. True: the queue
+// was empty. Any thread; each further try follows an announcement by another thread.
 bool remote_queue_announce(struct remote_queue* queue, struct block* first);
 
 // remote_queue_enter makes the calling thread the consumer, or returns false if another thread is.
@@ -94,7 +94,8 @@ KEEL_INLINE void remote_queue_leave(struct remote_queue* queue) {
     atomic_set_release(&queue->taken, 0);
 }
 
-// Consumer only: takes the remote list of the next announced page. NULL: no page is announced. O(1).
+// Consumer only: takes the remote list of the next announced page. NULL: no page is announced.
+// O(1).
 struct page* remote_queue_take(struct remote_queue* queue, struct block_list* list);
 
 // Consumer only: keeps a list that it has taken, in front of what is kept of that page. O(1).

@@ -301,6 +301,7 @@ static void keeper_main(void) {
 // Ends on its own thread.
 static void keeper_end(void) {
     reserve_set_keeper(false);
+    fresh_forget();
     atomic_set(&ended_ms, os_clock_ms());
     atomic_set_release(&state, STATE_OFF);
 }
@@ -433,5 +434,6 @@ void keeper_forget(void) {
     atomic_set(&is_confined, 0);
     atomic_set(&ended_ms, 0);
     os_confined_forget();
+    fresh_forget();
     reserve_set_keeper(false);
 }

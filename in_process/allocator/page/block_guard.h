@@ -106,8 +106,8 @@ KEEL_INLINE void block_free(const struct page* page, void* address, uint32_t thr
     *block_state(address, page->block_bytes) = ~block_mask(address) ^ (uint64_t)thread
                                                                           << STATE_THREAD_SHIFT;
 }
-// The same, and zeroes the block if the option says so. Apart, because a call that returns would cost
-// the fast path its registers.
+// The same, and zeroes the block if KEEL_ZERO_ON_FREE is set. Apart, because a call that returns
+// would cost the fast path its registers.
 KEEL_INLINE void block_free_zeroed(const struct page* page, void* address, uint32_t thread) {
     block_free(page, address, thread);
     if (KEEL_SECURE && block_guard.zero != 0) block_zero(address, page->block_bytes);

@@ -1,5 +1,4 @@
 #include "allocator/slices/fresh.h"
-#include "allocator/slices/reserve.h"
 #include "allocator/slices/window.h"
 #include "base/atomic.h"
 #include "base/bits.h"
@@ -21,7 +20,7 @@ static atomic_state waits;       // a block has begun since the last look
 static atomic_state streak;      // blocks in succession that were filled
 
 static bool expects_filling(size_t bytes) {
-    return bytes >= FRESH_BYTES_MIN && atomic_get(&streak) >= FRESH_STREAK && reserve_has_keeper();
+    return bytes >= FRESH_BYTES_MIN && atomic_get(&streak) >= FRESH_STREAK;
 }
 
 char* fresh_map(size_t bytes, size_t alignment) {
@@ -112,6 +111,10 @@ static void place_look(unsigned index, uint64_t now_ms) {
         if (atomic_get(&places[index].advised) != 0) os_forbid_huge_pages((void*)start, bytes);
     }
     place_clear(index, start);
+}
+
+void fresh_forget(void) {
+    atomic_set(&streak, 0);
 }
 
 bool fresh_waits(void) {

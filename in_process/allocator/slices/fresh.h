@@ -33,7 +33,8 @@
 // Maps memory for a block; aligned to huge pages if these are expected to pay. NULL: no memory.
 char* fresh_map(size_t bytes, size_t alignment);
 
-// A block has begun on fresh memory: it is looked at if there is a place, by a keeper that runs or starts.
+// A block has begun on fresh memory: it is looked at if there is a place, by a keeper that runs or
+// starts.
 void fresh_begin(char* start, size_t bytes);
 
 // The block is about to end.
@@ -41,6 +42,9 @@ void fresh_end(const char* start);
 
 // True if a block has begun since the keeper last looked.
 bool fresh_waits(void);
+
+// No keeper looks any more: no block gets huge pages.
+void fresh_forget(void);
 
 // Looks at all places. True: there are some. For the keeper.
 bool fresh_look(uint64_t now_ms);

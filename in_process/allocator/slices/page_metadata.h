@@ -69,8 +69,8 @@ struct page_use {
 };
 _Static_assert(sizeof(struct page_use) == sizeof(struct page), "one index, three arrays");
 
-// What other threads write: the remote list of a page of small blocks. A thread that frees blocks of
-// another thread's page puts them in front of the list. heap/remote_queue.h describes who takes
+// What other threads write: the remote list of a page of small blocks. A thread that frees blocks
+// of another thread's page puts them in front of the list. heap/remote_queue.h describes who takes
 // them. A page whose list is not empty cannot end, because its blocks count as used.
 //
 //   0      8           16          24           32          40          48     64

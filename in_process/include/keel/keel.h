@@ -254,7 +254,7 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
  *
  * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
  *
- *   - auto (default): when a second thread allocates, or when the memory that Keel uses has grown by
+ * - auto (default): when a second thread allocates, or when the memory that Keel uses has grown by
  *     6 MiB since the process started (in a child: since the fork);
  *   - on: the same with 2 MiB;
  *   - off: never.

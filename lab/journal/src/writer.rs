@@ -24,9 +24,10 @@ pub struct Written {
 ///
 /// The writer writes to `<path>.partial`, and [`Writer::finish`] renames this file to `<path>`. A
 /// writer that is dropped before that removes the file. A writer that is killed leaves the file for
-/// [`crate::salvage`]; by default a later writer does not overwrite it. Encoding runs on [`Options::encoding_threads`] threads of the writer. At
-/// most two row groups wait for it (about 25 MB each with default options). The writer checks the
-/// rules of [`Event`] that need no list of the live objects.
+/// [`crate::salvage`]; by default a later writer does not overwrite it. Encoding runs on
+/// [`Options::encoding_threads`] threads of the writer. At most two row groups wait for it (about
+/// 25 MB each with default options). The writer checks the rules of [`Event`] that need no list of
+/// the live objects.
 ///
 /// Call `finish` even after an error of the file system: it makes a valid journal of the rows that
 /// were written.

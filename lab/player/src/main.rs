@@ -245,11 +245,7 @@ fn perform_all<C: Clock + 'static>(
     let peak_is_known = locked(control) && system::reset_peak();
     let before = system::resident();
     control.process_cpu[0].store(system::process_cpu_ns(), Relaxed);
-    let (origin, ns) = clock::pair::<C>();
-    control.start_ticks.store(origin, Relaxed);
-    control.start_ns.store(ns, Relaxed);
-    control.set_state(State::Running);
-    GATE.open(origin);
+    let origin = open_gate::<C>(control);
     if let Some(part) = own {
         // SAFETY: replay compiled the plan. Like a program's main thread, this one does not end
         // before its process.
@@ -274,6 +270,16 @@ fn perform_all<C: Clock + 'static>(
     }
     control.set_state(State::Done);
     Ok(())
+}
+
+/// Releases the threads. Returns the time of that moment.
+fn open_gate<C: Clock>(control: &keel_plan::Control) -> u64 {
+    let (origin, ns) = clock::pair::<C>();
+    control.start_ticks.store(origin, Relaxed);
+    control.start_ns.store(ns, Relaxed);
+    control.set_state(State::Running);
+    GATE.open(origin);
+    origin
 }
 
 /// Whether the plan and the results are locked in memory. Otherwise their pages become resident

@@ -12,8 +12,9 @@
  *     peak:N      the first malloc maps and writes N MiB, and unmaps them
  *
  * At exit, the number of calls of each kind is written to the file KEEL_FIXTURE_COUNTS. What the
- * first malloc sees, and a thread that it creates, is written to the file KEEL_FIXTURE_SEEN: whether
- * it runs on the main thread, and whether the process has one thread; then, for the new thread, its
+ * first malloc sees, and a thread that it creates, is written to the file KEEL_FIXTURE_SEEN:
+ * whether it runs on the main thread, and whether the process has one thread; then, for the new
+ * thread, its
  * timer slack (ns), scheduling policy, nice value and number of processors. */
 #define _GNU_SOURCE
 #include <malloc.h>

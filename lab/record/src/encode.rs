@@ -307,3 +307,35 @@ fn finish(assembler: Assembler, output: Output, mut metadata: Metadata, names: &
     };
     Finished { process_path, image, path, metadata, operations, seconds, written, limited, early }
 }
+
+/// Gives the name of each process to the journal of its image with the most operations.
+///
+/// # Errors
+/// The text says which file cannot be renamed. All journals exist then, some under their earlier
+/// names.
+pub fn name_by_operations(finished: &mut [Finished]) -> Result<(), String> {
+    let mut processes: FxHashMap<PathBuf, Vec<usize>> = FxHashMap::default();
+    for (index, one) in finished.iter().enumerate() {
+        processes.entry(one.process_path.clone()).or_default().push(index);
+    }
+    for (path, images) in processes {
+        let written = || images.iter().copied().filter(|index| finished[*index].path.is_some());
+        // Of several with equal numbers the first.
+        let most = written().rev().max_by_key(|index| finished[*index].operations);
+        let Some(most) = most.filter(|index| finished[*index].image != 0) else { continue };
+        let failed = |error| format!("cannot rename a journal to {}: {error}", path.display());
+        if let Some(first) = written().find(|index| finished[*index].image == 0) {
+            // The recorder created this file before the program began.
+            if finished[first].operations == 0 {
+                finished[first].path = None;
+            } else {
+                let other = paths::of_other_image(&path, 0);
+                std::fs::rename(&path, &other).map_err(failed)?;
+                finished[first].path = Some(other);
+            }
+        }
+        std::fs::rename(paths::of_image(&path, finished[most].image), &path).map_err(failed)?;
+        finished[most].path = Some(path);
+    }
+    Ok(())
+}

@@ -1,10 +1,10 @@
 //! A program image of a recorded process, from the process's start or exec to its next exec or end.
 
 use crate::origins::{self, Mapping};
+use crate::program_file::{self, program_of_image};
 use crate::ring::{ORIGIN_STACK, RawEvent, op};
 use crate::rows::Names;
-use crate::session::Spool;
-use crate::unseen;
+use crate::session::{Spool, is_shortage};
 use keel_journal::Metadata;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
@@ -27,7 +27,7 @@ pub struct Image {
     pub index: u32,
     pub spool: Spool,
     /// The program file that it ran when it was found.
-    pub program: Option<unseen::File>,
+    pub program: Option<program_file::File>,
     /// Readable when the process has ended. `None` while there is no descriptor for it, and for the
     /// program itself, for which another thread waits.
     pidfd: Option<OwnedFd>,
@@ -53,7 +53,7 @@ impl Image {
             process,
             index,
             spool,
-            program: unseen::program_of_image(pid, &metadata.program),
+            program: program_of_image(pid, &metadata.program),
             pidfd: None,
             began,
             admitted: Instant::now(),
@@ -205,9 +205,4 @@ fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just given us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-/// Whether there are no descriptors or no memory now; images that end release some.
-pub fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }

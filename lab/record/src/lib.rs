@@ -23,6 +23,7 @@ mod machine;
 mod origins;
 mod paths;
 mod program;
+mod program_file;
 mod prologue;
 mod recording;
 mod ring;

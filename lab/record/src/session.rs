@@ -3,7 +3,6 @@
 //! The recorded program can write anything into this memory. Nothing read from it is used as an
 //! address or a length without a check of its bounds.
 
-use crate::image::is_shortage;
 use crate::ring::{self, Control, RawEvent, RingEntry, RingHeader, Slot, SpoolHeader};
 use crate::{Error, clock::Clock};
 use memmap2::MmapRaw;
@@ -511,6 +510,11 @@ fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) {
 fn futex_wake(word: &AtomicU32) {
     // SAFETY: the kernel only compares the address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Whether there are no descriptors or no memory now; images that end release some.
+pub fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 #[cfg(test)]

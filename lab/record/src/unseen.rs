@@ -7,9 +7,9 @@
 
 use crate::image::Image;
 use crate::program::check_recordable;
+use crate::program_file::{File, file, program_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,24 +17,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Each look takes the time of some system calls for each image.
 const IMAGES_MAX: usize = 100;
 const REPORTS_MAX: usize = 20;
-
-/// A program file: device and inode.
-pub type File = (u64, u64);
-
-/// The program of an image that began with the program file `path`. The process may have executed
-/// another one since.
-pub fn program_of_image(pid: u32, path: &str) -> Option<File> {
-    std::fs::metadata(path).ok().as_ref().map(file).or_else(|| program_of(pid))
-}
-
-/// The program that a process runs now.
-fn program_of(pid: u32) -> Option<File> {
-    std::fs::metadata(format!("/proc/{pid}/exe")).ok().as_ref().map(file)
-}
-
-fn file(metadata: &Metadata) -> File {
-    (metadata.dev(), metadata.ino())
-}
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 /* children HOW: allocates 100 blocks of 1001 bytes, then starts a child in the way HOW. With
  * "exec" it executes this program as "leaf" itself, with "exec_large" as "large_leaf", which
- * allocates 1000 blocks of 1009 bytes. The child allocates 50 blocks of 1003 bytes if it may allocate before exec. Then (except with "fork"
+ * allocates 1000 blocks of 1009 bytes. The child allocates 50 blocks of 1003 bytes if it may
+ * allocate before exec. Then (except with "fork"
  * and "clone") it executes this program as "leaf", which allocates 25 blocks of 1005 bytes. */
 #include "common.h"
 #include <spawn.h>
