@@ -109,7 +109,7 @@ struct page* remote_queue_next_kept(struct remote_queue* queue);
 struct block_list remote_queue_take_kept(struct remote_queue* queue, struct page* page);
 
 // For a forked child, in which no other thread exists. The first function returns the last block of
-// a list that is not empty, and is linear in its blocks; the second one tells whether the page is
+// a list that is not empty, and is linear in its blocks; the second one states whether the page is
 // announced, and is linear in the announced pages.
 struct block* remote_list_last(uintptr_t list);
 bool remote_queue_contains(const struct remote_queue* queue, const struct page* page);
