@@ -1,6 +1,6 @@
 // The processor's time-stamp counter, for durations of slow paths: read without a system call. Its
-// unit is constant while the process runs. A reader finds the unit in nanoseconds by comparing two
-// readings with another clock.
+// unit is constant while the process runs. To convert the unit to nanoseconds, a reader compares
+// two readings with two readings of another clock.
 #ifndef KEEL_BASE_CYCLES_H
 #define KEEL_BASE_CYCLES_H
 

@@ -12,7 +12,7 @@ uint32_t os_thread_id(void);
 // that thread ends. Called once, at process start. False when the system has no key left.
 bool os_thread_exit_register(void (*on_exit)(void* value));
 
-// Without effect before os_thread_exit_register, or with NULL (disarms).
+// Has no effect before os_thread_exit_register. NULL disarms the callback for this thread.
 void os_thread_exit_arm(void* value);
 
 // Starts a detached thread with all signals blocked except SIGSYS, and 128 KiB of stack. False: the

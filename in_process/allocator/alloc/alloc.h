@@ -76,7 +76,7 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 #define MAINTENANCE_REFILLS 8u
 // Every 2nd refill, instead of every 8th, takes the slow path if remote frees still wait after a
 // drain. If no keeper runs, this is also so while there is surplus memory, or a heap is on the
-// watch list (heap/watch.h). Therefore a program that allocates rarely also returns its memory
+// watch list (heap/watch.h). Therefore even a program that rarely allocates returns its memory
 // within seconds.
 #define MAINTENANCE_REFILLS_BEHIND 2u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {

@@ -107,7 +107,7 @@ struct heap {
     uint64_t active_ms;         // the clock when it last changed
     atomic_state relief_left;   // kept pages to be examined once more (relief.h)
 
-    // --- The pool of heaps (pool.c), under its lock; any thread reads parked and next_all ---
+    // --- The pool (pool.c) changes these under its lock; any thread reads parked and next_all ---
     atomic_state parked; // 1: in the list of parked heaps
     struct heap* next_parked;
     struct heap* prev_parked;

@@ -30,10 +30,10 @@ struct heap* heap_acquire(void);
 // one by one.
 void heap_leave(void);
 
-// Takes a heap for one allocation of a thread that has left its own. The thread must leave this one
-// too: its end may not be announced a second time. (A destructor of thread-specific data that sets
-// its value again runs up to four times, and Keel's destructor need not run after the last of
-// them.) NULL: no memory.
+// Takes a heap for one allocation of a thread that has left its own. The thread must also leave
+// this heap, because the end of the thread is not always announced again. (A destructor of
+// thread-specific data that sets its value again runs up to four times, and Keel's destructor need
+// not run after the last of them.) NULL: no memory.
 struct heap* heap_borrow(void);
 
 // Takes the heap that has been parked longest. NULL: there is none, or another thread has the

@@ -36,8 +36,8 @@
 #define RELIEF_STEP_MAX 64u
 
 // Relieves one heap that a thread holds, by one step. One caller at a time for each heap. `deep`:
-// the step is deep. False: the step has left no announced page, or another thread prevents it;
-// heap_can_be_relieved says whether there is more to do.
+// the step is deep. False: no announced page remains after this step, or another thread prevents
+// the step; heap_can_be_relieved reports whether work remains.
 bool heap_relieve(struct heap* heap, bool deep);
 
 // From now on deep steps also examine the pages that have kept blocks, each once. For the caller of

@@ -10,8 +10,9 @@
 //   |=======================|........:........:........:........:........:........:.....|
 //     all touched                    looked at: FRESH_SAMPLES pages
 //
-// After FRESH_STREAK such blocks in succession the next ones get huge pages at once; the keeper
-// looks at them too, and one that stays empty, or is touched here and there, ends the streak.
+// After FRESH_STREAK such blocks in succession, the next blocks get huge pages immediately. The
+// keeper examines these blocks too. If the program touches only scattered parts of one, or does not
+// fill its front within FRESH_LOOK_MS, the count begins again at 0.
 //
 // Bounds: an allocation looks at FRESH_PLACES words. The keeper makes at most FRESH_SAMPLES + 2
 // system calls for each place in a tick. It may look at a range that has been unmapped, or mapped

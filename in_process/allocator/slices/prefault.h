@@ -21,7 +21,8 @@
 // take smaller steps than necessary.
 #define SYSTEM_PAGE ((uintptr_t)4096)
 
-// Page `index` of the `pages` system pages from `start` on is being carved. O(1).
+// Called when blocks are carved in system page `index`, one of the `pages` system pages that begin
+// at `start`. O(1).
 void prefault_request(char* start, unsigned index, unsigned pages);
 
 // Populates the requested pages, with at most one call to the system for each entry of the table.

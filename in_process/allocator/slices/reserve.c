@@ -150,7 +150,8 @@ size_t reserve_populate_huge(void) {
     return populate(run);
 }
 
-// True if live and warm memory together exceed the recent peak of live memory by half and 32 MiB.
+// True if the sum of live and warm memory is above its limit: 1.5 times the recent peak of live
+// memory, plus 32 MiB and the target.
 // Then cold memory was taken while the warm memory did not fit, and warm memory is discarded before
 // its purge delay is over.
 static bool above_limit(void) {

@@ -15,10 +15,10 @@
 // allocates the same 10 MiB in every frame, the minimum is near 0, so nothing is discarded. After a
 // burst the minimum is the size of the burst. (The idea is that of working-set estimation;
 // jemalloc's decay curve has the same effect.) Freed mappings of large blocks stay warm for one
-// period too (mapping_cache.h). Live and warm memory together may exceed the highest live memory of
-// this period and the one before by half and 32 MiB. Above that, without a keeper, each release
-// discards a quantum at once. The release of a block outside of the latency contract discards at
-// most as much as it released.
+// period too (mapping_cache.h). The sum of live and warm memory has a limit: 1.5 times the highest
+// live memory of this period and the previous one, plus 32 MiB and the target. Above it, without a
+// keeper, each release discards a quantum immediately. The release of a block that the latency
+// contract does not cover discards at most as much as it released.
 //
 // Bound: one call of reserve_step makes at most one madvise, of at most PURGE_QUANTUM_SLICES; with
 // a keeper it does nothing.
@@ -41,8 +41,8 @@ void reserve_step(void);
 // True: slices are still to be discarded.
 bool reserve_has_surplus(void);
 
-// The same after the release of a block of more than RESERVE_LARGE_SLICES slices. Such a block is
-// outside of the latency contract, so as many slices may be discarded at once.
+// The same after the release of a block of more than RESERVE_LARGE_SLICES slices. The latency
+// contract does not cover such a block, so one call may discard as many slices as the block has.
 #define RESERVE_LARGE_SLICES ((size_t)64) // 4 MiB
 void reserve_step_large(size_t slices);
 

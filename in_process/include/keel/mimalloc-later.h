@@ -30,7 +30,7 @@
 
 /* --- Blocks ----------------------------------------------------------------------------------- */
 
-/* In mimalloc the block has at most MI_SMALL_SIZE_MAX bytes. Here it may have any size. */
+/* In mimalloc the block has at most MI_SMALL_SIZE_MAX bytes. Keel accepts a block of any size. */
 static inline void mi_free_small(void* block) KEEL_NOEXCEPT {
     kl_free(block);
 }

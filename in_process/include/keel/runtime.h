@@ -106,7 +106,7 @@ struct kl_machine {
 };
 
 /* Fills *machine with the current values. It reads control groups of version 2 and of version 1.
- * Makes some dozens of system calls. Keel does not set a limit from these values. */
+ * Makes a few dozen system calls. Keel does not set a limit from these values. */
 KEEL_API void kl_machine_info(struct kl_machine* machine) KEEL_NOEXCEPT;
 
 /* --- Start and end ---------------------------------------------------------------------------- */
