@@ -162,7 +162,7 @@ fn invalid_pairs_are_refused() {
         assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(message.contains(expected), "{message}");
     };
-    refused("one,two", 1, "no results of an allocator two: there are one and a|b");
+    refused("one,two", 1, "no results for the allocator two; there are results for one and a|b");
     refused("one,null", 1, "does nothing");
     refused("one,one", 1, "name two");
     refused("one", 2, "give two names separated by a comma");

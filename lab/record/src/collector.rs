@@ -305,8 +305,8 @@ impl<'a> Collector<'a> {
             if !already {
                 self.problems.push(format!(
                     "the recording was cut short: no room for another thread's ring in {folder} \
-                     ({error}). What was recorded until then is kept; name a folder with room \
-                     with --spool"
+                     ({error}). What was recorded until then is kept; use --spool to name a \
+                     folder with enough free space"
                 ));
             }
         }

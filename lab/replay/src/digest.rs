@@ -182,7 +182,7 @@ pub fn growing() -> Histogram {
 pub fn count(histogram: &mut Histogram, value: u64, times: u64) {
     // Can only fail where a histogram may not grow.
     let recorded = histogram.0.record_n(value, times);
-    debug_assert!(recorded.is_ok(), "{value} is in the range of a growing histogram");
+    debug_assert!(recorded.is_ok(), "the histogram grows to hold {value}");
 }
 
 /// An empty pair of fewer ticks does not show the processor's speed: the counters of many arm64

@@ -387,5 +387,5 @@ fn invalid_folders_are_rejected_with_a_reason() {
 
     comparison.clock.ticks_per_ns = 0.0;
     comparison.save(folder.path()).unwrap();
-    assert!(rejected().to_string().contains("no frequency"), "{}", rejected());
+    assert!(rejected().to_string().contains("the clock's frequency"), "{}", rejected());
 }

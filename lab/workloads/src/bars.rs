@@ -91,7 +91,7 @@ struct File {
 /// A sentence, if the data is malformed.
 pub fn all() -> Result<Vec<Bar>, String> {
     let file: File = serde_json::from_str(include_str!("../bars.json"))
-        .map_err(|error| format!("the bars of the bench are malformed: {error}"))?;
+        .map_err(|error| format!("the file with the benchmark's limits is not valid: {error}"))?;
     Ok(file.bars)
 }
 

@@ -45,7 +45,7 @@ enum Kind {
 }
 
 const WORKLOADS: [(&str, &str, Kind); 18] = [
-    ("lifo-64", "malloc and free at once, 64 B", Kind::Single(single::lifo_64)),
+    ("lifo-64", "malloc of 64 B, freed immediately", Kind::Single(single::lifo_64)),
     ("batch-64", "1,000 blocks of 64 B, then free them all", Kind::Single(single::batch_64)),
     (
         "mixed-516",
@@ -86,7 +86,7 @@ const WORKLOADS: [(&str, &str, Kind); 18] = [
     ),
     (
         "after-burst",
-        "2.5 s after 256 MiB were freed: malloc, and the resident memory",
+        "malloc and resident memory, 2.5 s after 256 MiB were freed",
         Kind::Latency(latency::contract::after_burst),
     ),
     (

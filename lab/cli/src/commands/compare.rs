@@ -60,9 +60,9 @@ pub struct Arguments {
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Rounds: a number; or FEWEST..MOST (FEWEST rounds with all allocators, then up to MOST with
-    /// those only whose medians are not yet precise); or auto (the same as 5..12) [default: auto at
-    /// pace max, else 1]
+    /// Rounds: a number; or FEWEST..MOST (FEWEST rounds with all allocators, then up to MOST rounds
+    /// with only those allocators whose medians are not yet precise); or auto (the same as 5..12)
+    /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
     /// At pace max, keep runs that the machine disturbed (a slowed processor, stolen time, other

@@ -129,7 +129,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     match (is_folder, format.trace()) {
         (true, Some(_)) => {
             bail!(
-                "{input} is a result folder, and {} is a form of journals: give the journal",
+                "{input} is a result folder, but {} can only be made from a journal: give the \
+                 journal",
                 format.name()
             )
         }

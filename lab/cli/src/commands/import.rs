@@ -62,8 +62,9 @@ pub struct Arguments {
     /// The process to read from a trace of several
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// For an excerpt of a longer trace with times: take the allocations with the first time as the
-    /// blocks that were live when the excerpt began. A replay makes them before its clock starts
+    /// For an excerpt of a longer trace that has times: treat the allocations at its beginning
+    /// that have the first timestamp as blocks that were live when the excerpt began. A replay
+    /// makes them before its clock starts
     #[arg(long)]
     prologue: bool,
     /// Accept at most this much text from one compressed input: bytes, or with K, M or G. A file of

@@ -37,8 +37,8 @@ pub struct Arguments {
     /// The meaning of the hue in the density view
     #[arg(long, value_enum, default_value = "size")]
     colour: Hues,
-    /// For frames: the frame rate in Hz, or the length of an audio buffer in ms (an even number)
-    /// [default: 60Hz; 2ms if the journal has no frames]
+    /// For the view `frames`: the frame rate in Hz, or the length of an audio buffer as an even
+    /// number of ms [default: 60Hz; 2ms if the journal has no frames]
     #[arg(long, value_name = "60Hz|2ms", value_parser = budget)]
     budget: Option<Budget>,
     /// Light text on a dark background

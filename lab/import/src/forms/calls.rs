@@ -21,8 +21,8 @@ const CMT: &str = "Lines have the forms `malloc(SIZE) = PTR`, `realloc(OLD, SIZE
     `free(PTR)`; repair or remove this line";
 const LOGALLOC: &str = "Lines have the form `PID TID malloc(SIZE)=PTR` with malloc, calloc, \
     realloc, memalign and the like, or `PID TID free(PTR)`; repair or remove this line";
-const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, with other functions \
-    likewise; repair or remove this line";
+const VALGRIND: &str = "Lines have the form `--PID-- malloc(SIZE) = PTR`, and the same form for \
+    other functions; repair or remove this line";
 
 pub(crate) struct Calls {
     form: Form,

@@ -118,7 +118,8 @@ pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
         return Err(nonsense("holds no run of any allocator"));
     }
     if !(comparison.clock.ticks_per_ns.is_finite() && comparison.clock.ticks_per_ns > 0.0) {
-        return Err(nonsense("the clock has no frequency (clock.ticks_per_ns)"));
+        let missing = "the results do not contain the clock's frequency (clock.ticks_per_ns)";
+        return Err(nonsense(missing));
     }
     complete(&mut comparison, FLOOR);
     Ok(comparison)

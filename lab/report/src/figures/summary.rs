@@ -100,7 +100,10 @@ fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
         if let Some(counts) = latency.get_mut(name) {
             // Cannot fail: every interrupted call was counted in both histograms.
             let subtracted = counts.0.subtract(&interrupted.0);
-            debug_assert!(subtracted.is_ok(), "{name}: more interrupted calls than calls");
+            debug_assert!(
+                subtracted.is_ok(),
+                "{name}: the results are not valid: there are more interrupted calls than calls"
+            );
         }
     }
     let estimate = |counts: &Histogram| counts.0.mean() * counts.0.len() as f64 / ticks_per_ns;

@@ -56,7 +56,7 @@ pub fn entries<'a, 'b>(
                 names.iter().position(|name| name == wanted).filter(measured).ok_or_else(|| {
                     let known = names.join(", ");
                     ReportError::Plot(format!(
-                        "{}: no results of {wanted}; there are {known}",
+                        "{}: there are no results for {wanted}; there are results for {known}",
                         folder.display()
                     ))
                 })

@@ -53,7 +53,7 @@ fn floor_caution(criterion: &Criterion) -> Option<String> {
     let best = words::duration(best.median);
     Some(format!(
         "{title} is mostly the cost of measuring: it is {floor} with the null allocator, which \
-         does nothing, and {best} with the lowest allocator."
+         does nothing, and {best} with the allocator that has the lowest value."
     ))
 }
 

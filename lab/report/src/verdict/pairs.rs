@@ -296,7 +296,7 @@ fn find(allocators: &[AllocatorFigures], name: &str) -> Result<usize, ReportErro
     let found = allocators.iter().position(|one| one.name == name && one.runs > 0);
     let found = found.ok_or_else(|| {
         ReportError::Pair(format!(
-            "no results of an allocator {name}: there are {}",
+            "there are no results for the allocator {name}; there are results for {}",
             list(&names())
         ))
     })?;
@@ -463,7 +463,7 @@ mod tests {
         let refused = |a, b| pair(&comparison, a, b).unwrap_err().to_string();
         assert_eq!(
             refused("one", "four"),
-            "no results of an allocator four: there are one, two and three"
+            "there are no results for the allocator four; there are results for one, two and three"
         );
         assert!(refused("null", "one").contains("does nothing"));
         assert!(refused("one", "one").contains("name two"));

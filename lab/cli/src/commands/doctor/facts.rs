@@ -145,8 +145,8 @@ fn clock(player: &Player) -> Finding {
         );
     };
     let cost = format!(
-        "an empty pair of readings takes {best} ns at best, {median} ns at the median, {tail} ns \
-         at p99.9"
+        "two clock readings with nothing between them take {best} ns (minimum), {median} ns \
+         (median) and {tail} ns (p99.9)"
     );
     if player.text("clock") == "counter" {
         return finding("clock", Level::Good, format!("the processor's counter; {cost}"), "");
@@ -278,8 +278,9 @@ fn processors(machine: &Machine, system: &System) -> Vec<Finding> {
             "hypervisor",
             Level::Fair,
             format!("{name}; it has taken {:.1} % of the processors' time", system.stolen * 100.0),
-            "it can stop a processor without being detected, so that calls of some microseconds \
-             appear as own work: compare the slowest calls with those of the null allocator",
+            "it can stop a processor without being detected; then a call can take several \
+             microseconds, and this time appears to be the allocator's own work: compare the \
+             slowest calls with those of the null allocator",
         ),
     });
     all.push(governor(machine));

@@ -27,7 +27,8 @@ pub fn import(
     let text = match kind {
         Kind::Partial if !skip_modules.is_empty() => {
             bail!(
-                "salvage {} without --skip-module first, then import the journal with it",
+                "first import {} without --skip-module; then import the resulting journal with \
+                 --skip-module",
                 input.display()
             )
         }
