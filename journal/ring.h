@@ -34,10 +34,9 @@
 //
 // ORDER. All threads read the same clock. Once a process has two threads, the clock is read after
 // all earlier loads, so an event that depends on another has the later time, as exactly as the
-// processors' counters agree. But the time of a free may be too early by the time that a processor
-// executes ahead, some hundred nanoseconds. The order of publication always holds: a free is
-// published before the block is released, and an allocation before any other thread can know the
-// block. So every event is published after those that it depends on. The reader relies on both.
+// processors' counters agree. The order of publication always holds: a free is published before the
+// block is released, and an allocation before any other thread can know the block. So every event
+// is published after those that it depends on. The reader relies on both.
 //
 // Source of the slot protocol: the index without sharing of FastForward (Giacomoni et al., PPoPP
 // 2008), with a lap tag instead of clearing, so that the reader does not write to the slots.

@@ -17,7 +17,7 @@ KEEL_INLINE uint64_t clock_monotonic(void) {
 // Returns the ticks of `clock`, an enum kl_clock. If `ordered`, the clock is read after all earlier
 // loads. Then an event that depends on an event of another thread has a later time (journal/ring.h,
 // ORDER). An ordered reading takes 19 ns, an unordered one 10 ns. Therefore a process with one
-// thread, and every free, reads the clock unordered.
+// thread reads the clock unordered.
 KEEL_INLINE uint64_t clock_ticks(uint32_t clock, bool ordered) {
 #if defined(__x86_64__)
     if (KEEL_LIKELY(clock == KL_CLOCK_TSC)) {

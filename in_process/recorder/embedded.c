@@ -118,7 +118,7 @@ KEEL_EXPORT void kl_record_aligned_from(const void* block, size_t align, size_t 
 static void free_hinted(const void* block, uint64_t hint, const void* caller) {
     if (block == NULL || !recording()) return;
     uint64_t from = origin(caller);
-    record_checked(KL_RING_FREE, ticks_of_free(), block, hint, from);
+    record_checked(KL_RING_FREE, ticks(), block, hint, from);
 }
 
 KEEL_EXPORT void kl_record_free_from(const void* block, const void* caller) {

@@ -131,7 +131,7 @@ KEEL_INLINE bool delete_begin(const struct form* form, const void* block, uint64
     }
     if (!known || deleting->hint != 0) {
         uint64_t from = origin(NULL);
-        record(KL_RING_FREE, ticks_of_free(), block, known ? deleting->hint : hint, from);
+        record(KL_RING_FREE, ticks(), block, known ? deleting->hint : hint, from);
     }
     *deleting = (struct deleting){block, 0};
     return true;

@@ -36,13 +36,13 @@ static KEEL_COLD void deleting_record(void* block, const void* caller) {
     if (block != recorder_thread.deleting.block) return;
     recorder_thread.deleting = (struct deleting){NULL, 0};
     uint64_t from = origin(caller);
-    record(KL_RING_FREE, ticks_of_free(), block, hint, from);
+    record(KL_RING_FREE, ticks(), block, hint, from);
 }
 
 KEEL_INLINE void free_record(void* block, const void* caller) {
     if (recording() && KEEL_LIKELY(block != NULL && block != recorder_thread.deleting.block)) {
         uint64_t from = origin(caller);
-        record(KL_RING_FREE, ticks_of_free(), block, 0, from);
+        record(KL_RING_FREE, ticks(), block, 0, from);
     } else if (block != NULL && recorder_thread.deleting.hint != 0) {
         deleting_record(block, caller);
     }
@@ -61,7 +61,7 @@ static struct deleting hinted_free_record(void* block, uint64_t hint, const void
     if (!recording() || block == NULL) return outer;
     if (block != outer.block || outer.hint != 0) {
         uint64_t from = origin(caller);
-        record(KL_RING_FREE, ticks_of_free(), block, hint, from);
+        record(KL_RING_FREE, ticks(), block, hint, from);
     }
     recorder_thread.deleting = (struct deleting){block, 0};
     return outer;

@@ -93,14 +93,6 @@ KEEL_INLINE uint64_t ticks(void) {
     return clock_ticks(session.clock, atomic_get(&session.threaded) != 0);
 }
 
-// Returns the time of a free. The processor may read this clock before it has completed earlier
-// loads. Therefore the time may be slightly too early, even before the block's allocation on
-// another thread. The reader reorders such a free (lab/record/src/assemble.rs). It can do this
-// because the times of allocations are exact.
-KEEL_INLINE uint64_t ticks_of_free(void) {
-    return clock_ticks(session.clock, false);
-}
-
 // Does head++ in a way that no signal handler can interrupt. It needs no lock prefix, because only
 // this thread uses the variable.
 KEEL_INLINE uint64_t index_claim(struct thread* thread) {

@@ -104,25 +104,6 @@ impl Applier {
         self.live.contains_key(&address)
     }
 
-    /// Serial number of the thread that writes to this ring.
-    pub fn thread_of(&self, ring: usize) -> u32 {
-        self.rings[ring].thread
-    }
-
-    /// As [`Applier::apply`], for an event of an earlier thread of the ring.
-    pub fn apply_of_thread(
-        &mut self,
-        ring: usize,
-        serial: u32,
-        event: &RawEvent,
-        origin: Origin,
-        sink: &mut dyn RowSink,
-    ) {
-        let thread = std::mem::replace(&mut self.rings[ring].thread, serial);
-        self.apply(ring, event, origin, sink);
-        self.rings[ring].thread = thread;
-    }
-
     /// Ends the block at an address that another allocation returned: its free was not recorded.
     pub fn drop_reissued(&mut self, address: u64) {
         if let Some(block) = self.live.remove(&address) {

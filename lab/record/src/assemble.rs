@@ -5,7 +5,7 @@
 //! (`journal/ring.h`, ORDER). If the counters differ, an event allocates an address that is still
 //! live, or releases an address that is not. Then the matching event is in another ring, at most
 //! [`SKEW_NS`] later, and that ring is processed up to it first. If there is no such event, the
-//! matching operation was not recorded. Frees may be early by design (`early_frees.rs`).
+//! matching operation was not recorded.
 //!
 //! Completeness. The collector reads the clock (time W), then the rings. Everything that an event
 //! with a time before W depends on was published before W, so it has been read. Hence rows up to W
@@ -16,7 +16,6 @@
 
 use crate::apply::Applier;
 use crate::clock::Clock;
-use crate::early_frees::{EarlyFrees, Waiting};
 use crate::origins::Mapping;
 use crate::ring::{RawEvent, op};
 use crate::rows::{Facts, Filter, Names, RowSink, Taken};
@@ -46,7 +45,6 @@ struct Ring {
 pub struct Assembler {
     rings: Vec<Ring>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
-    early_frees: EarlyFrees,
     applier: Applier,
     /// Ticks up to which rows were written.
     written_until: u64,
@@ -62,7 +60,6 @@ impl Assembler {
         Assembler {
             rings: Vec::new(),
             heap: BinaryHeap::new(),
-            early_frees: EarlyFrees::new(),
             applier: Applier::new(clock, origin, filter),
             written_until: 0,
             end: u64::MAX,
@@ -155,7 +152,6 @@ impl Assembler {
             self.enqueue(ring);
         }
         self.written_until = self.written_until.max(until);
-        self.apply_expired(if until >= self.end { u64::MAX } else { until }, sink);
     }
 
     /// Discards events later than `ticks`, when the program had stopped recording.
@@ -181,51 +177,13 @@ impl Assembler {
     /// Writes the front event of a ring to the journal.
     fn advance(&mut self, ring: usize, depth: u32, sink: &mut dyn RowSink) {
         let Some((event, origin)) = self.rings[ring].events.pop_front() else { return };
-        self.apply_expired(event.time, sink);
         if event.creates() && self.applier.is_live(event.address) {
             self.resolve(ring, &event, RawEvent::releases, depth, sink);
             self.applier.drop_reissued(event.address);
         } else if event.releases() && !self.applier.is_live(event.address) {
-            if event.op() == op::FREE {
-                let (serial, skew) =
-                    (self.applier.thread_of(ring), self.applier.clock.ticks_in(SKEW_NS));
-                return self.early_frees.wait(ring, serial, event, origin, skew);
-            }
             self.resolve(ring, &event, RawEvent::creates, depth, sink);
         }
-        if !event.creates() {
-            return self.apply(ring, &event, origin, sink);
-        }
-        let (before, after) = self.early_frees.at_allocation(ring, event.address);
-        if let Some(waiting) = before {
-            self.apply_waiting(&waiting, sink);
-        }
-        self.apply(ring, &event, origin, sink);
-        if let Some(waiting) = after {
-            self.inverted += 1;
-            self.apply_waiting(&waiting, sink);
-            self.early_frees.displaced(event.address);
-        }
-    }
-
-    /// Writes the frees whose wait has expired at `now`: the allocations of their blocks were not
-    /// recorded.
-    fn apply_expired(&mut self, now: u64, sink: &mut dyn RowSink) {
-        if self.early_frees.is_empty() {
-            return;
-        }
-        let skew = self.applier.clock.ticks_in(SKEW_NS);
-        while let Some(waiting) = self.early_frees.expired(now, skew) {
-            self.apply_waiting(&waiting, sink);
-        }
-    }
-
-    fn apply_waiting(&mut self, waiting: &Waiting, sink: &mut dyn RowSink) {
-        let Waiting { ring, serial, event, origin, .. } = waiting;
-        if event.releases() {
-            self.early_frees.released(*ring, event);
-        }
-        self.applier.apply_of_thread(*ring, *serial, event, *origin, sink);
+        self.applier.apply(ring, &event, origin, sink);
     }
 
     /// Finds the event at the same address that must have come first, if there is one, and
@@ -261,13 +219,6 @@ impl Assembler {
             self.advance(other, depth + 1, sink);
         }
         self.rings[ring].suspended = false;
-    }
-
-    fn apply(&mut self, ring: usize, event: &RawEvent, origin: Origin, sink: &mut dyn RowSink) {
-        if event.releases() {
-            self.early_frees.released(ring, event);
-        }
-        self.applier.apply(ring, event, origin, sink);
     }
 }
 

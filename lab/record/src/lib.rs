@@ -11,7 +11,6 @@ mod apply;
 mod assemble;
 mod clock;
 mod collector;
-mod early_frees;
 mod encode;
 mod error;
 mod filter;
