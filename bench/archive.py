@@ -7,6 +7,7 @@ NAME.csv.zst. Tables are Markdown.
 import csv
 import datetime
 import io
+import json
 import os
 import pathlib
 import re
@@ -91,3 +92,11 @@ def keep(benchmark, columns, rows):
     head = f"# {name}\n\n`{command}`, kernel {os.uname().release}, load before: {load}.\n\n"
     (folder / f"{name}.md").write_text(head + markdown(columns, rows))
     print(f"{benchmark}: every run is in {(folder / name).relative_to(ROOT)}.md", file=sys.stderr)
+
+
+def keep_report(benchmark, text, raw):
+    """Archives a benchmark's report, and `raw` as JSON."""
+    folder, name = new_entry(benchmark)
+    write_raw(folder / f"{name}.json.zst", json.dumps(raw))
+    (folder / f"{name}.md").write_text(text)
+    print(f"{benchmark}: archived as {folder / name}.md", file=sys.stderr)

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -522,6 +523,8 @@ static void pipeline(const struct pattern* p) {
     }
     pthread_join(consumer, NULL);
 }
+
+#include "adverse.h"
 
 static const struct pattern patterns[] = {
 #include "pattern_table.h"

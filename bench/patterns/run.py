@@ -23,18 +23,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import PREFIX, command_line, markdown, new_entry, write_raw
+from archive import command_line, keep_report, markdown
+from preloaded import LIBKEEL, add_options, build, libraries
 
 SOURCE = pathlib.Path(__file__).with_name("patterns.c")
-LIBKEEL = PREFIX / "lib/libkeel.so"
 LIMIT_SECONDS = 120
-
-
-def build(folder):
-    program = folder / "patterns"
-    command = ["cc", "-std=gnu17", "-O2", "-fno-builtin", "-pthread", "-o", program, SOURCE]
-    subprocess.run(command, check=True)
-    return program
 
 
 def allocators(beside):
@@ -44,12 +37,7 @@ def allocators(beside):
         "keel without keeper": {"LD_PRELOAD": str(LIBKEEL), "KEEL_KEEPER": "off"},
         "glibc": {},
     }
-    for entry in beside:
-        name, _, library = entry.partition("=")
-        if not pathlib.Path(library).is_file():
-            sys.exit(f"--beside {entry}: {library or 'the library'} is not a file")
-        found[name] = {"LD_PRELOAD": library}
-    return found
+    return found | {name: {"LD_PRELOAD": library} for name, library in libraries(beside).items()}
 
 
 def run_once(program, pattern, environment):
@@ -144,14 +132,12 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each (default 3)")
-    parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
-    parser.add_argument("--no-archive", action="store_true", help="print only")
+    add_options(parser, rounds=3)
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="default: all")
     arguments = parser.parse_args()
     contestants = allocators(arguments.beside)
     with tempfile.TemporaryDirectory() as folder:
-        program = build(pathlib.Path(folder))
+        program = build(SOURCE, folder)
         listed = subprocess.run([program, "--list"], check=True, capture_output=True, text=True)
         known = [line.split("\t")[0] for line in listed.stdout.splitlines()]
         unknown = set(arguments.patterns) - set(known)
@@ -160,12 +146,8 @@ def main():
         runs = measure(program, arguments.patterns or known, contestants, arguments.rounds)
     text = report(runs, contestants, arguments.rounds)
     print(text)
-    if arguments.no_archive:
-        return
-    folder, name = new_entry("patterns")
-    write_raw(folder / f"{name}.json.zst", json.dumps({"command": command_line(), "runs": runs}))
-    (folder / f"{name}.md").write_text(text)
-    print(f"patterns: archived as {folder / name}.md", file=sys.stderr)
+    if not arguments.no_archive:
+        keep_report("patterns", text, {"command": command_line(), "runs": runs})
 
 
 if __name__ == "__main__":

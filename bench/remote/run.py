@@ -22,32 +22,14 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import PREFIX, command_line, markdown, new_entry, write_raw
+from archive import command_line, keep_report, markdown
+from preloaded import LIBKEEL, add_options, build, libraries
 
 SOURCE = pathlib.Path(__file__).with_name("remote_frees.c")
-LIBKEEL = PREFIX / "lib/libkeel.so"
 CASES = ["in-order:1", "random:1", "in-order:4", "random:4"]
 BLOCKS = 200000
 FIGURES = ["free_ns", "malloc_ns", "total_ns", "worst_ns"]
 COUNTED_ROUNDS = 2  # both are counted, and no call is timed in them
-
-
-def build(folder):
-    program = folder / "remote_frees"
-    command = ["cc", "-std=gnu17", "-O2", "-g", "-fno-builtin", "-pthread", "-o", program, SOURCE]
-    subprocess.run(command, check=True)
-    return program
-
-
-def allocators(beside):
-    """The library of each allocator by name; None: the C library's."""
-    found = {"keel": str(LIBKEEL), "glibc": None}
-    for entry in beside:
-        name, _, library = entry.partition("=")
-        if not pathlib.Path(library).is_file():
-            sys.exit(f"--beside {entry}: {library or 'the library'} is not a file")
-        found[name] = library
-    return found
 
 
 def environment(library):
@@ -119,16 +101,15 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each (default 5)")
-    parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
+    add_options(parser, rounds=5)
     parser.add_argument("--counted", action="store_true", help="also run under callgrind")
-    parser.add_argument("--no-archive", action="store_true", help="print only")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all four")
     arguments = parser.parse_args()
-    contestants = allocators(arguments.beside)
+    # Without a library: the C library's malloc.
+    contestants = {"keel": str(LIBKEEL), "glibc": None, **libraries(arguments.beside)}
     cases = arguments.cases or CASES
     with tempfile.TemporaryDirectory() as folder:
-        program = build(pathlib.Path(folder))
+        program = build(SOURCE, folder)
         runs = measure(program, cases, contestants, arguments.rounds)
         counts = {}
         if arguments.counted:
@@ -138,13 +119,8 @@ def main():
             }
     text = report(runs, counts, arguments.rounds)
     print(text)
-    if arguments.no_archive:
-        return
-    folder, name = new_entry("remote")
-    raw = {"command": command_line(), "runs": runs, "counts": counts}
-    write_raw(folder / f"{name}.json.zst", json.dumps(raw))
-    (folder / f"{name}.md").write_text(text)
-    print(f"remote: archived as {folder / name}.md", file=sys.stderr)
+    if not arguments.no_archive:
+        keep_report("remote", text, {"command": command_line(), "runs": runs, "counts": counts})
 
 
 if __name__ == "__main__":

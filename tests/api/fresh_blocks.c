@@ -38,6 +38,15 @@ static void fill(char* block, size_t bytes, size_t step, unsigned pause_ms) {
     }
 }
 
+// Touches `count` pages here and there, with ten pauses for the keeper.
+static void scatter(char* block, size_t bytes, int count) {
+    struct random random = {11};
+    for (int touch = 0; touch < count; touch++) {
+        block[random_below(&random, bytes)] = 1;
+        if (touch % (count / 10) == 0) sleep_ms(10);
+    }
+}
+
 TEST(a_block_that_is_filled_gets_huge_pages) {
     if (!has_huge_pages()) return;
     size_t bytes = 100u * MIB;
@@ -53,11 +62,7 @@ TEST(a_block_that_is_touched_here_and_there_does_not) {
     size_t before = resident_bytes();
     char* block = malloc(bytes);
     CHECK(block != NULL);
-    struct random random = {11};
-    for (int touch = 0; touch < 2000; touch++) {
-        block[random_below(&random, bytes)] = 1;
-        if (touch % 100 == 0) sleep_ms(5);
-    }
+    scatter(block, bytes, 2000);
     CHECK_WITH(resident_bytes() - before < 32u * MIB, "%zu KiB for 2,000 pages",
                (resident_bytes() - before) / KIB);
     free(block);
@@ -70,11 +75,7 @@ TEST(a_filled_head_does_not_give_huge_pages_to_a_very_large_block) {
     char* block = malloc(bytes);
     CHECK(block != NULL);
     fill(block, 4u * MIB, 256u * KIB, 5);
-    struct random random = {12};
-    for (int touch = 0; touch < 500; touch++) {
-        block[random_below(&random, bytes)] = 1;
-        if (touch % 50 == 0) sleep_ms(5);
-    }
+    scatter(block, bytes, 500);
     CHECK_WITH(resident_bytes() - before < 32u * MIB, "%zu KiB", (resident_bytes() - before) / KIB);
     free(block);
 }

@@ -3,6 +3,8 @@
 # and runs them. They are built from a copy in an empty folder, with only the files that install.sh
 # has put into ROOT/prefix. Each program exits with 0 only if its memory is Keel's.
 set -uo pipefail
+# shellcheck source=tests/linking/runs.sh
+source "$(dirname "$0")/runs.sh"
 way=$1 samples=$2 root=$3
 prefix=$root/prefix
 work=$root/$way
@@ -10,18 +12,6 @@ rm -rf "$work"
 cp -r "$samples" "$work"
 cd "$work" || exit 1
 unset CFLAGS CXXFLAGS LDFLAGS LD_LIBRARY_PATH LD_PRELOAD CMAKE_PREFIX_PATH
-passed=0 failed=0
-
-# runs COMMAND...: checks that it exits with 0.
-runs() {
-    if "$@" >log 2>&1; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $*"
-        cat log
-    fi
-}
 
 # uses PROGRAM LIBRARY: checks that the program loads this shared library by its soname from the
 # prefix, or no library of Keel if LIBRARY is `none`.
@@ -144,5 +134,4 @@ CMAKE
         ;;
     *) echo "unknown way: $way"; exit 2 ;;
 esac
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ]
+finish

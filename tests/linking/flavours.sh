@@ -3,26 +3,17 @@
 # CMake and with pkg-config. A request for a flavour that does not exist fails with an error that
 # names it, with CMake and with the compiler.
 set -uo pipefail
+# shellcheck source=tests/linking/runs.sh
+source "$(dirname "$0")/runs.sh"
 sources=$1 work=$2
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work" || exit 1
 python3 "$sources/scripts/amalgamate.py" single || exit 1
-passed=0 failed=0
 
 refuses() { # refuses COMMAND...: checks that it fails with the documented error
     if ! "$@" >log 2>&1 && tr -s '\n ' ' ' <log |
         grep "\(kept\|reserved\) for .*flavour.* not exist yet" >/dev/null; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $*"
-        cat log
-    fi
-}
-
-runs() { # runs COMMAND...: checks that it exits with 0
-    if "$@" >log 2>&1; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -85,5 +76,4 @@ for package in keel-secure keel-secure-static keel-api-secure; do
     runs "${CC:-cc}" -o by-package misuse.c $(pkg-config --cflags --libs "$package")
     runs env LD_LIBRARY_PATH="$PWD/prefix/lib" ./by-package
 done
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" -eq 0 ]
+finish

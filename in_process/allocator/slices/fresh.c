@@ -13,7 +13,7 @@ static struct {
     atomic_word start; // 0: no block
     atomic_word bytes;
     atomic_bits begun_ms; // 0: the keeper has not seen it yet
-    atomic_state advised; // huge pages are recommended for it
+    atomic_state advised; // huge pages were requested for it (madvise)
 } places[FRESH_PLACES];
 static atomic_state places_used; // 0: there is no block
 static atomic_state waits;       // a block has begun since the last look

@@ -16,7 +16,7 @@
 //
 // Bounds: an allocation looks at FRESH_PLACES words. The keeper makes at most FRESH_SAMPLES + 2
 // system calls for each place in a tick. It may look at a range that has been unmapped, or mapped
-// by other code, meanwhile: all it does is to ask for residence, and to recommend huge pages.
+// by other code, meanwhile: all it does is to ask for residence, and to request huge pages.
 #ifndef KEEL_ALLOCATOR_SLICES_FRESH_H
 #define KEEL_ALLOCATOR_SLICES_FRESH_H
 

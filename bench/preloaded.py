@@ -1,0 +1,37 @@
+"""Shared by the benchmarks that run a small C program on several preloaded allocators."""
+
+import pathlib
+import subprocess
+import sys
+
+from archive import PREFIX
+
+LIBKEEL = PREFIX / "lib/libkeel.so"
+
+
+def build(source, folder):
+    """Compiles a program; returns its path."""
+    program = pathlib.Path(folder) / source.stem
+    options = ["-std=gnu17", "-O2", "-g", "-fno-builtin", "-pthread"]
+    subprocess.run(["cc", *options, "-o", program, source], check=True)
+    return program
+
+
+def add_options(parser, rounds):
+    """Adds the options that these benchmarks share. `rounds` is the default number of rounds."""
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"runs of each (default {rounds})"
+    )
+    parser.add_argument("--beside", action="append", default=[], metavar="NAME=LIBRARY")
+    parser.add_argument("--no-archive", action="store_true", help="print only")
+
+
+def libraries(beside):
+    """By name: the libraries to preload, of `--beside NAME=LIBRARY`."""
+    found = {}
+    for entry in beside:
+        name, _, library = entry.partition("=")
+        if not pathlib.Path(library).is_file():
+            sys.exit(f"--beside {entry}: {library or 'the library'} is not a file")
+        found[name] = library
+    return found
