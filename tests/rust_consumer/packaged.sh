@@ -43,5 +43,5 @@ for flavour in debug; do
         echo "the flavour $flavour was built, but does not exist" >&2
         exit 1
     fi
-    grep "the feature \`$flavour\` is reserved for a flavour that does not exist yet" refused
+    grep "the feature \`$flavour\` is reserved for a flavour that does not exist" refused
 done
