@@ -46,6 +46,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
 // Called when there is no memory. Reclaims from all heaps, or only from this heap if it cannot use
 // other memory.
 static void make_room(struct heap* heap) {
+    if (KEEL_SECURE) large_quarantine_end();
     if (heap->arena != NULL || heap->limit_bytes != 0)
         reclaim_heap(heap);
     else

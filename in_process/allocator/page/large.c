@@ -2,6 +2,7 @@
 #include "allocator/slices/arena.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
+#include "allocator/slices/quarantine.h"
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "base/bits.h"
@@ -108,17 +109,6 @@ void large_end(struct page* page) {
     atomic_set_release(&page->owner, 0);
 }
 
-void large_release(struct page* page) {
-    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
-        jumbo_release(page, reserve_admits_warm());
-        return;
-    }
-    char* start = page->start;
-    unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
-    large_end(page);
-    run_release(start, slices);
-}
-
 // Moves the block from its slices into a mapping, by moving page tables.
 static void* leave_run(struct page* page, size_t bytes) {
     char* start = page->start;
@@ -171,6 +161,74 @@ void large_verify_state(const struct page* page) {
     if (*large_state(page) == large_state_value(page)) return;
     panic_block(FAULT_OVERFLOW, page->start,
                 (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
+}
+
+// --- Quarantine of the secure flavour ---
+
+static struct quarantine quarantine;
+
+// A block in quarantine has this value in its first and its state word. With KEEL_ZERO_ON_FREE, the
+// words between them are 0.
+static uint64_t freed_value(const struct page* page) {
+    return ~large_state_value(page);
+}
+
+static void mark_freed(const struct page* page) {
+    if (block_guard.zero != 0) memset(page->start, 0, page->usable);
+    *(uint64_t*)page->start = freed_value(page);
+    *large_state(page) = freed_value(page);
+}
+
+static bool is_as_freed(const struct page* page) {
+    const uint64_t* end = large_state(page);
+    if (*(uint64_t*)page->start != freed_value(page) || *end != freed_value(page)) return false;
+    if (block_guard.zero == 0) return true;
+    for (const uint64_t* word = (uint64_t*)page->start + 1; word < end; word++) {
+        if (*word != 0) return false;
+    }
+    return true;
+}
+
+static void leave_quarantine(struct quarantined range) {
+    if (range.start == NULL) return;
+    const struct page* page = page_of(range.start);
+    if (!is_as_freed(page))
+        panic_block(FAULT_AFTER_FREE, page->start,
+                    (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
+    run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
+}
+
+static void enter_quarantine(struct page* page) {
+    struct quarantined range = {page->start, page->bytes};
+    mark_freed(page);
+    large_end(page);
+    while (atomic_get(&quarantine.bytes) + (int64_t)range.bytes > LARGE_QUARANTINE_BYTES) {
+        struct quarantined oldest = quarantine_take(&quarantine);
+        if (oldest.start == NULL) break;
+        leave_quarantine(oldest);
+    }
+    leave_quarantine(quarantine_put(&quarantine, range));
+}
+
+void large_quarantine_end(void) {
+    for (;;) {
+        struct quarantined oldest = quarantine_take(&quarantine);
+        if (oldest.start == NULL) return;
+        leave_quarantine(oldest);
+    }
+}
+
+void large_release(struct page* page) {
+    char* start = page->start;
+    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
+        jumbo_release(page, reserve_admits_warm());
+    } else if (KEEL_SECURE && arena_of(start) == NULL) {
+        enter_quarantine(page);
+    } else {
+        unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
+        large_end(page);
+        run_release(start, slices);
+    }
 }
 
 void* large_resize(struct page* page, size_t bytes) {

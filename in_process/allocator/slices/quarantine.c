@@ -1,0 +1,35 @@
+#include "allocator/slices/quarantine.h"
+
+enum { EMPTY = 0, CHANGING = 1 };
+
+static struct quarantined place_take(struct quarantine* quarantine, unsigned at) {
+    struct quarantined range = {NULL, 0};
+    atomic_word* start = &quarantine->place[at].start;
+    uintptr_t seen = atomic_get(start);
+    if (seen == EMPTY || seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
+    range = (struct quarantined){(char*)seen, quarantine->place[at].bytes};
+    atomic_set_release(start, EMPTY);
+    (void)atomic_sub(&quarantine->bytes, (int64_t)range.bytes);
+    return range;
+}
+
+struct quarantined quarantine_put(struct quarantine* quarantine, struct quarantined range) {
+    unsigned at = atomic_add(&quarantine->next, 1) % QUARANTINE_PLACES;
+    atomic_word* start = &quarantine->place[at].start;
+    uintptr_t seen = atomic_get(start);
+    if (seen == CHANGING || !atomic_try_word(start, &seen, CHANGING)) return range;
+    struct quarantined oldest = {NULL, 0};
+    if (seen != EMPTY) oldest = (struct quarantined){(char*)seen, quarantine->place[at].bytes};
+    quarantine->place[at].bytes = range.bytes;
+    (void)atomic_add(&quarantine->bytes, (int64_t)range.bytes - (int64_t)oldest.bytes);
+    atomic_set_release(start, (uintptr_t)range.start);
+    return oldest;
+}
+
+struct quarantined quarantine_take(struct quarantine* quarantine) {
+    unsigned next = atomic_get(&quarantine->next);
+    struct quarantined range = {NULL, 0};
+    for (unsigned i = 0; i < QUARANTINE_PLACES && range.start == NULL; i++)
+        range = place_take(quarantine, (next + i) % QUARANTINE_PLACES);
+    return range;
+}

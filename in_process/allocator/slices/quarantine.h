@@ -1,0 +1,34 @@
+// Secure flavour: freed large blocks wait here, so that their addresses are not reused at once.
+//
+// A ring of QUARANTINE_PLACES ranges of memory. A new range takes the place of the oldest one. Lock-
+// free: a place is taken by exchanging its start.
+#ifndef KEEL_ALLOCATOR_SLICES_QUARANTINE_H
+#define KEEL_ALLOCATOR_SLICES_QUARANTINE_H
+
+#include "base/atomic.h"
+#include <stddef.h>
+
+#define QUARANTINE_PLACES 16u
+
+struct quarantined {
+    char* start; // NULL: none
+    size_t bytes;
+};
+
+struct quarantine {
+    atomic_state next;   // the place of the oldest range, modulo the number of places
+    atomic_signed bytes; // of all ranges
+    struct {
+        atomic_word start; // 0: empty; 1: a thread changes the place
+        size_t bytes;
+    } place[QUARANTINE_PLACES];
+};
+
+// Puts a range. Returns the one that leaves for it: the oldest, or `range` itself if another thread
+// changes the same place. Start NULL: none leaves.
+struct quarantined quarantine_put(struct quarantine* quarantine, struct quarantined range);
+
+// Takes the oldest range. Start NULL: none is left.
+struct quarantined quarantine_take(struct quarantine* quarantine);
+
+#endif

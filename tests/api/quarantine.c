@@ -1,0 +1,65 @@
+// Secure flavour: the address of a freed large block is not reused at once, the quarantine is
+// bounded, and its memory is available to a program that needs it.
+#include "check.h"
+#include "memory.h"
+
+#include <keel/keel.h>
+#include <keel/runtime.h>
+#include <stdint.h>
+
+TEST(large_addresses_are_not_reused_at_once) {
+    static const size_t sizes[] = {70000, 100000, 200000, 500000, 1000000, 3000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uintptr_t last = 0;
+        for (int turn = 0; turn < 100; turn++) {
+            void* block = kl_malloc(sizes[i]);
+            CHECK(block != NULL);
+            CHECK_WITH((uintptr_t)block != last, "%zu bytes, turn %d", sizes[i], turn);
+            last = (uintptr_t)block;
+            kl_free(block);
+        }
+    }
+}
+
+// Eight freed blocks of 200,000 bytes fit, so none of them is used again before the eighth.
+TEST(small_ones_wait_for_several_frees) {
+    enum { WAITING = 8 };
+    uintptr_t freed[WAITING] = {0};
+    for (int turn = 0; turn < 200; turn++) {
+        void* block = kl_malloc(200000);
+        CHECK(block != NULL);
+        for (int i = 0; i < WAITING; i++) CHECK((uintptr_t)block != freed[i]);
+        freed[turn % WAITING] = (uintptr_t)block;
+        kl_free(block);
+    }
+}
+
+TEST(the_quarantine_is_bounded) {
+    enum { BLOCKS = 64 };
+    static char* blocks[BLOCKS];
+    size_t before = resident_bytes();
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = kl_malloc(MIB);
+        CHECK(blocks[i] != NULL);
+        for (size_t at = 0; at < MIB; at += 4096) blocks[i][at] = 1;
+    }
+    for (int i = 0; i < BLOCKS; i++) kl_free(blocks[i]);
+    kl_collect(true);
+    size_t left = resident_bytes() - before;
+    CHECK_WITH(left < 4 * MIB, "%zu KiB are resident", left / KIB);
+}
+
+// The limit admits the second block only if the quarantine gives up the first.
+TEST(a_program_without_other_memory_gets_it) {
+    enum { BLOCK = 3000000 };
+    kl_collect(true);
+    struct kl_process process;
+    kl_process_info(&process);
+    CHECK(kl_limit((size_t)process.held_bytes + BLOCK + MIB) == 0);
+    for (int turn = 0; turn < 20; turn++) {
+        void* block = kl_malloc(BLOCK);
+        CHECK_WITH(block != NULL, "turn %d", turn);
+        kl_free(block);
+    }
+    kl_limit(0);
+}
