@@ -62,8 +62,8 @@ void large_begin(char* start, size_t slices);
 // Ends a block with PAGE_LARGE; its slices are the caller's then.
 void large_end(struct page* page);
 
-// `page` has PAGE_LARGE or PAGE_JUMBO. In the secure flavour, slices outside of arenas first wait in
-// a quarantine of at most QUARANTINE_PLACES blocks and LARGE_QUARANTINE_BYTES (or one block).
+// `page` has PAGE_LARGE or PAGE_JUMBO. In the secure flavour, slices outside of arenas first wait
+// in a quarantine of at most QUARANTINE_PLACES blocks and LARGE_QUARANTINE_BYTES (or one block).
 #define LARGE_QUARANTINE_BYTES ((int64_t)2 << 20)
 void large_release(struct page* page);
 

@@ -1,7 +1,7 @@
 // Secure flavour: freed large blocks wait here, so that their addresses are not reused at once.
 //
-// A ring of QUARANTINE_PLACES ranges of memory. A new range takes the place of the oldest one. Lock-
-// free: a place is taken by exchanging its start.
+// A ring of QUARANTINE_PLACES ranges of memory. A new range takes the place of the oldest one.
+// Lock- free: a place is taken by exchanging its start.
 #ifndef KEEL_ALLOCATOR_SLICES_QUARANTINE_H
 #define KEEL_ALLOCATOR_SLICES_QUARANTINE_H
 
