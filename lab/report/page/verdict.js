@@ -107,7 +107,10 @@ const drawVerdict = () => {
       );
     }),
   );
-  byId("overall").textContent = facts.verdict.overall;
+  const { advice, headline, overall } = facts.verdict;
+  byId("headline").textContent = advice.sentence || headline;
+  byId("advice").textContent = advice.more;
+  byId("overall").textContent = advice.sentence ? `${headline} ${overall}` : overall;
   drawAnswers();
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };

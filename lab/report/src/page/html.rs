@@ -61,7 +61,8 @@ fn place(html: &mut String, name: &str, parts: &[Part]) {
     match name {
         "title" => first.into_iter().for_each(|facts| html.push_str(&escape(&facts.journal.name))),
         "headline" => {
-            first.into_iter().for_each(|facts| html.push_str(&escape(&facts.verdict.headline)))
+            let verdict = first.map(|facts| &facts.verdict);
+            verdict.into_iter().for_each(|one| html.push_str(&escape(one.first_sentence())));
         }
         "style" => STYLE.iter().for_each(|style| html.push_str(style)),
         "facts" => parts.iter().for_each(|part| html.push_str(&facts(&part.facts))),

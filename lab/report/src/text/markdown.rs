@@ -13,9 +13,10 @@ use std::path::Path;
 pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportError> {
     let verdict = judged(comparison).1;
     let width = verdict.criteria.iter().map(|one| one.title.len()).max().unwrap_or(0);
-    let mut text = format!("{}\n", verdict.headline);
-    if !verdict.overall.is_empty() {
-        let _ = writeln!(text, "{}", verdict.overall);
+    let mut text = format!("{}\n", verdict.first_sentence());
+    let next = verdict.next_sentences();
+    if !next.is_empty() {
+        let _ = writeln!(text, "{next}");
     }
     for criterion in &verdict.criteria {
         let _ =
@@ -40,7 +41,7 @@ pub fn markdown(folder: &Path) -> Result<String, ReportError> {
     let comparison = load(folder)?;
     let (allocators, verdict) = judged(&comparison);
     let settings = &comparison.settings;
-    let headline = [verdict.headline.as_str(), verdict.overall.as_str()].join(" ");
+    let headline = [verdict.first_sentence(), &verdict.next_sentences()].join(" ");
     let mut text = format!(
         "### Allocators compared on `{}`\n\n{}\n\n",
         comparison.journal.name,
@@ -163,9 +164,10 @@ mod tests {
             verdict(&comparison, Path::new("no folder is needed where no run kept its rows"))
                 .unwrap();
         assert!(
-            text.starts_with(
-                "keel has the lowest malloc p50 and p99.9, and the least time in all calls."
-            ),
+            text.starts_with("Take keel: no other allocator saves time that matters")
+                && text.contains(
+                    "\nkeel has the lowest malloc p50 and p99.9, and the least time in all calls."
+                ),
             "{text}"
         );
         assert!(text.contains("\n  malloc p99.9       keel is lowest"), "{text}");

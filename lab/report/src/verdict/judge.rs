@@ -1,5 +1,6 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
+use super::advice::{Advice, advice};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
 use super::headline::{headline, overall};
@@ -11,7 +12,9 @@ use serde::Serialize;
 /// The opening of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
-    /// One sentence or two.
+    /// Which allocator to take; empty if fewer than two were compared in two rounds.
+    pub advice: Advice,
+    /// The lowest allocators, one sentence or two.
     pub headline: String,
     /// The allocators that are most often among the lowest, a sentence; empty if they are many.
     pub overall: String,
@@ -21,6 +24,21 @@ pub struct Verdict {
     pub criteria: Vec<Criterion>,
     /// The limits of the verdict, one sentence each.
     pub cautions: Vec<String>,
+}
+
+impl Verdict {
+    /// The first sentence: the advice, or what is known without one.
+    pub fn first_sentence(&self) -> &str {
+        if self.advice.sentence.is_empty() { &self.headline } else { &self.advice.sentence }
+    }
+
+    /// The sentences after it.
+    pub fn next_sentences(&self) -> String {
+        let headline = if self.advice.sentence.is_empty() { "" } else { &self.headline };
+        let parts = [self.advice.more.as_str(), headline, &self.overall];
+        let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        known.join(" ")
+    }
 }
 
 /// Compares the allocators. `calm` is the comparison without interrupted calls.
@@ -34,8 +52,9 @@ pub fn judge(
     let criteria = criteria(comparison, allocators, operation, runs);
     let headline = headline(&criteria, allocators, operation, runs);
     let overall = overall(&criteria, allocators);
+    let advice = advice(comparison, allocators, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
-    Verdict { headline, overall, operation, criteria, cautions }
+    Verdict { advice, headline, overall, operation, criteria, cautions }
 }
 
 /// The allocating operation with most calls; malloc if several have as many.

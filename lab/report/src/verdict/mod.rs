@@ -2,6 +2,7 @@
 //! calls and their causes, and each two allocators compared. The page, the terminal and Markdown
 //! show these sentences; nothing else words them.
 
+mod advice;
 mod cause;
 mod cautions;
 mod criteria;
