@@ -21,7 +21,7 @@ pub fn cautions(
     runs: usize,
 ) -> Vec<String> {
     let mut cautions = Vec::new();
-    if runs < FEW_RUNS {
+    if (1..FEW_RUNS).contains(&runs) {
         let times = if runs == 1 { "once".to_owned() } else { format!("{runs} times") };
         cautions.push(format!(
             "Each allocator ran only {times}. Compare again with --runs 5 or more before you \

@@ -47,7 +47,9 @@ pub fn judge(
     calm: Option<&Comparison>,
     allocators: &[AllocatorFigures],
 ) -> Verdict {
-    let runs = allocators.iter().filter(|one| one.runs > 0).map(|one| one.runs).min().unwrap_or(0);
+    // The floor is in no comparison, so its runs, which may be fewer, limit no conclusion.
+    let compared = allocators.iter().filter(|one| one.runs > 0 && !one.floor);
+    let runs = compared.map(|one| one.runs).min().unwrap_or(0);
     let operation = main_operation(allocators);
     let criteria = criteria(comparison, allocators, operation, runs);
     let headline = headline(&criteria, allocators, operation, runs);

@@ -217,6 +217,15 @@ fn one_run_has_no_spread_and_no_winner() {
 }
 
 #[test]
+fn the_runs_of_the_null_allocator_do_not_count() {
+    let mut field = two_apart(4);
+    field.push(result(FLOOR, vec![run(20, 30, 40, 1)]));
+    let verdict = verdict(field);
+    assert!(verdict.headline.starts_with("keel has the lowest"), "{}", verdict.headline);
+    assert!(verdict.cautions.iter().all(|one| !one.contains("ran only")), "{:?}", verdict.cautions);
+}
+
+#[test]
 fn throughput_is_a_criterion() {
     let mut field = two_apart(5);
     for (place, one) in field.iter_mut().enumerate() {
