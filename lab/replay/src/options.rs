@@ -54,8 +54,8 @@ pub struct Options {
     pub touch_timed: bool,
     /// Runs of each allocator, at least 1.
     pub runs: u32,
-    /// The most runs of an allocator whose medians are not yet precise
-    /// ([`keel_results::PRECISION`]); values below `runs` mean `runs`.
+    /// The most runs of an allocator whose p50 or p99.9 is not yet precise
+    /// ([`keel_results::unsettled`]); values below `runs` mean `runs`.
     pub max_runs: u32,
     /// At pace max, repeat runs with interference of the machine, and discard the affected ones.
     pub repeat: bool,

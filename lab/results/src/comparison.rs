@@ -109,7 +109,7 @@ pub struct Settings {
     pub touch_timed: bool,
     /// Runs of each allocator, at least.
     pub runs: u32,
-    /// The most runs of an allocator whose medians are not yet precise.
+    /// The most runs of an allocator whose p50 or p99.9 is not yet precise.
     pub max_runs: u32,
     /// Seed of the random order of runs.
     pub seed: u64,

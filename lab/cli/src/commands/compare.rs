@@ -61,7 +61,8 @@ pub struct Arguments {
     #[arg(long)]
     touch_untimed: bool,
     /// Rounds: a number; or FEWEST..MOST (FEWEST rounds with all allocators, then up to MOST rounds
-    /// with only those allocators whose medians are not yet precise); or auto (the same as 5..12)
+    /// with only those allocators whose p50 or p99.9 is not yet precise); or auto (the same as
+    /// 5..12)
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,

@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::run::place;
 use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
-use keel_results::{AllocatorResult, Comparison, JournalFacts};
+use keel_results::{AllocatorResult, Comparison, Imprecision, JournalFacts};
 
 impl Session<'_> {
     /// The notes, in sentences.
@@ -47,7 +47,7 @@ impl Session<'_> {
         }
         notes_on_instrument(comparison, &mut notes);
         notes_on_interference(comparison, &mut notes);
-        notes_on_medians(comparison, &mut notes);
+        notes_on_precision(comparison, &mut notes);
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
@@ -224,28 +224,27 @@ fn by_allocator(comparison: &Comparison, count: impl Fn(&AllocatorResult) -> usi
     words.join(", ")
 }
 
-/// Medians that another comparison may not reproduce.
-fn notes_on_medians(comparison: &Comparison, notes: &mut Vec<String>) {
-    let imprecise: Vec<String> = keel_results::imprecise(comparison)
+/// Figures that another comparison may not reproduce.
+fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
+    let found = keel_results::imprecise(comparison, FLOOR);
+    let imprecise: Vec<String> = found
         .into_iter()
-        .filter_map(|index| {
-            let result = &comparison.allocators[index];
-            let (operation, share) = keel_results::imprecision(comparison, result)?;
-            Some(format!(
-                "{} ({operation} p50, {:.1} %, {} runs)",
-                result.name,
-                share * 100.0,
-                result.runs.len()
-            ))
+        .zip(&comparison.allocators)
+        .filter_map(|(found, result)| {
+            let Imprecision { operation, figure, share, .. } = found?;
+            let (name, share, runs) = (&result.name, share * 100.0, result.runs.len());
+            Some(format!("{name} ({operation} {figure}, {share:.1} %, {runs} runs)"))
         })
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "The p50 of some allocators is not precise: its 95 % interval extends more than {:.0} \
-             % above it. These are, with the extent of the interval: {}. If you repeat the \
-             comparison, these values may differ by more than {:.0} %. They become more precise \
-             with more runs (-r auto, -r 12..30) or on a quieter machine.",
+            "The p50 or the p99.9 of some allocators is not precise: its 95 % interval extends \
+             more than {:.0} % (p50) or {:.0} % (p99.9) above it. These are, with the extent of \
+             the interval: {}. If you repeat the comparison, a p50 of them may differ by more \
+             than {:.0} %. The figures become more precise with more runs (-r auto, -r 12..30) or \
+             on a quieter machine.",
             keel_results::PRECISION * 100.0,
+            keel_results::TAIL_PRECISION * 100.0,
             imprecise.join(", "),
             keel_results::AGREEMENT * 100.0,
         ));

@@ -6,6 +6,7 @@ use super::{Progress, Request, everyone_failed};
 use crate::digest::throughput;
 use crate::run::RunFailure;
 use crate::{Error, Keep, Pace};
+use keel_allocators::FLOOR;
 use keel_results::{Comparison, DiscardedRun, Run, total_inside};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -56,7 +57,7 @@ impl Rounds {
 impl Session<'_> {
     /// Executes all runs in rounds of one run of each allocator. Each round has a random order, so
     /// that drift (heat, other work on the machine) affects all allocators alike. Runs with
-    /// interference are repeated, and allocators whose medians are not yet precise get further
+    /// interference are repeated, and allocators whose figures are not yet precise get further
     /// rounds, as far as the options allow. Returns whether it was stopped.
     pub fn run_all(
         &mut self,
@@ -91,12 +92,12 @@ impl Session<'_> {
         self.repeat_runs(0..runs, rounds, comparison, progress)?;
         for round in runs..most {
             self.describe_instrument(comparison);
-            let imprecise = keel_results::imprecise(comparison);
-            if imprecise.is_empty() {
+            let unsettled = keel_results::unsettled(comparison, FLOOR);
+            if unsettled.is_empty() {
                 break;
             }
-            rounds.planned += imprecise.len() as u32;
-            self.round(round, &imprecise, rounds, comparison, progress)?;
+            rounds.planned += unsettled.len() as u32;
+            self.round(round, &unsettled, rounds, comparison, progress)?;
             self.repeat_runs(round..round + 1, rounds, comparison, progress)?;
             self.keep_rows(comparison, ROWS_KEPT).map_err(End::Failed)?;
         }

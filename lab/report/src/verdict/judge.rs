@@ -6,7 +6,7 @@ use super::criteria::{Criterion, Figure};
 use super::headline::{headline, overall};
 use super::sentences::weigh;
 use crate::figures::AllocatorFigures;
-use keel_results::{ALL_OPERATIONS, Comparison, OPERATIONS, RUN, figure_label};
+use keel_results::{ALL_OPERATIONS, Comparison, RUN, figure_label, main_operation};
 use serde::Serialize;
 
 /// The opening of a report.
@@ -50,23 +50,13 @@ pub fn judge(
     // The floor is in no comparison, so its runs, which may be fewer, limit no conclusion.
     let compared = allocators.iter().filter(|one| one.runs > 0 && !one.floor);
     let runs = compared.map(|one| one.runs).min().unwrap_or(0);
-    let operation = main_operation(allocators);
+    let operation = main_operation(comparison);
     let criteria = criteria(comparison, allocators, operation, runs);
     let headline = headline(&criteria, allocators, operation, runs);
     let overall = overall(&criteria, allocators);
     let advice = advice(comparison, allocators, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
     Verdict { advice, headline, overall, operation, criteria, cautions }
-}
-
-/// The allocating operation with most calls; malloc if several have as many.
-fn main_operation(allocators: &[AllocatorFigures]) -> &'static str {
-    let calls = |name: &str| {
-        let counts = allocators.iter().filter_map(|one| Some(one.operations.get(name)?.count));
-        counts.max().unwrap_or(0)
-    };
-    let allocating = OPERATIONS.into_iter().filter(|name| *name != "free" && calls(name) > 0);
-    allocating.rev().max_by_key(|name| calls(name)).unwrap_or(OPERATIONS[1])
 }
 
 fn criteria(

@@ -1,6 +1,6 @@
 //! Two comparisons of the same journal: the change of each figure.
 
-use super::confidence::{CONFIDENCE, interval_of, unpaired_ratio};
+use super::confidence::{CONFIDENCE, confidence, interval_of, unpaired_ratio};
 use super::figures::{Figure, figures};
 use super::pairs::ClockError;
 use crate::{AllocatorResult, Comparison, Interval};
@@ -31,6 +31,7 @@ impl Difference {
 
 /// The figures that both comparisons have, by allocator in the order of `after`.
 pub fn differences(before: &Comparison, after: &Comparison) -> Vec<Difference> {
+    let confidence = confidence(before).max(confidence(after));
     let mut found = Vec::new();
     for late in after.allocators.iter().filter(|result| !result.runs.is_empty()) {
         let same = |early: &&AllocatorResult| early.name == late.name && !early.runs.is_empty();
@@ -39,17 +40,17 @@ pub fn differences(before: &Comparison, after: &Comparison) -> Vec<Difference> {
         for b in figures(after, late) {
             let same = |a: &&Figure| a.operation == b.operation && a.name == b.name;
             if let Some(a) = early.iter().find(same) {
-                found.extend(difference(&late.name, a, &b));
+                found.extend(difference(&late.name, (a, &b), confidence));
             }
         }
     }
     found
 }
 
-fn difference(allocator: &str, a: &Figure, b: &Figure) -> Option<Difference> {
+fn difference(allocator: &str, (a, b): (&Figure, &Figure), confidence: f64) -> Option<Difference> {
     let (before, after) = (a.plain(), b.plain());
     let ratio =
-        unpaired_ratio(&before, &after, CONFIDENCE).map(|ratio| ClockError::of(a, b).apply(ratio));
+        unpaired_ratio(&before, &after, confidence).map(|ratio| ClockError::of(a, b).apply(ratio));
     Some(Difference {
         allocator: allocator.to_owned(),
         operation: b.operation.clone(),

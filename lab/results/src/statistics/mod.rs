@@ -6,14 +6,18 @@ mod figures;
 mod pairs;
 mod percentile;
 mod precision;
+#[cfg(test)]
+mod stopping_tests;
 mod summary;
 #[cfg(test)]
 mod test_data;
 
-pub use confidence::{CONFIDENCE, interval_of, paired_ratio, student, unpaired_ratio};
+pub use confidence::{CONFIDENCE, confidence, interval_of, paired_ratio, student, unpaired_ratio};
 pub use differences::{Difference, differences};
 pub use figures::{Figure, clock_step, figures, frame_figures, known_step, supports_percentile};
 pub use pairs::{conclude, frame_pairs, leaders};
 pub use percentile::percentile;
-pub use precision::{AGREEMENT, PRECISION, imprecise, imprecision};
+pub use precision::{
+    AGREEMENT, Imprecision, PRECISION, TAIL_PRECISION, imprecise, main_operation, unsettled,
+};
 pub use summary::{Spread, Summary, all_runs, median, median_run, summary, total_inside};

@@ -1,6 +1,6 @@
 //! The interval of each figure, and the comparison of each pair of allocators in each figure.
 
-use super::confidence::{CONFIDENCE, interval_of, paired_ratio};
+use super::confidence::{CONFIDENCE, confidence, interval_of, paired_ratio};
 use super::figures::{Figure, figures, frame_figures};
 use crate::{AllocatorResult, Comparison, Interval, Paired};
 
@@ -15,6 +15,8 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
             result.name != floor && !result.runs.is_empty()
         })
         .collect();
+    let confidence = confidence(comparison);
+    let among = Among { contenders: contenders.len(), confidence };
     let mut pairs = Vec::new();
     for (place, &one) in contenders.iter().enumerate() {
         for &other in &contenders[place + 1..] {
@@ -24,10 +26,7 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
             );
             for a in &all[one] {
                 let same = |b: &&Figure| b.operation == a.operation && b.name == a.name;
-                let pair = all[other]
-                    .iter()
-                    .find(same)
-                    .and_then(|b| paired(names, a, b, contenders.len()));
+                let pair = all[other].iter().find(same).and_then(|b| paired(names, a, b, among));
                 pairs.extend(pair);
             }
         }
@@ -36,7 +35,7 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     for (result, figures) in comparison.allocators.iter_mut().zip(all) {
         for figure in figures {
             if let Some(interval) =
-                widened(interval_of(&figure.plain(), CONFIDENCE), figure.resolution)
+                widened(interval_of(&figure.plain(), confidence), figure.resolution)
             {
                 let of_operation = result.intervals.entry(figure.operation).or_default();
                 of_operation.insert(figure.name.to_owned(), interval);
@@ -56,12 +55,13 @@ pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
         .filter(contends)
         .map(|result| (result.name.as_str(), frame_figures(result)))
         .collect();
+    let among = Among { contenders: contenders.len(), confidence: confidence(comparison) };
     let mut pairs = Vec::new();
     for (place, (one, figures)) in contenders.iter().enumerate() {
         for (other, others) in &contenders[place + 1..] {
             for a in figures {
                 let b = others.iter().find(|b| b.name == a.name);
-                pairs.extend(b.and_then(|b| paired((one, other), a, b, contenders.len())));
+                pairs.extend(b.and_then(|b| paired((one, other), a, b, among)));
             }
         }
     }
@@ -79,12 +79,16 @@ fn widened(interval: Option<Interval>, resolution: f64) -> Option<Interval> {
     })
 }
 
-fn paired(
-    (name_a, name_b): (&str, &str),
-    a: &Figure,
-    b: &Figure,
+/// The comparison to which a pair belongs.
+#[derive(Clone, Copy)]
+struct Among {
+    /// The allocators that are compared with each other.
     contenders: usize,
-) -> Option<Paired> {
+    /// See [`confidence`].
+    confidence: f64,
+}
+
+fn paired((name_a, name_b): (&str, &str), a: &Figure, b: &Figure, among: Among) -> Option<Paired> {
     let both: Vec<(f64, f64)> = a
         .values
         .iter()
@@ -95,9 +99,9 @@ fn paired(
         .collect();
     let (values_a, values_b): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
     let error = ClockError::of(a, b);
-    let ratio = error.apply(paired_ratio(&values_a, &values_b, CONFIDENCE)?);
+    let ratio = error.apply(paired_ratio(&values_a, &values_b, among.confidence)?);
     // Bonferroni: each allocator is compared with all others.
-    let strict = 1.0 - (1.0 - CONFIDENCE) / (contenders.max(2) - 1) as f64;
+    let strict = 1.0 - (1.0 - among.confidence) / (among.contenders.max(2) - 1) as f64;
     let corrected = error.apply(paired_ratio(&values_a, &values_b, strict)?);
     let lower = match corrected {
         _ if both.len() < 2 => "",

@@ -1,51 +1,131 @@
-//! The precision of medians: whether a second comparison would give the same values.
+//! Precision: whether a second comparison would give nearly the same values, and more rounds are
+//! therefore not needed.
+//!
+//! Two figures are considered: the median of each frequent operation, and the p99.9 of the main
+//! operation, which leads the headline of the page.
 
-use super::confidence::{CONFIDENCE, interval_of};
-use super::figures::figures;
-use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, RUN};
+use super::confidence::{confidence, interval_of};
+use super::figures::{Figure, figures};
+use crate::{ALL_OPERATIONS, AllocatorResult, Comparison, OPERATIONS, RUN};
 
 /// The largest difference that two comparisons on one machine should show in a median.
 pub const AGREEMENT: f64 = 0.03;
-/// A median is precise when its 95 % interval over the runs extends at most this share to either
-/// side. Two such medians differ by less than [`AGREEMENT`] in 19 of 20 cases: 1.96 * sqrt(2) *
-/// error, where the error is 0.02 / 2.3, and 2.3 is about Student's t for this number of runs.
+/// A median is precise when its interval over the runs extends at most this share to either side.
+/// Two such medians differ by less than [`AGREEMENT`] in at least 19 of 20 cases: 1.96 * sqrt(2) *
+/// error, where the error is 0.02 / 2.7, and 2.7 is about Student's t for this number of runs.
 pub const PRECISION: f64 = 0.02;
-/// The fewest runs for an estimate of the variation.
-const FEWEST: usize = 3;
+/// The same for the p99.9, where smaller differences do not matter for a choice.
+pub const TAIL_PRECISION: f64 = 0.05;
+/// The fewest runs from which the variation can be estimated well enough to stop: with fewer, runs
+/// that agree by chance would end the rounds too often.
+const FEWEST: usize = 5;
 /// Operations below this share of all calls need not be precise.
 const RARE: f64 = 0.05;
+/// An allocator whose p99.9 is certainly this many times the lowest one need not have a precise
+/// one: it is not a candidate for the lowest.
+const NO_CANDIDATE: f64 = 1.5;
+/// The percentile that leads the headline.
+const TAIL: &str = "p99.9";
 
-/// The operation with the least precise median, and the longer side of its 95 % interval as a share
-/// of the median. None with fewer than three runs. The clock's steps are left out: they are the
-/// same in every comparison.
-pub fn imprecision(comparison: &Comparison, result: &AllocatorResult) -> Option<(String, f64)> {
-    let total: u64 = comparison.journal.operations.values().sum();
-    let frequent = |operation: &str| {
-        let count = comparison.journal.operations.get(operation).copied().unwrap_or(0);
-        count as f64 >= RARE * total as f64
-    };
-    figures(comparison, result)
-        .into_iter()
-        .filter(|figure| {
-            figure.name == "p50" && ![ALL_OPERATIONS, RUN].contains(&figure.operation.as_str())
-        })
-        .filter(|figure| frequent(&figure.operation) && figure.values.len() >= FEWEST)
-        .filter_map(|figure| {
-            let interval = interval_of(&figure.plain(), CONFIDENCE)?;
-            Some((figure.operation, interval.high / interval.value - 1.0))
-        })
-        .max_by(|one, other| one.1.total_cmp(&other.1))
+/// A figure that is not precise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imprecision {
+    /// Its operation.
+    pub operation: String,
+    /// Its name.
+    pub figure: &'static str,
+    /// The longer side of its interval, as a share of the value.
+    pub share: f64,
+    /// The largest share of a precise one.
+    limit: f64,
 }
 
-/// The indices of the allocators that have a median which is not yet precise.
-pub fn imprecise(comparison: &Comparison) -> Vec<usize> {
-    let is_imprecise = |result: &AllocatorResult| {
-        result.failure.is_none()
-            && imprecision(comparison, result).is_some_and(|(_, share)| share > PRECISION)
+/// The figures of one allocator that must be precise.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watched {
+    /// Medians of the frequent operations.
+    pub medians: Vec<Figure>,
+    /// The p99.9 of the main operation; None for the floor, or with too few calls.
+    pub tail: Option<Figure>,
+}
+
+/// The allocating operation with most calls in a run; malloc if several have as many.
+pub fn main_operation(comparison: &Comparison) -> &'static str {
+    let runs = || comparison.allocators.iter().flat_map(|result| &result.runs);
+    let calls = |name: &str| {
+        runs().filter_map(|run| Some(run.latency.get(name)?.0.len())).max().unwrap_or(0)
     };
-    (0..comparison.allocators.len())
-        .filter(|&index| is_imprecise(&comparison.allocators[index]))
-        .collect()
+    let allocating = OPERATIONS.into_iter().filter(|name| *name != "free" && calls(name) > 0);
+    allocating.rev().max_by_key(|name| calls(name)).unwrap_or(OPERATIONS[0])
+}
+
+/// For each allocator, the figure that is farthest from being precise; None if all are precise, or
+/// if there are not enough runs to know.
+pub fn imprecise(comparison: &Comparison, floor: &str) -> Vec<Option<Imprecision>> {
+    judge(&watched(comparison, floor), confidence(comparison))
+}
+
+/// The indices of the allocators that need more rounds: those with a figure that is not precise, or
+/// with too few runs to know.
+pub fn unsettled(comparison: &Comparison, floor: &str) -> Vec<usize> {
+    let imprecise = imprecise(comparison, floor);
+    let needs_more = |index: &usize| {
+        let result = &comparison.allocators[*index];
+        result.failure.is_none() && (result.runs.len() < FEWEST || imprecise[*index].is_some())
+    };
+    (0..comparison.allocators.len()).filter(needs_more).collect()
+}
+
+fn watched(comparison: &Comparison, floor: &str) -> Vec<Watched> {
+    let total: u64 = comparison.journal.operations.values().sum();
+    let is_frequent = |operation: &str| {
+        let count = comparison.journal.operations.get(operation).copied().unwrap_or(0);
+        ![ALL_OPERATIONS, RUN].contains(&operation) && count as f64 >= RARE * total as f64
+    };
+    let main = main_operation(comparison);
+    let of = |result: &AllocatorResult| {
+        let mut watched = Watched::default();
+        if result.failure.is_some() {
+            return watched;
+        }
+        for figure in figures(comparison, result) {
+            if figure.name == "p50" && is_frequent(&figure.operation) {
+                watched.medians.push(figure);
+            } else if figure.name == TAIL && figure.operation == main && result.name != floor {
+                watched.tail = Some(figure);
+            }
+        }
+        watched
+    };
+    comparison.allocators.iter().map(of).collect()
+}
+
+/// See [`imprecise`]. The clock's steps are left out: they are the same in every comparison.
+pub(super) fn judge(all: &[Watched], confidence: f64) -> Vec<Option<Imprecision>> {
+    let interval = |figure: &Figure| {
+        let values = figure.plain();
+        (values.len() >= FEWEST).then(|| interval_of(&values, confidence)).flatten()
+    };
+    let tails = all.iter().map(|one| one.tail.as_ref().and_then(interval));
+    let lowest = tails.flatten().map(|tail| tail.value).fold(f64::INFINITY, f64::min);
+    let extent = |figure: &Figure, limit: f64| {
+        let interval = interval(figure)?;
+        let share = interval.high / interval.value - 1.0;
+        let is_candidate = figure.name != TAIL || interval.low <= NO_CANDIDATE * lowest;
+        let operation = figure.operation.clone();
+        (share > limit && is_candidate).then_some(Imprecision {
+            operation,
+            figure: figure.name,
+            share,
+            limit,
+        })
+    };
+    let worst = |one: &Watched| {
+        let medians = one.medians.iter().filter_map(|figure| extent(figure, PRECISION));
+        let tail = one.tail.iter().filter_map(|figure| extent(figure, TAIL_PRECISION));
+        medians.chain(tail).max_by(|a, b| (a.share / a.limit).total_cmp(&(b.share / b.limit)))
+    };
+    all.iter().map(worst).collect()
 }
 
 #[cfg(test)]
@@ -78,26 +158,71 @@ mod tests {
         }
     }
 
-    #[test]
-    fn medians_that_vary_are_imprecise_and_rare_operations_do_not_count() {
+    fn comparison(allocators: Vec<AllocatorResult>) -> Comparison {
         let mut comparison = Comparison {
             clock: Clock { ticks_per_ns: 1.0, step_ticks: 2, ..Clock::default() },
-            allocators: vec![
-                result("steady", &[1000, 1002, 998, 1001]),
-                result("varying", &[1000, 1100, 950, 1040]),
-                result("few", &[1000, 2000]),
-                AllocatorResult {
-                    failure: Some("gone".to_owned()),
-                    ..result("failed", &[1000, 1100, 950])
-                },
-            ],
+            allocators,
             ..Comparison::default()
         };
         comparison.journal.operations =
             [("malloc".to_owned(), 1000), ("calloc".to_owned(), 5)].into();
-        assert_eq!(imprecise(&comparison), [1]);
-        let (operation, share) = imprecision(&comparison, &comparison.allocators[1]).unwrap();
-        assert!(operation == "malloc" && share > 0.05 && share < 0.15, "{operation} {share}");
-        assert_eq!(imprecision(&comparison, &comparison.allocators[2]), None);
+        comparison
+    }
+
+    #[test]
+    fn medians_that_vary_are_imprecise_and_rare_operations_do_not_count() {
+        let comparison = comparison(vec![
+            result("steady", &[1000, 1002, 998, 1001, 1000]),
+            result("varying", &[1000, 1100, 950, 1040, 990]),
+            result("few", &[1000, 2000]),
+            AllocatorResult {
+                failure: Some("gone".to_owned()),
+                ..result("failed", &[1000, 1100, 950, 1040, 990])
+            },
+        ]);
+        assert_eq!(unsettled(&comparison, "null"), [1, 2], "few: its variation is not known");
+        let found = imprecise(&comparison, "null");
+        assert!(found[0].is_none() && found[2].is_none() && found[3].is_none(), "{found:?}");
+        let varying = found[1].as_ref().unwrap();
+        assert_eq!((varying.operation.as_str(), varying.figure), ("malloc", "p50"));
+        assert!(varying.share > 0.05 && varying.share < 0.15, "{varying:?}");
+    }
+
+    /// One run for each of `tails`: the median is steady, and 1 % of the calls take that long.
+    fn with_tails(name: &str, tails: &[u64]) -> AllocatorResult {
+        let mut result = result(name, &[1000; 5]);
+        for (run, &ticks) in result.runs.iter_mut().zip(tails) {
+            let malloc = &mut run.latency.get_mut("malloc").unwrap().0;
+            malloc.record_n(1000, 98_000).unwrap();
+            malloc.record_n(ticks, 1000).unwrap();
+        }
+        result
+    }
+
+    #[test]
+    fn the_tail_of_candidates_for_the_lowest_must_be_precise() {
+        let varying = [20_000, 26_000, 18_000, 23_000, 21_000];
+        let comparison = comparison(vec![
+            with_tails("steady", &[20_000, 20_100, 19_900, 20_050, 20_000]),
+            with_tails("varying", &varying),
+            with_tails("far above", &varying.map(|ticks| 4 * ticks)),
+            with_tails("null", &varying),
+        ]);
+        let found = imprecise(&comparison, "null");
+        let names: Vec<_> = found.iter().map(|one| one.as_ref().map(|one| one.figure)).collect();
+        assert_eq!(names, [None, Some("p99.9"), None, None]);
+        assert_eq!(unsettled(&comparison, "null"), [1]);
+    }
+
+    #[test]
+    fn the_main_operation_is_the_allocating_one_with_most_calls() {
+        let mut comparison = comparison(vec![result("one", &[1000])]);
+        assert_eq!(main_operation(&comparison), "malloc");
+        let run = &mut comparison.allocators[0].runs[0];
+        for (name, calls) in [("free", 9000), ("calloc", 1001)] {
+            run.latency.entry(name.to_owned()).or_default().0.record_n(9, calls).unwrap();
+        }
+        assert_eq!(main_operation(&comparison), "calloc");
+        assert_eq!(main_operation(&Comparison::default()), "malloc");
     }
 }

@@ -33,3 +33,14 @@ pub fn comparison(step_ticks: u64, allocators: Vec<AllocatorResult>) -> Comparis
     conclude(&mut comparison, "null");
     comparison
 }
+
+/// A random number between 0 and 1, from a state that is then changed.
+pub fn uniform(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A normal number as the sum of twelve uniform ones.
+pub fn normal(state: &mut u64) -> f64 {
+    (0..12).map(|_| uniform(state)).sum::<f64>() - 6.0
+}
