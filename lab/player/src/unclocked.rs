@@ -25,6 +25,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Steps between two announcements.
 const BATCH: usize = 64;
+/// Measurements of the processor's speed before and after the part: about 3 µs each.
+const SPEED_SAMPLES: u32 = 16;
+/// Empty pairs in each such measurement.
+const SPEED_PAIRS: u32 = 8;
 /// How many steps ahead slots are prefetched: about 60 ns, the latency of memory.
 const PREFETCH_DISTANCE: usize = 12;
 
@@ -46,6 +50,7 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
 
 unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     let state = &part.states[part.index];
+    measure_speed::<C>(state);
     let at_start = Start::now();
     let from = C::now();
     // SAFETY: passed on.
@@ -61,6 +66,21 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8>(part: Part<'_>) {
     state.first_ticks.store(from.wrapping_sub(part.origin), Relaxed);
     state.last_ticks.store(until.wrapping_sub(part.origin), Relaxed);
     at_start.report(state);
+    measure_speed::<C>(state);
+}
+
+/// Measures the duration of an empty pair of clock readings, which shows the processor's speed. It
+/// is measured outside of the part, so it costs nothing there.
+#[cold]
+fn measure_speed<C: Clock>(state: &ThreadState) {
+    let pair = || {
+        let begin = C::begin();
+        C::end().saturating_sub(begin)
+    };
+    for _ in 0..SPEED_SAMPLES {
+        add(&state.pair_ticks, (0..SPEED_PAIRS).map(|_| pair()).min().unwrap_or(0));
+        add(&state.pair_count, 1);
+    }
 }
 
 /// A single thread, which never waits.

@@ -2,10 +2,12 @@
 
 mod instrument;
 mod interference;
+mod member;
 mod notes;
 mod operations;
 mod partial;
 mod rounds;
+mod schedule;
 mod session;
 
 use crate::compile::{Compiled, compile_with};

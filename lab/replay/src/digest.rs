@@ -168,6 +168,8 @@ pub fn throughput(measured: &Measured<'_>, round: u32) -> Throughput {
         cpu_ns: run.cpu_ns,
         background_cpu_ns: run.background_cpu_ns,
         operations,
+        empty_pair_ns: run.empty_pair_ns,
+        ..Throughput::default()
     }
 }
 

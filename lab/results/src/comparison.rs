@@ -176,6 +176,9 @@ impl AllocatorResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiscardedRun {
+    /// Whether it was a run without a clock around each call. It has no position and no time inside
+    /// calls.
+    pub unclocked: bool,
     /// See [`Run::position`].
     pub position: u32,
     /// See [`Run::round`].

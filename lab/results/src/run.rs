@@ -162,7 +162,7 @@ pub struct Fragmentation {
 }
 
 /// A run without a clock around each call, which measures the cost of all calls together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Throughput {
     /// Round in which it ran.
@@ -175,6 +175,15 @@ pub struct Throughput {
     pub background_cpu_ns: u64,
     /// Operations.
     pub operations: u64,
+    /// See [`Run::stolen_ns`].
+    pub stolen_ns: u64,
+    /// See [`Run::other_programs_ns`].
+    pub other_programs_ns: u64,
+    /// Duration of an empty pair of clock readings before and after the calls of this run, ns. It
+    /// is not comparable with that of a run with the clock. 0 if unknown.
+    pub empty_pair_ns: f64,
+    /// See [`Run::interference`].
+    pub interference: Vec<String>,
 }
 
 /// Internal fragmentation: usable bytes beyond the requested bytes, from a run that asks for every

@@ -1,7 +1,7 @@
 //! Detects interference of the machine with runs. It uses the state of the machine, never the run's
 //! own measurements: leaving out slow runs would mean choosing the result.
 
-use keel_results::{Comparison, ProcessorTime, Run};
+use keel_results::{ProcessorTime, Run, Throughput};
 use std::time::Instant;
 
 /// If an empty pair of clock readings takes longer than in the best run of the comparison by this
@@ -66,37 +66,87 @@ fn own_ns() -> u64 {
     of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
 }
 
-/// The shortest empty pair of all runs, ns; 0 without one.
-pub fn best_pair(comparison: &Comparison) -> f64 {
-    let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
-    let pairs = runs.map(|run| run.empty_pair_ns).filter(|&pair| pair > 0.0);
-    pairs.min_by(f64::total_cmp).unwrap_or(0.0)
+/// The word for a slowed processor in [`Run::interference`].
+const SLOW: &str = "slow processor";
+
+/// A run during which the machine was watched.
+pub trait Watched {
+    /// See [`Run::empty_pair_ns`].
+    fn empty_pair_ns(&self) -> f64;
+    /// See [`Run::interference`].
+    fn interference(&self) -> &[String];
+    /// The same, to be changed.
+    fn interference_mut(&mut self) -> &mut Vec<String>;
+
+    /// Whether the machine disturbed it.
+    fn is_disturbed(&self) -> bool {
+        !self.interference().is_empty()
+    }
+
+    /// Whether the processor was slower. This affects medians; other programs mainly affect tails.
+    fn is_slow(&self) -> bool {
+        self.interference().iter().any(|word| word == SLOW)
+    }
+
+    /// Whether it had less interference than another: no slow processor, or fewer kinds, or a
+    /// faster processor.
+    fn is_less_affected(&self, other: &Self) -> bool {
+        let key = |run: &Self| (run.is_slow(), run.interference().len());
+        match key(self).cmp(&key(other)) {
+            std::cmp::Ordering::Equal => self.empty_pair_ns() < other.empty_pair_ns(),
+            order => order.is_lt(),
+        }
+    }
+
+    /// Notes whether the processor was slow, compared with the shortest empty pair of all runs of
+    /// this kind, `best_ns`.
+    fn mark_slow(&mut self, best_ns: f64) {
+        let is_slow = best_ns > 0.0 && self.empty_pair_ns() > SLOWED * best_ns;
+        let words = self.interference_mut();
+        words.retain(|word| word != SLOW);
+        if is_slow {
+            words.insert(0, SLOW.to_owned());
+        }
+    }
 }
 
-/// The interference with a run that exceeds its bound, in the words of [`Run::interference`].
-pub fn interference(run: &Run, wall_ns: u64, processors: u32, best_pair_ns: f64) -> Vec<String> {
-    let processors = u64::from(processors.max(1));
-    let beyond = |ns: u64, share: f64| {
-        ns > STEPS * STEP_NS && ns as f64 > share * wall_ns as f64 * processors as f64
-    };
-    let found = [
-        (best_pair_ns > 0.0 && run.empty_pair_ns > SLOWED * best_pair_ns, "slow processor"),
-        (beyond(run.stolen_ns, STOLEN), "stolen time"),
-        (beyond(run.other_programs_ns, OTHERS), "other programs"),
-    ];
-    found.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned()).collect()
+impl Watched for Run {
+    fn empty_pair_ns(&self) -> f64 {
+        self.empty_pair_ns
+    }
+    fn interference(&self) -> &[String] {
+        &self.interference
+    }
+    fn interference_mut(&mut self) -> &mut Vec<String> {
+        &mut self.interference
+    }
 }
 
-/// Whether the processor was slower. This affects medians; other programs mainly affect tails.
-pub fn is_slow(run: &Run) -> bool {
-    run.interference.iter().any(|word| word == "slow processor")
+impl Watched for Throughput {
+    fn empty_pair_ns(&self) -> f64 {
+        self.empty_pair_ns
+    }
+    fn interference(&self) -> &[String] {
+        &self.interference
+    }
+    fn interference_mut(&mut self) -> &mut Vec<String> {
+        &mut self.interference
+    }
 }
 
-/// Whether a run had less interference than another: no slow processor, or fewer kinds, or a faster
-/// processor.
-pub fn is_less_affected(one: &Run, other: &Run) -> bool {
-    let key = |run: &Run| (is_slow(run), run.interference.len());
-    key(one) < key(other) || (key(one) == key(other) && one.empty_pair_ns < other.empty_pair_ns)
+impl Activity {
+    /// The interference that exceeded its bound, in the words of [`Run::interference`].
+    pub fn interference(&self, processors: u32) -> Vec<String> {
+        let processors = u64::from(processors.max(1));
+        let beyond = |ns: u64, share: f64| {
+            ns > STEPS * STEP_NS && ns as f64 > share * self.wall_ns as f64 * processors as f64
+        };
+        let found = [
+            (beyond(self.stolen_ns, STOLEN), "stolen time"),
+            (beyond(self.other_programs_ns, OTHERS), "other programs"),
+        ];
+        found.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -105,52 +155,45 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn run(empty_pair_ns: f64, stolen_ms: u64, foreign_ms: u64) -> Run {
-        Run {
-            empty_pair_ns,
-            stolen_ns: stolen_ms * MS,
-            other_programs_ns: foreign_ms * MS,
-            ..Run::default()
-        }
+    fn run(empty_pair_ns: f64, words: &[&str]) -> Run {
+        let interference = words.iter().map(|&word| word.to_owned()).collect();
+        Run { empty_pair_ns, interference, ..Run::default() }
     }
 
     #[test]
     fn interference_is_detected_from_the_machine() {
-        let found = |run: &Run| interference(run, 1000 * MS, 2, 15.0);
-        assert_eq!(found(&run(15.2, 30, 30)), [""; 0], "within the bounds");
-        assert_eq!(found(&run(15.9, 0, 0)), ["slow processor"]);
-        assert_eq!(found(&run(15.9, 60, 300)), ["slow processor", "stolen time", "other programs"]);
-        assert_eq!(
-            found(&run(0.0, 0, 190)),
-            [""; 0],
-            "no empty pair is known, and 95 ms of each processor"
-        );
-        assert_eq!(
-            interference(&run(15.0, 30, 30), 50 * MS, 2, 15.0),
-            [""; 0],
-            "steps of the system's count"
-        );
+        let found = |wall_ms: u64, stolen_ms: u64, other_ms: u64| {
+            let [wall_ns, stolen_ns, other_programs_ns] =
+                [wall_ms, stolen_ms, other_ms].map(|ms| ms * MS);
+            Activity { wall_ns, stolen_ns, other_programs_ns }.interference(2)
+        };
+        assert_eq!(found(1000, 30, 190), [""; 0], "within the bounds: 95 ms of each processor");
+        assert_eq!(found(1000, 60, 300), ["stolen time", "other programs"]);
+        assert_eq!(found(50, 30, 30), [""; 0], "steps of the system's count");
+    }
+
+    #[test]
+    fn a_slow_processor_is_marked_against_the_best_run_known_so_far() {
+        let mut one = run(15.2, &["stolen time"]);
+        one.mark_slow(15.0);
+        assert_eq!(one.interference, ["stolen time"]);
+        one.mark_slow(14.8);
+        assert_eq!(one.interference, ["slow processor", "stolen time"]);
+        one.mark_slow(14.8);
+        assert_eq!(one.interference.len(), 2, "noted once");
+        let mut unknown = run(0.0, &[]);
+        unknown.mark_slow(15.0);
+        assert!(!unknown.is_disturbed());
     }
 
     #[test]
     fn the_run_with_less_interference_is_kept() {
-        let affected = |pair, words: &[&str]| Run {
-            interference: words.iter().map(|&word| word.to_owned()).collect(),
-            ..run(pair, 0, 0)
-        };
-        assert!(is_less_affected(&affected(15.0, &[]), &affected(14.9, &["other programs"])));
-        assert!(is_less_affected(
-            &affected(15.0, &["stolen time", "other programs"]),
-            &affected(16.0, &["slow processor"])
-        ));
-        assert!(is_less_affected(
-            &affected(16.0, &["slow processor"]),
-            &affected(17.0, &["slow processor"])
-        ));
-        assert!(!is_less_affected(
-            &affected(17.0, &["slow processor"]),
-            &affected(16.0, &["slow processor"])
-        ));
+        let less = |one: Run, other: Run| one.is_less_affected(&other);
+        assert!(less(run(15.0, &[]), run(14.9, &["other programs"])));
+        let two = run(15.0, &["stolen time", "other programs"]);
+        assert!(less(two, run(16.0, &["slow processor"])));
+        assert!(less(run(16.0, &["slow processor"]), run(17.0, &["slow processor"])));
+        assert!(!less(run(17.0, &["slow processor"]), run(16.0, &["slow processor"])));
     }
 
     #[test]

@@ -173,16 +173,21 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
     let discarded = results().flat_map(|result| &result.discarded).count();
     if discarded > 0 {
         notes.push(format!(
-            "Runs that the machine disturbed were repeated. Of each run and its repeats, the one \
-             that was disturbed least counts. {discarded} runs were discarded ({}).",
+            "Runs that the machine disturbed were repeated within their round, or with all runs of \
+             their round. Of each run or round and its repeats, the one that was disturbed least \
+             counts. {discarded} runs were discarded ({}).",
             by_allocator(comparison, |result| result.discarded.len())
         ));
     }
-    let runs = || results().flat_map(|result| &result.runs);
-    let kept = runs().filter(|run| !run.interference.is_empty()).count();
+    let words = |result: &AllocatorResult| -> Vec<Vec<String>> {
+        let clocked = result.runs.iter().map(|run| run.interference.clone());
+        clocked.chain(result.throughput.iter().map(|run| run.interference.clone())).collect()
+    };
+    let runs = || results().flat_map(words);
+    let kept = runs().filter(|words| !words.is_empty()).count();
     if kept > 0 {
         let by = |(word, what, how): &(&str, &str, &str)| {
-            let count = runs().filter(|run| run.interference.iter().any(|one| one == word)).count();
+            let count = runs().filter(|words| words.iter().any(|one| one == word)).count();
             (count > 0).then(|| format!("{what} in {}{how}", runs_text(count)))
         };
         let found: Vec<String> = INTERFERENCE.iter().filter_map(by).collect();
@@ -192,8 +197,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
-             {}. These numbers include the runs of the null allocator. `keel doctor` shows how to \
-             measure with less disturbance.",
+             {}. These numbers include the runs without the clock and those of the null allocator. \
+             `keel doctor` shows how to measure with less disturbance.",
             found.join("; ")
         ));
     }
