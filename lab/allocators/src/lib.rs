@@ -3,8 +3,10 @@
 
 mod spec;
 pub mod table;
+mod variants;
 
 pub use spec::Spec;
+pub use variants::{VARIANTS, Variant, with_tuned};
 
 use serde::Serialize;
 use std::ffi::OsString;
@@ -33,6 +35,9 @@ pub const FLOOR: &str = "null";
 
 /// The secure flavour of Keel. `all` leaves it out: it does more than the others.
 pub const SECURE: &str = "keel-secure";
+
+/// The variable for settings of the C library.
+const TUNABLES: &str = "GLIBC_TUNABLES";
 
 /// What a reader must know about an allocator when comparing it with others; empty for most.
 pub fn remark(name: &str) -> &'static str {
@@ -128,7 +133,7 @@ fn near(nearest: &[String]) -> String {
 
 impl Places {
     /// Every known allocator, in the order of [`NAMES`], then others found in the folder of the
-    /// peers.
+    /// peers, then [`VARIANTS`].
     pub fn all(&self) -> Vec<Allocator> {
         let mut all: Vec<Allocator> = NAMES.iter().map(|name| self.known(name)).collect();
         let mut others: Vec<String> = std::fs::read_dir(&self.peers)
@@ -140,11 +145,13 @@ impl Places {
             .collect();
         others.sort();
         all.extend(others.iter().map(|name| self.known(name)));
+        let variant = |one: &Variant| variants::apply(one, self.known(one.base));
+        all.extend(VARIANTS.iter().map(variant));
         all
     }
 
     /// The allocators of a list of [specifications](Spec), in that order. `all` means every
-    /// available one, except keel-secure. A name with a slash or with the ending `.so` is the path
+    /// available one, except keel-secure and the [`VARIANTS`]. A name with a slash or with the ending `.so` is the path
     /// of a library.
     ///
     /// # Errors
@@ -163,7 +170,9 @@ impl Places {
 
     fn specified(&self, spec: &Spec) -> Result<Vec<Allocator>, Unknown> {
         let found = if spec.name == "all" {
-            let usual = |one: &Allocator| one.unavailable.is_none() && one.name != SECURE;
+            let usual = |one: &Allocator| {
+                one.unavailable.is_none() && one.name != SECURE && !variants::is_variant(&one.name)
+            };
             self.all().into_iter().filter(usual).collect()
         } else if spec.is_path() {
             vec![by_path(Path::new(&spec.name), spec.symbols.as_deref())]
@@ -173,9 +182,11 @@ impl Places {
         let with_settings = |allocator: Allocator| match (allocator.kind, &spec.label) {
             // The floor takes no settings: all floors must be comparable.
             (Kind::Floor, _) => allocator,
-            (_, Some(label)) => {
-                Allocator { name: label.clone(), environment: spec.settings.clone(), ..allocator }
-            }
+            (_, Some(label)) => Allocator {
+                name: label.clone(),
+                environment: [allocator.environment, spec.settings.clone()].concat(),
+                ..allocator
+            },
             _ => Allocator {
                 name: spec
                     .settings
@@ -183,7 +194,7 @@ impl Places {
                     .fold(allocator.name.clone(), |name, (variable, value)| {
                         format!("{name}:{variable}={value}")
                     }),
-                environment: spec.settings.clone(),
+                environment: [allocator.environment, spec.settings.clone()].concat(),
                 ..allocator
             },
         };
@@ -283,18 +294,22 @@ impl Allocator {
         let mut command = Command::new(player);
         // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library
         // late needs room in the static TLS block, and glibc's default is too small for some.
-        let mut tunables = std::env::var_os("GLIBC_TUNABLES")
-            .filter(|value| !value.is_empty())
-            .unwrap_or_default();
+        let mut tunables =
+            std::env::var_os(TUNABLES).filter(|value| !value.is_empty()).unwrap_or_default();
         if !tunables.is_empty() {
             tunables.push(":");
         }
         tunables.push("glibc.rtld.optional_static_tls=65536");
-        command.env("GLIBC_TUNABLES", tunables).env_remove("LD_PRELOAD");
+        for (_, value) in self.environment.iter().filter(|(name, _)| name == TUNABLES) {
+            tunables.push(":");
+            tunables.push(value);
+        }
+        command.env(TUNABLES, tunables).env_remove("LD_PRELOAD");
         if let (Kind::Preload, Some(file)) = (self.kind, &self.file) {
             command.env("LD_PRELOAD", file);
         }
-        command.envs(self.environment.iter().map(|(variable, value)| (variable, value)));
+        let others = self.environment.iter().filter(|(name, _)| name != TUNABLES);
+        command.envs(others.map(|(variable, value)| (variable, value)));
         command
     }
 
@@ -386,6 +401,22 @@ mod tests {
         assert_eq!(found, ["glibc", "jemalloc", "null", "own"]);
         let one = places.resolve(&names(&["snmalloc"])).unwrap();
         assert_eq!(one[0].unavailable.as_deref(), Some("it could not be built: no cmake"));
+    }
+
+    #[test]
+    fn variants_are_known_by_name_and_keep_other_tunables() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = places(folder.path()).resolve(&names(&["glibc-tuned", "keel-no-keeper"]));
+        let found = found.unwrap();
+        assert_eq!((found[0].kind, found[1].kind), (Kind::System, Kind::Keel));
+        assert_eq!(found[1].environment, [("KEEL_KEEPER".to_owned(), "off".to_owned())]);
+        let command = found[0].command(Path::new("player"));
+        let tunables = command.get_envs().find(|one| one.0 == TUNABLES).unwrap().1.unwrap();
+        let tunables = tunables.to_string_lossy();
+        assert!(
+            tunables.contains("glibc.rtld.optional_static_tls=65536:glibc.malloc.top_pad"),
+            "{tunables}"
+        );
     }
 
     #[test]

@@ -45,6 +45,8 @@ fn print_json(described: &[(Allocator, Result<String, String>)]) -> Result<()> {
         .map(|(allocator, version)| {
             json!({
                 "name": allocator.name,
+                "remark": allocator.remark,
+                "environment": allocator.environment,
                 "kind": allocator.kind,
                 "file": allocator.file,
                 "available": version.is_ok(),
@@ -69,10 +71,13 @@ fn table(described: &[(Allocator, Result<String, String>)]) -> String {
             Kind::Preload => "by LD_PRELOAD",
             Kind::Prefixed => "by name",
         };
-        let version = match version {
+        let mut version = match version {
             Ok(version) => version.clone(),
             Err(reason) => format!("not available: {reason}"),
         };
+        if !allocator.remark.is_empty() {
+            version += &format!(" ({})", allocator.remark);
+        }
         text += &format!("{:<width$}  {kind:<13}  {version}\n", allocator.name);
     }
     for (name, kind, how) in [

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 /// change in the machine's speed affects all allocators. At pace max each run is followed by a
 /// second one that does not time each call: it measures the throughput. Without -a and --allocator,
 /// the comparison includes every available allocator of the list of `keel allocators`, except
-/// keel-secure. It always includes the null allocator, which does nothing: its times are the cost
+/// keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the null allocator, which does nothing: its times are the cost
 /// of measuring.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
@@ -46,6 +46,10 @@ pub struct Arguments {
     /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
+    /// Also compare each allocator with settings for low latency that its makers document, if there
+    /// are any, as NAME-tuned (jemalloc-tuned); `keel allocators` lists these rows
+    #[arg(long)]
+    tuned: bool,
     /// For each allocator that is a path: do not use LD_PRELOAD, but call the library's functions
     /// with this prefix (mi_ calls mi_malloc)
     #[arg(long, value_name = "PREFIX")]
@@ -160,7 +164,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
-    let Some(allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
+    let Some(mut allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
+    if arguments.tuned {
+        allocators = keel_allocators::with_tuned(allocators);
+    }
     let journal = Journal::open(&arguments.journal)?;
     let folder = ResultFolder::choose(&arguments)?;
     let options = options(&arguments);
