@@ -87,6 +87,12 @@ bench-causes: ## show the causes of the slowest calls on every allocator; JOURNA
 	@scripts/build.sh
 	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
 
+bench-blind: ## compare a library with itself, and with itself 3 % slower; COMPARISONS=100 JOURNAL=FILE
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@bench/blind/run.py --comparisons $(or $(COMPARISONS),100) \
+		$(or $(JOURNAL),samples/minetest-slice.journal.parquet)
+
 mutants: ## put small faults into the allocator, one at a time, and show which ones the tests detect
 	@scripts/setup.sh build test
 	@tests/mutants/run.py $(ONLY)
@@ -140,4 +146,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean

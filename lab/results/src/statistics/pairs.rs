@@ -81,14 +81,20 @@ fn widened(interval: Option<Interval>, resolution: f64) -> Option<Interval> {
 
 /// The comparison to which a pair belongs.
 #[derive(Clone, Copy)]
-struct Among {
+pub(super) struct Among {
     /// The allocators that are compared with each other.
-    contenders: usize,
+    pub contenders: usize,
     /// See [`confidence`].
-    confidence: f64,
+    pub confidence: f64,
 }
 
-fn paired((name_a, name_b): (&str, &str), a: &Figure, b: &Figure, among: Among) -> Option<Paired> {
+/// The pair of two allocators in one figure; None if no round ran both.
+pub(super) fn paired(
+    (name_a, name_b): (&str, &str),
+    a: &Figure,
+    b: &Figure,
+    among: Among,
+) -> Option<Paired> {
     let both: Vec<(f64, f64)> = a
         .values
         .iter()
