@@ -59,6 +59,16 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Frames that the journal does not have.
+    #[error(
+        "the journal has no frames {asked}: its frames are 0 to {last}, and FIRST..LAST includes both"
+    )]
+    NoFrame {
+        /// The requested range.
+        asked: String,
+        /// The last frame.
+        last: u64,
+    },
     /// The writer's temporary file exists already.
     #[error(
         "{partial} exists: another keel is writing it, or one was killed. If it was killed, make \

@@ -12,5 +12,6 @@ pub mod info;
 pub mod plot;
 pub mod record;
 pub mod report;
+pub mod slice;
 pub mod time;
 pub mod r#try;

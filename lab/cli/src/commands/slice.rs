@@ -1,0 +1,138 @@
+//! `keel slice`: a part of a journal.
+
+use crate::{format, output, progress};
+use anyhow::{Result, bail};
+use clap::Args;
+use keel_journal::{Metadata, Reader, Selection};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Write a part of a journal as a journal of its own
+///
+/// The part replays as it does in the whole: the blocks that are live at its start are allocated
+/// before the measurement begins, as in a recording with --after. Times begin at 0.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+                  keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \
+                  keel slice game.journal.parquet --frames 1200..1260 -o hitch.journal.parquet\n  \
+                  keel slice game.journal.parquet --threads 0,audio -o two.journal.parquet")]
+pub struct Arguments {
+    /// The journal
+    journal: PathBuf,
+    /// Leave out what is before this time, in seconds since the start of the journal
+    #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
+    from: Option<u64>,
+    /// Leave out what is at this time or later
+    #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
+    to: Option<u64>,
+    /// Only these frames, both included, as the page numbers them; frame 0 is before the first mark
+    #[arg(long, value_name = "FIRST..LAST", value_parser = frames, conflicts_with_all = ["from", "to"])]
+    frames: Option<(u64, u64)>,
+    /// Only these threads: their numbers or names, separated by commas. Operations of other threads
+    /// are kept if they concern a block that one of these allocates, resizes or frees
+    #[arg(long, value_name = "THREADS", value_delimiter = ',')]
+    threads: Vec<String>,
+    /// The journal to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let reader = Reader::open(&arguments.journal)?;
+    if let (Ok(input), Ok(output)) =
+        (arguments.journal.canonicalize(), arguments.output.canonicalize())
+        && input == output
+    {
+        bail!("{} is the journal itself: choose another file with -o", output.display());
+    }
+    let selection = selection(arguments, reader.metadata())?;
+    let passes = if selection.threads.is_some() { 2 } else { 1 };
+    let bar = progress::bar(passes * reader.rows(), "operations");
+    bar.set_message("slicing");
+    let (mut before, mut last) = (0, 0);
+    let sliced = keel_journal::slice(&reader, &selection, &arguments.output, &mut |rows| {
+        if rows < last {
+            before += last;
+        }
+        last = rows;
+        bar.set_position(before + rows);
+    })?;
+    bar.finish_and_clear();
+    let Some(sliced) = sliced else {
+        bail!(
+            "no operation of {} is in this part, so nothing was written; `keel info` shows its \
+             duration, frames and threads",
+            arguments.journal.display()
+        );
+    };
+    output::print(&format!(
+        "{}: {} operations, {} threads, {} frame marks; {} blocks were live at its start; {}\n",
+        arguments.output.display(),
+        format::count(sliced.written.rows - sliced.prologue),
+        sliced.threads,
+        format::count(sliced.frames),
+        format::count(sliced.prologue),
+        format::bytes(sliced.written.bytes),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn selection(arguments: &Arguments, metadata: &Metadata) -> Result<Selection> {
+    let (from, to) = match arguments.frames {
+        Some((first, last)) => keel_journal::frame_times(metadata, first, last)?,
+        None => (arguments.from.unwrap_or(0), arguments.to),
+    };
+    if to.is_some_and(|to| to <= from) {
+        bail!("the part ends before it begins: give a --to that is after --from");
+    }
+    let threads = match arguments.threads.as_slice() {
+        [] => None,
+        names => Some(threads(names, metadata)?),
+    };
+    Ok(Selection { from, to, threads })
+}
+
+/// The threads with these numbers or names. Several threads may have one name.
+fn threads(names: &[String], metadata: &Metadata) -> Result<BTreeSet<u32>> {
+    let mut found = BTreeSet::new();
+    for name in names {
+        let known = || metadata.threads.iter().enumerate();
+        let named: Vec<u32> = known()
+            .filter(|(index, thread)| index.to_string() == *name || thread.name == *name)
+            .map(|(index, _)| index as u32)
+            .collect();
+        if named.is_empty() {
+            let list: Vec<String> = known()
+                .take(LISTED)
+                .map(|(index, thread)| format!("{index} {}", thread.name).trim_end().to_owned())
+                .collect();
+            let more = if metadata.threads.len() > LISTED { ", ..." } else { "" };
+            bail!("there is no thread `{name}`; the threads are: {}{more}", list.join(", "));
+        }
+        found.extend(named);
+    }
+    Ok(found)
+}
+
+/// More threads are not listed in an error.
+const LISTED: usize = 20;
+
+fn nanoseconds(text: &str) -> Result<u64, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let found = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    found
+        .and_then(|time| u64::try_from(time.as_nanos()).ok())
+        .ok_or_else(|| "give a number of seconds, such as 2.5".to_owned())
+}
+
+fn frames(text: &str) -> Result<(u64, u64), String> {
+    let found = match text.split_once("..") {
+        Some((first, last)) => first.parse().ok().zip(last.parse().ok()),
+        None => text.parse().ok().map(|frame| (frame, frame)),
+    };
+    found
+        .filter(|(first, last)| first <= last)
+        .ok_or_else(|| "give a frame or a range, such as 1200 or 1200..1260".to_owned())
+}
