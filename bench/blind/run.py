@@ -104,8 +104,8 @@ def table(rows):
             different = sum(one["lower"] in wanted for one in part)
             ratio = statistics.median(one["ratio"] for one in part)
             rounds = statistics.mean(one["rounds"] for one in part)
-            found = f"{different} of {len(part)}"
-            print(f"{kind:8} {operation + ' ' + metric:14} {found:>12} {ratio:>13.4f} {rounds:>7.1f}")
+            name, found = f"{operation} {metric}", f"{different} of {len(part)}"
+            print(f"{kind:8} {name:14} {found:>12} {ratio:>13.4f} {rounds:>7.1f}")
     load = statistics.median(row[COLUMNS.index("load")] for row in rows)
     disturbed = sum(row[COLUMNS.index("disturbed")] for row in rows[:: len(METRICS)])
     print(f"median load {load}; disturbed runs that count: {disturbed}")

@@ -1,5 +1,5 @@
-/* The C library's malloc with SPIN empty steps before each allocation: an allocator whose cost is set
- * by its environment. bench/blind compares it with itself. */
+/* The C library's malloc with SPIN empty steps before each allocation: an allocator whose cost is
+ * set by its environment. bench/blind compares it with itself. */
 #include <stddef.h>
 #include <stdlib.h>
 

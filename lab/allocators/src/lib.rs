@@ -151,8 +151,8 @@ impl Places {
     }
 
     /// The allocators of a list of [specifications](Spec), in that order. `all` means every
-    /// available one, except keel-secure and the [`VARIANTS`]. A name with a slash or with the ending `.so` is the path
-    /// of a library.
+    /// available one, except keel-secure and the [`VARIANTS`]. A name with a slash or with the
+    /// ending `.so` is the path of a library.
     ///
     /// # Errors
     /// The first name that no allocator has.

@@ -61,7 +61,8 @@ pub enum Error {
     },
     /// Frames that the journal does not have.
     #[error(
-        "the journal has no frames {asked}: its frames are 0 to {last}, and FIRST..LAST includes both"
+        "the journal has no frames {asked}: its frames are 0 to {last}, and FIRST..LAST includes \
+         both"
     )]
     NoFrame {
         /// The requested range.

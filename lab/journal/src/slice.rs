@@ -1,5 +1,5 @@
-//! An excerpt of a journal that replays like that part of the whole: the blocks that are live at its
-//! start become its prologue.
+//! An excerpt of a journal that replays like that part of the whole: the blocks that are live at
+//! its start become its prologue.
 
 use crate::encoder::Options;
 use crate::{Error, Event, Mark, Metadata, Op, Origin, Reader, Result, Writer, Written};

@@ -77,7 +77,8 @@ proptest! {
 
         prop_assert_eq!(operations(&found).count(), inside.len());
         for (part, whole) in operations(&found).zip(&inside) {
-            prop_assert_eq!((part.op, part.size, part.time), (whole.op, whole.size, whole.time - from));
+            let time = whole.time - from;
+            prop_assert_eq!((part.op, part.size, part.time), (whole.op, whole.size, time));
             prop_assert_eq!(part.free_hint, whole.free_hint);
             let name = |metadata: &Metadata, event: &Event| {
                 metadata.threads[event.thread as usize].name.clone()

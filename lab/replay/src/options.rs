@@ -55,7 +55,7 @@ pub struct Options {
     /// Runs of each allocator, at least 1.
     pub runs: u32,
     /// The most runs of an allocator whose p50 or p99.9 is not yet precise
-    /// ([`keel_results::unsettled`]); values below `runs` mean `runs`.
+    /// ([`keel_results::needing_rounds`]); values below `runs` mean `runs`.
     pub max_runs: u32,
     /// At pace max, repeat runs with interference of the machine, and discard the affected ones.
     pub repeat: bool,

@@ -23,8 +23,8 @@ use tempfile::TempDir;
 /// change in the machine's speed affects all allocators. At pace max each run is followed by a
 /// second one that does not time each call: it measures the throughput. Without -a and --allocator,
 /// the comparison includes every available allocator of the list of `keel allocators`, except
-/// keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the null allocator, which does nothing: its times are the cost
-/// of measuring.
+/// keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the null
+/// allocator, which does nothing: its times are the cost of measuring.
 ///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.

@@ -27,7 +27,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     to: Option<u64>,
     /// Only these frames, both included, as the page numbers them; frame 0 is before the first mark
-    #[arg(long, value_name = "FIRST..LAST", value_parser = frames, conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "FIRST..LAST", value_parser = frames)]
+    #[arg(conflicts_with_all = ["from", "to"])]
     frames: Option<(u64, u64)>,
     /// Only these threads: their numbers or names, separated by commas. Operations of other threads
     /// are kept if they concern a block that one of these allocates, resizes or frees

@@ -48,12 +48,12 @@ impl Session<'_> {
         }
         for round in runs..most {
             self.describe_instrument(comparison);
-            let unsettled = keel_results::unsettled(comparison, FLOOR);
-            if unsettled.is_empty() {
+            let needing_rounds = keel_results::needing_rounds(comparison, FLOOR);
+            if needing_rounds.is_empty() {
                 break;
             }
-            rounds.plan(unsettled.len());
-            self.round(round, &unsettled, rounds, comparison, progress)?;
+            rounds.plan(needing_rounds.len());
+            self.round(round, &needing_rounds, rounds, comparison, progress)?;
         }
         Ok(())
     }

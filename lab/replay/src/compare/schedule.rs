@@ -1,4 +1,5 @@
-//! The state of the rounds: their order, how disturbed the machine is, and how many repeats are left.
+//! The state of the rounds: their order, how disturbed the machine is, and how many repeats are
+//! left.
 
 use super::Request;
 use super::interference::Watched;

@@ -18,6 +18,6 @@ pub use figures::{Figure, clock_step, figures, frame_figures, known_step, suppor
 pub use pairs::{conclude, frame_pairs, leaders};
 pub use percentile::percentile;
 pub use precision::{
-    AGREEMENT, Imprecision, PRECISION, TAIL_PRECISION, imprecise, main_operation, unsettled,
+    AGREEMENT, Imprecision, PRECISION, TAIL_PRECISION, imprecise, main_operation, needing_rounds,
 };
 pub use summary::{Spread, Summary, all_runs, median, median_run, summary, total_inside};

@@ -67,7 +67,7 @@ pub fn imprecise(comparison: &Comparison, floor: &str) -> Vec<Option<Imprecision
 
 /// The indices of the allocators that need more rounds: those with a figure that is not precise, or
 /// with too few runs to know.
-pub fn unsettled(comparison: &Comparison, floor: &str) -> Vec<usize> {
+pub fn needing_rounds(comparison: &Comparison, floor: &str) -> Vec<usize> {
     let imprecise = imprecise(comparison, floor);
     let needs_more = |index: &usize| {
         let result = &comparison.allocators[*index];
@@ -180,7 +180,7 @@ mod tests {
                 ..result("failed", &[1000, 1100, 950, 1040, 990])
             },
         ]);
-        assert_eq!(unsettled(&comparison, "null"), [1, 2], "few: its variation is not known");
+        assert_eq!(needing_rounds(&comparison, "null"), [1, 2], "few: its variation is not known");
         let found = imprecise(&comparison, "null");
         assert!(found[0].is_none() && found[2].is_none() && found[3].is_none(), "{found:?}");
         let varying = found[1].as_ref().unwrap();
@@ -211,7 +211,7 @@ mod tests {
         let found = imprecise(&comparison, "null");
         let names: Vec<_> = found.iter().map(|one| one.as_ref().map(|one| one.figure)).collect();
         assert_eq!(names, [None, Some("p99.9"), None, None]);
-        assert_eq!(unsettled(&comparison, "null"), [1]);
+        assert_eq!(needing_rounds(&comparison, "null"), [1]);
     }
 
     #[test]
