@@ -113,6 +113,15 @@ KEEL_INLINE void* alloc_from_bin(size_t size) {
     return block != NULL ? block : alloc_from_current(heap, size_class);
 }
 
+// Like alloc_from_bin, for a block at a multiple of `alignment`, a power of two.
+KEEL_INLINE void* alloc_aligned_from_bin(size_t size, size_t alignment) {
+    unsigned size_class = request_class_aligned(size, alignment);
+    if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return NULL;
+    struct heap* heap = thread_heap;
+    struct block* block = bin_pop(heap, size_class);
+    return block != NULL ? block : alloc_from_current(heap, size_class);
+}
+
 // Like alloc_from_bin, but zeroed.
 KEEL_INLINE void* alloc_from_bin_zeroed(size_t size) {
     struct block* block = alloc_from_bin(size);

@@ -53,23 +53,34 @@ void* entry_request(struct user_heap* heap, struct request request) {
     return no_memory();
 }
 
-static KEEL_NOINLINE void* entry_malloc_miss(size_t size) {
-    return entry_request(NULL, (struct request){.size = size, .alignment = 1});
+// As entry_request, from the heap that the thread's malloc uses, without an offset. A request in
+// memory would be copied right after it is written, which costs more than all else here.
+static KEEL_NOINLINE void* request_plain(size_t size, size_t alignment, bool zero) {
+    if (KEEL_LIKELY(!thread_heap_is_redirect())) {
+        process_enter();
+        message_heartbeat(false);
+        void* block = alloc_plain(size, alignment, zero);
+        keeper_notice();
+        if (KEEL_LIKELY(block != NULL)) return block;
+    }
+    return entry_request(NULL,
+                         (struct request){.size = size, .alignment = alignment, .zero = zero});
 }
 
 void* entry_malloc(size_t size) {
     void* block = alloc_from_bin(size);
-    return KEEL_LIKELY(block != NULL) ? block : entry_malloc_miss(size);
+    return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, false);
 }
 
 void* entry_zeroed(size_t size) {
     void* block = alloc_from_bin_zeroed(size);
-    if (KEEL_LIKELY(block != NULL)) return block;
-    return entry_request(NULL, (struct request){.size = size, .alignment = 1, .zero = true});
+    return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, true);
 }
 
 void* entry_aligned(size_t size, size_t alignment) {
-    return entry_request(NULL, (struct request){.size = size, .alignment = alignment});
+    if (!entry_alignment_valid(alignment)) return NULL;
+    void* block = alloc_aligned_from_bin(size, alignment);
+    return KEEL_LIKELY(block != NULL) ? block : request_plain(size, alignment, false);
 }
 
 // Moves the content into a new block. On failure the old block is unchanged.
@@ -100,6 +111,7 @@ static void* resize_once(void* block, size_t size) {
     message_heartbeat(false);
     do {
         void* resized = reallocate(block, size);
+        keeper_notice();
         if (KEEL_LIKELY(resized != NULL)) return resized;
     } while (block_is_ours(block) && message_out_of_memory(size));
     return no_memory();
@@ -123,6 +135,7 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
 
 void* entry_realloc(void* block, size_t size) {
     if (block == NULL) return entry_allocate(size);
+    if (KEEL_LIKELY(size != 0 && !thread_heap_is_redirect())) return resize_once(block, size);
     return entry_resize(NULL, block, (struct request){.size = size, .alignment = 1});
 }
 

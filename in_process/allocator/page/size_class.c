@@ -51,15 +51,6 @@ const uint8_t size_class_small[SMALL_BYTES_MAX / 8 + 1] = {
     STEPS(EIGHT, 25), // .. 256, 512, 1024
 };
 
-unsigned size_class_aligned(size_t size, size_t alignment) {
-    if (size < alignment) size = alignment;
-    if (size > CLASS_BYTES_MAX) return CLASS_COUNT;
-    unsigned size_class = size_class_of(size);
-    while (size_class < CLASS_COUNT && (size_class_bytes[size_class] & (alignment - 1)) != 0)
-        size_class++;
-    return size_class;
-}
-
 bool size_class_check(void) {
     for (unsigned c = 1; c < CLASS_COUNT; c++) {
         if (size_class_bytes[c] <= size_class_bytes[c - 1]) return false;

@@ -42,9 +42,14 @@ KEEL_INLINE unsigned size_class_of(size_t size) {
 }
 
 // Returns the smallest class of at least `size` bytes whose blocks are all multiples of `alignment`
-// (a power of two), or CLASS_COUNT if there is none. At most 8 steps: the next power of two is at
-// most 8 classes away, and it fits if it is >= alignment.
-unsigned size_class_aligned(size_t size, size_t alignment);
+// (a power of two), or CLASS_COUNT if there is none. It is the class of `size` rounded up to the
+// alignment: classes of one doubling are a power of two apart, so all of them are multiples of the
+// alignment, or the rounded size is itself a class.
+KEEL_INLINE unsigned size_class_aligned(size_t size, size_t alignment) {
+    if (size > CLASS_BYTES_MAX || alignment > CLASS_BYTES_MAX) return CLASS_COUNT;
+    size_t rounded = round_up(size == 0 ? 1 : size, alignment);
+    return rounded > CLASS_BYTES_MAX ? CLASS_COUNT : size_class_of(rounded);
+}
 
 // Verifies the tables against the definition above.
 bool size_class_check(void);
