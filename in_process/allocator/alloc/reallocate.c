@@ -80,6 +80,14 @@ static void realloc_unknown(const void* address) {
         panic(FAULT_FREE_NOT_ALLOCATED, address);
 }
 
+// The size of the new block. A small block that grows in small steps gets a quarter more, so that
+// not every step copies it.
+static size_t size_with_room(size_t size, size_t usable) {
+    size_t room = usable + usable / 4;
+    if (room > REQUEST_CLASS_MAX) room = REQUEST_CLASS_MAX;
+    return size > usable && size < room ? room : size;
+}
+
 void* reallocate(void* address, size_t size) {
     struct page* page = live_page_around(address);
     if (page == NULL) realloc_unknown(address);
@@ -90,8 +98,9 @@ void* reallocate(void* address, size_t size) {
     if (resized != NULL) return resized;
 
     size_t usable = usable_at(page, address);
-    void* copy = alloc_hit(size);
-    if (copy == NULL) copy = alloc_movable(size);
+    size_t wanted = size_with_room(size, usable);
+    void* copy = alloc_from_bin(wanted);
+    if (copy == NULL) copy = alloc_movable(wanted);
     if (copy == NULL) return size <= usable ? address : NULL;
     memcpy(copy, address, size < usable ? size : usable);
     free_block(address);
