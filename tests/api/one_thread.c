@@ -62,7 +62,7 @@ static long keeper_of(size_t bytes) {
 }
 
 TEST(a_small_process_keeps_one_thread) {
-    hold(4u * MIB);
+    hold(2u * MIB);
     CHECK_EQUAL(threads(NULL), 1);
 }
 

@@ -1,4 +1,5 @@
-// keeper/keeper.c: a thread that takes slices while too few warm slices are left wakes the keeper.
+// keeper/keeper.c: a thread that takes slices while too few warm slices are left wakes the keeper,
+// and so does one that finds no warm slices that fit.
 // The keeper is the real one; its warm slices and its heaps are counts of this scenario, and its
 // sleeps have no timeout, so a lost wake-up appears as an endless sleep. A thread that forks asks a
 // confined keeper to end.
@@ -20,6 +21,7 @@ enum { RESERVE = 4, TICKS_MAX = 12, SHORT_US = 32000 };
 
 static atomic_word warm_slices; // slices free and warm
 static atomic_word drawn;       // warm slices taken so far
+static atomic_word missed;      // slices that were not warm
 static unsigned ticks;
 static bool keeper_sleeps;
 static void (*keeper_body)(void);
@@ -36,6 +38,9 @@ size_t run_live_slices(void) {
 }
 size_t run_narrow_taken(void) {
     return atomic_get(&drawn);
+}
+size_t run_narrow_missed(void) {
+    return atomic_get(&missed);
 }
 size_t reserve_target(void) {
     return RESERVE;
@@ -190,6 +195,10 @@ static void draw(void) {
     (void)atomic_add(&drawn, 1);
     keeper_consider();
 }
+static void miss(void) {
+    (void)atomic_add(&missed, 1);
+    keeper_consider();
+}
 static void draw_twice(void) {
     draw();
     draw();
@@ -198,6 +207,11 @@ static void draw_twice(void) {
 // No thread draws any more. The keeper may be asleep only if the reserve is filled.
 static void check(void) {
     EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) >= RESERVE);
+}
+
+// The keeper may be asleep only if it has populated more since the miss.
+static void check_missed(void) {
+    EXPLORE_CHECK(!keeper_sleeps || atomic_get(&warm_slices) > RESERVE);
 }
 
 // The process has grown, so its first call that looks starts a confined keeper.
@@ -253,7 +267,20 @@ static const struct explore_scenario two_draw = {
     .check = check,
     .preemptions = 2,
 };
+static const struct explore_scenario one_misses = {
+    .name = "keeper, one thread misses a warm slice",
+    .prepare = prepare,
+    .threads = 2,
+    .called = {"keeper", "thread"},
+    .run = {keep, miss},
+    .daemons = 1,
+    .check = check_missed,
+    .preemptions = EXPLORE_ALL,
+};
 
+TEST(keeper_one_misses) {
+    explore_holds(&one_misses);
+}
 TEST(keeper_one_draws) {
     explore_holds(&one_draws);
 }
@@ -273,6 +300,11 @@ TEST(keeper_finds_a_request_without_a_wake) {
 TEST(keeper_finds_a_wake_left_out) {
     explore_break("wake_if_needed", "try_state", LEFT_OUT);
     explore_finds(&one_draws, "keeper_sleeps");
+}
+// Seeded: the miss is not published, so nothing shows the keeper that it should populate more.
+TEST(keeper_finds_a_miss_left_out) {
+    explore_break("miss", "add", LEFT_OUT);
+    explore_finds(&one_misses, "keeper_sleeps");
 }
 // Seeded: the draw is not published, so the keeper's second check before it sleeps finds nothing.
 TEST(keeper_finds_a_missing_second_check) {

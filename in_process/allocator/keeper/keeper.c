@@ -24,7 +24,7 @@
 #define LOOKS_MAX 256u        // heaps looked at in one tick
 #define RECLAIM_STEPS 16u     // for one parked heap in one tick
 #define RELIEF_STEPS 128u     // in one tick: 8,192 pages
-#define TICK_FAST_US 100u     // while slices are taken faster than the demand of one period
+#define TICK_FAST_US 100u     // taken for the length of a sleep that a thread ended
 #define TICK_PREFAULT_US 250u // while threads carve cold pages
 #define TICK_US 1000u
 #define TICK_PENDING_US 32000u // longest sleep while there may be a surplus, or heaps are watched
@@ -33,17 +33,19 @@
 #define DEMAND_PERIOD_US 1000u // demand is measured over at least this time
 #define REFILLS_BEFORE_START 32u
 // Slices that a process of one thread has live before it gets a keeper: 2 MiB with KEEL_KEEPER=on
-// (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 6 MiB.
+// (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 3 MiB.
 #define GROWTH_IF_WANTED 32u
-#define GROWTH_BEFORE_START 96u
+#define GROWTH_BEFORE_START 48u
 #define RESTART_MS 16u        // from one end to the next start
 #define END_WAITS 10000u      // 1 s
 #define HEAPS_PERIOD_US 4000u // minimum time between two looks at the heaps
 #define IDLE_MS 128u          // a heap whose thread allocated nothing for this time is idle
-#define HUGE_FROM_SLICES 128u // 8 MiB live: from here on units of 2 MiB are populated
+#define HUGE_FROM_SLICES 64u  // 4 MiB live: from here on units of 2 MiB are populated
 
-enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED };           // after a refusal, no further attempt
-enum { SLEEP_NONE, SLEEP_SHORT, SLEEP_MEDIUM, SLEEP_LONG }; // up to TICK_US, TICK_PENDING_US, more
+enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED }; // after a refusal, no further attempt
+// Up to TICK_US, TICK_PENDING_US, more. A deaf sleep is not ended by a short reserve, because the
+// keeper could not fill it.
+enum { SLEEP_NONE, SLEEP_DEAF, SLEEP_SHORT, SLEEP_MEDIUM, SLEEP_LONG };
 
 // What a look at a heap found.
 enum look {
@@ -62,6 +64,7 @@ static atomic_state is_confined;  // the keeper is a confined thread
 static atomic_state confined_refused;
 static atomic_state asked_to_end; // the confined thread
 static atomic_bits ended_ms;      // the clock at its last end
+static atomic_bits missed_seen;   // slices that threads have missed, at the last refill
 
 static struct {
     uint64_t demand[DEMAND_PERIODS];
@@ -71,6 +74,7 @@ static struct {
     uint64_t since_demand_us;
     uint32_t since_heaps_us;
     bool any_realtime;
+    bool cannot_fill;      // the last refill ended early
     unsigned relief_steps; // left in this tick
 } keeper;                  // only the keeper touches it
 
@@ -86,11 +90,35 @@ void keeper_allow(void) {
     atomic_set(&allowed, 1);
 }
 
+// Warm slices that are too few for a thread, or in places that do not fit, do not help it: then it
+// takes cold ones, which it should not. So a unit of 2 MiB is populated, even though there are as
+// many warm slices as the target says, if they are at most an eighth of the live memory and 2 MiB.
+static bool misses_matter(size_t warm) {
+    size_t live = run_live_slices();
+    return live >= HUGE_FROM_SLICES && warm <= live / 8 + HUGE_SLICES &&
+           run_narrow_missed() != atomic_get(&missed_seen);
+}
+
+// True: the reserve should be filled.
+static bool reserve_is_short(void) {
+    size_t warm = run_dirty_slices();
+    return warm < reserve_target() || misses_matter(warm);
+}
+
+// True: at once. Without units of 2 MiB, a refill adds as little as is missing, so that waking the
+// keeper for it pays from half of the target on.
+static bool reserve_is_urgent(void) {
+    size_t warm = run_dirty_slices();
+    size_t target = reserve_target();
+    bool huge = run_live_slices() >= HUGE_FROM_SLICES;
+    return warm < (huge ? target : target / 2) || misses_matter(warm);
+}
+
 // Ends the keeper's sleep if it is needed sooner: one system call, by the first such thread.
 static void wake_if_needed(void) {
     uint32_t depth = atomic_get(&sleep_word);
-    bool needed = depth > SLEEP_SHORT && fresh_waits();
-    needed |= depth == SLEEP_LONG && run_dirty_slices() < reserve_target();
+    bool needed = (depth > SLEEP_SHORT || depth == SLEEP_DEAF) && fresh_waits();
+    needed |= depth >= SLEEP_SHORT && reserve_is_urgent();
     if (!needed || heap_is_realtime(thread_heap)) return;
     if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
@@ -152,11 +180,13 @@ static size_t populate_some(size_t missing) {
 // Returns the number of slices populated.
 static size_t refill_reserve(void) {
     size_t total = 0;
-    for (unsigned step = 0; step < STEPS_MAX; step++) {
+    keeper.cannot_fill = false;
+    for (unsigned step = 0; step < STEPS_MAX && reserve_is_short(); step++) {
         size_t have = run_dirty_slices();
         size_t want = reserve_target();
-        if (have >= want) break;
-        size_t done = populate_some(want - have);
+        atomic_set(&missed_seen, run_narrow_missed());
+        size_t done = populate_some(want > have ? want - have : POPULATE_SLICES);
+        keeper.cannot_fill = done == 0;
         if (done == 0) break;
         total += done;
     }
@@ -267,7 +297,6 @@ static uint32_t tick(uint32_t slept_us) {
     busy |= discard_surplus();
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
     busy |= look_after_heaps(slept_us);
-    if (populated > 0) return TICK_FAST_US; // threads are taking warm slices
     if (prefaulted > 0 || fresh) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
     bool pending =
@@ -278,24 +307,33 @@ static uint32_t tick(uint32_t slept_us) {
     return next < longest ? next : longest;
 }
 
+static uint32_t sleep_depth(uint32_t sleep_us) {
+    if (keeper.cannot_fill) return SLEEP_DEAF;
+    if (sleep_us > TICK_PENDING_US) return SLEEP_LONG;
+    return sleep_us > TICK_US ? SLEEP_MEDIUM : SLEEP_SHORT;
+}
+
+// Returns the time until the next tick, as far as the keeper knows it.
+static uint32_t keeper_sleep(uint32_t sleep_us) {
+    uint32_t depth = sleep_depth(sleep_us);
+    if (depth == SLEEP_DEAF && sleep_us > TICK_PENDING_US) sleep_us = TICK_PENDING_US;
+    (void)atomic_swap(&sleep_word, depth);
+    if (atomic_get_acquire(&asked_to_end) != 0) return 0;
+    // A thread that took slices since the tick, before the word was set, has not woken the keeper:
+    // so look again after setting it.
+    if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
+    bool taken = depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen;
+    if (taken || fresh_waits()) return TICK_US;
+    os_wait(&sleep_word, depth, sleep_us);
+    bool woken = atomic_get(&sleep_word) == SLEEP_NONE; // after a time that is not known
+    return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
+}
+
 static void keeper_main(void) {
-    uint32_t sleep_us = TICK_US;
+    uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
-    while (atomic_get_acquire(&asked_to_end) == 0) {
-        sleep_us = tick(sleep_us);
-        uint32_t depth = sleep_us > TICK_PENDING_US ? SLEEP_LONG
-                         : sleep_us > TICK_US       ? SLEEP_MEDIUM
-                                                    : SLEEP_SHORT;
-        (void)atomic_swap(&sleep_word, depth);
-        if (atomic_get_acquire(&asked_to_end) != 0) break;
-        // A thread that took slices since the tick, before the word was set, has not woken the
-        // keeper: so look again after setting it.
-        if ((depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen) || fresh_waits())
-            sleep_us = TICK_US;
-        else
-            os_wait(&sleep_word, depth, sleep_us);
-    }
+    while (atomic_get_acquire(&asked_to_end) == 0) slept_us = keeper_sleep(tick(slept_us));
 }
 
 // Ends on its own thread.

@@ -9,14 +9,14 @@
 //                idle                        -> release the slices they keep, relieve them
 //                of a realtime thread        -> fill its spare
 //
-// It ticks ten times a millisecond while threads take many warm slices, and every millisecond while
-// there is demand. Without demand the interval grows up to a second. A thread that finds the
-// reserve below its target wakes the keeper. The keeper never holds a lock across a system call and
+// It ticks every millisecond while there is demand. Without demand the interval grows up to a
+// second. A thread that finds the reserve below its target, or that has missed warm slices, wakes
+// the keeper. The keeper never holds a lock across a system call and
 // never allocates. Keel works without it too (KEEL_KEEPER=off, or in a forked child): then each
 // slow path does a quantum of the work.
 //
 //   OFF --second heap, or keeper_start--> RUNNING --fork's child--> OFF
-//   OFF --6 MiB live (2 MiB with KEEL_KEEPER=on)--> RUNNING, confined --asked to end, fork--> OFF
+//   OFF --3 MiB live (2 MiB with KEEL_KEEPER=on)--> RUNNING, confined --asked to end, fork--> OFF
 //
 // In a process of one thread it is a confined thread (os/thread.h): the C library does not know it,
 // it can do nothing but manage memory, and it ends at a fork.

@@ -20,6 +20,10 @@ size_t run_narrow_taken(void) {
     return atomic_get(&slice_counts.narrow_taken);
 }
 
+size_t run_narrow_missed(void) {
+    return atomic_get(&slice_counts.narrow_missed);
+}
+
 // --- Runs within one superblock ------------------------------------------------------------------
 
 static uint64_t eligible_slices(struct superblock* superblock, uint64_t free,
@@ -275,9 +279,11 @@ static struct run run_count(struct run run, unsigned slices) {
 }
 
 static struct run allocate(unsigned slices, enum run_preference preference) {
-    return run_count(slices > SUPERBLOCK_SLICES ? wide_or_grow(slices)
-                                                : narrow_or_grow(slices, preference),
-                     slices);
+    struct run run =
+        slices > SUPERBLOCK_SLICES ? wide_or_grow(slices) : narrow_or_grow(slices, preference);
+    if (!run.warm && preference == RUN_WARM && slices <= RUN_NARROW)
+        (void)atomic_add(&slice_counts.narrow_missed, slices);
+    return run_count(run, slices);
 }
 
 struct run run_allocate(unsigned slices) {

@@ -68,6 +68,9 @@ bool run_extend(char* start, unsigned slices, unsigned new_slices);
 #define RUN_NARROW 64u // 4 MiB
 size_t run_narrow_taken(void);
 
+// Slices of such runs that should have been warm and were not.
+size_t run_narrow_missed(void);
+
 // Slices given out, and free slices that may occupy memory. Approximate while other threads run.
 size_t run_live_slices(void);
 size_t run_dirty_slices(void);

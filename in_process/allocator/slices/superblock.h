@@ -35,7 +35,8 @@ struct slice_counts {
     // Slices given out, and free slices that may occupy memory. Momentarily they may be negative.
     KEEL_ALIGNED(KEEL_CACHE_LINE) atomic_signed live;
     atomic_signed dirty;
-    atomic_bits narrow_taken; // slices taken by runs of at most RUN_NARROW slices
+    atomic_bits narrow_taken;  // slices taken by runs of at most RUN_NARROW slices
+    atomic_bits narrow_missed; // of those that were to be warm and were not
 };
 _Static_assert(sizeof(struct slice_counts) == KEEL_CACHE_LINE, "a cache line of its own");
 extern struct slice_counts slice_counts;
