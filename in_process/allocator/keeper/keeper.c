@@ -40,7 +40,7 @@
 #define END_WAITS 10000u      // 1 s
 #define HEAPS_PERIOD_US 4000u // minimum time between two looks at the heaps
 #define IDLE_MS 128u          // a heap whose thread allocated nothing for this time is idle
-#define HUGE_FROM_SLICES 64u  // 4 MiB live: from here on units of 2 MiB are populated
+#define HUGE_FROM_SLICES 96u  // 6 MiB live: from here on units of 2 MiB are populated
 
 enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED }; // after a refusal, no further attempt
 // Up to TICK_US, TICK_PENDING_US, more. A deaf sleep is not ended by a short reserve, because the
@@ -69,7 +69,6 @@ static atomic_bits missed_seen;   // slices that threads have missed, at the las
 static struct {
     uint64_t demand[DEMAND_PERIODS];
     unsigned period;
-    uint64_t taken_seen;   // in the last tick
     uint64_t taken_before; // in the last period
     uint64_t since_demand_us;
     uint32_t since_heaps_us;
@@ -140,7 +139,6 @@ static size_t reserve_for(uint64_t peak_demand) {
 static bool demand_update(uint32_t slept_us) {
     uint64_t taken = run_narrow_taken();
     uint64_t now = taken - keeper.taken_before;
-    keeper.taken_seen = taken;
     keeper.since_demand_us += slept_us;
     if (keeper.since_demand_us < DEMAND_PERIOD_US) return now > 0;
     keeper.since_demand_us = 0;
@@ -184,7 +182,8 @@ static size_t refill_reserve(void) {
     for (unsigned step = 0; step < STEPS_MAX && reserve_is_short(); step++) {
         size_t have = run_dirty_slices();
         size_t want = reserve_target();
-        atomic_set(&missed_seen, run_narrow_missed());
+        size_t missed = run_narrow_missed();
+        if (missed != atomic_get(&missed_seen)) atomic_set(&missed_seen, missed);
         size_t done = populate_some(want > have ? want - have : POPULATE_SLICES);
         keeper.cannot_fill = done == 0;
         if (done == 0) break;
@@ -322,8 +321,7 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     // A thread that took slices since the tick, before the word was set, has not woken the keeper:
     // so look again after setting it.
     if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
-    bool taken = depth == SLEEP_LONG && run_narrow_taken() != keeper.taken_seen;
-    if (taken || fresh_waits()) return TICK_US;
+    if (fresh_waits()) return TICK_US;
     os_wait(&sleep_word, depth, sleep_us);
     bool woken = atomic_get(&sleep_word) == SLEEP_NONE; // after a time that is not known
     return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
