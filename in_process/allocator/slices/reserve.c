@@ -14,6 +14,7 @@
 
 #define SLACK_SLICES ((size_t)512) // 32 MiB
 #define STEP_UNMAP_BYTES ((size_t)1 << 20)
+#define STEP_LARGE_CALLS 32u // 80 MiB in runs of 4 MiB take 20
 
 static atomic_bits period_end_ms; // 0: no period has begun
 static atomic_bits period_lowest; // lowest dirty count of this period
@@ -169,7 +170,9 @@ bool reserve_admits_warm(void) {
 void reserve_step_large(size_t slices) {
     if (atomic_get(&kept)) return;
     (void)mapping_cache_age(os_clock_ms(), slices * SLICE_BYTES);
-    for (size_t due = reserve_surplus(); slices > 0 && (due > 0 || above_limit());) {
+    size_t due = reserve_surplus();
+    for (unsigned calls = 0; calls < STEP_LARGE_CALLS && slices > 0; calls++) {
+        if (due == 0 && !above_limit()) break;
         size_t done = reserve_discard(slices < 64 ? (unsigned)slices : 64);
         if (due > 0) reserve_surplus_done(done > 0 ? done : due);
         if (done == 0) break;
