@@ -79,16 +79,36 @@ static struct run superblock_take(struct window* window, unsigned index,
     return run_none;
 }
 
+// Removes the superblock from the bucket if it does not belong there.
+static void superblock_correct_bucket(struct window* window, unsigned index, unsigned bucket) {
+    uint64_t free = atomic_get(&window->superblocks[index].free);
+    if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
+}
+
+// The lowest superblock from `index` on that may have both slices free and touched, and a free run
+// of this bucket.
+static unsigned dirty_next(struct window* window, unsigned bucket, unsigned index) {
+    uint64_t mask = ~UINT64_C(0) << (index % 64);
+    for (unsigned word = index / 64; word < WINDOW_SUPERBLOCKS / 64; word++) {
+        uint64_t found = atomic_get(&window->sets[SET_DIRTY].words[word]) &
+                         atomic_get(&window->sets[SET_RUNS + bucket].words[word]) & mask;
+        if (found != 0) return word * 64 + bit_lowest(found);
+        mask = ~UINT64_C(0);
+    }
+    return WINDOW_SUPERBLOCKS;
+}
+
 // Searches superblocks that may have slices free and touched. A superblock that has none leaves the
 // set, so that later searches do not look there again.
 static struct run dirty_take(struct window* window, struct search* search) {
     unsigned index = 0;
     for (unsigned probe = 0; probe < RUN_PROBES && search->tries > 0; probe++) {
-        index = index_set_next(&window->sets[SET_DIRTY], index);
+        index = dirty_next(window, search->lowest, index);
         if (index >= WINDOW_SUPERBLOCKS) break;
         struct run run = superblock_take(window, index, RUN_WARM, search);
         if (run.start != NULL) return run;
         superblock_correct_dirty(window, index);
+        superblock_correct_bucket(window, index, search->lowest);
         index++;
     }
     return run_none;
@@ -105,8 +125,7 @@ static struct run bucket_take(struct window* window, unsigned bucket,
         if (probe == RUN_PROBES) break;
         struct run run = superblock_take(window, index, preference, search);
         if (run.start != NULL) return run;
-        uint64_t free = atomic_get(&window->superblocks[index].free);
-        if (free == 0 || bit_longest_log2(free) < bucket) superblock_unfile(window, index, bucket);
+        superblock_correct_bucket(window, index, bucket);
         index++;
     }
     search->cut_short = true;
@@ -324,7 +343,8 @@ static struct run wide_take_warm(struct window* window, unsigned slices) {
 struct run run_allocate_warm(unsigned slices) {
     struct run run = arena_take_shared(slices, 1);
     if (run.start != NULL || run_dirty_slices() < slices) return run;
-    struct search search = {.slices = slices, .preference = RUN_WARM};
+    struct search search = {.slices = slices, .preference = RUN_WARM, .lowest = RUN_BUCKETS - 1};
+    if (slices <= SUPERBLOCK_SLICES) search.lowest = bit_highest(slices);
     unsigned number = 0;
     for (unsigned look = 0; look < WIDE_WINDOWS; look++, number++) {
         struct window* window = window_next(SET_DIRTY, &number);
