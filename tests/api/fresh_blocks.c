@@ -94,3 +94,26 @@ TEST(a_block_that_stays_empty_ends_the_expectation) {
     for (size_t at = 0; at < 64u * MIB; at += 2u * MIB) empty[at] = 1;
     CHECK_WITH(resident_bytes() - before < 16u * MIB, "%zu KiB", (resident_bytes() - before) / KIB);
 }
+
+// Blocks of a program that has filled many of this size before.
+TEST(smaller_blocks_that_stay_sparse_get_few_huge_pages) {
+    enum { FILLED = 40, SPARSE = 200 };
+    static char* filled[FILLED];
+    static char* sparse[SPARSE];
+    for (int i = 0; i < FILLED; i++) {
+        filled[i] = malloc(3u * MIB / 2);
+        CHECK(filled[i] != NULL);
+        fill(filled[i], 3u * MIB / 2, 3u * MIB / 2, 2);
+    }
+    if (has_huge_pages()) CHECK_WITH(huge_bytes() > 16u * MIB, "%zu KiB", huge_bytes() / KIB);
+    size_t before = resident_bytes();
+    for (int i = 0; i < SPARSE; i++) {
+        sparse[i] = malloc(3u * MIB / 2);
+        CHECK(sparse[i] != NULL);
+        sparse[i][0] = sparse[i][MIB] = 1;
+    }
+    CHECK_WITH(resident_bytes() - before < 48u * MIB, "%zu KiB for 200 blocks",
+               (resident_bytes() - before) / KIB);
+    for (int i = 0; i < FILLED; i++) free(filled[i]);
+    for (int i = 0; i < SPARSE; i++) free(sparse[i]);
+}

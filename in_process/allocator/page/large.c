@@ -1,5 +1,6 @@
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
+#include "allocator/slices/fresh.h"
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/mapping_cache.h"
 #include "allocator/slices/quarantine.h"
@@ -78,12 +79,18 @@ struct large large_allocate(size_t bytes, size_t alignment) {
         struct large block = large_warm(bytes, alignment, slices);
         if (block.start != NULL) return block;
     }
-    bool jumbo = bytes >= LARGE_MOVABLE_BYTES ||
-                 (alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES);
-    if (jumbo) return large_jumbo(bytes, alignment);
+    bool too_wide = alignment_slices > 1 && slices + alignment_slices - 1 > SUPERBLOCK_SLICES;
+    if (bytes >= LARGE_MOVABLE_BYTES || too_wide) return large_jumbo(bytes, alignment);
+    if (!KEEL_SECURE && fresh_is_expected(bytes)) { // mappings are not kept in quarantine
+        // Where the system refuses a mapping, there may still be slices.
+        struct large block = large_jumbo(bytes, alignment);
+        if (block.start != NULL) return block;
+    }
     struct run run = alignment_slices > 1
                          ? run_allocate_aligned((unsigned)slices, (unsigned)alignment_slices)
                          : run_allocate((unsigned)slices);
+    if (!run.warm && run.start != NULL && bytes >= FRESH_BYTES_MIN)
+        fresh_begin(run.start, bytes, FRESH_SLICES);
     return large_of_run(run, slices);
 }
 
@@ -220,7 +227,9 @@ void large_quarantine_end(void) {
 
 void large_release(struct page* page) {
     char* start = page->start;
-    if ((atomic_get(&page->owner) & PAGE_JUMBO) != 0) {
+    bool jumbo = (atomic_get(&page->owner) & PAGE_JUMBO) != 0;
+    if (!jumbo && page->bytes >= FRESH_BYTES_MIN) fresh_end(start);
+    if (jumbo) {
         jumbo_release(page, reserve_admits_warm());
     } else if (KEEL_SECURE && arena_of(start) == NULL) {
         enter_quarantine(page);

@@ -13,35 +13,54 @@ static struct {
     atomic_word start; // 0: no block
     atomic_word bytes;
     atomic_bits begun_ms; // 0: the keeper has not seen it yet
-    atomic_state advised; // huge pages were requested for it (madvise)
+    atomic_state memory;  // enum fresh_memory
 } places[FRESH_PLACES];
 static atomic_state places_used; // 0: there is no block
 static atomic_state waits;       // a block has begun since the last look
 static atomic_state streak;      // blocks in succession that were filled
+static atomic_state probe_draws; // blocks below FRESH_PROVEN_BYTES since the last probe
+static atomic_word probe;        // the probe that the keeper has not judged yet; 0: none
 
-static bool expects_filling(size_t bytes) {
-    return bytes >= FRESH_BYTES_MIN && atomic_get(&streak) >= FRESH_STREAK;
+bool fresh_is_expected(size_t bytes) {
+    if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
+    return bytes >= FRESH_PROVEN_BYTES || atomic_get(&probe) == 0;
 }
 
-char* fresh_map(size_t bytes, size_t alignment) {
-    if (!expects_filling(bytes)) return os_map(bytes, alignment);
+// Threads may draw the same number: then there are two probes, of which one is judged.
+static bool probe_is_due(size_t bytes) {
+    if (bytes >= FRESH_PROVEN_BYTES) return false;
+    uint32_t draws = atomic_get(&probe_draws) + 1;
+    atomic_set(&probe_draws, draws < FRESH_PROBE_DRAWS ? draws : 0);
+    return draws >= FRESH_PROBE_DRAWS;
+}
+
+char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memory* memory) {
+    *mapped = bytes;
+    *memory = FRESH_MAPPING;
+    if (!fresh_is_expected(bytes)) return os_map(bytes, alignment);
+    if (probe_is_due(bytes)) {
+        *memory = FRESH_PROBE;
+        return os_map(bytes, alignment);
+    }
     // The system aligns a mapping of whole huge pages to them by itself.
     size_t whole = round_up(bytes, HUGE_BYTES);
     char* start = os_map(whole, alignment);
     if (start == NULL) return os_map(bytes, alignment);
-    if (whole > bytes) os_unmap(start + bytes, whole - bytes);
-    os_prefer_huge_pages(start, bytes);
+    os_prefer_huge_pages(start, whole);
+    *mapped = whole;
+    *memory = FRESH_HUGE;
     return start;
 }
 
-void fresh_begin(char* start, size_t bytes) {
-    if (bytes < FRESH_BYTES_MIN) return;
+void fresh_begin(char* start, size_t bytes, enum fresh_memory memory) {
+    if (bytes < FRESH_BYTES_MIN || (memory == FRESH_HUGE && bytes < FRESH_PROVEN_BYTES)) return;
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         uintptr_t expected = 0;
         if (atomic_get(&places[i].start) != 0) continue;
         if (!atomic_try_word(&places[i].start, &expected, (uintptr_t)start)) continue;
         atomic_set(&places[i].begun_ms, 0);
-        atomic_set(&places[i].advised, expects_filling(bytes));
+        if (memory == FRESH_PROBE) atomic_set(&probe, (uintptr_t)start);
+        atomic_set(&places[i].memory, memory);
         atomic_set(&places[i].bytes, bytes);
         atomic_set(&places_used, 1);
         atomic_set_release(&waits, 1);
@@ -50,11 +69,15 @@ void fresh_begin(char* start, size_t bytes) {
 }
 
 static void place_clear(unsigned index, uintptr_t start) {
-    if (atomic_try_word(&places[index].start, &start, 0)) atomic_set(&places[index].bytes, 0);
+    if (!atomic_try_word(&places[index].start, &start, 0)) return;
+    atomic_set(&places[index].bytes, 0);
+    if (atomic_get(&probe) == start) atomic_set(&probe, 0);
 }
 
 void fresh_end(const char* start) {
     if (atomic_get(&places_used) == 0) return;
+    // A probe that nobody has judged: the next block is one again.
+    if (atomic_get(&probe) == (uintptr_t)start) atomic_set(&probe_draws, FRESH_PROBE_DRAWS);
     for (unsigned i = 0; i < FRESH_PLACES; i++) {
         if (atomic_get(&places[i].start) == (uintptr_t)start) place_clear(i, (uintptr_t)start);
     }
@@ -96,25 +119,30 @@ static enum finding look(char* start, size_t bytes) {
 static void place_look(unsigned index, uint64_t now_ms) {
     uintptr_t start = atomic_get_acquire(&places[index].start);
     size_t bytes = atomic_get(&places[index].bytes);
+    uint32_t memory = atomic_get(&places[index].memory);
     if (start == 0 || bytes == 0) return;
     uint64_t begun_ms = atomic_get(&places[index].begun_ms);
     if (begun_ms == 0) atomic_set(&places[index].begun_ms, begun_ms = now_ms);
     enum finding finding = look((char*)start, bytes);
     if (finding == FOUND_FILLED) {
-        if (atomic_get(&places[index].advised) == 0) os_prefer_huge_pages((void*)start, bytes);
+        if (memory == FRESH_MAPPING || memory == FRESH_PROBE)
+            os_prefer_huge_pages((void*)start, bytes);
         if (atomic_get(&streak) < FRESH_STREAK) atomic_set(&streak, atomic_get(&streak) + 1);
     }
     bool late = now_ms - begun_ms >= FRESH_LOOK_MS;
     if (finding == FOUND_NOTHING && !late) return;
-    if (finding != FOUND_FILLED) {
+    // Parts of slices may have been resident before.
+    bool unknown = finding == FOUND_SCATTERED && memory == FRESH_SLICES;
+    if (finding != FOUND_FILLED && !unknown) {
         atomic_set(&streak, 0);
-        if (atomic_get(&places[index].advised) != 0) os_forbid_huge_pages((void*)start, bytes);
+        if (memory == FRESH_HUGE) os_forbid_huge_pages((void*)start, bytes);
     }
     place_clear(index, start);
 }
 
 void fresh_forget(void) {
     atomic_set(&streak, 0);
+    atomic_set(&probe, 0);
 }
 
 bool fresh_waits(void) {

@@ -14,6 +14,12 @@
 // keeper examines these blocks too. If the program touches only scattered parts of one, or does not
 // fill its front within FRESH_LOOK_MS, the count begins again at 0.
 //
+// The first touch of a block below FRESH_PROVEN_BYTES can make all of it resident if it has huge
+// pages, so that nothing can be learnt from it. Of these blocks, every FRESH_PROBE_DRAWS-th is a
+// probe: it gets small pages, and until the keeper has seen that it was filled, no other one gets
+// huge pages. A program that stops filling its blocks has huge pages in at most FRESH_PROBE_DRAWS
+// of them. A block on slices is looked at to begin with, but gets no huge pages.
+//
 // Bounds: an allocation looks at FRESH_PLACES words. The keeper makes at most FRESH_SAMPLES + 2
 // system calls for each place in a tick. It may look at a range that has been unmapped, or mapped
 // by other code, meanwhile: all it does is to ask for residence, and to request huge pages.
@@ -25,18 +31,31 @@
 #include <stdint.h>
 
 #define FRESH_PLACES 16u
-#define FRESH_BYTES_MIN ((size_t)4 << 20) // of a block
+#define FRESH_BYTES_MIN ((size_t)1 << 20) // of a block
+#define FRESH_PROVEN_BYTES ((size_t)4 << 20)
+#define FRESH_PROBE_DRAWS 8u
 #define FRESH_FRONT ((size_t)256 << 10)
 #define FRESH_SAMPLES 4u
 #define FRESH_STREAK 2u
 #define FRESH_LOOK_MS 200u // a place is given up after this time
 
-// Maps memory for a block; aligned to huge pages if these are expected to pay. NULL: no memory.
-char* fresh_map(size_t bytes, size_t alignment);
+enum fresh_memory {
+    FRESH_MAPPING, // gets huge pages if it is found to be filled
+    FRESH_HUGE,    // a mapping that has them
+    FRESH_PROBE,   // a mapping that could have had them
+    FRESH_SLICES   // never gets them, because it has neighbours
+};
+
+// True: the next block of this size is expected to be filled.
+bool fresh_is_expected(size_t bytes);
+
+// Maps memory for a block. If the block is expected to be filled: whole huge pages, of which
+// *mapped bytes are mapped. NULL: no memory.
+char* fresh_map(size_t bytes, size_t alignment, size_t* mapped, enum fresh_memory* memory);
 
 // A block has begun on fresh memory: it is looked at if there is a place, by a keeper that runs or
 // starts.
-void fresh_begin(char* start, size_t bytes);
+void fresh_begin(char* start, size_t bytes, enum fresh_memory memory);
 
 // The block is about to end.
 void fresh_end(const char* start);

@@ -36,25 +36,32 @@ static void jumbo_leave(struct page* page) {
     atomic_set_release(&page->owner, 0);
 }
 
-// A mapping in a window that is described. NULL: no memory.
-static char* map_described(size_t bytes, size_t alignment) {
-    char* start = fresh_map(bytes, alignment);
-    if (start == NULL || window_for(start) != NULL) return start;
-    os_unmap(start, bytes);
-    return NULL;
+// A mapping of at least `bytes` in a window that is described. Start NULL: no memory.
+static struct mapping map_described(size_t bytes, size_t alignment, enum fresh_memory* memory) {
+    struct mapping mapping;
+    mapping.start = fresh_map(bytes, alignment, &mapping.bytes, memory);
+    if (mapping.start == NULL) return mapping;
+    if (window_for(mapping.start) != NULL) return mapping_cache_cut(mapping, bytes);
+    os_unmap(mapping.start, mapping.bytes);
+    return (struct mapping){NULL, 0};
 }
 
 void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
     if (alignment < unit) alignment = unit;
-    struct mapping mapping = mapping_cache_take(bytes, alignment);
+    // A cached mapping that is too small would grow by small pages.
+    bool fresh = bytes < FRESH_PROVEN_BYTES && fresh_is_expected(bytes) &&
+                 !mapping_cache_has(bytes, SIZE_MAX);
+    enum fresh_memory memory;
+    struct mapping mapping = {NULL, 0};
+    if (!fresh) mapping = mapping_cache_take(bytes, alignment);
     *zero = mapping.start == NULL;
-    if (mapping.start == NULL) mapping = (struct mapping){map_described(bytes, alignment), bytes};
+    if (mapping.start == NULL) mapping = map_described(bytes, alignment, &memory);
     char* start = mapping.start;
     if (start == NULL) return NULL;
     jumbo_enter(page_of(start), PAGE_JUMBO, start, mapping.bytes);
-    if (*zero) fresh_begin(start, mapping.bytes);
+    if (*zero) fresh_begin(start, mapping.bytes, memory);
     count_event(EVENT_JUMBO_ALLOCATED, 1);
     return start;
 }
@@ -101,8 +108,9 @@ static char* move_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
 // Before Linux 5.7. On failure the new place stays as it is: the system may have unmapped it, and
 // another thread may have mapped it since.
 static char* replace_to_grow(char* old_start, size_t old_bytes, size_t bytes) {
-    char* start = map_described(bytes, os_page_bytes());
-    return start != NULL && os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
+    char* start = os_map(bytes, os_page_bytes());
+    if (start == NULL || window_for(start) == NULL) return NULL;
+    return os_remap_to(old_start, old_bytes, start, bytes) ? start : NULL;
 }
 
 // Cuts the block where it is; what is cut off stays warm. False: too little to be worth it.

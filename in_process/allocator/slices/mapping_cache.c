@@ -127,9 +127,9 @@ bool mapping_cache_has(size_t bytes, size_t bytes_max) {
     return here >= bytes && here <= bytes_max;
 }
 
-// Puts the part of the mapping beyond `bytes` back. The cut is at a multiple of the slice size from
-// its start, so that no two mappings begin in one slice.
-static struct mapping cut_to(struct mapping mapping, size_t bytes) {
+// The cut is at a multiple of the slice size from the start, so that no two mappings begin in one
+// slice.
+struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes) {
     size_t used = round_up(bytes, SLICE_BYTES);
     if (mapping.bytes < used + MAPPING_CUT_MIN) return mapping;
     char* rest = mapping.start + used;
@@ -168,7 +168,8 @@ struct mapping mapping_cache_take(size_t bytes, size_t alignment) {
     if (mapping.start == NULL) return mapping;
     if (usable_bytes(mapping, alignment) >= bytes) {
         char* aligned = (char*)round_up((uintptr_t)mapping.start, alignment);
-        if (window_for(aligned) != NULL) return cut_to(cut_head(mapping, alignment), bytes);
+        if (window_for(aligned) != NULL)
+            return mapping_cache_cut(cut_head(mapping, alignment), bytes);
     } else if (alignment <= os_page_bytes()) {
         return grow_to(mapping, bytes);
     }
@@ -184,8 +185,8 @@ bool mapping_cache_extend(struct mapping* mapping, size_t bytes) {
         if (mapping->bytes + atomic_get(&places[i].bytes) < bytes) return false;
         struct mapping behind = place_take(i);
         if (behind.start == end && mapping->bytes + behind.bytes >= bytes) {
-            *mapping =
-                cut_to((struct mapping){mapping->start, mapping->bytes + behind.bytes}, bytes);
+            *mapping = mapping_cache_cut(
+                (struct mapping){mapping->start, mapping->bytes + behind.bytes}, bytes);
             return true;
         }
         if (behind.start != NULL) put_or_unmap(behind, os_clock_ms());
@@ -202,7 +203,7 @@ struct mapping mapping_cache_move(struct mapping old, size_t bytes) {
         put_or_unmap(target, os_clock_ms());
         return mapping_none;
     }
-    target = cut_to(target, bytes);
+    target = mapping_cache_cut(target, bytes);
     if (os_remap_to(old.start, old.bytes, target.start, old.bytes)) return target;
     // The system may have unmapped the start of the target before it failed, and that range may
     // belong to other code by now: only the rest is certainly Keel's.

@@ -33,6 +33,9 @@ struct mapping {
 // NULL: none fits.
 struct mapping mapping_cache_take(size_t bytes, size_t alignment);
 
+// Keeps the part of the mapping beyond `bytes`, if it is not too small. Returns the other part.
+struct mapping mapping_cache_cut(struct mapping mapping, size_t bytes);
+
 // Extends `mapping` to `bytes` by the cached mapping directly behind it. False: nothing changed.
 bool mapping_cache_extend(struct mapping* mapping, size_t bytes);
 
