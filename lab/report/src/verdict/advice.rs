@@ -16,8 +16,8 @@ use serde::Serialize;
 const TIME_SHARE: f64 = 0.05;
 /// ... if it is also this share of the recorded time.
 const PROGRAM_SHARE: f64 = 0.001;
-/// A saving in each frame, or in the slowest hundredth of them, matters from this share of a frame's
-/// time.
+/// A saving in each frame, or in the slowest hundredth of them, matters from this share of the time
+/// of a frame.
 const FRAME_SHARE: f64 = 0.01;
 /// The time of a frame at 60 Hz.
 const FRAME_NS: f64 = 1e9 / 60.0;
@@ -43,7 +43,7 @@ enum Gain {
     Saves(f64),
     /// Nothing that matters.
     Nothing,
-    /// The runs vary too much to tell.
+    /// The runs vary too much for a conclusion.
     Unknown,
 }
 
@@ -102,7 +102,7 @@ impl Choice<'_> {
         }
         unknown.sort_unstable();
         unknown.dedup();
-        if unknown.is_empty() { self.stay() } else { self.cannot_tell(&unknown) }
+        if unknown.is_empty() { self.stay() } else { self.undecided(&unknown) }
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + '_ {
@@ -321,7 +321,7 @@ impl Choice<'_> {
         ratio.is_some_and(|ratio| ratio.high <= 1.0 - MEMORY_SHARE)
     }
 
-    fn cannot_tell(&self, unknown: &[usize]) -> Advice {
+    fn undecided(&self, unknown: &[usize]) -> Advice {
         let names: Vec<&str> = unknown.iter().map(|index| self.name(*index)).collect();
         let base = self.name(self.base);
         Advice {
