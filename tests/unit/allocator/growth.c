@@ -3,6 +3,7 @@
 #include "allocator/slices/jumbo.h"
 #include "allocator/slices/run.h"
 #include "base/counters.h"
+#include "base/options.h"
 #include "check.h"
 #include "keel/arena.h"
 #include "keel/keel.h"
@@ -272,6 +273,7 @@ static void test_in_child(void (*test)(void)) {
 }
 
 int main(void) {
+    option_set(OPTION_KEEPER, KEEPER_NEVER); // it would populate what a block has left
     test_in_child(test_end_of_an_arena);
     test_in_child(test_old_system);
     test_in_child(test_neighbours); // whose window nothing describes yet
