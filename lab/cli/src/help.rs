@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Record a program", &["record", "try"]),
-    ("Work with journals", &["import", "capture", "info", "slice", "export"]),
+    ("Work with journals", &["import", "capture", "info", "slice", "blame", "export"]),
     ("Compare allocators", &["compare", "time", "report", "plot", "diff"]),
     ("Benchmarks and this machine", &["bench", "allocators", "doctor"]),
 ];

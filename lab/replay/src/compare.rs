@@ -13,9 +13,9 @@ mod session;
 use crate::compile::{Compiled, compile_with};
 use crate::{Error, Options, Source, Touch};
 use keel_allocators::{Allocator, FLOOR};
-use keel_results::raw::OPERATIONS_FILE;
+use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
 use keel_results::{AllocatorResult, Comparison, RESULTS_VERSION, Settings};
-use operations::OperationBatch;
+use operations::{OperationBatch, write_stacks};
 use partial::Partial;
 use session::Session;
 use std::path::{Path, PathBuf};
@@ -176,7 +176,12 @@ fn compile(
     folder: &Path,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Compiled, Error> {
-    let mut operations = OperationBatch::create(&folder.join(OPERATIONS_FILE))?;
+    let metadata = request.source.metadata();
+    let has_stacks = !metadata.stacks.is_empty();
+    if has_stacks {
+        write_stacks(&folder.join(STACKS_FILE), metadata)?;
+    }
+    let mut operations = OperationBatch::create(&folder.join(OPERATIONS_FILE), has_stacks)?;
     let compiled = compile_with(
         request.source,
         &request.options,

@@ -40,6 +40,8 @@ pub(crate) struct Operated {
     /// Rows since the operation that allocated the freed block; 0 if none is freed, or one of the
     /// prologue.
     pub age: u32,
+    /// Its call stack in the journal; [`keel_journal::Origin::NONE`] if none was recorded.
+    pub stack: u32,
 }
 
 /// The output of the state machine.
@@ -132,11 +134,11 @@ impl Machine {
     ) -> Result<(), Error> {
         let mut journal_row = 0;
         let prologue = source.metadata().prologue;
-        source.for_each(&mut |event| {
+        source.for_each(&mut |event, stack| {
             if journal_row < prologue && event.released == 0 && event.op.creates() {
                 self.early(event, sink);
             } else {
-                self.event(event, journal_row, sink)?;
+                self.event(event, (journal_row, stack), sink)?;
             }
             journal_row += 1;
             if journal_row % 65_536 == 0 {
@@ -167,7 +169,12 @@ impl Machine {
         if self.serial { 0 } else { event.thread as usize }
     }
 
-    fn event(&mut self, event: &Event, journal_row: u64, sink: &mut dyn Sink) -> Result<(), Error> {
+    fn event(
+        &mut self,
+        event: &Event,
+        (journal_row, stack): (u64, u32),
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
         let invalid = |what: String| Error::Invalid { row: journal_row, what };
         self.last_time = self.last_time.max(event.time);
         self.threads_seen = self.threads_seen.max(event.thread + 1);
@@ -202,6 +209,7 @@ impl Machine {
             frame: event.frame,
             time: event.time,
             age: old.map_or(0, |old| self.row.saturating_sub(old.row)),
+            stack,
         })?;
         self.account(event, operation, slot, old);
         self.row += 1;

@@ -1,12 +1,14 @@
 //! The source of operations: a journal file, or a list in tests.
 
 use crate::Error;
-use keel_journal::{Event, Metadata, Reader};
+use keel_journal::{Event, Metadata, Origin, Reader};
 
 /// Operations that can be read repeatedly from the beginning.
 pub trait Source {
-    /// Calls `each` with every event in order; stops at the first error.
-    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error>;
+    /// Calls `each` with every event in order and its stack ([`Origin::stack`]); stops at the first
+    /// error.
+    fn for_each(&self, each: &mut dyn FnMut(&Event, u32) -> Result<(), Error>)
+    -> Result<(), Error>;
     /// The metadata of the journal.
     fn metadata(&self) -> &Metadata;
     /// Number of events.
@@ -14,11 +16,21 @@ pub trait Source {
 }
 
 impl Source for Reader {
-    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error> {
+    fn for_each(
+        &self,
+        each: &mut dyn FnMut(&Event, u32) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let (mut batches, mut events) = (self.batches(), Vec::new());
-        while batches.next_into(&mut events)? {
-            for event in &events {
-                each(event)?;
+        if self.metadata().stacks.is_empty() {
+            while batches.next_into(&mut events)? {
+                events.iter().try_for_each(|event| each(event, Origin::NONE))?;
+            }
+            return Ok(());
+        }
+        let mut origins = Vec::new();
+        while batches.next_with_origins(&mut events, &mut origins)? {
+            for (event, origin) in events.iter().zip(&origins) {
+                each(event, origin.stack)?;
             }
         }
         Ok(())
@@ -43,8 +55,11 @@ pub struct Sourced {
 }
 
 impl Source for Sourced {
-    fn for_each(&self, each: &mut dyn FnMut(&Event) -> Result<(), Error>) -> Result<(), Error> {
-        self.events.iter().try_for_each(each)
+    fn for_each(
+        &self,
+        each: &mut dyn FnMut(&Event, u32) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.events.iter().try_for_each(|event| each(event, Origin::NONE))
     }
 
     fn metadata(&self) -> &Metadata {

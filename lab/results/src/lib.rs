@@ -5,7 +5,9 @@
 //! - `operations.parquet`: one row for each replayed operation in journal order, shared by all
 //!   runs: `op` u8; `size` u64 (for a free, of the block it frees); `thread` u32; `frame` u32;
 //!   `time` u64 ns, never decreasing; `age` u32, the distance in rows to the row that allocated the
-//!   block freed here (0 if the row frees nothing, or a block from before the recording);
+//!   block freed here (0 if the row frees nothing, or a block from before the recording). If the
+//!   journal had call stacks, also `stack` u32, an index into the nodes of `stacks.json`;
+//! - `stacks.json`, only if the journal had call stacks: `modules` and `stacks` of its metadata;
 //! - `run-<allocator>-<number>.parquet`: for each kept run, one row for each row of
 //!   `operations.parquet`: `start` u64 ns since the run's start; `ticks` u32 inside the call;
 //!   `cause` u8, a bit set.

@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// File name of the operations in a result folder.
 pub const OPERATIONS_FILE: &str = "operations.parquet";
+/// File name of the call stacks in a result folder, which exists if the journal had call stacks:
+/// JSON with the keys `modules` and `stacks` of the journal's metadata.
+pub const STACKS_FILE: &str = "stacks.json";
 /// Rows in a batch of a reader, and the most that a writer converts at a time.
 pub const BATCH_ROWS: usize = 1 << 16;
 const ROW_GROUP_ROWS: usize = 1 << 20;
@@ -35,6 +38,9 @@ const OPERATION_COLUMNS: [(&str, DataType); 5] = [
 /// The distance in rows to the row that allocated the block released by this row; 0 if it releases
 /// none. With it, other tools can find the allocation of each free.
 const AGE_COLUMN: (&str, DataType) = ("age", DataType::UInt32);
+/// The node of the call stack, an index into the nodes of [`STACKS_FILE`]; `u32::MAX` for none.
+/// Only results of a journal with call stacks have this column.
+const STACK_COLUMN: (&str, DataType) = ("stack", DataType::UInt32);
 const RUN_COLUMNS: [(&str, DataType); 3] =
     [("start", DataType::UInt64), ("ticks", DataType::UInt32), ("cause", DataType::UInt8)];
 
@@ -101,7 +107,10 @@ pub struct RunRows<'a> {
 
 /// Writes `operations.parquet`. Call [`OperationWriter::finish`]: without it the file has no footer
 /// and is unreadable.
-pub struct OperationWriter(TableWriter);
+pub struct OperationWriter {
+    table: TableWriter,
+    has_stacks: bool,
+}
 
 /// Writes `run-<allocator>-<number>.parquet`. Call [`RunWriter::finish`].
 pub struct RunWriter(TableWriter);
@@ -115,6 +124,25 @@ pub struct RunReader(TableReader);
 /// Reads the ages of `operations.parquet`, a batch at a time: see
 /// [`OperationWriter::write_with_ages`].
 pub struct AgeReader(TableReader);
+
+/// Reads the call stacks of `operations.parquet`, a batch at a time: see
+/// [`OperationWriter::create_with_stacks`].
+pub struct StackReader(TableReader);
+
+impl StackReader {
+    /// Opens the file and checks that it has the column.
+    pub fn open(path: &Path) -> Result<Self, RawError> {
+        TableReader::open(path, &[STACK_COLUMN], "operations with call stacks").map(StackReader)
+    }
+
+    /// The next at most [`BATCH_ROWS`] rows; None at the end. `u32::MAX` represents no stack.
+    pub fn next_rows(&mut self) -> Result<Option<&[u32]>, RawError> {
+        Ok(self
+            .0
+            .advance()?
+            .map(|batch| -> &[u32] { batch.column(0).as_primitive::<UInt32Type>().values() }))
+    }
+}
 
 impl AgeReader {
     /// Opens the file and checks that it has the column.
@@ -135,7 +163,16 @@ impl OperationWriter {
     /// Creates or replaces the file at `path`.
     pub fn create(path: &Path) -> Result<Self, RawError> {
         let [op, size, thread, frame, time] = OPERATION_COLUMNS;
-        TableWriter::create(path, &[op, size, thread, frame, time, AGE_COLUMN]).map(OperationWriter)
+        let table = TableWriter::create(path, &[op, size, thread, frame, time, AGE_COLUMN])?;
+        Ok(OperationWriter { table, has_stacks: false })
+    }
+
+    /// Creates or replaces the file at `path`, with a column for call stacks. Rows are then written
+    /// with [`OperationWriter::write_with_stacks`].
+    pub fn create_with_stacks(path: &Path) -> Result<Self, RawError> {
+        let [op, size, thread, frame, time] = OPERATION_COLUMNS;
+        let columns = [op, size, thread, frame, time, AGE_COLUMN, STACK_COLUMN];
+        Ok(OperationWriter { table: TableWriter::create(path, &columns)?, has_stacks: true })
     }
 
     /// Appends any number of rows with unknown ages.
@@ -156,7 +193,23 @@ impl OperationWriter {
         rows: OperationRows<'_>,
         ages: &[u32],
     ) -> Result<(), RawError> {
+        self.write_with_stacks(rows, ages, &[])
+    }
+
+    /// Like [`OperationWriter::write_with_ages`]; `stacks` holds the call stack of each row. It is
+    /// empty if and only if the file has no column for stacks.
+    ///
+    /// # Panics
+    /// If the slices differ in length, or if the file has no column for these stacks.
+    pub fn write_with_stacks(
+        &mut self,
+        rows: OperationRows<'_>,
+        ages: &[u32],
+        stacks: &[u32],
+    ) -> Result<(), RawError> {
         let count = rows.op.len();
+        let stacks_expected = if self.has_stacks { count } else { 0 };
+        assert!(stacks.len() == stacks_expected, "a stack for each row of a file with stacks");
         assert!(
             [rows.size.len(), rows.time.len(), ages.len()] == [count; 3],
             "columns of one length"
@@ -164,21 +217,25 @@ impl OperationWriter {
         assert!([rows.thread.len(), rows.frame.len()] == [count; 2], "columns of one length");
         for from in (0..count).step_by(BATCH_ROWS) {
             let part = from..count.min(from + BATCH_ROWS);
-            self.0.write(vec![
+            let mut columns: Vec<ArrayRef> = vec![
                 Arc::new(UInt8Array::from(rows.op[part.clone()].to_vec())),
                 Arc::new(UInt64Array::from(rows.size[part.clone()].to_vec())),
                 Arc::new(UInt32Array::from(rows.thread[part.clone()].to_vec())),
                 Arc::new(UInt32Array::from(rows.frame[part.clone()].to_vec())),
                 Arc::new(UInt64Array::from(rows.time[part.clone()].to_vec())),
-                Arc::new(UInt32Array::from(ages[part].to_vec())),
-            ])?;
+                Arc::new(UInt32Array::from(ages[part.clone()].to_vec())),
+            ];
+            if self.has_stacks {
+                columns.push(Arc::new(UInt32Array::from(stacks[part].to_vec())));
+            }
+            self.table.write(columns)?;
         }
         Ok(())
     }
 
     /// Writes the footer; returns the number of rows in the file.
     pub fn finish(self) -> Result<u64, RawError> {
-        self.0.finish()
+        self.table.finish()
     }
 }
 

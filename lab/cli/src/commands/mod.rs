@@ -2,6 +2,7 @@
 
 pub mod allocators;
 pub mod bench;
+pub mod blame;
 pub mod capture;
 pub mod compare;
 pub mod diff;

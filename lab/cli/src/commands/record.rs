@@ -38,7 +38,7 @@ pub struct Arguments {
     /// malloc
     #[arg(short, long)]
     embedded: bool,
-    /// Record the innermost DEPTH stack frames of each operation (`keel info --top` shows them).
+    /// Record the innermost DEPTH stack frames of each operation (`keel blame` shows them).
     /// This costs about 2 µs per operation, more for deep stacks. Without this option only the
     /// calling module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::compile::Operated;
+use keel_journal::Metadata;
 use keel_results::raw::{OperationRows, OperationWriter};
 use std::path::Path;
 
@@ -14,13 +15,19 @@ pub struct OperationBatch {
     frame: Vec<u32>,
     time: Vec<u64>,
     age: Vec<u32>,
+    stack: Vec<u32>,
+    has_stacks: bool,
 }
 
 impl OperationBatch {
-    pub fn create(path: &Path) -> Result<OperationBatch, Error> {
-        let writer = OperationWriter::create(path)?;
-        let (op, size, thread, frame, time, age) = Default::default();
-        Ok(OperationBatch { writer, op, size, thread, frame, time, age })
+    pub fn create(path: &Path, has_stacks: bool) -> Result<OperationBatch, Error> {
+        let create = match has_stacks {
+            true => OperationWriter::create_with_stacks,
+            false => OperationWriter::create,
+        };
+        let writer = create(path)?;
+        let (op, size, thread, frame, time, age, stack) = Default::default();
+        Ok(OperationBatch { writer, op, size, thread, frame, time, age, stack, has_stacks })
     }
 
     pub fn push(&mut self, operated: Operated) -> Result<(), Error> {
@@ -30,6 +37,9 @@ impl OperationBatch {
         self.frame.push(operated.frame);
         self.time.push(operated.time);
         self.age.push(operated.age);
+        if self.has_stacks {
+            self.stack.push(operated.stack);
+        }
         if self.op.len() == 1 << 16 { self.flush() } else { Ok(()) }
     }
 
@@ -41,13 +51,14 @@ impl OperationBatch {
             frame: &self.frame,
             time: &self.time,
         };
-        self.writer.write_with_ages(rows, &self.age)?;
+        self.writer.write_with_stacks(rows, &self.age, &self.stack)?;
         self.op.clear();
         self.size.clear();
         self.thread.clear();
         self.frame.clear();
         self.time.clear();
         self.age.clear();
+        self.stack.clear();
         Ok(())
     }
 
@@ -56,4 +67,10 @@ impl OperationBatch {
         self.writer.finish()?;
         Ok(())
     }
+}
+
+/// Writes the modules and the call stacks of the journal, to which the rows refer.
+pub fn write_stacks(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    let document = serde_json::json!({ "modules": metadata.modules, "stacks": metadata.stacks });
+    std::fs::write(path, document.to_string()).map_err(Error::io(path))
 }

@@ -1,10 +1,9 @@
 //! The modules and call sites with the most operations.
 
 use crate::format;
-use addr2line::Loader;
 use anyhow::Result;
-use keel_journal::{Module, Origin, Reader};
-use object::{Object as _, ObjectSegment as _};
+use keel_blame::{Frame, Symbols};
+use keel_journal::{Origin, Reader};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -94,106 +93,24 @@ pub fn top(reader: &Reader, count: usize, progress: &mut dyn FnMut(u64)) -> Resu
     let sites_in_all = stacks.len();
     stacks.sort_unstable_by_key(|(index, place)| (std::cmp::Reverse(place.blocks), *index));
     stacks.truncate(count);
-    let mut symbols = Symbols::new(&metadata.modules);
+    let folders = crate::commands::blame::debug_folders();
+    let mut symbols = Symbols::new(&metadata.modules, &folders);
     let sites = stacks.into_iter().map(|(index, place)| {
-        let name = metadata.stacks.walk(index).flat_map(|site| symbols.names(site)).collect();
+        let name = metadata.stacks.walk(index).flat_map(|site| {
+            let frames = symbols.frames_at(site).to_vec();
+            frames.into_iter().map(|frame| name(symbols.frame(frame))).collect::<Vec<_>>()
+        });
+        let name = name.collect();
         Place { name, ..place }
     });
     Ok(Top { modules: named.collect(), sites: sites.collect(), sites_in_all })
 }
 
-/// Function names of places in modules.
-struct Symbols<'a> {
-    modules: &'a [Module],
-    /// `None`: the file is missing, or its build id differs.
-    files: HashMap<i64, Option<File>>,
-    known: HashMap<(i64, u64), Vec<String>>,
-}
-
-struct File {
-    loader: Loader,
-    /// Offset in the file, length, address when loaded.
-    segments: Vec<(u64, u64, u64)>,
-}
-
-impl<'a> Symbols<'a> {
-    fn new(modules: &'a [Module]) -> Symbols<'a> {
-        Symbols { modules, files: HashMap::new(), known: HashMap::new() }
-    }
-
-    /// The calls at a return address, innermost first: several where functions were inlined.
-    fn names(&mut self, site: (i64, u64)) -> Vec<String> {
-        if let Some(names) = self.known.get(&site) {
-            return names.clone();
-        }
-        let module = usize::try_from(site.0).ok().and_then(|index| self.modules.get(index));
-        let names = match module {
-            None => vec![format!("{:#x}", site.1)],
-            Some(module) => {
-                let file = self.files.entry(site.0).or_insert_with(|| File::open(module));
-                let found = file.as_ref().map(|file| file.names(site.1)).unwrap_or_default();
-                if found.is_empty() {
-                    vec![format!("{}+{:#x}", file_name(&module.path), site.1)]
-                } else {
-                    found
-                }
-            }
-        };
-        self.known.insert(site, names.clone());
-        names
-    }
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-impl File {
-    fn open(module: &Module) -> Option<File> {
-        let bytes = std::fs::read(&module.path).ok()?;
-        let object = object::File::parse(&*bytes).ok()?;
-        let id = object.build_id().ok()?.unwrap_or_default();
-        let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        if !module.build_id.is_empty() && id != module.build_id {
-            return None;
-        }
-        let segments = object.segments().map(|segment| {
-            let (offset, length) = segment.file_range();
-            (offset, length, segment.address())
-        });
-        let segments = segments.collect();
-        Some(File { loader: Loader::new(&module.path).ok()?, segments })
-    }
-
-    fn names(&self, offset: u64) -> Vec<String> {
-        // The call instruction ends at the return address.
-        let call = offset.saturating_sub(1);
-        let segment = self
-            .segments
-            .iter()
-            .find(|(start, length, _)| (*start..start + length).contains(&call));
-        let Some((start, _, address)) = segment else { return Vec::new() };
-        let at = call - start + address;
-        let mut names = Vec::new();
-        if let Ok(mut frames) = self.loader.find_frames(at) {
-            while let Ok(Some(frame)) = frames.next() {
-                let Some(function) = frame.function else { continue };
-                let name = function.demangle().map(|name| name.into_owned()).unwrap_or_default();
-                let place =
-                    frame.location.and_then(|place| Some((place.file?.to_owned(), place.line?)));
-                names.push(match place {
-                    Some((file, line)) => format!("{name} ({}:{line})", file_name(&file)),
-                    None => name,
-                });
-            }
-        }
-        if names.is_empty() {
-            let symbol = self.loader.find_symbol(at);
-            names.extend(
-                symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned()),
-            );
-        }
-        names
+/// A call as `function (file:line)`, or `module+offset`.
+fn name(frame: &Frame) -> String {
+    match frame.place() {
+        place if place.is_empty() => frame.function.clone(),
+        place => format!("{} ({place})", frame.function),
     }
 }
 

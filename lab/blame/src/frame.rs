@@ -1,0 +1,52 @@
+//! A named call.
+
+use serde::Serialize;
+
+/// A call of a stack: a function, and a place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Frame {
+    /// The demangled name, or `module+offset` if the name is unknown.
+    pub function: String,
+    /// Path of the source file; empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    /// Line in the source file; 0 if unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub line: u32,
+    /// File name of the module; empty for code that is in no file.
+    pub module: String,
+    /// Whether the compiler inlined the function into its caller, the next frame.
+    #[serde(skip_serializing_if = "is_false")]
+    pub inlined: bool,
+    /// Whether the function allocates for its caller, like those of a standard library.
+    #[serde(skip_serializing_if = "is_false")]
+    pub wrapper: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Frame {
+    /// File and line, with the file's name only; empty if unknown.
+    pub fn place(&self) -> String {
+        let name = self.file.rsplit('/').next().unwrap_or_default();
+        match (name, self.line) {
+            ("", _) => String::new(),
+            (name, 0) => name.to_owned(),
+            (name, line) => format!("{name}:{line}"),
+        }
+    }
+}
+
+/// The file name of a module, as frames have it.
+pub(crate) fn file_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,135 @@
+//! Call stacks with names, and the values of each: the common form of tables and exports.
+
+use crate::debug_files::{DebugFolders, ModuleState};
+use crate::frame::{Frame, file_name};
+use crate::symbols::Symbols;
+use keel_journal::{Module, Origin, Stacks};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// The unit of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Calls or blocks.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// A kind of value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ValueKind {
+    /// The name on the command line and in JSON.
+    pub name: &'static str,
+    /// The name in tables.
+    pub title: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// A value that each stack has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Column {
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: ValueKind,
+    /// The allocator on which it was measured; empty for a journal.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub allocator: String,
+}
+
+/// The values of one call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Indices into [`Profile::frames`], innermost first. Empty for operations without a stack.
+    pub frames: Vec<u32>,
+    /// One value for each column.
+    pub values: Vec<u64>,
+}
+
+/// Call stacks and their values.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// What the values are. Results have all kinds of values for each allocator.
+    pub columns: Vec<Column>,
+    /// The frames, without duplicates.
+    pub frames: Vec<Frame>,
+    /// The stacks. Several stacks of the recording may have the same frames.
+    pub samples: Vec<Sample>,
+    /// The modules with the origin of their names.
+    pub modules: Vec<(Module, ModuleState)>,
+}
+
+impl Profile {
+    /// The index of a column; the allocator of a journal's columns is "".
+    pub fn column(&self, name: &str, allocator: &str) -> Option<usize> {
+        self.columns
+            .iter()
+            .position(|column| column.kind.name == name && column.allocator == allocator)
+    }
+
+    /// The allocators, in the order of the columns; empty for a journal.
+    pub fn allocators(&self) -> Vec<&str> {
+        let mut names: Vec<&str> =
+            self.columns.iter().map(|column| column.allocator.as_str()).collect();
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        names
+    }
+
+    /// Removes the columns of all other allocators.
+    pub fn keep_allocator(&mut self, name: &str) {
+        let is_kept = |index: &usize| self.columns[*index].allocator == name;
+        let kept: Vec<usize> = (0..self.columns.len()).filter(is_kept).collect();
+        for sample in &mut self.samples {
+            sample.values = kept.iter().map(|index| sample.values[*index]).collect();
+        }
+        self.columns.retain(|column| column.allocator == name);
+    }
+
+    /// The index of the module with this file name.
+    pub fn module_index(&self, name: &str) -> Option<usize> {
+        self.modules.iter().position(|(module, _)| file_name(&module.path) == name)
+    }
+
+    /// The sum of a column over all stacks.
+    pub fn total(&self, column: usize) -> u64 {
+        self.samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.values[column]))
+    }
+}
+
+/// The values by stack: the index of the stack's innermost call ([`Origin::NONE`] for none) and one
+/// value for each column.
+pub(crate) type ByStack = FxHashMap<u32, Vec<u64>>;
+
+/// Names the calls of every stack.
+pub(crate) fn named(
+    columns: Vec<Column>,
+    by_stack: ByStack,
+    (modules, stacks): (&[Module], &Stacks),
+    folders: &DebugFolders,
+) -> Profile {
+    let mut symbols = Symbols::new(modules, folders);
+    let mut by_stack: Vec<(u32, Vec<u64>)> = by_stack.into_iter().collect();
+    by_stack.sort_unstable_by_key(|(stack, _)| *stack);
+    let mut samples = Vec::with_capacity(by_stack.len());
+    for (stack, values) in by_stack {
+        let mut frames = Vec::new();
+        if stack != Origin::NONE {
+            stacks.walk(stack).for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
+        }
+        samples.push(Sample { frames, values });
+    }
+    let (frames, states) = symbols.finish();
+    let modules = modules.iter().cloned().zip(states);
+    Profile {
+        columns,
+        frames,
+        samples,
+        // Only the modules through which a stack passes were searched.
+        modules: modules.filter_map(|(module, state)| Some((module, state?))).collect(),
+    }
+}

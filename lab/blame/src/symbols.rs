@@ -1,0 +1,218 @@
+//! The functions and lines of return addresses.
+
+use crate::debug_files::{DebugFolders, Files, ModuleState};
+use crate::frame::{Frame, file_name};
+use crate::wrapper::Function;
+use addr2line::{Loader, demangle_auto, gimli};
+use keel_journal::Module;
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
+use rustc_hash::FxHashMap;
+
+/// Names the calls at return addresses. Each address is looked up once.
+pub struct Symbols<'a> {
+    modules: &'a [Module],
+    folders: &'a DebugFolders,
+    files: FxHashMap<u32, Option<ObjectFile>>,
+    states: Vec<Option<ModuleState>>,
+    frames: Vec<Frame>,
+    indices: FxHashMap<Frame, u32>,
+    sites: FxHashMap<(i64, u64), Vec<u32>>,
+}
+
+struct ObjectFile {
+    /// The debug information, or the symbol table of the object file.
+    loader: Loader,
+    /// Offset in the file, length, address when loaded.
+    segments: Vec<(u64, u64, u64)>,
+    /// Address, size and name of the object file's functions, by address.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl<'a> Symbols<'a> {
+    /// No file is read before the first address of its module is looked up.
+    pub fn new(modules: &'a [Module], folders: &'a DebugFolders) -> Symbols<'a> {
+        Symbols {
+            modules,
+            folders,
+            files: FxHashMap::default(),
+            states: vec![None; modules.len()],
+            frames: Vec::new(),
+            indices: FxHashMap::default(),
+            sites: FxHashMap::default(),
+        }
+    }
+
+    /// The calls at a return address, innermost first, as indices of frames: several where
+    /// functions were inlined.
+    pub fn frames_at(&mut self, site: (i64, u64)) -> &[u32] {
+        if !self.sites.contains_key(&site) {
+            let found = self.look_up(site);
+            let indices = found.into_iter().map(|frame| self.intern(frame)).collect();
+            self.sites.insert(site, indices);
+        }
+        self.sites.get(&site).map_or(&[], Vec::as_slice)
+    }
+
+    /// A frame, by its index.
+    pub fn frame(&self, index: u32) -> &Frame {
+        &self.frames[index as usize]
+    }
+
+    /// All frames, and what is known about each module; None if no stack passed through it.
+    pub(crate) fn finish(self) -> (Vec<Frame>, Vec<Option<ModuleState>>) {
+        (self.frames, self.states)
+    }
+
+    fn intern(&mut self, frame: Frame) -> u32 {
+        if let Some(index) = self.indices.get(&frame) {
+            return *index;
+        }
+        let index = self.frames.len() as u32;
+        self.frames.push(frame.clone());
+        self.indices.insert(frame, index);
+        index
+    }
+
+    fn look_up(&mut self, (module, offset): (i64, u64)) -> Vec<Frame> {
+        let found = u32::try_from(module).ok();
+        let found = found.and_then(|index| Some((index, self.modules.get(index as usize)?)));
+        let Some((index, module)) = found else {
+            let function = format!("{offset:#x}");
+            return vec![Frame { function, ..Frame::default() }];
+        };
+        let (folders, states) = (self.folders, &mut self.states);
+        let file = self.files.entry(index).or_insert_with(|| {
+            let (file, state) = ObjectFile::open(module, folders);
+            states[index as usize] = Some(state);
+            file
+        });
+        let name = file_name(&module.path).to_owned();
+        // The call instruction ends at the return address.
+        let call = offset.saturating_sub(1);
+        let mut frames = file.as_ref().map(|file| file.frames(call, &name)).unwrap_or_default();
+        if frames.is_empty() {
+            let function = format!("{name}+{offset:#x}");
+            frames.push(Frame { function, module: name, ..Frame::default() });
+        }
+        for frame in &mut frames {
+            frame.wrapper |= Function {
+                name: &frame.function,
+                file: Some(frame.file.as_str()).filter(|file| !file.is_empty()),
+                module: &frame.module,
+                is_rust: false,
+            }
+            .is_wrapper();
+        }
+        frames
+    }
+}
+
+impl ObjectFile {
+    fn open(module: &Module, folders: &DebugFolders) -> (Option<ObjectFile>, ModuleState) {
+        let files = match folders.find(module) {
+            Ok(files) => files,
+            Err(state) => return (None, state),
+        };
+        match ObjectFile::read(&files) {
+            Ok(file) => {
+                let state = match files.debug {
+                    Some(file) => ModuleState::Lines { file },
+                    None => ModuleState::Functions,
+                };
+                (Some(file), state)
+            }
+            Err(detail) => (None, ModuleState::Unreadable { detail }),
+        }
+    }
+
+    fn read(files: &Files) -> Result<ObjectFile, String> {
+        let bytes = std::fs::read(&files.object).map_err(|error| error.to_string())?;
+        let object = object::File::parse(&*bytes).map_err(|error| error.to_string())?;
+        let segments = object.segments().map(|segment| {
+            let (offset, length) = segment.file_range();
+            (offset, length, segment.address())
+        });
+        let symbols = object.symbols().chain(object.dynamic_symbols());
+        let mut functions: Vec<(u64, u64, String)> = symbols
+            .filter(|symbol| symbol.kind() == object::SymbolKind::Text && symbol.size() > 0)
+            .filter_map(|symbol| {
+                Some((symbol.address(), symbol.size(), symbol.name().ok()?.into()))
+            })
+            .collect();
+        functions.sort_unstable();
+        functions.dedup_by_key(|function| function.0);
+        let debug = files.debug.as_ref().unwrap_or(&files.object);
+        let loader = Loader::new_with_sup(debug, files.supplement.as_ref());
+        let loader = loader.map_err(|error| error.to_string())?;
+        Ok(ObjectFile { segments: segments.collect(), functions, loader })
+    }
+
+    /// The calls at an offset in the file, innermost first; empty if nothing is known.
+    fn frames(&self, call: u64, module: &str) -> Vec<Frame> {
+        let segment = self
+            .segments
+            .iter()
+            .find(|(start, length, _)| (*start..start.saturating_add(*length)).contains(&call));
+        let Some((start, _, address)) = segment else { return Vec::new() };
+        let at = call - start + address;
+        let mut frames = self.described(at, module);
+        if frames.is_empty()
+            && let Some(name) = self.symbol(at)
+        {
+            frames.push(frame(name, None, None, module));
+        }
+        // All but the outermost are inlined.
+        for inner in frames.iter_mut().rev().skip(1) {
+            inner.inlined = true;
+        }
+        frames
+    }
+
+    /// By the debug information.
+    fn described(&self, at: u64, module: &str) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        let Ok(mut found) = self.loader.find_frames(at) else { return frames };
+        while let Ok(Some(one)) = found.next() {
+            let place = one.location.and_then(|place| Some((place.file?, place.line.unwrap_or(0))));
+            let (name, language) = match &one.function {
+                Some(function) => (function.raw_name().ok().map(Into::into), function.language),
+                // A file with lines but without functions.
+                None => (self.symbol(at).map(str::to_owned), None),
+            };
+            let Some(name): Option<String> = name else { continue };
+            frames.push(frame(&name, language, place, module));
+        }
+        frames
+    }
+
+    /// The function of the symbol table that contains the address.
+    fn symbol(&self, at: u64) -> Option<&str> {
+        let after = self.functions.partition_point(|function| function.0 <= at);
+        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
+        (at - start < *size).then_some(name)
+    }
+}
+
+fn frame(
+    raw_name: &str,
+    language: Option<gimli::DwLang>,
+    place: Option<(&str, u32)>,
+    module: &str,
+) -> Frame {
+    let demangled = demangle_auto(raw_name.into(), language);
+    let is_rust = language == Some(gimli::DW_LANG_Rust)
+        || raw_name.starts_with("_R")
+        || without_hash(&demangled).is_some();
+    let function = without_hash(&demangled).unwrap_or(&demangled).to_owned();
+    let (file, line) = place.unwrap_or_default();
+    let judged = Function { name: &function, file: place.map(|place| place.0), module, is_rust };
+    let wrapper = judged.is_wrapper();
+    let (file, module) = (file.to_owned(), module.to_owned());
+    Frame { function, file, line, module, inlined: false, wrapper }
+}
+
+/// The name without the hash that Rust appends to it; None if it has none.
+fn without_hash(name: &str) -> Option<&str> {
+    let (rest, hash) = name.rsplit_once("::h")?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(rest)
+}

@@ -1,0 +1,269 @@
+//! `keel blame`: the call sites that are responsible for memory and for time.
+
+mod table;
+
+use crate::{output, progress};
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use keel_blame::{DebugFolders, Limits, ModuleState, Place, Profile};
+use keel_journal::Reader;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The default of `--budget`.
+pub const BUDGET_US: f64 = 100.0;
+/// The default of `--slow`.
+pub const SLOW_US: f64 = 10.0;
+/// The default of `--short-lived`.
+pub const SHORT_LIVED_US: u64 = 1000;
+
+/// Show which call sites request memory, keep it, and spend time in the allocator
+///
+/// The journal must be recorded with --stacks. For a journal, each call site has its number of
+/// calls, its bytes, its bytes at the peak of live bytes, its bytes that are never freed, and its
+/// short-lived blocks. For a result folder of such a journal, each call site has its time in the
+/// allocator's functions, its share of the time over the budget, and its slow calls, for each
+/// allocator.
+///
+/// A call site is the innermost call that is not in a function that allocates for its caller
+/// (functions of the standard libraries, xmalloc and similar ones). Names of functions and lines
+/// are read from the object files and from debug files on this machine: /usr/lib/debug and the
+/// cache of debuginfod. Nothing is downloaded.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  keel record --stacks 16 -- ./game\n  \
+                        keel blame game.journal.parquet\n  \
+                        keel blame --sort kept game.journal.parquet\n  \
+                        keel compare game.journal.parquet\n  \
+                        keel blame --budget 500 game.comparison")]
+pub struct Arguments {
+    /// The journal or the result folder
+    input: PathBuf,
+    /// Sort by this value [default: bytes for a journal; for results over, or time if nothing is
+    /// over the budget]
+    #[arg(long, value_name = "VALUE")]
+    sort: Option<Value>,
+    /// What identifies a call site
+    #[arg(long, value_name = "PLACE", default_value = "line")]
+    by: By,
+    /// Number of calls that identify a call site: 2 also distinguishes its callers
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..))]
+    depth: u8,
+    /// This function allocates for its callers, so the call site is outside of it. This option may
+    /// be given several times
+    #[arg(long, value_name = "FUNCTION")]
+    wrapper: Vec<String>,
+    /// Show this many call sites
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Show this many callers of each call site
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    callers: usize,
+    /// For results: the allocator whose values are shown and sorted [default: sort by the first
+    /// one and show one column for each]
+    #[arg(short, long)]
+    allocator: Option<String>,
+    /// For results: the time in µs that the calls of one frame may take together. In a program
+    /// without frames, the time of one call
+    #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
+    budget: f64,
+    /// For results: a call that takes longer than this many µs is slow
+    #[arg(long, value_name = "US", default_value_t = SLOW_US)]
+    slow: f64,
+    /// For journals: a block that is freed within this many µs is short-lived
+    #[arg(long, value_name = "US", default_value_t = SHORT_LIVED_US)]
+    short_lived: u64,
+    /// Print JSON with all values and whole stacks
+    #[arg(long)]
+    json: bool,
+}
+
+/// The values to sort by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Value {
+    /// Calls; for a journal, those that allocate
+    Calls,
+    /// Requested bytes
+    Bytes,
+    /// Journal: bytes at the peak of live bytes
+    Peak,
+    /// Journal: bytes that are never freed
+    Kept,
+    /// Journal: number of short-lived blocks
+    Churn,
+    /// Results: time in calls
+    Time,
+    /// Results: time over the budget
+    Over,
+    /// Results: slow calls
+    Slow,
+    /// Results: calls with page faults
+    Faults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Function and line
+    Line,
+    /// Function
+    Function,
+    /// Object file
+    Module,
+}
+
+impl Value {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let profile = match arguments.input.is_dir() {
+        true => measured(&arguments.input, arguments.budget, arguments.slow, None)?,
+        false => requested(&arguments.input, arguments.short_lived)?,
+    };
+    let sort = chosen_column(&profile, arguments.sort, arguments.allocator.as_deref(), "--sort")?;
+    let place = match arguments.by {
+        By::Line => Place::Line,
+        By::Function => Place::Function,
+        By::Module => Place::Module,
+    };
+    let depth = usize::from(arguments.depth);
+    let sites = keel_blame::sites(&profile, sort, depth, place, &arguments.wrapper);
+    let shown = table::Shown {
+        profile: &profile,
+        sites: &sites,
+        sort,
+        top: arguments.top,
+        callers: arguments.callers,
+        place,
+        allocator: arguments.allocator.as_deref(),
+    };
+    if arguments.json {
+        output::print_json(&json!({
+            "input": arguments.input,
+            "sorted_by": profile.columns[sort],
+            "columns": profile.columns,
+            "call_sites": sites.sites.len(),
+            "sites": table::json(&shown),
+            "without_stack": sites.unknown,
+            "modules": profile.modules.iter().map(|(module, state)| json!({
+                "path": module.path, "build_id": module.build_id, "names": state,
+            })).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        output::print(&table::text(&shown))?;
+    }
+    warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the call stacks of a journal requested.
+pub fn requested(path: &Path, short_us: u64) -> Result<Profile> {
+    let reader = Reader::open(path)?;
+    let bar = progress::bar(2 * reader.rows(), "operations");
+    bar.set_message("reading");
+    let short_ns = short_us.saturating_mul(1000);
+    let (mut done, mut last) = (0, 0);
+    let profile = keel_blame::requested(&reader, short_ns, &debug_folders(), &mut |rows| {
+        // The journal is read twice; each time the rows begin again.
+        done += if rows < last { rows } else { rows - last };
+        last = rows;
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    Ok(profile?)
+}
+
+/// What the calls of each call stack took, on all allocators or on one.
+pub fn measured(
+    folder: &Path,
+    budget_us: f64,
+    slow_us: f64,
+    allocator: Option<&str>,
+) -> Result<Profile> {
+    let limits = Limits { budget_ns: budget_us * 1000.0, slow_ns: slow_us * 1000.0 };
+    let mut profile = keel_blame::measured(folder, limits, &debug_folders())?;
+    // The name is checked when the column is chosen.
+    if allocator.is_some_and(|name| profile.allocators().contains(&name)) {
+        profile.keep_allocator(allocator.unwrap_or_default());
+    }
+    Ok(profile)
+}
+
+/// The column of this value and this allocator, or the default. `option` is the name of the option
+/// that chose the value.
+pub fn chosen_column(
+    profile: &Profile,
+    value: Option<Value>,
+    allocator: Option<&str>,
+    option: &str,
+) -> Result<usize> {
+    let allocators = profile.allocators();
+    let allocator = match (allocator, allocators.as_slice()) {
+        (None, []) => "",
+        (Some(_), []) => bail!("--allocator is for results, and this is a journal"),
+        (Some(name), known) if known.contains(&name) => name,
+        (Some(name), known) => {
+            bail!(
+                "the results have no rows of an allocator `{name}`; they have {}",
+                known.join(", ")
+            )
+        }
+        // The floor is no allocator that anyone uses.
+        (None, known) => known.iter().find(|name| **name != "null").unwrap_or(&known[0]),
+    };
+    let name = match value {
+        Some(value) => value.name(),
+        None if allocators.is_empty() => "bytes".to_owned(),
+        None => {
+            let over = profile.column("over", allocator).map_or(0, |column| profile.total(column));
+            if over > 0 { "over".to_owned() } else { "time".to_owned() }
+        }
+    };
+    let Some(column) = profile.column(&name, allocator) else {
+        let mut known: Vec<&str> = profile.columns.iter().map(|column| column.kind.name).collect();
+        known.truncate(known.len() / allocators.len().max(1));
+        let kind = if allocators.is_empty() { "a journal" } else { "results" };
+        bail!("{option} {name}: the values of {kind} are {}", known.join(", "));
+    };
+    Ok(column)
+}
+
+/// The folders of debug files on this machine.
+pub fn debug_folders() -> DebugFolders {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let home_cache = variable("HOME").map(|home| Path::new(&home).join(".cache"));
+    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from).or(home_cache);
+    let own = variable("DEBUGINFOD_CACHE_PATH").map(PathBuf::from);
+    let usual = cache.map(|folder| folder.join("debuginfod_client"));
+    DebugFolders {
+        debug: vec!["/usr/lib/debug".into()],
+        debuginfod: own.into_iter().chain(usual).collect(),
+    }
+}
+
+/// The modules whose functions have no names, and why.
+pub fn warnings(profile: &Profile) -> Vec<String> {
+    let warning = |path: &str, recorded: &str, state: &ModuleState| match state {
+        ModuleState::Lines { .. } | ModuleState::Functions => None,
+        ModuleState::Missing => Some(format!(
+            "{path} does not exist here, so its functions have no names; its build id is \
+             {recorded}"
+        )),
+        ModuleState::Changed { found } => {
+            let found = if found.is_empty() { "none" } else { found };
+            Some(format!(
+                "{path} has changed since the recording, so its functions have no names (build id \
+                 {recorded} when recorded, now {found}): record again"
+            ))
+        }
+        ModuleState::Unreadable { detail } => {
+            Some(format!("{path} cannot be read, so its functions have no names: {detail}"))
+        }
+    };
+    let modules = profile.modules.iter();
+    modules.filter_map(|(module, state)| warning(&module.path, &module.build_id, state)).collect()
+}

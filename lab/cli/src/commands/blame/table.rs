@@ -1,0 +1,146 @@
+//! The call sites as a table and as JSON.
+
+use crate::format;
+use keel_blame::{Column, Frame, Place, Profile, Site, Sites, Unit};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Number of characters of a name in the table. Names of C++ can have thousands.
+const NAME_CHARACTERS: usize = 100;
+
+/// What to show.
+pub struct Shown<'a> {
+    pub profile: &'a Profile,
+    pub sites: &'a Sites,
+    /// The column by which the sites are sorted.
+    pub sort: usize,
+    pub top: usize,
+    pub callers: usize,
+    pub place: Place,
+    pub allocator: Option<&'a str>,
+}
+
+/// The table, with a line of totals before it.
+pub fn text(shown: &Shown<'_>) -> String {
+    let Shown { profile, sites, sort, .. } = *shown;
+    let sorted = &profile.columns[sort];
+    let mut text = format!(
+        "{} call sites, sorted by {}{}\n\n",
+        format::count(sites.sites.len() as u64),
+        sorted.kind.title,
+        if sorted.allocator.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", sorted.allocator)
+        }
+    );
+    let columns = columns(shown);
+    let widths: Vec<usize> =
+        columns.iter().map(|column| title(shown, *column).chars().count().max(10) + 2).collect();
+    for (column, width) in columns.iter().zip(&widths) {
+        let _ = write!(text, "{:>width$}", title(shown, *column));
+    }
+    text.push_str("  call site\n");
+    let indent = widths.iter().sum::<usize>();
+    let values = |values: &[u64]| -> String {
+        let cell = |(column, width): (&usize, &usize)| {
+            let width = *width;
+            format!("{:>width$}", with_unit(values[*column], &profile.columns[*column]))
+        };
+        columns.iter().zip(&widths).map(cell).collect()
+    };
+    for site in sites.sites.iter().take(shown.top).filter(|site| site.values[sort] > 0) {
+        let mut frames = names(profile, site, shown.place).into_iter();
+        let name = frames.next().unwrap_or_default();
+        let _ = writeln!(text, "{}  {name}", values(&site.values));
+        for name in frames.take(shown.callers) {
+            let _ = writeln!(text, "{:indent$}  < {name}", "");
+        }
+    }
+    let totals: Vec<u64> = (0..profile.columns.len()).map(|column| profile.total(column)).collect();
+    let _ = writeln!(text, "{}  all call sites", values(&totals));
+    if sites.unknown.iter().any(|value| *value > 0) {
+        let _ = writeln!(text, "{}  of these, without a stack", values(&sites.unknown));
+    }
+    text
+}
+
+/// The columns of the table: those of one allocator, or the sorted value of each allocator.
+fn columns(shown: &Shown<'_>) -> Vec<usize> {
+    let columns = &shown.profile.columns;
+    let sorted = &columns[shown.sort];
+    let compares = !sorted.allocator.is_empty() && shown.allocator.is_none();
+    let is_shown = |column: &Column| match compares {
+        true => column.kind == sorted.kind || *column == columns[0],
+        // The number of blocks and bytes of the same kind are in JSON.
+        false => {
+            column.allocator == sorted.allocator
+                && (!column.kind.name.contains('-') || *column == *sorted)
+        }
+    };
+    (0..columns.len()).filter(|index| is_shown(&columns[*index])).collect()
+}
+
+fn title<'a>(shown: &Shown<'a>, column: usize) -> &'a str {
+    let column = &shown.profile.columns[column];
+    let sorted = &shown.profile.columns[shown.sort];
+    let compares = !sorted.allocator.is_empty() && shown.allocator.is_none();
+    if compares && column.kind == sorted.kind { &column.allocator } else { column.kind.title }
+}
+
+fn with_unit(value: u64, column: &Column) -> String {
+    match column.kind.unit {
+        Unit::Count => format::count(value),
+        Unit::Bytes => format::bytes(value),
+        Unit::Nanoseconds => format::nanoseconds(value),
+    }
+}
+
+/// The names of the calls, from the call site outwards.
+fn names(profile: &Profile, site: &Site, place: Place) -> Vec<String> {
+    let frames: Vec<&Frame> =
+        site.stack.iter().map(|index| &profile.frames[*index as usize]).collect();
+    if place == Place::Module {
+        return frames.iter().take(1).map(|frame| frame.module.clone()).collect();
+    }
+    // The calls around `main` are the same in every program.
+    let is_start = |frame: &Frame| frame.wrapper || frame.function == "_start";
+    let start = frames.iter().rev().take_while(|frame| is_start(frame)).count();
+    frames[..(frames.len() - start).max(1)].iter().map(|frame| name(frame)).collect()
+}
+
+fn name(frame: &Frame) -> String {
+    let mut function: String = frame.function.chars().take(NAME_CHARACTERS).collect();
+    if function.len() < frame.function.len() {
+        function.push_str("...");
+    }
+    match frame.place() {
+        place if place.is_empty() => function,
+        place => format!("{function} ({place})"),
+    }
+}
+
+/// The call sites with all values and whole stacks.
+pub fn json(shown: &Shown<'_>) -> Vec<serde_json::Value> {
+    let profile = shown.profile;
+    let site = |site: &Site| {
+        let stack: Vec<&Frame> =
+            site.stack.iter().map(|index| &profile.frames[*index as usize]).collect();
+        let mut values = serde_json::Map::new();
+        for (column, value) in profile.columns.iter().zip(&site.values) {
+            let into = match column.allocator.as_str() {
+                "" => &mut values,
+                name => {
+                    let entry = values.entry(name).or_insert_with(|| json!({}));
+                    match entry.as_object_mut() {
+                        Some(object) => object,
+                        None => continue,
+                    }
+                }
+            };
+            into.insert(column.kind.name.to_owned(), json!(value));
+        }
+        json!({ "stack": stack, "stacks": site.stacks, "values": values })
+    };
+    shown.sites.sites.iter().take(shown.top).map(site).collect()
+}
