@@ -179,6 +179,28 @@ fn a_journal_without_stacks_is_refused() {
     }
 }
 
+#[test]
+fn stacks_are_exported_with_the_chosen_weight() {
+    let folder = recorded(&["-g"]);
+    let export = |form: &str, weight: &str| {
+        let arguments = ["export", "program.journal.parquet", "--to", form, "--weight", weight];
+        succeed(folder.path(), &[&arguments[..], &["-o", "out"]].concat());
+        std::fs::read(folder.path().join("out")).unwrap()
+    };
+    let lines = export("collapsed", "kept");
+    let lines: Vec<&str> = text(&lines).lines().collect();
+    // The start of the C library has blocks, too.
+    assert_eq!(lines.iter().filter(|line| line.contains("main;")).count(), 1, "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with("main;leaks;take 10010")), "{lines:?}");
+    let all = export("collapsed", "bytes");
+    assert!(text(&all).lines().any(|line| line.ends_with("main;churns;inlined;take 501500")));
+    for form in ["speedscope", "firefox"] {
+        let document: Value = serde_json::from_slice(&export(form, "kept")).unwrap();
+        assert!(document.to_string().contains("never freed"), "{form}");
+    }
+    assert_eq!(export("pprof", "kept")[..2], [0x1f, 0x8b]);
+}
+
 /// The walk-through of docs/guide/blame.md.
 #[test]
 fn the_hitch_of_a_game_is_found_in_the_results() {

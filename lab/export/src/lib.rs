@@ -3,10 +3,12 @@
 mod csv;
 mod error;
 mod hdr;
+mod message;
 mod perfetto;
 mod rows;
 #[cfg(test)]
 mod sample;
+mod stacks;
 mod summary;
 mod table;
 mod trace;
@@ -16,6 +18,7 @@ pub use error::{ExportError, Written};
 pub use hdr::hdr;
 pub use keel_journal::TextForm as TraceForm;
 pub use perfetto::perfetto;
+pub use stacks::{collapsed, firefox, pprof, speedscope};
 pub use summary::summary;
 pub use table::table;
 pub use trace::{TraceError, WrittenTrace, trace, trace_events};

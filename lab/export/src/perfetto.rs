@@ -5,6 +5,7 @@
 //! packets of track events name their tracks by `uuid`. The field numbers are those of
 //! `perfetto/trace/*.proto`, which are stable.
 
+use crate::message::Message;
 use crate::rows::{Call, OPERATIONS, all_kept, each_call};
 use crate::{ExportError, Written};
 use keel_results::{
@@ -181,56 +182,14 @@ fn cause(bits: u8) -> String {
     known.join(", ")
 }
 
-/// A message of protocol buffers.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u64, value: u64) -> &mut Message {
-        self.varint(field << 3);
-        self.varint(value);
-        self
-    }
-
-    fn bytes(&mut self, field: u64, value: &[u8]) -> &mut Message {
-        self.varint(field << 3 | 2);
-        self.varint(value.len() as u64);
-        self.0.extend_from_slice(value);
-        self
-    }
-
-    fn text(&mut self, field: u64, value: &str) -> &mut Message {
-        self.bytes(field, value.as_bytes())
-    }
-
-    fn message(&mut self, field: u64, value: &Message) -> &mut Message {
-        self.bytes(field, &value.0)
-    }
-
-    /// As the next packet of a trace.
-    fn write(&self, output: &mut dyn Write) -> io::Result<()> {
-        let mut packet = Message::default();
-        packet.message(1, self);
-        output.write_all(&packet.0)
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
     use super::*;
     use crate::sample::folder;
 
     /// The fields of a message: number, value, bytes.
-    fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+    pub(crate) fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
         fn varint(bytes: &mut &[u8]) -> u64 {
             let mut value = 0;
             for shift in (0..).step_by(7) {

@@ -1,5 +1,6 @@
 //! `keel export`: results and journals in formats of other tools.
 
+use super::blame::{self, BUDGET_US, Value};
 use crate::format;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
@@ -20,7 +21,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  \
                   keel export game.journal.parquet --to mtrace -o game.mtrace\n  \
                   keel export game.comparison --to perfetto -o game.perfetto-trace\n  \
-                  keel export game.comparison --to csv -a keel > calls.csv")]
+                  keel export game.comparison --to csv -a keel > calls.csv\n  \
+                  keel export game.journal.parquet --to pprof --weight kept -o game.pb.gz")]
 pub struct Arguments {
     /// The result folder or the journal
     input: PathBuf,
@@ -34,6 +36,13 @@ pub struct Arguments {
     /// For perfetto: omit calls that took less than this many ns
     #[arg(long, value_name = "NS", default_value_t = 1000.0)]
     slower_than: f64,
+    /// For call stacks (collapsed, speedscope, pprof, firefox): the value that is shown first, as
+    /// in `keel blame --sort`; the only one for collapsed [default: as in `keel blame`]
+    #[arg(long, value_name = "VALUE")]
+    weight: Option<Value>,
+    /// For call stacks of results: see `keel blame --budget`
+    #[arg(long, value_name = "US", default_value_t = BUDGET_US)]
+    budget: f64,
     /// The output file [default: standard output]
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -47,19 +56,37 @@ enum Format {
     Hdr,
     Perfetto,
     Json,
+    Stacks(StackForm),
     Trace(TraceForm),
 }
+
+/// Formats of call stacks, from journals and from results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StackForm {
+    Collapsed,
+    Speedscope,
+    Pprof,
+    Firefox,
+}
+
+const OF_STACKS: [StackForm; 4] =
+    [StackForm::Collapsed, StackForm::Speedscope, StackForm::Pprof, StackForm::Firefox];
 
 const OF_RESULTS: [Format; 5] =
     [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
 
-static FORMATS: [Format; OF_RESULTS.len() + TraceForm::ALL.len()] = {
-    let mut formats = [Format::Csv; OF_RESULTS.len() + TraceForm::ALL.len()];
+const BEFORE_TRACES: usize = OF_RESULTS.len() + OF_STACKS.len();
+
+static FORMATS: [Format; BEFORE_TRACES + TraceForm::ALL.len()] = {
+    let mut formats = [Format::Csv; BEFORE_TRACES + TraceForm::ALL.len()];
     let mut at = 0;
     while at < formats.len() {
-        formats[at] = match at < OF_RESULTS.len() {
-            true => OF_RESULTS[at],
-            false => Format::Trace(TraceForm::ALL[at - OF_RESULTS.len()]),
+        formats[at] = if at < OF_RESULTS.len() {
+            OF_RESULTS[at]
+        } else if at < BEFORE_TRACES {
+            Format::Stacks(OF_STACKS[at - OF_RESULTS.len()])
+        } else {
+            Format::Trace(TraceForm::ALL[at - BEFORE_TRACES])
         };
         at += 1;
     }
@@ -86,9 +113,32 @@ impl ValueEnum for Format {
                 .into(),
             Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
             Format::Json => "Folder: percentiles, times and memory as JSON".into(),
+            Format::Stacks(form) => {
+                format!("Call stacks of a journal or a folder: {}", form.what())
+            }
             Format::Trace(form) => format!("Journal: {}", form.written_as()),
         };
         Some(PossibleValue::new(self.name()).help(help))
+    }
+}
+
+impl StackForm {
+    fn what(self) -> &'static str {
+        match self {
+            StackForm::Collapsed => "a line for each stack, for flame graphs",
+            StackForm::Speedscope => "JSON for speedscope.app, with all values",
+            StackForm::Pprof => "profile for pprof, with all values",
+            StackForm::Firefox => "JSON for profiler.firefox.com, a thread for each value",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            StackForm::Collapsed => "collapsed",
+            StackForm::Speedscope => "speedscope",
+            StackForm::Pprof => "pprof",
+            StackForm::Firefox => "firefox",
+        }
     }
 }
 
@@ -108,12 +158,13 @@ impl Format {
             Format::Hdr => "hdr",
             Format::Perfetto => "perfetto",
             Format::Json => "json",
+            Format::Stacks(form) => form.name(),
             Format::Trace(form) => form.name(),
         }
     }
 
     fn is_binary(self) -> bool {
-        matches!(self, Format::Parquet | Format::Perfetto)
+        matches!(self, Format::Parquet | Format::Perfetto | Format::Stacks(StackForm::Pprof))
     }
 }
 
@@ -134,7 +185,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
                 format.name()
             )
         }
-        (false, None) if arguments.input.is_file() => {
+        (false, None) if arguments.input.is_file() && !matches!(format, Format::Stacks(_)) => {
             bail!(
                 "{input} is a file, and {} is a format of results: give the result folder",
                 format.name()
@@ -175,6 +226,13 @@ fn write(
     output: &mut (dyn Write + Send),
     place: &Path,
 ) -> Result<()> {
+    if let Format::Stacks(form) = format {
+        if let Some(count) = unless_closed(stacks(arguments, form, output))? {
+            eprintln!("{} stacks", format::count(count));
+        }
+        unless_closed(output.flush().with_context(|| place.display().to_string()))?;
+        return Ok(());
+    }
     match format.trace() {
         Some(form) => {
             let reader = Reader::open(&arguments.input)?;
@@ -211,6 +269,27 @@ fn unless_closed<T>(outcome: Result<T>) -> Result<Option<T>> {
         Err(error) if closed(&error) => Ok(None),
         outcome => outcome.map(Some),
     }
+}
+
+/// Writes the call stacks and returns their number.
+fn stacks(arguments: &Arguments, form: StackForm, output: &mut (dyn Write + Send)) -> Result<u64> {
+    let profile = match arguments.input.is_dir() {
+        true => {
+            let allocator = arguments.allocator.as_deref();
+            blame::measured(&arguments.input, arguments.budget, blame::SLOW_US, allocator)?
+        }
+        false => blame::requested(&arguments.input, blame::SHORT_LIVED_US)?,
+    };
+    let allocator = arguments.allocator.as_deref();
+    let column = blame::chosen_column(&profile, arguments.weight, allocator, "--weight")?;
+    blame::warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    let name = arguments.input.file_name().unwrap_or_default().to_string_lossy();
+    Ok(match form {
+        StackForm::Collapsed => keel_export::collapsed(&profile, column, output)?,
+        StackForm::Speedscope => keel_export::speedscope(&profile, column, &name, output)?,
+        StackForm::Pprof => keel_export::pprof(&profile, column, output)?,
+        StackForm::Firefox => keel_export::firefox(&profile, column, &name, output)?,
+    })
 }
 
 fn results(
