@@ -1,7 +1,7 @@
 /* pairs THREADS PAUSE_US BATCHES KIND: each thread times batches of 1000 pairs of 64 bytes, with a
  * pause between batches. KIND: `free` for malloc and free, `delete` for operator new and sized
- * delete, as in most C++ programs. Prints one line: ns an operation (half a pair), median and p99.9
- * over all batches, and mean over all time in batches.
+ * delete, as in most C++ programs; `deep` for malloc and free below 16 calls. Prints one line: ns
+ * an operation (half a pair), median and p99.9 over all batches, and mean over all time in batches.
  *
  * The median is the cost of the calls themselves; the mean also includes the waits for the
  * recorder. */
@@ -16,7 +16,7 @@
 
 enum { PAIRS = 1000, BYTES = 64 };
 
-static bool deletes;
+static bool deletes, deep;
 static long batches;
 static useconds_t pause_us;
 static double* times; /* ns an operation, batch by batch, thread by thread */
@@ -43,11 +43,33 @@ static void new_and_delete() {
     }
 }
 
+// Calls itself before it works, and is not left before the work is done.
+__attribute__((noinline)) static int work_below(int calls) {
+    if (calls == 0) {
+        malloc_and_free();
+        return 0;
+    }
+    int below = work_below(calls - 1);
+    __asm__ volatile("" : "+r"(below)); // no loop instead of calls
+    return below + 1;
+}
+
+static void batch_of_pairs() {
+    if (deep) {
+        volatile int below = work_below(16);
+        (void)below;
+    } else if (deletes) {
+        new_and_delete();
+    } else {
+        malloc_and_free();
+    }
+}
+
 static void* work(void* number) {
     double* mine = times + (intptr_t)number * batches;
     for (long batch = 0; batch < batches; batch++) {
         double began = now_ns();
-        deletes ? new_and_delete() : malloc_and_free();
+        batch_of_pairs();
         mine[batch] = (now_ns() - began) / (2 * PAIRS);
         if (pause_us != 0) usleep(pause_us);
     }
@@ -63,6 +85,7 @@ static int compare(const void* a, const void* b) {
 int main(int count, char** arguments) {
     if (count != 5) return 2;
     deletes = strcmp(arguments[4], "delete") == 0;
+    deep = strcmp(arguments[4], "deep") == 0;
     int threads = atoi(arguments[1]);
     pause_us = (useconds_t)atoi(arguments[2]);
     batches = atol(arguments[3]);

@@ -23,8 +23,8 @@ import archive
 KEEL = archive.PREFIX / "bin" / "keel"
 
 # Name and options of `keel record`; None: not recorded.
-WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "8"])]
-BESIDE = "recorded, beside"
+WAYS = [("plain", None), ("recorded", []), ("with stacks", ["--stacks", "16"])]
+BESIDE = [("recorded, beside", []), ("stacks, beside", ["--stacks", "16"])]
 
 # Name, threads, pause in µs between batches of 2000 operations, batches a thread, KIND of pairs.
 # A sized delete passes the recorder twice: as operator delete, which stores the size for the free
@@ -33,6 +33,7 @@ CASES = [
     ("1 thread, paced", 1, 1000, 1000, "free"),
     ("2 threads, paced", 2, 1000, 1000, "free"),
     ("1 thread, paced, sized deletes", 1, 1000, 1000, "delete"),
+    ("1 thread, paced, below 16 calls", 1, 1000, 1000, "deep"),
     ("2 threads, paced, sized deletes", 2, 1000, 1000, "delete"),
     ("1 thread, full speed", 1, 0, 5000, "free"),
     ("2 threads, full speed", 2, 0, 2500, "free"),
@@ -62,7 +63,7 @@ def main():
     arguments = parser.parse_args()
     runs, ways = arguments.runs, list(WAYS)
     if arguments.beside:
-        ways.append((BESIDE, []))
+        ways.extend(BESIDE)
     if not KEEL.is_file():
         sys.exit(f"{KEEL} is missing: run `make build` first")
     rows = []
@@ -75,9 +76,8 @@ def main():
         for run in range(runs):
             for case in CASES:
                 for way, options in ways[run % len(ways) :] + ways[: run % len(ways)]:
-                    if way == "with stacks" and case[2] == 0:
-                        continue  # at full speed, the stacks alone would take a minute
-                    keel = arguments.beside / "bin" / "keel" if way == BESIDE else KEEL
+                    is_beside = way in dict(BESIDE)
+                    keel = arguments.beside / "bin" / "keel" if is_beside else KEEL
                     rows.append((case[0], run, way, *measure(keel, program, case, options, folder)))
             print(f"record-overhead: run {run + 1} of {runs}", file=sys.stderr)
     columns = ["median_ns_an_operation", "p999_ns_an_operation", "mean_ns_an_operation"]
@@ -92,7 +92,7 @@ def table(rows):
     )
     for case, *_ in CASES:
         pick = lambda way, at: [row[at] for row in rows if row[0] == case and row[2] == way]
-        for way in (way for way in [*dict(WAYS), BESIDE] if pick(way, 3)):
+        for way in (way for way in dict(WAYS + BESIDE) if pick(way, 3)):
             added = [one - without for without, one in zip(pick("plain", 3), pick(way, 3))]
             spread = f"{min(added):.1f} .. {max(added):.1f}"
             print(

@@ -30,3 +30,7 @@ const char* host_allocator(void) {
 uint32_t host_embedded(void) {
     return 1;
 }
+
+bool host_notices_unloading(void) {
+    return false;
+}

@@ -4,6 +4,7 @@
 #ifndef KEEL_RECORDER_HOST_H
 #define KEEL_RECORDER_HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // Called once, before the first event of the process.
@@ -18,5 +19,8 @@ void host_stopped(void);
 
 // Returns 1 if the program reports its own events, and 0 if the events are calls of malloc.
 uint32_t host_embedded(void);
+
+// Returns true if unwind_forget is called whenever code is unloaded.
+bool host_notices_unloading(void);
 
 #endif

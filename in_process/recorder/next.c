@@ -90,3 +90,8 @@ const char* host_allocator(void) {
     bool known = dladdr(next_malloc_address(), &info) != 0 && info.dli_fname != NULL;
     return known ? info.dli_fname : "";
 }
+
+// By interpose_unload.c.
+bool host_notices_unloading(void) {
+    return true;
+}

@@ -39,7 +39,7 @@ pub struct Arguments {
     #[arg(short, long)]
     embedded: bool,
     /// Record the innermost DEPTH stack frames of each operation (`keel blame` shows them).
-    /// This costs about 2 µs per operation, more for deep stacks. Without this option only the
+    /// This costs some nanoseconds per frame and operation. Without this option only the
     /// calling module is recorded, at no cost
     #[arg(long, value_name = "DEPTH", default_value_t = 0, hide_default_value = true,
           value_parser = clap::value_parser!(u32).range(0..=100))]
