@@ -38,6 +38,12 @@ pub struct Limits {
     pub slow_ns: f64,
 }
 
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { budget_ns: 100_000.0, slow_ns: 10_000.0 }
+    }
+}
+
 #[derive(Deserialize)]
 struct StacksDocument {
     modules: Vec<Module>,

@@ -95,6 +95,15 @@ impl Profile {
         self.modules.iter().position(|(module, _)| file_name(&module.path) == name)
     }
 
+    /// The calls of a site's stack, from the call site outwards. The calls around `main` are left
+    /// out: they are the same in every program.
+    pub fn calls(&self, stack: &[u32]) -> Vec<&Frame> {
+        let frames: Vec<&Frame> = stack.iter().map(|index| &self.frames[*index as usize]).collect();
+        let is_start = |frame: &&&Frame| frame.wrapper || frame.function == "_start";
+        let start = frames.iter().rev().take_while(is_start).count();
+        frames[..(frames.len() - start).max(1).min(frames.len())].to_vec()
+    }
+
     /// The sum of a column over all stacks.
     pub fn total(&self, column: usize) -> u64 {
         self.samples.iter().fold(0, |sum: u64, sample| sum.saturating_add(sample.values[column]))

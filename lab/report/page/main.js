@@ -269,6 +269,7 @@ const start = async () => {
   listenMemory();
   setUpStrips();
   setUpPairs();
+  setUpCallSites();
   invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();

@@ -18,6 +18,7 @@ const state = {
   budget: facts.frame_count ? 1e9 / 60 : 2e6,
   busiest: false, // frames: only the thread that spent most time in calls
   interrupted: true, // frames: include interrupted calls
+  siteValue: 0, // call sites: index into SITE_VALUES
   excludeInterrupted: false, // percentiles and tables: exclude interrupted calls
 };
 

@@ -36,6 +36,9 @@ pub enum ReportError {
     /// The two allocators of a pair are not both in the comparison.
     #[error("{0}")]
     Pair(String),
+    /// The call stacks cannot be read.
+    #[error(transparent)]
+    CallSites(keel_blame::BlameError),
     /// The requested picture cannot be drawn.
     #[error("{0}")]
     Plot(String),

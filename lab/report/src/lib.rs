@@ -30,7 +30,7 @@ mod verdict;
 mod words;
 
 pub use error::ReportError;
-pub use page::{Options, Report, build};
+pub use page::{Options, Report, build, build_with_symbols};
 pub use plot::{Budget, Hue, Picture, PlotOptions, View, plot};
 pub use text::{chart, markdown, verdict};
 pub use verdict::{Pair, PairRow, pair};

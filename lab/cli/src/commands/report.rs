@@ -112,7 +112,8 @@ pub fn write_report(folders: &[PathBuf], page: &Path) -> Result<()> {
     let begin = Instant::now();
     let bar = progress::bar(0, "allocators");
     bar.set_message("drawing");
-    let report = keel_report::build(folders, keel_report::Options::default(), &|done, total| {
+    let (options, debug) = (keel_report::Options::default(), super::blame::debug_folders());
+    let report = keel_report::build_with_symbols(folders, options, &debug, &|done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
     })?;

@@ -1,7 +1,7 @@
 //! The part of the page that shows one comparison.
 
 use super::blocks::{self, LANE_COLUMNS};
-use super::model::{AllocatorFacts, ClockFacts, Facts, Part, PercentileFacts};
+use super::model::{AllocatorFacts, CallSites, ClockFacts, Facts, Part, PercentileFacts};
 use crate::counts::{
     Counted, CountedRun, LATENCY_ROWS, LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Operations,
     Options, ROWS_PER_OCTAVE, Tiles, WINDOW_NS, in_parallel,
@@ -20,6 +20,7 @@ pub fn part(
     prefix: String,
     label: String,
     options: Options,
+    call_sites: Option<CallSites>,
 ) -> Result<Part, ReportError> {
     let comparison = counted.comparison;
     let figures = figures(comparison, counted.calm.as_ref());
@@ -46,7 +47,8 @@ pub fn part(
         });
     }
     packed.extend(blocks::shared(counted, &prefix));
-    let facts = facts(counted, allocators, verdict, slow_calls, [prefix, label]);
+    let mut facts = facts(counted, allocators, verdict, slow_calls, [prefix, label]);
+    facts.call_sites = call_sites;
     Ok(Part { facts, blocks: packed })
 }
 
@@ -100,6 +102,7 @@ fn facts(
         calm_pairs: calm.map(all_pairs).unwrap_or_default(),
         pair_phrases: PAIR_PHRASES,
         hitches: hitches(counted),
+        call_sites: None,
         slow_calls,
         allocators,
         verdict,

@@ -92,8 +92,33 @@ pub struct Facts {
     pub verdict: Verdict,
     /// The slowest calls, described: at most two.
     pub hitches: Vec<Hitch>,
+    /// The call sites with the most time over the budget; None if the journal had no stacks.
+    pub call_sites: Option<CallSites>,
     /// Causes and verdicts of all slow calls, by the numbers in the blocks `outliers-<index>`.
     pub slow_calls: SlowCalls,
+}
+
+/// The call sites of the slow frames and calls.
+#[derive(Debug, Serialize)]
+pub struct CallSites {
+    /// The time that the calls of a frame may take together, ns.
+    pub budget_ns: f64,
+    /// A longer call is slow, ns.
+    pub slow_ns: f64,
+    /// Number of all call sites.
+    pub count: usize,
+    /// The call sites with the largest values.
+    pub rows: Vec<CallSite>,
+}
+
+/// A call site and its values.
+#[derive(Debug, Serialize)]
+pub struct CallSite {
+    /// The calls, from the call site outwards: `function (file:line)`.
+    pub calls: Vec<String>,
+    /// For each allocator: calls, time in ns, time over the budget in ns, slow calls, calls with
+    /// page faults; None if the rows of none of its runs were kept.
+    pub values: Vec<Option<[u64; 5]>>,
 }
 
 /// A percentile, as [`PERCENTILES`] defines it.

@@ -3,9 +3,10 @@
 use super::html::assemble;
 use crate::counts::{Counted, Options};
 use crate::error::ReportError;
-use crate::facts::part;
+use crate::facts::{call_sites, part};
 use crate::figures::load;
 use crate::words::folder_label;
+use keel_blame::DebugFolders;
 use std::path::PathBuf;
 
 /// A finished page.
@@ -21,14 +22,25 @@ pub struct Report {
     pub columns: usize,
 }
 
-/// Builds the page of one or several result folders, between which the page then switches.
-/// `progress` gets the number of finished allocators and their total.
-///
-/// Takes time linear in the rows of one run of each allocator, eight bytes of memory per row
-/// (sixteen if the replay followed a schedule), and the tiles.
+/// Like [`build_with_symbols`], without separate debug files.
 pub fn build(
     folders: &[PathBuf],
     options: Options,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Report, ReportError> {
+    build_with_symbols(folders, options, &DebugFolders::default(), progress)
+}
+
+/// Builds the page of one or several result folders, between which the page then switches.
+/// `progress` gets the number of finished allocators and their total. `debug` has the folders of
+/// separate debug files, for the names of call sites.
+///
+/// Takes time linear in the rows of one run of each allocator, eight bytes of memory per row
+/// (sixteen if the replay followed a schedule), and the tiles.
+pub fn build_with_symbols(
+    folders: &[PathBuf],
+    options: Options,
+    debug: &DebugFolders,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Report, ReportError> {
     let comparisons = folders.iter().map(|folder| load(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -40,7 +52,8 @@ pub fn build(
             Counted::read(folder, comparison, share, &|one, _| progress(done + one, total))?;
         done += comparison.allocators.len();
         let prefix = if number == 0 { String::new() } else { format!("{}-", number + 1) };
-        let part = part(&counted, prefix, folder_label(folder), share)?;
+        let sites = call_sites(folder, comparison, debug)?;
+        let part = part(&counted, prefix, folder_label(folder), share, sites)?;
         report.calls += part.facts.allocators.iter().map(|one| one.blocks.calls).sum::<u64>();
         report.drawn += counted.runs.iter().filter(|run| run.is_some()).count();
         report.columns = counted.columns;

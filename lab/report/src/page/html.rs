@@ -11,7 +11,7 @@ const STYLE: [&str; 3] = [
     include_str!("../../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only files above its line.
-const SCRIPTS: [&str; 24] = [
+const SCRIPTS: [&str; 25] = [
     include_str!("../../page/format.js"),
     include_str!("../../page/data.js"),
     include_str!("../../page/pyramid.js"),
@@ -30,6 +30,7 @@ const SCRIPTS: [&str; 24] = [
     include_str!("../../page/planes.js"),
     include_str!("../../page/outliers.js"),
     include_str!("../../page/table.js"),
+    include_str!("../../page/call_sites.js"),
     include_str!("../../page/pairs.js"),
     include_str!("../../page/verdict.js"),
     include_str!("../../page/hitch.js"),

@@ -5,4 +5,4 @@ mod build;
 mod html;
 
 pub use crate::counts::Options;
-pub use build::{Report, build};
+pub use build::{Report, build, build_with_symbols};

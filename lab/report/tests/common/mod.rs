@@ -4,7 +4,9 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-use keel_results::raw::{OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter};
+use keel_results::raw::{
+    OPERATIONS_FILE, OperationRows, OperationWriter, RunRows, RunWriter, STACKS_FILE,
+};
 use keel_results::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -146,6 +148,18 @@ impl Journal {
         let rows = OperationRows { op, size, thread, frame: &self.frame, time: &self.time };
         writer.write_with_ages(rows, &self.age).unwrap();
         writer.finish().unwrap();
+    }
+
+    /// Replaces the operations of a folder by the same with call stacks: the number of a stack for
+    /// each row.
+    pub fn save_with_stacks(&self, folder: &Path, stacks: &[u32], document: &str) {
+        let path = folder.join(OPERATIONS_FILE);
+        let mut writer = OperationWriter::create_with_stacks(&path).unwrap();
+        let (op, size, thread) = (&self.op, &self.size, &self.thread);
+        let rows = OperationRows { op, size, thread, frame: &self.frame, time: &self.time };
+        writer.write_with_stacks(rows, &self.age, stacks).unwrap();
+        writer.finish().unwrap();
+        std::fs::write(folder.join(STACKS_FILE), document).unwrap();
     }
 }
 

@@ -98,15 +98,11 @@ fn with_unit(value: u64, column: &Column) -> String {
 
 /// The names of the calls, from the call site outwards.
 fn names(profile: &Profile, site: &Site, place: Place) -> Vec<String> {
-    let frames: Vec<&Frame> =
-        site.stack.iter().map(|index| &profile.frames[*index as usize]).collect();
+    let calls = profile.calls(&site.stack).into_iter();
     if place == Place::Module {
-        return frames.iter().take(1).map(|frame| frame.module.clone()).collect();
+        return calls.take(1).map(|frame| frame.module.clone()).collect();
     }
-    // The calls around `main` are the same in every program.
-    let is_start = |frame: &Frame| frame.wrapper || frame.function == "_start";
-    let start = frames.iter().rev().take_while(|frame| is_start(frame)).count();
-    frames[..(frames.len() - start).max(1)].iter().map(|frame| name(frame)).collect()
+    calls.map(name).collect()
 }
 
 fn name(frame: &Frame) -> String {

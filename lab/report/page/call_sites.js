@@ -1,0 +1,62 @@
+// The call sites of slow frames and calls: a table with a column for each allocator, and the callers
+// of each call site. Results have them if the journal was recorded with call stacks.
+
+// Name, index in the values of a call site, format.
+const SITE_VALUES = [
+  ["time over the budget", 2, duration],
+  ["time in calls", 1, duration],
+  ["slow calls", 3, count],
+  ["calls with page faults", 4, count],
+  ["calls", 0, count],
+];
+
+const siteName = (calls) => {
+  const [site, ...callers] = calls;
+  if (!callers.length) return make("td", { class: "words", text: site });
+  const list = make("ul", {}, ...callers.map((text) => make("li", { text })));
+  const details = make("details", {}, make("summary", { text: site }), list);
+  return make("td", { class: "words" }, details);
+};
+
+const drawCallSites = () => {
+  const [title, at, format] = SITE_VALUES[state.siteValue];
+  const indices = shown();
+  const valueOf = (row, index) => row.values[index]?.[at] ?? null;
+  const largest = (row) => Math.max(...indices.map((index) => valueOf(row, index) ?? 0));
+  const rows = facts.call_sites.rows.filter((row) => largest(row) > 0);
+  rows.sort((a, b) => largest(b) - largest(a));
+  const body = rows.map((row) =>
+    make(
+      "tr",
+      {},
+      siteName(row.calls),
+      ...indices.map((index) => {
+        const value = valueOf(row, index);
+        return make("td", { text: value === null ? "–" : format(value) });
+      }),
+    ),
+  );
+  const names = indices.map((index) => make("th", { scope: "col" }, nameTag(index)));
+  const head = make("tr", {}, make("th", { class: "words", text: "call site" }), ...names);
+  const table = { "aria-label": `Call sites by ${title}` };
+  byId("sites").replaceChildren(
+    make("table", table, make("thead", {}, head), make("tbody", {}, ...body)),
+  );
+};
+
+const setUpCallSites = () => {
+  if (!facts.call_sites) return;
+  byId("sites-section").hidden = false;
+  const { budget_ns: budget, slow_ns: slow, count: all, rows } = facts.call_sites;
+  const whole = facts.frame_count ? "the calls of a frame take together" : "a call takes";
+  byId("sites-note").textContent =
+    `The lines of the program with the largest values: ${rows.length} of ${count(all)}. Time ` +
+    `over the budget: the time beyond ${duration(budget)} that ${whole}, divided among the ` +
+    `calls. A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
+  const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
+  const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
+  select.addEventListener("change", () => set({ siteValue: Number(select.value) }));
+  byId("sites-toolbar").append(make("span", { class: "pick" }, select));
+  watch(["shown", "theme", "siteValue"], drawCallSites);
+  invalidate(["siteValue"]);
+};

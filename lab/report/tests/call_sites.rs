@@ -1,0 +1,64 @@
+//! The table of call sites, in a headless browser.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may panic and print why they are skipped"
+)]
+
+mod common;
+mod window;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use window::{Window, screenshots};
+
+fn make_page(folder: &Path) -> PathBuf {
+    let options = keel_report::Options::default();
+    let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
+    let page = folder.join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    page
+}
+
+/// The texts of the elements that the selector finds.
+fn texts(window: &Window, selector: &str) -> Vec<String> {
+    let script = format!(
+        "JSON.stringify([...document.querySelectorAll({selector:?})].map((e) => \
+         e.textContent))"
+    );
+    serde_json::from_str(window.eval(&script).as_str().unwrap()).unwrap()
+}
+
+const CHOOSE_CALLS: &str = "(() => { const s = document.querySelector('#sites-toolbar select'); \
+     s.value = 4; s.dispatchEvent(new Event('change')); return true; })()";
+
+#[test]
+fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _) = common::write(folder.path(), 20_000, 2, 2);
+    // Without stacks there is no table.
+    window.show(&make_page(folder.path()));
+    assert_eq!(window.eval("document.querySelector('#sites-section').hidden"), Value::Bool(true));
+    // A quarter of the rows from 0x1000, which 0x3000 called; the others from 0x2000.
+    let stacks: Vec<u32> = (0..20_000).map(|row| if row % 4 == 0 { 1 } else { 2 }).collect();
+    let document = r#"{"modules": [], "stacks": {
+        "sites": [[-1, 12288], [-1, 4096], [-1, 8192]], "nodes": [[-1, 0], [0, 1], [-1, 2]]}}"#;
+    journal.save_with_stacks(folder.path(), &stacks, document);
+    window.show(&make_page(folder.path()));
+    window.wait_until_drawn();
+    assert_eq!(window.eval("document.querySelector('#sites-section').hidden"), Value::Bool(false));
+    assert_eq!(texts(&window, "#sites summary"), ["0x1000"]);
+    assert_eq!(texts(&window, "#sites details li"), ["0x3000"]);
+    assert_eq!(texts(&window, "#sites thead th").len(), 3);
+    window.eval(CHOOSE_CALLS);
+    window.wait_until_drawn();
+    let cells = texts(&window, "#sites tbody td");
+    let number = |text: &String| text.replace(',', "").parse::<u64>().unwrap_or(0);
+    // 0x2000 has most calls, so it comes first; calls that were preempted are not counted.
+    assert_eq!((cells[0].as_str(), cells.len()), ("0x2000", 6), "{cells:?}");
+    assert!((14_000..=15_000).contains(&number(&cells[1])), "{cells:?}");
+    assert!((4_600..=5_000).contains(&number(&cells[4])), "{cells:?}");
+    window.assert_no_problems();
+    window.screenshot_of("call-sites", "#sites-section");
+}
