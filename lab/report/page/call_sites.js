@@ -1,5 +1,5 @@
-// The call sites of slow frames and calls: a table with a column for each allocator, and the callers
-// of each call site. Results have them if the journal was recorded with call stacks.
+// The call sites of slow frames and calls: a table with a column for each allocator, and the
+// callers of each call site. Results have them if the journal was recorded with call stacks.
 
 // Name, index in the values of a call site, format.
 const SITE_VALUES = [

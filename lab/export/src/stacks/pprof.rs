@@ -55,7 +55,10 @@ fn name(label: &str) -> String {
 
 /// The modules. They say that all names are known, so that pprof does not look for them.
 fn mappings(profile: &Profile, strings: &mut Strings, whole: &mut Message) {
-    for ((module, state), number) in profile.modules.iter().zip(1..) {
+    let mut modules: Vec<_> = profile.modules.iter().zip(1..).collect();
+    // pprof takes the first one for the program.
+    modules.sort_by_key(|((module, _), _)| module.path.contains(".so"));
+    for ((module, state), number) in modules {
         let has_lines = u64::from(matches!(state, ModuleState::Lines { .. }));
         let mut mapping = Message::default();
         mapping.number(1, number).number(5, strings.index(&module.path));
