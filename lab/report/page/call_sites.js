@@ -55,8 +55,11 @@ const setUpCallSites = () => {
     `calls. A call of more than ${duration(slow)} is slow. Click a line to see its callers.`;
   const options = SITE_VALUES.map(([name], value) => make("option", { value, text: name }));
   const select = make("select", { "aria-label": "Value of the call sites" }, ...options);
+  // The first value that is not 0 everywhere.
+  const has = ([, at]) => rows.some((row) => row.values.some((values) => values?.[at] > 0));
+  select.value = Math.max(0, SITE_VALUES.findIndex(has));
   select.addEventListener("change", () => set({ siteValue: Number(select.value) }));
   byId("sites-toolbar").append(make("span", { class: "pick" }, select));
   watch(["shown", "theme", "siteValue"], drawCallSites);
-  invalidate(["siteValue"]);
+  set({ siteValue: Number(select.value) });
 };
