@@ -60,5 +60,5 @@ fn call_sites_have_the_values_of_every_allocator_and_their_callers() {
     assert!((14_000..=15_000).contains(&number(&cells[1])), "{cells:?}");
     assert!((4_600..=5_000).contains(&number(&cells[4])), "{cells:?}");
     window.assert_no_problems();
-    window.screenshot_of("call-sites", "#sites-section");
+    window.screenshot_of("call-sites", "document.querySelector('#sites-section')");
 }
