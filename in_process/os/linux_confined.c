@@ -6,6 +6,7 @@
 // zero. Keel's code on this thread calls nothing of the C library but system calls, the clock and
 // memory functions.
 #include "base/bits.h"
+#include "os/lock.h"
 #include "os/memory.h"
 #include "os/thread.h"
 #include <errno.h>
@@ -58,6 +59,32 @@ static atomic_state thread_number;
 
 static char* thread_pointer(void) {
     return __builtin_thread_pointer();
+}
+
+// Absent from programs that are linked statically, which cannot open Keel late.
+extern void* __tls_get_addr(size_t* module_and_offset) __attribute__((weak));
+
+// Stores the number of Keel's own module if the C library does not report its storage.
+static int find_unreported(struct dl_phdr_info* module, size_t size, void* number) {
+    (void)size;
+    if (module->dlpi_tls_data != NULL) return 0;
+    for (unsigned i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr)* header = &module->dlpi_phdr[i];
+        if (header->p_type != PT_LOAD) continue;
+        uintptr_t begin = module->dlpi_addr + header->p_vaddr;
+        if ((uintptr_t)&thread_memory - begin < header->p_memsz)
+            *(size_t*)number = module->dlpi_tls_modid;
+    }
+    return 0;
+}
+
+// If dlopen loaded Keel, its variables are in static storage as well, but the C library reports
+// this (dlpi_tls_data) only after the first access through __tls_get_addr. Keel's own accesses do
+// not call that function.
+static void make_reported(void) {
+    size_t index[2] = {0, 0};
+    (void)dl_iterate_phdr(find_unreported, &index[0]);
+    if (index[0] != 0 && __tls_get_addr != NULL) (void)__tls_get_addr(index);
 }
 
 // How far this module's storage reaches from the thread pointer. 0: it is not in the static part.
@@ -171,8 +198,11 @@ static int thread_main(void* unused) {
 
 static bool memory_map(void) {
     size_t reach = 0;
+    make_reported();
     (void)dl_iterate_phdr(add_reach, &reach);
-    if (reach == 0) return false;
+    // Without Keel's own variables the thread would use its stack in their place.
+    size_t own = (size_t)((uintptr_t)thread_pointer() - (uintptr_t)&os_lock_holds_all);
+    if (reach == 0 || (STORAGE_IS_BELOW ? own : 0 - own) > reach) return false;
     static_bytes = round_up(reach, 64);
     size_t bytes = round_up(GUARD_BYTES + STACK_BYTES + static_bytes + CONTROL_BYTES, GUARD_BYTES);
     char* memory = os_map(bytes, os_page_bytes());
