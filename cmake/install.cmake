@@ -50,8 +50,10 @@ if(KEEL_FLAVOUR)
   return()
 endif()
 install(PROGRAMS ${KEEL_OUTPUT_DIR}/bin/keel COMPONENT lab DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
-foreach(program keel-player keel-workload)
+foreach(program keel-player keel-workload keel-synthetic keel-patterns keel-overseer libkeel_bridge.so)
   install(PROGRAMS ${KEEL_OUTPUT_DIR}/lib/keel/${program} COMPONENT lab DESTINATION lib/keel OPTIONAL)
 endforeach()
+install(DIRECTORY ${KEEL_OUTPUT_DIR}/lib/keel/programs COMPONENT lab DESTINATION lib/keel OPTIONAL
+  USE_SOURCE_PERMISSIONS)
 install(DIRECTORY ${KEEL_OUTPUT_DIR}/lib/keel/peers COMPONENT lab DESTINATION lib/keel OPTIONAL USE_SOURCE_PERMISSIONS
   FILES_MATCHING PATTERN *.so PATTERN .* EXCLUDE)

@@ -23,6 +23,10 @@ say "libkeel and the recorder (C)"
 logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build build/cmake --target libraries
 
+# The real programs that `keel bench --suite programs` runs.
+rm -rf "$build/lib/keel/programs"
+cp -r tests/programs "$build/lib/keel/programs"
+
 say "libkeel-secure (C)"
 logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_SECURE=ON \
     -DKEEL_TESTS=OFF

@@ -13,6 +13,9 @@ function(contract_program target source)
   add_dependencies(${target} contract_plugin)
 endfunction()
 
+# These suites also run with Keel behind the bridge, which forwards every call of a program.
+set(suites_behind_bridge contents aligned large threads fork)
+
 # These suites also run with the keeper's thread from the start.
 set(suites_with_keeper threads fork loading footprint)
 
@@ -34,6 +37,12 @@ function(contract_suite name source)
       list(APPEND environment KEEL_KEEPER=on)
       keel_test(contract/${name}/keeper ${name}-plain)
     endif()
+  endif()
+  if(TARGET keel_bridge AND name IN_LIST suites_behind_bridge)
+    set(environment CHECK_MALLOC_IN=libkeel_bridge.so ${flavour_environment}
+      "LD_PRELOAD=$<TARGET_FILE:keel_bridge>" "KEEL_BRIDGE=prefix:kl_:$<TARGET_FILE:keel_shared>"
+      GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536)
+    keel_test(contract/${name}/bridge ${name}-plain)
   endif()
   if(TARGET keel_static)
     contract_program(${name}-static ${source} keel_static)
@@ -66,6 +75,9 @@ if(TARGET keel_shared)
   set(environment "")
   keel_test(replay/sample ${CMAKE_CURRENT_SOURCE_DIR}/replay/run.sh $<TARGET_FILE:replay_text>
     $<TARGET_FILE:keel_shared>)
+  # Each workload runs once; some verify their data and end with an error if it was changed.
+  keel_test(bench/synthetic ${CMAKE_CURRENT_SOURCE_DIR}/support/synthetic.sh
+    $<TARGET_FILE:keel-synthetic> $<TARGET_FILE:keel-patterns> $<TARGET_FILE:keel_bridge> $<TARGET_FILE:keel_shared>)
   keel_test(programs/overseer ${CMAKE_CURRENT_SOURCE_DIR}/support/overseer.sh
     $<TARGET_FILE:overseer>)
   keel_test(programs ${CMAKE_CURRENT_SOURCE_DIR}/programs/run.sh $<TARGET_FILE:keel_shared>

@@ -9,8 +9,9 @@
 // After SECONDS all processes are killed and the status is 124.
 //
 // REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
-// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), left (the names
-// of the processes that were killed). The overseer exits with the status.
+// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), minor_faults and
+// major_faults, voluntary_switches and involuntary_switches (of all processes), left (the names of
+// the processes that were killed). The overseer exits with the status.
 //
 // The program is small on purpose: the memory that a process had resident before exec counts in its
 // peak, so the launcher's size is the smallest peak that can be measured.
@@ -103,10 +104,12 @@ static int report(const char* path, int status, double wall, const char* names) 
     if (!file) return -1;
     fprintf(file,
             "{\"status\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, \"sys_s\": %.6f, \"peak_bytes\": "
-            "%ld, \"left\": [%s]}\n",
+            "%ld, \"minor_faults\": %ld, \"major_faults\": %ld, \"voluntary_switches\": %ld, "
+            "\"involuntary_switches\": %ld, \"left\": [%s]}\n",
             status, wall, (double)all.ru_utime.tv_sec + (double)all.ru_utime.tv_usec * 1e-6,
             (double)all.ru_stime.tv_sec + (double)all.ru_stime.tv_usec * 1e-6,
-            all.ru_maxrss * 1024L, names);
+            all.ru_maxrss * 1024L, all.ru_minflt, all.ru_majflt, all.ru_nvcsw, all.ru_nivcsw,
+            names);
     return fclose(file);
 }
 
