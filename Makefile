@@ -82,6 +82,11 @@ bench-patterns: ## measure 77 patterns of use on several allocators; RUNS=3 ONLY
 	@scripts/build.sh
 	@bench/patterns/run.py --rounds $(or $(RUNS),3) $(addprefix --beside ,$(BESIDE)) $(ONLY)
 
+bench-suite: ## run whole programs on every allocator; QUICK=1 takes minutes; OUT=suite is the folder with the page
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@build/bin/keel bench --suite $(if $(QUICK),--quick) -o $(or $(OUT),suite)
+
 bench-causes: ## show the causes of the slowest calls on every allocator; JOURNALS="FOLDER ..." MINUTES=25
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -146,4 +151,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean

@@ -49,6 +49,10 @@ pub fn remark(name: &str) -> &'static str {
     }
 }
 
+/// A tunable of glibc. Peers use the fast TLS model (initial-exec) of their own builds. Loading such
+/// a library late needs room in the static TLS block, and the default is too small for some.
+const STATIC_TLS: &str = "glibc.rtld.optional_static_tls=65536";
+
 /// How the player calls an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -292,14 +296,12 @@ impl Allocator {
     /// sets the standard streams.
     pub fn command(&self, player: &Path) -> Command {
         let mut command = Command::new(player);
-        // Peers use the fast TLS model (initial-exec) of their own builds. Loading such a library
-        // late needs room in the static TLS block, and glibc's default is too small for some.
         let mut tunables =
             std::env::var_os(TUNABLES).filter(|value| !value.is_empty()).unwrap_or_default();
         if !tunables.is_empty() {
             tunables.push(":");
         }
-        tunables.push("glibc.rtld.optional_static_tls=65536");
+        tunables.push(STATIC_TLS);
         for (_, value) in self.environment.iter().filter(|(name, _)| name == TUNABLES) {
             tunables.push(":");
             tunables.push(value);
@@ -311,6 +313,38 @@ impl Allocator {
         let others = self.environment.iter().filter(|(name, _)| name != TUNABLES);
         command.envs(others.map(|(variable, value)| (variable, value)));
         command
+    }
+
+    /// Environment variables that give a whole program this allocator. `bridge` is
+    /// `libkeel_bridge.so`, which calls a library that has no `malloc` of its own, and libkeel in
+    /// the same way. None for the floor, which no program can use.
+    pub fn program_environment(&self, bridge: &Path) -> Option<Vec<(OsString, OsString)>> {
+        let file = self.file.clone().unwrap_or_default();
+        let bridged = |prefix: &str| {
+            let mut target = OsString::from(prefix);
+            target.push(&file);
+            vec![
+                ("LD_PRELOAD".into(), bridge.into()),
+                ("KEEL_BRIDGE".into(), target),
+                (TUNABLES.into(), STATIC_TLS.into()),
+            ]
+        };
+        let mut environment: Vec<(OsString, OsString)> = match self.kind {
+            Kind::Floor => return None,
+            Kind::System => Vec::new(),
+            Kind::Preload => vec![("LD_PRELOAD".into(), file.clone().into())],
+            Kind::Keel => bridged("prefix:kl_:"),
+            Kind::Peer => bridged("peer:"),
+            Kind::Prefixed => bridged(&format!("prefix:{}:", self.symbols)),
+        };
+        for (name, value) in &self.environment {
+            // Its own tunables are added to the one that the bridge needs.
+            match environment.iter_mut().find(|one| name == TUNABLES && one.0 == TUNABLES) {
+                Some((_, tunables)) => tunables.push(format!(":{value}")),
+                None => environment.push((name.into(), value.into())),
+            }
+        }
+        Some(environment)
     }
 
     /// The player's argument for it.
@@ -446,6 +480,10 @@ mod tests {
         assert_eq!(shown, ["glibc", "glibc:MALLOC_ARENA_MAX=1", "null"]);
         let labelled = &places(folder.path()).resolve(&names(&["one=glibc:A=1"])).unwrap()[0];
         assert_eq!((labelled.name.as_str(), labelled.environment.len()), ("one", 1));
+        let bridge = Path::new("bridge.so");
+        assert_eq!(found[2].program_environment(bridge), None);
+        let own = found[1].program_environment(bridge).unwrap();
+        assert_eq!(own, [("MALLOC_ARENA_MAX".into(), "1".into())], "{own:?}");
         let environment: Vec<_> =
             found[1].command(Path::new("player")).get_envs().map(|one| one.0.to_owned()).collect();
         assert!(environment.contains(&"MALLOC_ARENA_MAX".into()), "{environment:?}");

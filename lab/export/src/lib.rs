@@ -9,6 +9,7 @@ mod rows;
 #[cfg(test)]
 mod sample;
 mod stacks;
+mod suite;
 mod summary;
 mod table;
 mod trace;
@@ -19,6 +20,7 @@ pub use hdr::hdr;
 pub use keel_journal::TextForm as TraceForm;
 pub use perfetto::perfetto;
 pub use stacks::{collapsed, firefox, pprof, speedscope};
+pub use suite::suite_table;
 pub use summary::summary;
 pub use table::table;
 pub use trace::{TraceError, WrittenTrace, trace, trace_events};

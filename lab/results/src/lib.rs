@@ -20,6 +20,7 @@
 //! | `folder`, [`raw`] | reading and writing a result folder |
 //! | `names`, [`text`] | the names of operations and percentiles; numbers as text |
 //! | `statistics` | percentiles, intervals, pairs, precision |
+//! | `suite` | the data of `keel bench --suite`, its folder, its means |
 //! | `machine`, `time` | facts of this machine, the clock's frequency, dates |
 
 mod cause;
@@ -33,6 +34,7 @@ mod names;
 pub mod raw;
 mod run;
 mod statistics;
+mod suite;
 pub mod text;
 mod time;
 
@@ -46,4 +48,5 @@ pub use machine::{ProcessorTime, machine};
 pub use names::*;
 pub use run::*;
 pub use statistics::*;
+pub use suite::*;
 pub use time::{Frequency, rfc3339};

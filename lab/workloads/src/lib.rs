@@ -5,10 +5,12 @@
 //! Bench::run   every workload on every contestant, interleaved  ->  Sample, ... (archived)
 //! summary      samples  ->  median and range over the rounds
 //! bars         samples, targets of Keel  ->  reached, or missed by a factor
+//! suite        whole programs on several allocators  ->  SuiteRun, ... (in keel_results)
 //! ```
 
 pub mod bars;
 mod schedule;
+pub mod suite;
 pub mod summary;
 
 use keel_results::PERCENTILES;

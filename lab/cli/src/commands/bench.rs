@@ -2,6 +2,7 @@
 
 mod archive;
 mod contestants;
+mod suite;
 mod tables;
 
 use crate::layout::Layout;
@@ -17,6 +18,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+/// The default number of runs.
+const RUNS: u32 = 5;
+const QUICK_RUNS: u32 = 3;
+
 /// Run synthetic workloads on each allocator
 ///
 /// Each run has its own process, and the allocators take turns. There are two suites. `throughput`
@@ -25,13 +30,21 @@ use std::sync::atomic::Ordering;
 /// with default settings (`keel`), with KEEL_KEEPER=on (`keel+keeper`) and, in the latency suite,
 /// also with warm memory that is prepared at the start (`keel+warm`).
 ///
+/// `--suite` runs whole programs instead: `synthetic` workloads with the shape of the field's
+/// classics, `patterns` of use, real `programs` that are installed, and `journals`. It measures
+/// elapsed and processor time, peak memory, page faults and context switches, and writes a page
+/// (index.html), suite.md, runs.parquet and every run (runs.jsonl) into the folder of -o. The same
+/// command with the same folder continues a suite that was stopped.
+///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  keel bench --list\n  keel bench throughput --runs 9 --archive \
         results\n  \
                         keel bench game-mix -a keel,jemalloc \
-                        --allocator jemalloc:MALLOC_CONF=thp:always"
+                        --allocator jemalloc:MALLOC_CONF=thp:always\n  \
+                        keel bench --suite --quick -o quick.suite\n  \
+                        keel bench --suite synthetic,patterns/tree -a keel,glibc --rounds 5 -o my.suite"
 )]
 pub struct Arguments {
     /// Workloads and suites, separated by commas, or `all`; --list prints them
@@ -47,10 +60,31 @@ pub struct Arguments {
     /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Runs of each workload on each allocator
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
-    /// Write every sample to this file, as JSON; an existing file is not overwritten
+    /// Runs of each workload on each allocator [default: 5; with --quick 3]
+    #[arg(long, visible_alias = "rounds", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+    /// Run whole programs: suites (synthetic, patterns, programs, journals) or single workloads
+    /// (patterns/tree), separated by commas [default: the first three, and journals if --journal
+    /// is given]
+    #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "output")]
+    suite: Option<Vec<String>>,
+    /// With --suite: a short form with fewer and smaller workloads, and without the allocators that
+    /// have one lock
+    #[arg(long, requires = "suite")]
+    quick: bool,
+    /// With --suite: end a run that takes longer, and record it as failed
+    #[arg(long, requires = "suite", value_name = "SECONDS", default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    limit: u32,
+    /// With --suite: a journal for the suite `journals`; may be given several times
+    #[arg(long = "journal", requires = "suite", value_name = "FILE")]
+    journals: Vec<PathBuf>,
+    /// With --suite: copy the results into this folder as well, a static site that lists all results
+    /// in it
+    #[arg(long, requires = "suite", value_name = "FOLDER")]
+    publish: Option<PathBuf>,
+    /// Write every sample to this file, as JSON; an existing file is not overwritten. With --suite:
+    /// the folder of the results
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write samples and tables to SUITE.json and SUITE.md in this folder, numbered if they exist
@@ -75,6 +109,18 @@ pub struct Arguments {
 
 /// Runs the subcommand. Exit code 130 if it was stopped.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let (Some(suites), Some(folder)) = (&arguments.suite, &arguments.output) {
+        return suite::run(&suite::Request {
+            suites: suites.clone(),
+            specs: [arguments.allocators.clone(), arguments.single.clone()].concat(),
+            rounds: arguments.runs.unwrap_or(if arguments.quick { QUICK_RUNS } else { RUNS }),
+            quick: arguments.quick,
+            limit_seconds: f64::from(arguments.limit),
+            journals: arguments.journals.clone(),
+            folder: folder.clone(),
+            publish: arguments.publish.clone(),
+        });
+    }
     let archive = if arguments.from.is_empty() {
         let layout = Layout::discover()?;
         let program = layout.private("keel-workload")?;
@@ -92,7 +138,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         let workloads = choose(&arguments.workloads, &known)?;
         let specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
         let contestants = contestants::choose(&specs, &layout, &workloads)?;
-        let bench = Bench { program, contestants, workloads, runs: arguments.runs };
+        let bench = Bench { program, contestants, workloads, runs: arguments.runs.unwrap_or(RUNS) };
         measure(&bench, &layout, &arguments.commit)?
     } else {
         archive::read_all(&arguments.from)?

@@ -1,0 +1,98 @@
+//! A benchmark suite as a page, as Markdown, and several suites as a site.
+
+mod headline;
+mod markdown;
+mod page;
+mod site;
+
+pub use headline::suite_headline;
+pub use markdown::suite_markdown;
+pub use page::suite_page;
+pub use site::{Published, suite_site};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel_results::{
+        Suite, SuiteAllocator, SuiteHead, SuiteMeasured, SuiteOutcome, SuiteRun, SuiteWorkload,
+    };
+
+    /// Two workloads on two allocators: keel takes 1 s and 2 MB, `a|b` 2 s and 1 MB.
+    pub fn suite() -> Suite {
+        let workload = |name: &str| SuiteWorkload {
+            suite: "synthetic".into(),
+            name: name.into(),
+            about: "does </script> nothing".into(),
+            ..SuiteWorkload::default()
+        };
+        let allocator =
+            |name: &str| SuiteAllocator { name: name.into(), ..SuiteAllocator::default() };
+        let run = |workload: &str, allocator: &str, elapsed_s, peak_bytes| SuiteRun {
+            workload: format!("synthetic/{workload}"),
+            allocator: allocator.into(),
+            round: 0,
+            others: 0.0,
+            outcome: SuiteOutcome::Measured(SuiteMeasured {
+                elapsed_s,
+                cpu_s: elapsed_s,
+                peak_bytes,
+                ..SuiteMeasured::default()
+            }),
+        };
+        let pairs = ["one", "two"]
+            .map(|name| [run(name, "keel", 1.0, 2_000_000), run(name, "a|b", 2.0, 1_000_000)]);
+        Suite {
+            head: SuiteHead {
+                workloads: vec![workload("one"), workload("two")],
+                allocators: vec![allocator("keel"), allocator("a|b")],
+                ..SuiteHead::default()
+            },
+            runs: pairs.concat(),
+        }
+    }
+
+    #[test]
+    fn the_headline_names_the_lowest_among_those_that_completed_everything() {
+        let mut suite = suite();
+        assert_eq!(
+            suite_headline(&suite),
+            "keel has the lowest elapsed time, and a|b the lowest peak memory."
+        );
+        suite.runs[0].outcome = SuiteOutcome::Failed("it was ended by signal 11".into());
+        assert_eq!(
+            suite_headline(&suite),
+            "a|b has the lowest elapsed time and the lowest peak memory."
+        );
+    }
+
+    #[test]
+    fn the_page_holds_every_run_and_loads_nothing() {
+        let html = suite_page(&suite());
+        assert!(html.contains("<h1 id=\"headline\">keel has the lowest elapsed time"), "{html}");
+        assert!(!html.contains("does </script>") && html.contains("does \\u003c/script>"));
+        assert_eq!(html.matches("\"elapsed_s\"").count(), 4);
+        assert!(!html.contains("{{"), "a placeholder remains");
+        for outside in ["https:", "@import", "url(", "src="] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn the_markdown_lists_ratios_and_failures() {
+        let mut suite = suite();
+        suite.runs[0].outcome = SuiteOutcome::Failed("it was ended by signal 11".into());
+        let text = suite_markdown(&suite);
+        assert!(text.contains("| synthetic/two | **1.00** | 2.00 |"), "{text}");
+        assert!(text.contains("| synthetic/one | failed | **1.00** |"), "{text}");
+        assert!(text.contains("- synthetic/one on keel, round 1: it was ended by signal 11"));
+        assert!(text.contains("a\\|b"), "{text}");
+    }
+
+    #[test]
+    fn the_site_links_each_published_suite() {
+        let entry = Published { folder: "2026-xeon".into(), suite: suite() };
+        let html = suite_site(&[entry]);
+        assert!(html.contains("href=\"2026-xeon/index.html\""), "{html}");
+        assert!(html.contains("1.00"), "{html}");
+    }
+}

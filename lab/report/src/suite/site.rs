@@ -1,0 +1,76 @@
+//! A static site of several suites: the page with the list.
+
+use super::headline::suite_headline;
+use super::page::{filled, style};
+use crate::words::escape_markup as escape;
+use keel_results::{Suite, SuiteMetric};
+use std::fmt::Write as _;
+
+const HTML: &str = include_str!("../../suite/site.html");
+
+/// A suite in a folder of the site.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// The folder's name, which holds the page as `index.html`.
+    pub folder: String,
+    /// The suite.
+    pub suite: Suite,
+}
+
+/// The page that lists the suites of a site, newest first, with the means of each.
+pub fn suite_site(suites: &[Published]) -> String {
+    let mut sorted: Vec<&Published> = suites.iter().collect();
+    sorted.sort_by(|one, other| other.suite.head.started.cmp(&one.suite.head.started));
+    filled(HTML, &|name| match name {
+        "style" => style(),
+        "count" => match suites.len() {
+            1 => "One machine".to_owned(),
+            count => format!("{count} results"),
+        },
+        _ => sorted.iter().map(|one| entry(one)).collect(),
+    })
+}
+
+fn entry(published: &Published) -> String {
+    let Published { folder, suite } = published;
+    let (head, folder) = (&suite.head, escape(folder));
+    let machine = &head.machine;
+    let mut text = format!(
+        "<section><h2><a href=\"{folder}/index.html\">{}</a></h2>\n<p class=\"note\">{}, {} \
+         processors, {}; {} workloads, {} runs{}. {}</p>\n<div class=\"scroll\"><table \
+         class=\"means\"><thead><tr><th scope=\"col\">allocator</th>",
+        folder,
+        escape(&machine.cpu),
+        machine.cpus,
+        escape(&machine.kernel),
+        head.workloads.len(),
+        suite.runs.len(),
+        if head.quick { ", short form" } else { "" },
+        escape(&suite_headline(suite)),
+    );
+    for metric in SuiteMetric::ALL {
+        let _ = write!(text, "<th scope=\"col\">{}</th>", metric.title());
+    }
+    text.push_str("</tr></thead><tbody>");
+    let columns = SuiteMetric::ALL.map(|metric| suite.means("", metric));
+    for (index, allocator) in head.allocators.iter().enumerate() {
+        let _ = write!(
+            text,
+            "<tr><th scope=\"row\" title=\"{}\">{}</th>",
+            escape(&allocator.version),
+            escape(&allocator.name)
+        );
+        for column in &columns {
+            let (mean, count) = column[index];
+            let mean = mean.map_or("–".to_owned(), |mean| format!("{mean:.2} ×"));
+            let part = match count < head.workloads.len() {
+                true => format!(" <small>of {count}/{}</small>", head.workloads.len()),
+                false => String::new(),
+            };
+            let _ = write!(text, "<td>{mean}{part}</td>");
+        }
+        text.push_str("</tr>");
+    }
+    text.push_str("</tbody></table></div></section>\n");
+    text
+}

@@ -1,0 +1,215 @@
+// Builds the page of a suite.
+
+const baseName = () => (state.base === "best" ? "the lowest allocator" : state.base);
+
+const readTheme = () => {
+  try {
+    return localStorage.getItem("keel-theme");
+  } catch {
+    return null; // some browsers deny access for file:// pages
+  }
+};
+const setTheme = (theme, keep) => {
+  document.documentElement.dataset.theme = theme;
+  try {
+    if (keep) localStorage.setItem("keel-theme", theme);
+  } catch {
+    /* the theme is applied but not stored */
+  }
+  const other = theme === "dark" ? "Light" : "Dark";
+  byId("theme").textContent = other;
+  byId("theme").setAttribute("aria-label", `Switch to the ${other.toLowerCase()} theme`);
+};
+
+/** Buttons of which one is selected. */
+const choice = (label, options, field) =>
+  make(
+    "div",
+    { class: "choice", role: "group", "aria-label": label },
+    ...options.map(([value, text]) =>
+      make("button", {
+        ...{ type: "button", text, "aria-pressed": String(state[field] === value) },
+        onclick: () => change({ [field]: value }),
+      }),
+    ),
+  );
+
+const chip = (allocator) =>
+  make(
+    "button",
+    {
+      ...{ type: "button", class: "chip", title: `Show or hide ${allocator.name}` },
+      "aria-pressed": String(!state.hidden.has(allocator.name)),
+      onclick: () => {
+        const hidden = new Set(state.hidden);
+        if (!hidden.delete(allocator.name)) hidden.add(allocator.name);
+        if (hidden.size < suite.allocators.length) change({ hidden });
+      },
+    },
+    make("span", { class: "swatch", style: `background:${colourOf(allocator)}` }),
+    allocator.name,
+  );
+
+const picker = (label, options, value, onchange) => {
+  const select = make(
+    "select",
+    { "aria-label": label, onchange: (event) => onchange(event.target.value) },
+    ...options.map(([id, text]) => make("option", { value: id, text, selected: id === value })),
+  );
+  return make("span", { class: "pick" }, make("label", { text: label }), select);
+};
+
+const controls = () => {
+  const suites = [...new Set(suite.workloads.map((one) => one.suite))];
+  const bases = [["best", "the lowest"], ...suite.allocators.map((one) => [one.name, one.name])];
+  const parts = [picker("1 × is", bases, state.base, (base) => change({ base }))];
+  if (suites.length > 1)
+    parts.unshift(choice("Suites", [["", "all suites"], ...suites.map((one) => [one, one])], "suite"));
+  parts.push(make("div", { class: "chips" }, ...suite.allocators.map(chip)));
+  byId("controls").replaceChildren(...parts);
+};
+
+const TIMES = [
+  ["elapsed", "elapsed"],
+  ["cpu", "processor time"],
+];
+
+const notes = () => {
+  const number = pluralize(shownWorkloads().length, "workload", "workloads");
+  byId("means-note").textContent =
+    `Geometric means over ${number} of the multiples of ${baseName()}. Lower is better; bold is ` +
+    "the lowest among the allocators that completed every workload.";
+  byId("time-note").textContent =
+    `Each dot is the median of an allocator's runs, as a multiple of ${baseName()}; the bar ` +
+    "reaches from the lowest run to the highest. Where bars overlap, the order is not certain.";
+  byId("memory-note").textContent =
+    "Peak resident memory of the process, as above. It includes the program itself.";
+  byId("scatter-note").textContent =
+    `Geometric means over the ${pluralize(commonWorkloads().length, "workload", "workloads")} that ` +
+    "every shown allocator completed. The dashed line is the Pareto front: no allocator is lower " +
+    "in both.";
+  byId("heat-note").textContent =
+    `Multiples of ${baseName()}, medians. The colour is strongest at 4 × and above.`;
+};
+
+const toolbars = () => {
+  byId("time-toolbar").replaceChildren(choice("Time", TIMES, "time"));
+  const present = Object.entries(METRICS).filter(([id]) =>
+    suite.runs.some((run) => run.measured && METRICS[id].of(run.measured) !== undefined),
+  );
+  const options = present.map(([id, metric]) => [id, metric.title]);
+  byId("heat-toolbar").replaceChildren(choice("Metric", options, "heat"));
+};
+
+const runs = () => {
+  const options = shownWorkloads().map((one) => [keyOf(one), keyOf(one)]);
+  const chosen = shownWorkloads().find((one) => keyOf(one) === state.workload);
+  const workload = chosen ?? shownWorkloads()[0];
+  if (!workload) return;
+  const pick = picker("Workload", options, keyOf(workload), (id) => change({ workload: id }));
+  byId("runs-toolbar").replaceChildren(pick);
+  byId("runs").replaceChildren(runsTable(workload));
+};
+
+const descriptions = () => {
+  const suites = [...new Set(shownWorkloads().map((one) => one.suite))];
+  const groups = suites.map((name) => {
+    const list = shownWorkloads().filter((one) => one.suite === name);
+    const summary = make("summary", { text: `${name} (${list.length})` });
+    return make("details", {}, summary, ...list.map(describe));
+  });
+  byId("workloads").replaceChildren(...groups);
+};
+
+const cautions = () => {
+  const failed = suite.runs.filter((run) => run.failed);
+  const places = new Map(failed.map((run) => [`${run.workload} on ${run.allocator}`, run.failed]));
+  const items = [...places].map(([place, reason]) => `${place}: ${reason}.`);
+  const disturbed = suite.runs.filter((run) => run.others > 0.1).length;
+  if (disturbed)
+    items.push(
+      `During ${disturbed} of ${suite.runs.length} runs, other programs used more than 10 % of the ` +
+        "processors: elapsed times of these runs are uncertain.",
+    );
+  const rounds = suite.runs.map((run) => run.round);
+  if (Math.max(...rounds) < 2)
+    items.push("There are fewer than three rounds: small differences are not significant.");
+  byId("cautions").replaceChildren(...items.map((text) => make("li", { text })));
+};
+
+const setup = () => {
+  const { machine } = suite;
+  const rounds = new Set(suite.runs.map((run) => run.round)).size;
+  const allocators = suite.allocators.map((one) =>
+    joined([`${one.name} ${one.version}`.trim(), one.remark, one.settings.join(" ")]),
+  );
+  const entries = [
+    ["Processor", `${machine.cpu}, ${pluralize(machine.cpus, "processor", "processors")}`],
+    ["Memory", bytes(machine.memory_bytes)],
+    ["Kernel", machine.kernel],
+    ["C library", machine.libc],
+    ["Huge pages", machine.huge_pages || "unknown"],
+    ["Governor", machine.governor || "none reported"],
+    ["Hypervisor", machine.hypervisor || "none"],
+    ["Load before", suite.load_before],
+    ["Started", suite.started],
+    ["Rounds", `${rounds}, interleaved: in each round every workload runs on every allocator, in ` +
+      "random order, one process for each run"],
+    ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of their size` : "full"],
+    ["Time limit", `${suite.limit_seconds} s for each run`],
+    ["Allocators", allocators.join("; ")],
+    ["How they are called", "The C library and libraries given by path are called directly. Keel " +
+      "and the other allocators are called through one preloaded library with a jump for each call."],
+    ["Not installed here", suite.left_out.map((text) => text.split(": ")[0]).join(", ") || "nothing"],
+    ["Command", `keel ${suite.command.join(" ")}`],
+    ["Keel", suite.keel_version],
+  ];
+  const parts = entries.flatMap(([name, text]) => [make("dt", { text: name }), make("dd", { text })]);
+  byId("facts-list").replaceChildren(...parts);
+};
+
+const render = () => {
+  controls();
+  toolbars();
+  notes();
+  byId("means").replaceChildren(meansTable());
+  strips(byId("time"), state.time);
+  strips(byId("memory"), "peak");
+  scatter(byId("scatter"));
+  byId("heat").replaceChildren(heatTable());
+  runs();
+};
+
+const change = (next) => {
+  Object.assign(state, next);
+  render();
+  if ("suite" in next) descriptions();
+};
+
+const start = () => {
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  setTheme(readTheme() ?? (system.matches ? "dark" : "light"), false);
+  byId("theme").addEventListener("click", () => {
+    setTheme(dark() ? "light" : "dark", true);
+    render();
+  });
+  const { machine } = suite;
+  byId("subtitle").textContent = joined(["Benchmark suite", machine.cpu, suite.started.slice(0, 10)]);
+  byId("summary").textContent =
+    `${pluralize(suite.workloads.length, "workload", "workloads")} on ` +
+    `${pluralize(suite.allocators.length, "allocator", "allocators")}, ` +
+    `${pluralize(suite.runs.length, "run", "runs")}, on ${machine.cpu} with ` +
+    `${pluralize(machine.cpus, "processor", "processors")}.`;
+  render();
+  cautions();
+  descriptions();
+  setup();
+  byId("footer").textContent =
+    `Written by keel ${suite.keel_version}. The page contains all runs and loads nothing.`;
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) render();
+    width = window.innerWidth;
+  });
+};
+start();

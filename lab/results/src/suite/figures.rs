@@ -1,0 +1,196 @@
+//! From the runs of a suite to the numbers of tables and charts.
+
+use super::{Suite, SuiteMeasured};
+
+/// A figure of a run; lower is better in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuiteMetric {
+    /// Elapsed time, s.
+    Elapsed,
+    /// Processor time of all threads, s.
+    Cpu,
+    /// Peak resident memory, bytes.
+    Peak,
+}
+
+impl SuiteMetric {
+    /// All, in the order of tables.
+    pub const ALL: [SuiteMetric; 3] = [SuiteMetric::Elapsed, SuiteMetric::Cpu, SuiteMetric::Peak];
+
+    /// The title of a table.
+    pub fn title(self) -> &'static str {
+        match self {
+            SuiteMetric::Elapsed => "elapsed time",
+            SuiteMetric::Cpu => "processor time of all threads",
+            SuiteMetric::Peak => "peak resident memory",
+        }
+    }
+
+    /// The value in one run.
+    pub fn of(self, measured: &SuiteMeasured) -> f64 {
+        match self {
+            SuiteMetric::Elapsed => measured.elapsed_s,
+            SuiteMetric::Cpu => measured.cpu_s,
+            SuiteMetric::Peak => measured.peak_bytes as f64,
+        }
+    }
+}
+
+/// A metric of one workload on one allocator, over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SuiteSpread {
+    /// The median round (the mean of the two in the middle if their number is even).
+    pub median: f64,
+    /// The lowest round.
+    pub least: f64,
+    /// The highest round.
+    pub most: f64,
+}
+
+impl SuiteSpread {
+    /// None without values.
+    pub fn of(mut values: Vec<f64>) -> Option<SuiteSpread> {
+        values.sort_by(f64::total_cmp);
+        let (&least, &most) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median = match values.len() % 2 {
+            1 => values[middle],
+            _ => f64::midpoint(values[middle - 1], values[middle]),
+        };
+        Some(SuiteSpread { median, least, most })
+    }
+}
+
+impl Suite {
+    /// The metric over the rounds; None if a run failed or there is none: a workload that an
+    /// allocator completes only sometimes has no figure.
+    pub fn spread(
+        &self,
+        workload: &str,
+        allocator: &str,
+        metric: SuiteMetric,
+    ) -> Option<SuiteSpread> {
+        let runs =
+            self.runs.iter().filter(|run| run.workload == workload && run.allocator == allocator);
+        let values: Option<Vec<f64>> =
+            runs.map(|run| run.measured().map(|measured| metric.of(measured))).collect();
+        SuiteSpread::of(values?)
+    }
+
+    /// The medians of a workload divided by the lowest one, in the order of the allocators.
+    pub fn ratios(&self, workload: &str, metric: SuiteMetric) -> Vec<Option<f64>> {
+        let median =
+            |allocator: &str| self.spread(workload, allocator, metric).map(|spread| spread.median);
+        let medians: Vec<Option<f64>> =
+            self.head.allocators.iter().map(|one| median(&one.name)).collect();
+        let least = medians.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        medians.iter().map(|one| one.filter(|_| least > 0.0).map(|one| one / least)).collect()
+    }
+
+    /// For each allocator the geometric mean of its [ratios](Suite::ratios) over the workloads of
+    /// a suite (of all suites if it is empty), and the number of workloads that have one.
+    pub fn means(&self, suite: &str, metric: SuiteMetric) -> Vec<(Option<f64>, usize)> {
+        let workloads =
+            self.head.workloads.iter().filter(|one| suite.is_empty() || one.suite == suite);
+        let rows: Vec<Vec<Option<f64>>> =
+            workloads.map(|one| self.ratios(&one.key(), metric)).collect();
+        let column = |index: usize| rows.iter().filter_map(move |row| row[index]);
+        (0..self.head.allocators.len())
+            .map(|index| (geometric_mean(column(index)), column(index).count()))
+            .collect()
+    }
+
+    /// The suites of the workloads, in order.
+    pub fn suites(&self) -> Vec<&str> {
+        let mut suites: Vec<&str> = Vec::new();
+        for workload in &self.head.workloads {
+            if !suites.contains(&workload.suite.as_str()) {
+                suites.push(&workload.suite);
+            }
+        }
+        suites
+    }
+}
+
+/// The geometric mean of positive numbers; None without numbers.
+pub fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value.ln();
+        count += 1.0;
+    }
+    (count > 0.0).then(|| (sum / count).exp())
+}
+
+/// Whether each point is on the Pareto front: no other point is at most as high in both coordinates
+/// and lower in one.
+pub fn pareto_front(points: &[(f64, f64)]) -> Vec<bool> {
+    let dominates = |one: &(f64, f64), other: &(f64, f64)| {
+        one.0 <= other.0 && one.1 <= other.1 && (one.0 < other.0 || one.1 < other.1)
+    };
+    points.iter().map(|point| !points.iter().any(|other| dominates(other, point))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use crate::{SuiteAllocator, SuiteHead, SuiteOutcome, SuiteRun, SuiteWorkload};
+
+    fn suite() -> Suite {
+        let allocator = |name: &str| SuiteAllocator { name: name.into(), ..Default::default() };
+        let workload = |name: &str| SuiteWorkload {
+            suite: "synthetic".into(),
+            name: name.into(),
+            ..Default::default()
+        };
+        let mut runs = Vec::new();
+        for (name, allocator, seconds) in [
+            ("a", "keel", [1.0, 3.0]),
+            ("a", "glibc", [4.0, 4.0]),
+            ("b", "keel", [8.0, 8.0]),
+            ("b", "glibc", [1.0, 1.0]),
+        ] {
+            runs.extend(seconds.iter().zip(0..).map(|(&elapsed_s, round)| SuiteRun {
+                workload: format!("synthetic/{name}"),
+                allocator: allocator.into(),
+                round,
+                others: 0.0,
+                outcome: SuiteOutcome::Measured(SuiteMeasured { elapsed_s, ..Default::default() }),
+            }));
+        }
+        let head = SuiteHead {
+            workloads: vec![workload("a"), workload("b")],
+            allocators: vec![allocator("keel"), allocator("glibc")],
+            ..SuiteHead::default()
+        };
+        Suite { head, runs }
+    }
+
+    #[test]
+    fn means_are_geometric_over_ratios_of_medians() {
+        let suite = suite();
+        let spread = suite.spread("synthetic/a", "keel", SuiteMetric::Elapsed).unwrap();
+        assert_eq!(spread, SuiteSpread { median: 2.0, least: 1.0, most: 3.0 });
+        assert_eq!(suite.ratios("synthetic/a", SuiteMetric::Elapsed), [Some(1.0), Some(2.0)]);
+        let means = suite.means("", SuiteMetric::Elapsed);
+        assert!((means[0].0.unwrap() - 8f64.sqrt()).abs() < 1e-12 && means[0].1 == 2);
+        assert!((means[1].0.unwrap() - 2f64.sqrt()).abs() < 1e-12);
+        assert_eq!(geometric_mean(std::iter::empty()), None);
+        assert_eq!(suite.means("programs", SuiteMetric::Elapsed)[0], (None, 0));
+    }
+
+    #[test]
+    fn a_workload_with_a_failed_run_has_no_figure() {
+        let mut suite = suite();
+        suite.runs[1].outcome = SuiteOutcome::Failed("it took longer than 60 s".into());
+        assert_eq!(suite.ratios("synthetic/a", SuiteMetric::Elapsed), [None, Some(1.0)]);
+        assert_eq!(suite.means("", SuiteMetric::Elapsed)[0].1, 1);
+    }
+
+    #[test]
+    fn the_front_has_the_points_that_no_other_point_beats() {
+        let points = [(1.0, 3.0), (2.0, 2.0), (2.0, 2.5), (3.0, 1.0), (3.0, 3.0), (2.0, 2.0)];
+        assert_eq!(pareto_front(&points), [true, true, false, true, false, true]);
+    }
+}

@@ -1,0 +1,161 @@
+//! The rounds of a suite: which runs are made, in which order, and which have been made before.
+
+use super::catalogue::Case;
+use super::process::{Entrant, Runner};
+use keel_results::{SuiteError, SuiteLog, SuiteRun};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A suite that is run.
+pub struct Session<'a> {
+    /// How a run is made.
+    pub runner: &'a Runner,
+    /// The workloads.
+    pub cases: &'a [Case],
+    /// The allocators.
+    pub entrants: &'a [Entrant],
+    /// The number of rounds in all, with those of earlier sessions.
+    pub rounds: u32,
+}
+
+/// The state after a run.
+pub struct Progress<'a> {
+    /// The run.
+    pub run: &'a SuiteRun,
+    /// Complete runs, with those of earlier sessions.
+    pub done: usize,
+    /// All runs.
+    pub total: usize,
+    /// An estimate from the runs of this session.
+    pub left: Duration,
+}
+
+impl Session<'_> {
+    /// The number of runs in all rounds.
+    pub fn total(&self) -> usize {
+        self.rounds as usize * self.cases.len() * self.entrants.len()
+    }
+
+    /// Makes the runs that the log does not have yet and appends them to it. Ends early if `stop`
+    /// is set; the run under way is then dropped.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub fn run(
+        &self,
+        log: &mut SuiteLog,
+        mut progress: impl FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<(), SuiteError> {
+        let begin = Instant::now();
+        let turns = self.remaining(log);
+        let before = self.total() - turns.len();
+        for (index, &(round, case, entrant)) in turns.iter().enumerate() {
+            let (case, entrant) = (&self.cases[case], &self.entrants[entrant]);
+            let Some(run) = self.runner.run(case, entrant, round, stop) else { return Ok(()) };
+            log.append(run.clone())?;
+            let each = begin.elapsed() / (index as u32 + 1);
+            progress(&Progress {
+                run: &run,
+                done: before + index + 1,
+                total: self.total(),
+                left: each * (turns.len() - index - 1) as u32,
+            });
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// (round, case, entrant) of the runs that are not in the log, in the order in which they are
+    /// made.
+    fn remaining(&self, log: &SuiteLog) -> Vec<(u32, usize, usize)> {
+        let key = |run: &SuiteRun| (run.round, run.workload.clone(), run.allocator.clone());
+        let done: HashSet<_> = log.suite.runs.iter().map(key).collect();
+        let turns = (0..self.rounds).flat_map(|round| self.round(log.suite.head.seed, round));
+        turns
+            .filter(|&(round, case, entrant)| {
+                let workload = self.cases[case].workload.key();
+                let allocator = self.entrants[entrant].allocator.name.clone();
+                !done.contains(&(round, workload, allocator))
+            })
+            .collect()
+    }
+
+    /// Workload by workload, the allocators in a random order that depends only on the seed.
+    fn round(&self, seed: u64, round: u32) -> Vec<(u32, usize, usize)> {
+        let mut turns = Vec::new();
+        for case in 0..self.cases.len() {
+            let mut state = mixed(seed ^ mixed(u64::from(round) << 32 | case as u64));
+            let mut order: Vec<usize> = (0..self.entrants.len()).collect();
+            for at in (1..order.len()).rev() {
+                state = mixed(state);
+                order.swap(at, (state % (at as u64 + 1)) as usize);
+            }
+            turns.extend(order.into_iter().map(|entrant| (round, case, entrant)));
+        }
+        turns
+    }
+}
+
+/// The finalizer of splitmix64: a bijection whose results look random.
+fn mixed(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+    use crate::suite::Kind;
+    use keel_allocators::Allocator;
+    use keel_results::{SuiteHead, SuiteOutcome, SuiteWorkload};
+
+    #[test]
+    fn a_continued_suite_makes_the_missing_runs_in_the_same_order() {
+        let runner = Runner {
+            folder: "lib/keel".into(),
+            keel: "keel".into(),
+            scratch: "scratch".into(),
+            scale: 1.0,
+            limit_seconds: 1.0,
+            aftermath: false,
+        };
+        let case = |name: &str| Case {
+            workload: SuiteWorkload { name: name.into(), ..SuiteWorkload::default() },
+            kind: Kind::Synthetic,
+        };
+        let entrant = |name: &str| Entrant {
+            allocator: Allocator { name: name.into(), ..Allocator::default() },
+            environment: Vec::new(),
+        };
+        let cases = ["a", "b", "c"].map(case);
+        let entrants = ["1", "2", "3", "4", "5"].map(entrant);
+        let session = Session { runner: &runner, cases: &cases, entrants: &entrants, rounds: 4 };
+        let folder = tempfile::tempdir().unwrap();
+        let head =
+            SuiteHead { version: keel_results::SUITE_VERSION, seed: 7, ..SuiteHead::default() };
+        let mut log = SuiteLog::open(folder.path(), head).unwrap();
+        let all = session.remaining(&log);
+        assert_eq!(all.len(), session.total());
+        let orders: HashSet<Vec<usize>> =
+            all.chunks(5).map(|turns| turns.iter().map(|turn| turn.2).collect()).collect();
+        assert!(orders.len() > 6, "the order hardly changes: {orders:?}");
+        for &(round, case, entrant) in &all[..23] {
+            let run = SuiteRun {
+                workload: cases[case].workload.key(),
+                allocator: entrants[entrant].allocator.name.clone(),
+                round,
+                others: 0.0,
+                outcome: SuiteOutcome::Failed(String::new()),
+            };
+            log.append(run).unwrap();
+        }
+        assert_eq!(session.remaining(&log), all[23..]);
+    }
+}
