@@ -9,9 +9,9 @@
 // After SECONDS all processes are killed and the status is 124.
 //
 // REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
-// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), minor_faults and
-// major_faults, voluntary_switches and involuntary_switches (of all processes), left (the names of
-// the processes that were killed). The overseer exits with the status.
+// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), minor_faults
+// and major_faults, voluntary_switches and involuntary_switches (of all processes), left (the names
+// of the processes that were killed). The overseer exits with the status.
 //
 // The program is small on purpose: the memory that a process had resident before exec counts in its
 // peak, so the launcher's size is the smallest peak that can be measured.

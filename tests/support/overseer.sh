@@ -39,7 +39,8 @@ expect "a command that takes too long" 124 '"left": \["(sleep|bash|overseer)"\]'
 expect "CPU time of a grandchild" 0 '"user_s": ([1-9]|0\.[1-9])' 60 \
     '(bash -c "for ((i = 0; i < 200000; i++)); do :; done")'
 expect "faults and context switches" 0 \
-    '"minor_faults": [1-9][0-9]*, "major_faults": [0-9]+, "voluntary_switches": [1-9]' 60 'sleep 0.01'
+    '"minor_faults": [1-9][0-9]*, "major_faults": [0-9]+, "voluntary_switches": [1-9]' 60 \
+    'sleep 0.01'
 expect "the peak of a grandchild" 0 '"peak_bytes": [4-9][0-9]{7}' 60 \
     '(bash -c "printf -v a %30000000s; :")'
 echo "$passed passed, $failed failed, 0 skipped"

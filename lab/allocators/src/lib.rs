@@ -49,8 +49,8 @@ pub fn remark(name: &str) -> &'static str {
     }
 }
 
-/// A tunable of glibc. Peers use the fast TLS model (initial-exec) of their own builds. Loading such
-/// a library late needs room in the static TLS block, and the default is too small for some.
+/// A tunable of glibc. Peers use the fast TLS model (initial-exec) of their own builds. Loading
+/// such a library late needs room in the static TLS block; the default is too small for some.
 const STATIC_TLS: &str = "glibc.rtld.optional_static_tls=65536";
 
 /// How the player calls an allocator.

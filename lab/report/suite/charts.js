@@ -11,6 +11,7 @@ const draw = (tag, attributes = {}, ...children) => {
 };
 
 const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+const FINE_TICKS = [0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
 const tickLabel = (value) => `${value}\u00a0×`;
 
 /** A logarithmic axis from `low` to `high` on the pixels `from` to `to`. */
@@ -45,14 +46,15 @@ const strips = (container, metric) => {
     "aria-label",
     `${METRICS[metric].title} of each workload as a multiple of ${baseName()}`,
   );
+  let labelled = -Infinity;
   for (const tick of TICKS.filter((one) => one >= low && one <= high)) {
-    svg.append(
-      draw("line", {
-        class: tick === 1 ? "base" : "grid",
-        ...{ x1: x(tick), x2: x(tick), y1: 22, y2: height },
-      }),
-      draw("text", { class: "axis", x: x(tick), y: 14, "text-anchor": "middle", text: tickLabel(tick) }),
-    );
+    const [at, text] = [x(tick), tickLabel(tick)];
+    const line = { x1: at, x2: at, y1: 22, y2: height };
+    svg.append(draw("line", { class: tick === 1 ? "base" : "grid", ...line }));
+    // The base is always labelled; other labels keep their distance.
+    if (tick !== 1 && (at - labelled < 40 || Math.abs(at - x(1)) < 40)) continue;
+    labelled = at;
+    svg.append(draw("text", { class: "axis", x: at, y: 14, "text-anchor": "middle", text }));
   }
   rows.forEach(({ group: title, workload }, index) => {
     const y = 30 + index * row + row / 2;
@@ -64,7 +66,9 @@ const strips = (container, metric) => {
     name.textContent = shorten(workload.name, narrow ? 17 : 28);
     name.append(draw("title", { text: workload.about }));
     svg.append(name, draw("line", { class: "grid", x1: left, x2: right, y1: y, y2: y }));
-    ratios[index].forEach(([allocator, one]) => svg.append(...mark(workload, allocator, metric, one, x, y)));
+    for (const [allocator, one] of ratios[index]) {
+      svg.append(...mark(workload, allocator, metric, one, x, y));
+    }
     const failed = shownAllocators().filter((one) => spread(workload, one, metric)?.failed);
     if (failed.length) {
       const text = `failed: ${failed.map((one) => one.name).join(", ")}`;
@@ -195,19 +199,21 @@ const placed = (points, x, y, width) => {
 const scatterGrid = (svg, x, y, range, width, height) => {
   const ticks = (pick) => {
     const [low, high] = range(pick);
-    const steps = high / low > 4 ? TICKS : [0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
+    const steps = high / low > 4 ? TICKS : FINE_TICKS;
     return steps.filter((one) => one >= low && one <= high);
   };
+  const label = (at, anchor, tick) =>
+    draw("text", { class: "axis", ...at, "text-anchor": anchor, text: tickLabel(tick) });
   for (const tick of ticks((one) => one.x)) {
     svg.append(
       draw("line", { class: "grid", x1: x(tick), x2: x(tick), y1: 10, y2: height - 36 }),
-      draw("text", { class: "axis", x: x(tick), y: height - 20, "text-anchor": "middle", text: tickLabel(tick) }),
+      label({ x: x(tick), y: height - 20 }, "middle", tick),
     );
   }
   for (const tick of ticks((one) => one.y)) {
     svg.append(
       draw("line", { class: "grid", x1: 46, x2: width - 60, y1: y(tick), y2: y(tick) }),
-      draw("text", { class: "axis", x: 40, y: y(tick) + 4, "text-anchor": "end", text: tickLabel(tick) }),
+      label({ x: 40, y: y(tick) + 4 }, "end", tick),
     );
   }
   svg.append(

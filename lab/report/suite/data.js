@@ -50,8 +50,8 @@ const spread = (workload, allocator, metric) => {
 
 /** The median that counts as 1: of the chosen allocator, or the lowest of all. */
 const baseOf = (workload, metric, base) => {
-  const names = base === "best" ? suite.allocators : suite.allocators.filter((a) => a.name === base);
-  const medians = names.map((one) => spread(workload, one, metric)?.median);
+  const counted = suite.allocators.filter((one) => base === "best" || one.name === base);
+  const medians = counted.map((one) => spread(workload, one, metric)?.median);
   const positive = medians.filter((value) => value > 0);
   return positive.length ? Math.min(...positive) : null;
 };

@@ -63,8 +63,8 @@ const controls = () => {
   const suites = [...new Set(suite.workloads.map((one) => one.suite))];
   const bases = [["best", "the lowest"], ...suite.allocators.map((one) => [one.name, one.name])];
   const parts = [picker("1 × is", bases, state.base, (base) => change({ base }))];
-  if (suites.length > 1)
-    parts.unshift(choice("Suites", [["", "all suites"], ...suites.map((one) => [one, one])], "suite"));
+  const names = [["", "all suites"], ...suites.map((one) => [one, one])];
+  if (suites.length > 1) parts.unshift(choice("Suites", names, "suite"));
   parts.push(make("div", { class: "chips" }, ...suite.allocators.map(chip)));
   byId("controls").replaceChildren(...parts);
 };
@@ -85,9 +85,9 @@ const notes = () => {
   byId("memory-note").textContent =
     "Peak resident memory of the process, as above. It includes the program itself.";
   byId("scatter-note").textContent =
-    `Geometric means over the ${pluralize(commonWorkloads().length, "workload", "workloads")} that ` +
-    "every shown allocator completed. The dashed line is the Pareto front: no allocator is lower " +
-    "in both.";
+    `Geometric means over ${pluralize(commonWorkloads().length, "workload", "workloads")}: ` +
+    "those that every shown allocator completed. The dashed line is the Pareto front: no " +
+    "allocator is lower in both.";
   byId("heat-note").textContent =
     `Multiples of ${baseName()}, medians. The colour is strongest at 4 × and above.`;
 };
@@ -128,8 +128,8 @@ const cautions = () => {
   const disturbed = suite.runs.filter((run) => run.others > 0.1).length;
   if (disturbed)
     items.push(
-      `During ${disturbed} of ${suite.runs.length} runs, other programs used more than 10 % of the ` +
-        "processors: elapsed times of these runs are uncertain.",
+      `During ${disturbed} of ${suite.runs.length} runs, other programs used more than 10 % of ` +
+        "the processors: elapsed times of these runs are uncertain.",
     );
   const rounds = suite.runs.map((run) => run.round);
   if (Math.max(...rounds) < 2)
@@ -143,6 +143,7 @@ const setup = () => {
   const allocators = suite.allocators.map((one) =>
     joined([`${one.name} ${one.version}`.trim(), one.remark, one.settings.join(" ")]),
   );
+  const absent = suite.left_out.map((text) => text.split(": ")[0]);
   const entries = [
     ["Processor", `${machine.cpu}, ${pluralize(machine.cpus, "processor", "processors")}`],
     ["Memory", bytes(machine.memory_bytes)],
@@ -155,17 +156,17 @@ const setup = () => {
     ["Started", suite.started],
     ["Rounds", `${rounds}, interleaved: in each round every workload runs on every allocator, in ` +
       "random order, one process for each run"],
-    ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of their size` : "full"],
+    ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of full` : "full"],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],
-    ["How they are called", "The C library and libraries given by path are called directly. Keel " +
-      "and the other allocators are called through one preloaded library with a jump for each call."],
-    ["Not installed here", suite.left_out.map((text) => text.split(": ")[0]).join(", ") || "nothing"],
+    ["How they are called", "The C library and libraries given by path: directly. Keel and the " +
+      "others: through one preloaded library, with a jump for each call."],
+    ["Not installed here", absent.join(", ") || "nothing"],
     ["Command", `keel ${suite.command.join(" ")}`],
     ["Keel", suite.keel_version],
   ];
-  const parts = entries.flatMap(([name, text]) => [make("dt", { text: name }), make("dd", { text })]);
-  byId("facts-list").replaceChildren(...parts);
+  const pair = ([name, text]) => [make("dt", { text: name }), make("dd", { text })];
+  byId("facts-list").replaceChildren(...entries.flatMap(pair));
 };
 
 const render = () => {
@@ -194,7 +195,8 @@ const start = () => {
     render();
   });
   const { machine } = suite;
-  byId("subtitle").textContent = joined(["Benchmark suite", machine.cpu, suite.started.slice(0, 10)]);
+  const date = suite.started.slice(0, 10);
+  byId("subtitle").textContent = joined(["Benchmark suite", machine.cpu, date]);
   byId("summary").textContent =
     `${pluralize(suite.workloads.length, "workload", "workloads")} on ` +
     `${pluralize(suite.allocators.length, "allocator", "allocators")}, ` +
@@ -211,5 +213,6 @@ const start = () => {
     if (window.innerWidth !== width) render();
     width = window.innerWidth;
   });
+  document.documentElement.dataset.ready = "true";
 };
 start();

@@ -9,7 +9,8 @@ const meansTable = () => {
   const groups = [...new Set(workloads.map((one) => one.suite))];
   const parts = groups.length > 1 ? [["all", workloads]] : [];
   for (const group of groups) parts.push([group, workloads.filter((one) => one.suite === group)]);
-  const columns = parts.map(([title, list]) => [`${METRICS[state.time].title}, ${title}`, state.time, list]);
+  const time = METRICS[state.time].title;
+  const columns = parts.map(([title, list]) => [`${time}, ${title}`, state.time, list]);
   columns.push(["peak memory", "peak", workloads], ["page faults", "faults", workloads]);
   const rows = shownAllocators().map((allocator) => [
     allocator,
@@ -23,9 +24,10 @@ const meansTable = () => {
       .map(([, cells]) => cells[at].value ?? Infinity)),
   );
   rows.sort(([, a], [, b]) => (a[0].value ?? Infinity) - (b[0].value ?? Infinity));
-  const body = rows.map(([allocator, cells]) =>
-    make("tr", {}, allocatorHeading(allocator), ...cells.map((one, at) => meanCell(one, lowest[at]))),
-  );
+  const body = rows.map(([allocator, cells]) => {
+    const shown = cells.map((one, at) => meanCell(one, lowest[at]));
+    return make("tr", {}, allocatorHeading(allocator), ...shown);
+  });
   const head = make("tr", {}, heading("allocator"), ...columns.map(([title]) => heading(title)));
   return make("table", { class: "means" }, make("thead", {}, head), make("tbody", {}, ...body));
 };
@@ -59,7 +61,8 @@ const heatTable = () => {
   for (const workload of shownWorkloads()) {
     if (workload.suite !== group) {
       group = workload.suite;
-      const title = make("th", { text: group, colspan: shownAllocators().length + 1, scope: "rowgroup" });
+      const colspan = shownAllocators().length + 1;
+      const title = make("th", { text: group, colspan, scope: "rowgroup" });
       rows.push(make("tr", { class: "group" }, title));
     }
     rows.push(
@@ -97,6 +100,9 @@ const RUN_COLUMNS = [
   ["switches", "context switches"],
 ];
 
+const measuredCell = (metric, measured) =>
+  cell(METRICS[metric].show(METRICS[metric].of(measured)));
+
 const runsTable = (workload) => {
   const runs = suite.runs.filter((run) => run.workload === keyOf(workload));
   const rows = runs.map((run) =>
@@ -106,7 +112,7 @@ const runsTable = (workload) => {
       make("th", { scope: "row", text: run.allocator }),
       cell(String(run.round + 1)),
       ...(run.measured
-        ? RUN_COLUMNS.map(([metric]) => cell(METRICS[metric].show(METRICS[metric].of(run.measured))))
+        ? RUN_COLUMNS.map(([metric]) => measuredCell(metric, run.measured))
         : [cell(`failed: ${run.failed}`, { class: "failed", colspan: RUN_COLUMNS.length })]),
       cell(percent(run.others)),
     ),

@@ -44,7 +44,7 @@ const QUICK_RUNS: u32 = 3;
                         keel bench game-mix -a keel,jemalloc \
                         --allocator jemalloc:MALLOC_CONF=thp:always\n  \
                         keel bench --suite --quick -o quick.suite\n  \
-                        keel bench --suite synthetic,patterns/tree -a keel,glibc --rounds 5 -o my.suite"
+                        keel bench --suite synthetic,patterns/tree -a keel,glibc -o my.suite"
 )]
 pub struct Arguments {
     /// Workloads and suites, separated by commas, or `all`; --list prints them
@@ -79,8 +79,8 @@ pub struct Arguments {
     /// With --suite: a journal for the suite `journals`; may be given several times
     #[arg(long = "journal", requires = "suite", value_name = "FILE")]
     journals: Vec<PathBuf>,
-    /// With --suite: copy the results into this folder as well, a static site that lists all results
-    /// in it
+    /// With --suite: copy the results into this folder as well, a static site that lists all
+    /// results in it
     #[arg(long, requires = "suite", value_name = "FOLDER")]
     publish: Option<PathBuf>,
     /// Write every sample to this file, as JSON; an existing file is not overwritten. With --suite:

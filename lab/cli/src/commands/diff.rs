@@ -1,5 +1,7 @@
 //! `keel diff`: two comparisons of one journal, metric by metric.
 
+mod suite;
+
 use crate::format::bytes;
 use crate::{output, table};
 use anyhow::{Result, bail};
@@ -16,6 +18,9 @@ use std::process::ExitCode;
 /// and the ratio's 95 % confidence interval, computed from the runs of both folders. A difference
 /// is significant if the interval does not contain 1. Both folders need at least two runs of each
 /// allocator.
+///
+/// Two folders of `keel bench --suite` are compared too: the ratio of the medians of each workload,
+/// which is clear if the ranges over the rounds do not overlap, and geometric means.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel diff before.comparison after.comparison\n  \
                         keel diff --fail-above 5 before.comparison after.comparison")]
@@ -38,6 +43,13 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let limit = arguments.fail_above.map(|percent| 1.0 + percent / 100.0);
+    let folders = [&arguments.before, &arguments.after];
+    match folders.map(|folder| suite::is_suite(folder)) {
+        [true, true] => return suite::run(folders[0], folders[1], limit, arguments.json),
+        [false, false] => {}
+        _ => bail!("one folder holds a suite and the other does not: give two of the same kind"),
+    }
     let (before, after) =
         (Comparison::load(&arguments.before)?, Comparison::load(&arguments.after)?);
     let found = differences(&before, &after);
@@ -59,7 +71,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&text(&found, arguments.all))?;
     }
     warnings.iter().for_each(|warning| eprintln!("note: {warning}"));
-    let limit = arguments.fail_above.map(|percent| 1.0 + percent / 100.0);
     let worse = limit.is_some_and(|limit| {
         found
             .iter()

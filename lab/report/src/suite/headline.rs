@@ -1,26 +1,72 @@
 //! The sentence at the top of a suite's page.
 
-use keel_results::{Suite, SuiteMetric};
+use keel_results::{Suite, SuiteMetric, geometric_mean};
 
-/// One sentence: the allocators with the lowest geometric means of time and of peak memory, among
-/// those that completed every workload.
+/// Rounds that a statement needs.
+const LEAST_ROUNDS: u32 = 3;
+
+/// One or two sentences: the allocators with the lowest time and the lowest peak memory. An
+/// allocator is named only if it is lower than every other one in every round (in the geometric
+/// mean over the workloads). Allocators with a failed run are not considered.
 pub fn suite_headline(suite: &Suite) -> String {
-    let lowest = |metric| {
-        let means = suite.means("", metric);
-        let complete =
-            means.iter().zip(&suite.head.allocators).filter_map(|((mean, count), one)| {
-                Some(((*mean)?, one.name.as_str())).filter(|_| *count == suite.head.workloads.len())
-            });
-        complete.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
-    };
-    let [time, memory] = [SuiteMetric::Elapsed, SuiteMetric::Peak].map(lowest);
-    match (time, memory) {
+    let all = suite.head.workloads.len();
+    if suite.head.allocators.len() < 2 {
+        return "One allocator: there is nothing to compare.".to_owned();
+    }
+    let means = suite.means("", SuiteMetric::Elapsed);
+    let complete: Vec<&str> = suite
+        .head
+        .allocators
+        .iter()
+        .zip(&means)
+        .filter(|(_, (_, count))| *count == all)
+        .map(|(one, _)| one.name.as_str())
+        .collect();
+    if complete.is_empty() || all == 0 {
+        return "No allocator completed every workload.".to_owned();
+    }
+    let [time, memory] =
+        [SuiteMetric::Elapsed, SuiteMetric::Peak].map(|metric| lowest(suite, &complete, metric));
+    let statement = match (time, memory) {
         (Some(time), Some(memory)) if time == memory => {
-            format!("{time} has the lowest elapsed time and the lowest peak memory.")
+            format!("{time} has the lowest elapsed time and the lowest peak memory")
         }
         (Some(time), Some(memory)) => {
-            format!("{time} has the lowest elapsed time, and {memory} the lowest peak memory.")
+            format!("{time} has the lowest elapsed time, and {memory} the lowest peak memory")
         }
-        _ => "No allocator completed every workload.".to_owned(),
+        (Some(time), None) => format!(
+            "{time} has the lowest elapsed time; no allocator has the lowest peak memory in every \
+             round"
+        ),
+        (None, Some(memory)) => format!(
+            "{memory} has the lowest peak memory; no allocator has the lowest elapsed time in \
+             every round"
+        ),
+        (None, None) => "No allocator is the lowest in every round".to_owned(),
+    };
+    match suite.head.allocators.len() - complete.len() {
+        0 => format!("{statement}."),
+        1 => format!("{statement}, apart from one allocator that did not complete every workload."),
+        left => format!(
+            "{statement}, apart from {left} allocators that did not complete every workload."
+        ),
     }
+}
+
+/// The allocator that is lower than each other one in every round.
+fn lowest<'a>(suite: &Suite, names: &[&'a str], metric: SuiteMetric) -> Option<&'a str> {
+    let rounds = suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
+    let is_lower = |one: &str, other: &str| {
+        (0..rounds).all(|round| {
+            let ratios = suite.head.workloads.iter().filter_map(|workload| {
+                let value = |name| suite.value(&workload.key(), name, round, metric);
+                Some(value(one)? / value(other)?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+            });
+            geometric_mean(ratios).is_some_and(|mean| mean < 1.0)
+        })
+    };
+    let mut names_left = names.iter().copied();
+    names_left.find(|one| {
+        rounds >= LEAST_ROUNDS && names.iter().all(|other| other == one || is_lower(one, other))
+    })
 }

@@ -10,8 +10,8 @@ pub fn suite_markdown(suite: &Suite) -> String {
     let head = &suite.head;
     let rounds = suite.runs.iter().map(|run| run.round + 1).max().unwrap_or(0);
     let mut text = format!(
-        "# Benchmark suite\n\n{}\n\n{} workloads, {} allocators, {rounds} interleaved rounds, on {} \
-         ({} processors, {}, huge pages: {}). Started {}, load before: {}.\n\n`keel {}`\n\n",
+        "# Benchmark suite\n\n{}\n\n{} workloads, {} allocators, {rounds} interleaved rounds, on \
+         {} ({} processors, {}, huge pages: {}). Started {}, load before: {}.\n\n`keel {}`\n\n",
         suite_headline(suite),
         head.workloads.len(),
         head.allocators.len(),
@@ -44,8 +44,8 @@ fn marked(value: f64, least: f64) -> String {
 
 fn means(text: &mut String, suite: &Suite) {
     text.push_str(
-        "## Geometric means\n\nMultiples of the lowest allocator of each workload. In brackets: the \
-         workloads that the allocator completed, if not all.\n\n",
+        "## Geometric means\n\nMultiples of the lowest allocator of each workload. In brackets: \
+         the workloads that the allocator completed, if not all.\n\n",
     );
     table_head(text, suite, "mean of");
     let suites = suite.suites();

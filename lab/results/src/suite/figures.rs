@@ -62,6 +62,19 @@ impl SuiteSpread {
 }
 
 impl Suite {
+    /// The metric in one round; None if the run failed or was not made.
+    pub fn value(
+        &self,
+        workload: &str,
+        allocator: &str,
+        round: u32,
+        metric: SuiteMetric,
+    ) -> Option<f64> {
+        let mut runs = self.runs.iter().filter(|run| run.round == round);
+        let run = runs.find(|run| run.workload == workload && run.allocator == allocator)?;
+        run.measured().map(|measured| metric.of(measured))
+    }
+
     /// The metric over the rounds; None if a run failed or there is none: a workload that an
     /// allocator completes only sometimes has no figure.
     pub fn spread(

@@ -141,7 +141,6 @@ impl Runner {
                 .map_err(|error| format!("its output cannot be read: {error}"))?;
             let marks = || replayed.iter().flat_map(|one| &one.marks);
             measured.elapsed_s = marks().map(|mark| mark.median_ns).sum::<f64>() * 1e-9;
-            measured.cpu_s = measured.elapsed_s;
             // The process that measures also holds the plan of the replay.
             measured.peak_bytes = marks().map(|mark| mark.resident_bytes).max().unwrap_or(0);
             return Ok((measured, others));

@@ -144,7 +144,7 @@ fn measure(session: &Session, log: &mut SuiteLog) -> Result<bool> {
                 format!("keel: {} on {} failed: {reason}", state.run.workload, state.run.allocator);
             bar.suspend(|| eprintln!("{line}"));
         }
-        if !terminal && (state.done % 50 == 0 || state.done == state.total) {
+        if !terminal && (state.done.is_multiple_of(50) || state.done == state.total) {
             let left = state.left.as_secs();
             eprintln!(
                 "suite: {} of {} runs, about {} min {} s left",
