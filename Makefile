@@ -55,6 +55,12 @@ test-secure: ## run the C tests on the secure flavour, libkeel-secure (about 10 
 	@cmake --build build/cmake-secure-tests
 	@ctest --test-dir build/cmake-secure-tests --output-on-failure
 
+test-debug: ## run the C tests on the debug flavour, libkeel-debug (about 15 minutes)
+	@scripts/setup.sh build test
+	@cmake -S . -B build/cmake-debug-tests -G Ninja -DKEEL_DEBUG=ON
+	@cmake --build build/cmake-debug-tests
+	@ctest --test-dir build/cmake-debug-tests --output-on-failure
+
 test-arm64: ## run the C tests for arm64 under emulation; installs the compiler and qemu (as root)
 	@scripts/setup.sh build test arm64
 	@tests/arm64.sh
@@ -151,4 +157,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean

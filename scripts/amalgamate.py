@@ -42,7 +42,7 @@ INTRODUCTION = """\
  *     cc -O2 -c keel.c
  *
  * -DKEEL_OVERRIDE=1 also replaces malloc and its family and the C++ operators new and delete.
- * -DKEEL_SECURE=1 makes the secure flavour.
+ * -DKEEL_SECURE=1 makes the secure flavour, -DKEEL_DEBUG=1 the debug flavour.
 {license} */
 """
 SWITCHES = """#ifndef _GNU_SOURCE
@@ -51,8 +51,8 @@ SWITCHES = """#ifndef _GNU_SOURCE
 """ + "".join(f"#ifndef {name}\n#define {name} 0\n#endif\n"
               for name in ("KEEL_OVERRIDE", "KEEL_SECURE", "KEEL_DEBUG", "KEEL_COUNT",
                            "KEEL_CHECKED"))
-SWITCHES += """#if KEEL_DEBUG
-#error "KEEL_DEBUG is reserved for a flavour that does not exist yet"
+SWITCHES += """#if KEEL_DEBUG && KEEL_SECURE
+#error "KEEL_DEBUG and KEEL_SECURE are two flavours: define one of them"
 #endif
 """
 
@@ -104,6 +104,8 @@ class Amalgamation:
         heads = self.expanded(heads)
         undone = "".join(f"#undef {macro}\n" for macro in sorted(macros))
         body = f"\n// ----- {path.relative_to(SOURCES)}\n{body}{undone}"
+        if path.parent.name == "debug" or path.name == "linux_stack.c":
+            body = f"#if KEEL_DEBUG\n{body}#endif\n"
         if path.name in OVERRIDING:
             body = f"#if KEEL_OVERRIDE\n{body}#endif\n"
         return heads + body
@@ -131,7 +133,8 @@ def shared_names(folder, text):
     """The global names of a compiled text that are not public."""
     compiler = os.environ.get("CC", "cc")
     (folder / "keel.c").write_text(text)
-    subprocess.run([compiler, "-w", "-c", "keel.c", "-o", "keel.o"], cwd=folder, check=True)
+    subprocess.run([compiler, "-w", "-DKEEL_DEBUG=1", "-c", "keel.c", "-o", "keel.o"], cwd=folder,
+                   check=True)
     shown = subprocess.run(["nm", "--extern-only", "--defined-only", "--format=posix", "keel.o"],
                            cwd=folder, check=True, capture_output=True, text=True).stdout
     names = [line.split()[0] for line in shown.splitlines()]

@@ -32,6 +32,11 @@ logged cmake -S . -B build/cmake-secure -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKE
     -DKEEL_TESTS=OFF
 logged cmake --build build/cmake-secure --target flavour
 
+say "libkeel-debug (C)"
+logged cmake -S . -B build/cmake-debug -G Ninja -DKEEL_OUTPUT_DIR="$build" -DKEEL_DEBUG=ON \
+    -DKEEL_TESTS=OFF
+logged cmake --build build/cmake-debug --target flavour
+
 say "keel and its player (Rust)"
 # Cargo unifies the features of dependencies over all packages and targets that it builds.
 # --workspace, and an example, which includes the tests' dependencies, give the features that `cargo

@@ -12,7 +12,7 @@ esac
 for program in build/bin/keel build/lib/keel/keel-player build/lib/keel/keel-workload; do
     [ -x "$program" ] || { echo "install: $program is not built; run make build" >&2; exit 1; }
 done
-for flavour in cmake cmake-secure; do
+for flavour in cmake cmake-secure cmake-debug; do
     cmake --install "build/$flavour" --prefix "$prefix" >build/install.log ||
         { cat build/install.log >&2; exit 1; }
 done

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// The folders of the allocator's sources, bottom first.
-const LAYERS: [&str; 8] = [
+const LAYERS: [&str; 9] = [
     "base",
     "os",
     "allocator/slices",
@@ -12,6 +12,7 @@ const LAYERS: [&str; 8] = [
     "allocator/heap",
     "allocator/alloc",
     "allocator/keeper",
+    "allocator/debug",
     "allocator/api",
 ];
 
@@ -22,8 +23,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=KEEL_LIB_DIR");
     let overrides = has_feature("OVERRIDE");
-    if has_feature("DEBUG") {
-        fail("the feature `debug` is reserved for a flavour that does not exist; build without it");
+    if has_feature("DEBUG") && has_feature("SECURE") {
+        fail("the features `debug` and `secure` are two flavours of Keel: use one of them");
     }
     if has_feature("SYSTEM") {
         link_installed(overrides);
@@ -46,7 +47,13 @@ fn link_installed(overrides: bool) {
     if let Some(folder) = env::var_os("KEEL_LIB_DIR") {
         println!("cargo::rustc-link-search=native={}", Path::new(&folder).display());
     }
-    let flavour = if has_feature("SECURE") { "-secure" } else { "" };
+    let flavour = if has_feature("SECURE") {
+        "-secure"
+    } else if has_feature("DEBUG") {
+        "-debug"
+    } else {
+        ""
+    };
     let name = if overrides { "keel" } else { "keel_api" };
     println!("cargo::rustc-link-lib=dylib={name}{flavour}");
 }
@@ -112,8 +119,10 @@ fn compile(overrides: bool) {
         .pic(true)
         .define("_GNU_SOURCE", None)
         .flag("-fvisibility=hidden");
-    build.define("KEEL_SECURE", if has_feature("SECURE") { "1" } else { "0" });
-    for switch in ["KEEL_DEBUG", "KEEL_COUNT", "KEEL_CHECKED"] {
+    for flavour in ["SECURE", "DEBUG"] {
+        build.define(&format!("KEEL_{flavour}"), if has_feature(flavour) { "1" } else { "0" });
+    }
+    for switch in ["KEEL_COUNT", "KEEL_CHECKED"] {
         build.define(switch, "0");
     }
     if overrides {

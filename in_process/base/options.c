@@ -4,7 +4,7 @@ atomic_signed option_values[OPTION_COUNT] = {
     [OPTION_RESET_DELAY] = 500,
     [OPTION_MAX_ERRORS] = 16,
     [OPTION_KEEPER] = KEEPER_AUTO,
-    [OPTION_FOREIGN_FREE] = KEEL_SECURE,
+    [OPTION_FOREIGN_FREE] = KEEL_SECURE || KEEL_DEBUG,
     [3] = 1,    // mimalloc's eager_commit, without effect
     [15] = 100, // mimalloc's os_tag, without effect
 };

@@ -20,6 +20,8 @@ const char* panic_sentence(enum fault fault) {
         return "double free";
     case FAULT_OVERFLOW:
         return "the end of a block is overwritten";
+    case FAULT_UNDERFLOW:
+        return "the start of a block is overwritten";
     case FAULT_AFTER_FREE:
         return "a free block is overwritten";
     case FAULT_LIVE_IN_LIST:
@@ -70,6 +72,11 @@ void warn(enum fault fault, const void* about) {
 
 void panic(enum fault fault, const void* about) {
     panic_block(fault, about, no_block);
+}
+
+void panic_text(enum fault fault, const char* text, size_t length) {
+    if (output_at_panic != NULL) output_at_panic(fault, text, length);
+    __builtin_trap();
 }
 
 void panic_block(enum fault fault, const void* about, struct fault_block block) {

@@ -17,6 +17,7 @@ enum fault {
     FAULT_CORRUPT,            // an invariant of Keel's own data does not hold
     FAULT_DOUBLE_FREE,        // free of a block that is free
     FAULT_OVERFLOW,           // a write over the end of a block
+    FAULT_UNDERFLOW,          // a write before the start of a block
     FAULT_AFTER_FREE,         // a write to a free block
     FAULT_LIVE_IN_LIST,       // a live block is in a list of free blocks
     FAULT_FREE_SIZE,          // free with a size that the block cannot have
@@ -47,11 +48,14 @@ struct fault_block {
 KEEL_COLD KEEL_NORETURN void panic_block(enum fault fault, const void* about,
                                          struct fault_block block);
 
-// Invariants of Keel's own data. KEEL_ASSERT is compiled into KEEL_CHECKED builds only (the tests
-// run on one), KEEL_REQUIRE into every build.
+// Passes a whole text to the output: of the debug flavour, which prints more than one line.
+KEEL_COLD KEEL_NORETURN void panic_text(enum fault fault, const char* text, size_t length);
+
+// Invariants of Keel's own data. KEEL_ASSERT is compiled into the debug flavour and into
+// KEEL_CHECKED builds (the tests run on one), KEEL_REQUIRE into every build.
 #define KEEL_ASSERT(condition)                                                                     \
     do {                                                                                           \
-        if (KEEL_CHECKED && !(condition)) panic(FAULT_CORRUPT, NULL);                              \
+        if ((KEEL_CHECKED || KEEL_DEBUG) && !(condition)) panic(FAULT_CORRUPT, NULL);              \
     } while (0)
 #define KEEL_REQUIRE(condition, about)                                                             \
     do {                                                                                           \

@@ -265,3 +265,10 @@ TEST_DIES(a_free_inside_a_block_is_detected_beside_offset_blocks, SIGABRT,
     char* p = kl_malloc(700000);
     kl_free(p + 64);
 }
+
+TEST(check_all_verifies_blocks_in_the_debug_flavour_only) {
+    void* blocks[] = {kl_malloc(1), kl_malloc(5000), kl_malloc(500000)};
+    size_t checked = kl_check_all();
+    CHECK_WITH(KEEL_DEBUG ? checked >= 3 : checked == 0, "%zu blocks", checked);
+    for (int i = 0; i < 3; i++) kl_free(blocks[i]);
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# flavours.sh SOURCES WORK: builds and installs the secure flavour, and a program that finds it with
-# CMake and with pkg-config. A request for a flavour that does not exist fails with an error that
-# names it, with CMake and with the compiler.
+# flavours.sh SOURCES WORK: builds and installs the secure and the debug flavour into one prefix,
+# and programs that find them with CMake and with pkg-config. A request for both in one library
+# fails with an error that names them, with CMake and with the compiler.
 set -uo pipefail
 # shellcheck source=tests/linking/runs.sh
 source "$(dirname "$0")/runs.sh"
@@ -13,7 +13,7 @@ python3 "$sources/scripts/amalgamate.py" single || exit 1
 
 refuses() { # refuses COMMAND...: checks that it fails with the documented error
     if ! "$@" >log 2>&1 && tr -s '\n ' ' ' <log |
-        grep "\(kept\|reserved\) for .*flavour.* not exist yet" >/dev/null; then
+        grep "KEEL_DEBUG and KEEL_SECURE are two flavours" >/dev/null; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -22,13 +22,16 @@ refuses() { # refuses COMMAND...: checks that it fails with the documented error
     fi
 }
 
-refuses cmake -S "$sources" -B build -DKEEL_DEBUG=ON
-refuses "${CC:-cc}" -fsyntax-only -DKEEL_DEBUG=1 single/keel.c
+refuses cmake -S "$sources" -B build -DKEEL_DEBUG=ON -DKEEL_SECURE=ON
+refuses "${CC:-cc}" -fsyntax-only -DKEEL_DEBUG=1 -DKEEL_SECURE=1 single/keel.c
 
-runs "${CC:-cc}" -fsyntax-only -DKEEL_SECURE=1 -DKEEL_OVERRIDE=1 single/keel.c
-runs cmake -S "$sources" -B secure -DKEEL_SECURE=ON -DKEEL_TESTS=OFF -DCMAKE_BUILD_TYPE=Release
-runs cmake --build secure -j2 --target flavour
-runs cmake --install secure --prefix "$PWD/prefix" --component libraries
+for flavour in secure debug; do
+    option=KEEL_${flavour^^}
+    runs "${CC:-cc}" -fsyntax-only -D$option=1 -DKEEL_OVERRIDE=1 single/keel.c
+    runs cmake -S "$sources" -B $flavour -D$option=ON -DKEEL_TESTS=OFF -DCMAKE_BUILD_TYPE=Release
+    runs cmake --build $flavour -j2 --target flavour
+    runs cmake --install $flavour --prefix "$PWD/prefix" --component libraries
+done
 
 # Ends with 0 if a second free of a small block ends its child.
 cat >misuse.c <<'PROGRAM'
@@ -53,11 +56,13 @@ mkdir consumer
 cat >consumer/CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.13)
 project(consumer LANGUAGES C)
-find_package(keel 0.1 REQUIRED COMPONENTS secure)
-foreach(way keel-secure keel-secure-static keel-secure-object keel-api-secure
-    keel-api-secure-static)
-  add_executable(${way} ../misuse.c)
-  target_link_libraries(${way} PRIVATE keel::${way})
+find_package(keel 0.1 REQUIRED COMPONENTS secure debug)
+foreach(flavour secure debug)
+  foreach(way keel-${flavour} keel-${flavour}-static keel-${flavour}-object keel-api-${flavour}
+      keel-api-${flavour}-static)
+    add_executable(${way} ../misuse.c)
+    target_link_libraries(${way} PRIVATE keel::${way})
+  endforeach()
 endforeach()
 find_package(keel 0.1 COMPONENTS plain)
 if(keel_FOUND)
@@ -66,14 +71,16 @@ endif()
 CMAKE
 runs cmake -S consumer -B built -DCMAKE_PREFIX_PATH="$PWD/prefix"
 runs cmake --build built
-for way in keel-secure keel-secure-static keel-secure-object keel-api-secure \
-    keel-api-secure-static; do
-    runs "built/$way"
-done
 export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig
-for package in keel-secure keel-secure-static keel-api-secure; do
-    # shellcheck disable=SC2046
-    runs "${CC:-cc}" -o by-package misuse.c $(pkg-config --cflags --libs "$package")
-    runs env LD_LIBRARY_PATH="$PWD/prefix/lib" ./by-package
+for flavour in secure debug; do
+    for way in keel-$flavour keel-$flavour-static keel-$flavour-object keel-api-$flavour \
+        keel-api-$flavour-static; do
+        runs "built/$way"
+    done
+    for package in keel-$flavour keel-$flavour-static keel-api-$flavour; do
+        # shellcheck disable=SC2046
+        runs "${CC:-cc}" -o by-package misuse.c $(pkg-config --cflags --libs "$package")
+        runs env LD_LIBRARY_PATH="$PWD/prefix/lib" ./by-package
+    done
 done
 finish

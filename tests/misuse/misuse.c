@@ -37,6 +37,19 @@ static void* plain(size_t size) {
     return kl_malloc(size);
 }
 
+static void* zeroed(size_t size) {
+    return kl_calloc(1, size);
+}
+
+static void* resized(size_t size) {
+    return kl_realloc(kl_malloc(size / 2), size);
+}
+
+extern void* operator_new(size_t size) __asm__("_Znwm");
+static void* by_new(size_t size) {
+    return operator_new(size);
+}
+
 static void* aligned(size_t size) {
     return kl_aligned_alloc(4096, size);
 }
@@ -111,6 +124,9 @@ static const struct place places[] = {
     {"large", 200000, plain},
     {"jumbo", 100 * MIB, plain},
     {"aligned", 5000, aligned},
+    {"calloc", 100, zeroed},
+    {"realloc", 100, resized},
+    {"new", 100, by_new},
     {"heap", 100, in_heap},
     {"heap-large", 200000, in_heap},
     {"arena", 100, in_arena},
@@ -125,10 +141,13 @@ static const struct place places[] = {
 
 static const struct place* place;
 static size_t usable;
+static char* first_byte; // of the block
 
 static void announce(const void* address) {
-    printf("address=0x%" PRIxPTR " bytes=%zu thread=%ld other=%ld\n", (uintptr_t)address, usable,
-           (long)syscall(SYS_gettid), other_thread);
+    printf("address=0x%" PRIxPTR " offset=%td bytes=%zu half=%zu quarter=%zu more=%zu thread=%ld "
+           "other=%ld\n",
+           (uintptr_t)address, (const char*)address - first_byte, usable, place->size / 2,
+           place->size / 4, usable + 1, (long)syscall(SYS_gettid), other_thread);
     fflush(stdout);
 }
 
@@ -178,6 +197,24 @@ static void overflow_long(char* block) {
     announce(block);
     memset(block + usable, 0x41, 8);
     kl_free(block);
+}
+
+static void underflow(char* block) {
+    announce(block);
+    block[-1] = (char)~block[-1];
+    kl_free(block);
+}
+
+static void underflow_long(char* block) {
+    announce(block);
+    memset(block - 8, 0x41, 8);
+    kl_free(block);
+}
+
+static void overflow_and_check(char* block) {
+    announce(block);
+    block[usable] = (char)~block[usable];
+    kl_check_all();
 }
 
 // Allocates and frees so many blocks that each free block of the page is reused.
@@ -284,6 +321,9 @@ static const struct {
     {"free-far-inside", free_far_inside},
     {"overflow-1", overflow},
     {"overflow-8", overflow_long},
+    {"overflow-check", overflow_and_check},
+    {"underflow-1", underflow},
+    {"underflow-8", underflow_long},
     {"write-after-free-begin", write_after_free_begin},
     {"write-after-free-middle", write_after_free_middle},
     {"read-after-free", read_after_free},
@@ -311,6 +351,7 @@ int main(int count, char** arguments) {
         if (block == NULL) die("no memory");
         memset(block, 1, place->size);
         usable = kl_usable_size(block);
+        first_byte = block;
         misuses[i].run(block);
         puts("survived");
         fflush(stdout);

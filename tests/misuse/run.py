@@ -3,13 +3,13 @@
 
     run.py PROGRAM FLAVOUR [--document faults.md] [MISUSE...]
 
-PROGRAM is misuse.c, linked to the library of FLAVOUR (plain or secure; zero is the secure one with
-KEEL_ZERO_ON_FREE=1). A line of cases.txt is
+PROGRAM is misuse.c, linked to the library of FLAVOUR (plain, secure or debug; zero is the secure
+one with KEEL_ZERO_ON_FREE=1). A line of cases.txt is
 
     misuse | flavour | places | verdict
 
 The verdict is the first line that Keel must print on stderr before it aborts the program, with
-{address}, {bytes}, {thread} and {other} for what the program has printed; or `not caught`: Keel
+{address}, {bytes} and so on for what the program has printed; or `not caught`: Keel
 prints nothing, whatever else happens. With --document, the table in that file must be the one that
 follows from cases.txt.
 """
@@ -22,6 +22,7 @@ from pathlib import Path
 CASES = Path(__file__).with_name("cases.txt")
 SOURCE = Path(__file__).with_name("misuse.c")
 NOT_CAUGHT = "not caught"
+FLAVOURS = ("plain", "secure", "debug")
 
 
 def read_cases():
@@ -44,11 +45,11 @@ def names_in_source():
     return misuses, places
 
 
-def outcome(program, misuse, place, environment):
+def outcome(program, flavour, misuse, place, environment):
     """The verdict of one run, with the names of the numbers that the program printed."""
     run = subprocess.run([program, misuse, place], capture_output=True, text=True, timeout=120,
                          errors="replace", env={**os.environ, **environment})
-    facts = dict(re.findall(r"(\w+)=(\w+)", run.stdout.partition("\n")[0]))
+    facts = dict(re.findall(r"(\w+)=([\w-]+)", run.stdout.partition("\n")[0]))
     line = next((line for line in run.stderr.splitlines() if line.startswith("keel: ")), None)
     if run.returncode == 2:
         return run.stderr.strip()
@@ -58,7 +59,24 @@ def outcome(program, misuse, place, environment):
         return f"{line} (but it ended with {run.returncode})"
     if "survived" in run.stdout:
         return f"{line} (but it went on)"
+    if flavour == "debug" and (missing := missing_stack(line, run.stderr, program)):
+        return f"{line} (but without the stack `{missing}`)"
     return line, facts
+
+
+def missing_stack(line, report, program):
+    """The first call stack that a report of the debug flavour should have, and does not have with
+    an address in the program."""
+    wanted = ["found"]
+    if "block bytes" in line:
+        wanted.append("allocated")
+    if "double free" in line or "a free block" in line:
+        wanted.append("freed")
+    for name in wanted:
+        stack = re.search(rf"^  {name} by thread \d+:\n((?:    0x.*\n)+)", report, re.M)
+        if stack is None or f"{program}+0x" not in stack.group(1):
+            return name
+    return None
 
 
 def expected_line(verdict, facts):
@@ -69,10 +87,10 @@ def expected_line(verdict, facts):
 
 def table(cases):
     """The rows of faults.md: for each misuse, in which places each flavour catches it."""
-    rows = ["| misuse | plain | secure |", "| --- | --- | --- |"]
+    rows = ["| misuse | plain | secure | debug |", "| --- | --- | --- | --- |"]
     for misuse in dict.fromkeys(key[0] for key in cases):
         cells = []
-        for flavour in ("plain", "secure"):
+        for flavour in FLAVOURS:
             mine = {place: verdict for (one, other, place), verdict in cases.items()
                     if (one, other) == (misuse, flavour)}
             caught = [place for place, verdict in mine.items() if verdict != NOT_CAUGHT]
@@ -85,7 +103,7 @@ def table(cases):
             else:
                 cells.append("caught, but not: " +
                              ", ".join(place for place in mine if place not in caught))
-        rows.append(f"| {misuse} | {cells[0]} | {cells[1]} |")
+        rows.append(f"| {misuse} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -108,7 +126,7 @@ def main():
                 continue  # only heaps can be destroyed
             if chosen and misuse not in chosen:
                 continue
-            found = outcome(program, misuse, place, environment)
+            found = outcome(program, flavour, misuse, place, environment)
             if isinstance(found, tuple):
                 line, facts = found
                 good = verdict is not None and line == expected_line(verdict, facts)

@@ -24,9 +24,13 @@ cp -r "$here"/{Cargo.lock,src} "$empty/consumer"
 sed 's|path = "[^"]*"|path = "../keel"|' "$here/Cargo.toml" >"$empty/consumer/Cargo.toml"
 cd "$empty/consumer"
 export CARGO_TARGET_DIR=$folder/target
-for features in "" override keel/secure; do
+for features in "" override keel/secure keel/debug; do
     echo "-- packaged, features: ${features:-none}"
-    cargo test --release --locked --quiet --features "$features"
+    skipped=()
+    # These count Keel's own blocks, or expect that a resize does not move the block.
+    [ "$features" != keel/debug ] ||
+        skipped=(-- --skip can_be_controlled --skip is_counted --skip grows_in_place)
+    cargo test --release --locked --quiet --features "$features" "${skipped[@]}"
     cargo run --release --locked --quiet --features "$features"
 done
 if grep in_process "$CARGO_TARGET_DIR"/release/build/keel-*/output; then
@@ -36,12 +40,3 @@ fi
 
 # The examples in its documentation.
 cargo test --release --locked --quiet --doc --manifest-path ../keel/Cargo.toml
-
-# A flavour that does not exist fails with an error that names it.
-for flavour in debug; do
-    if cargo build --release --quiet --features "keel/$flavour" 2>refused; then
-        echo "the flavour $flavour was built, but does not exist" >&2
-        exit 1
-    fi
-    grep "the feature \`$flavour\` is reserved for a flavour that does not exist" refused
-done

@@ -21,7 +21,8 @@
 //!   program.
 //! - `system`: links an installed `libkeel_api` (with `override`: `libkeel`) instead of compiling
 //!   Keel; from `KEEL_LIB_DIR` if that is set when the crate is built.
-//! - `secure`, `debug`: reserved for flavours that do not exist yet; the build fails with an error.
+//! - `secure`: the secure flavour, which ends the program when it misuses the heap.
+//! - `debug`: the debug flavour, which also prints the call stacks that led to the misuse.
 //!
 //! # Platforms
 //!

@@ -2,6 +2,7 @@
 #include "keel/arena.h"
 #include "allocator/api/message.h"
 #include "allocator/api/process.h"
+#include "allocator/debug/debug.h"
 #include "allocator/slices/arena.h"
 #include "base/bits.h"
 #include "base/options.h"
@@ -148,6 +149,7 @@ void kl_arena_info(kl_arena_t* handle, struct kl_arena_state* info) {
 }
 
 bool kl_arena_release(kl_arena_t* arena) {
+    if (KEEL_DEBUG) debug_empty_quarantine();
     if (arena_remove((struct arena*)arena)) return true;
     errno = EBUSY;
     return false;

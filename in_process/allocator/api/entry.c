@@ -37,6 +37,20 @@ static void* request_once(struct user_heap* heap, struct request request) {
     return alloc_plain(request.size, request.alignment, request.zero);
 }
 
+// In the debug flavour, a block of the program is a part of a larger one. If there is no memory,
+// the freed blocks that are kept make room.
+static void* request_block(struct user_heap* heap, struct request request) {
+    struct debug_request debug;
+    if (!KEEL_DEBUG) return request_once(heap, request);
+    if (!debug_lower(&request, &debug)) return NULL;
+    void* lower = request_once(heap, debug.lower);
+    if (lower == NULL) {
+        debug_empty_quarantine();
+        lower = request_once(heap, debug.lower);
+    }
+    return lower == NULL ? NULL : debug_begin(lower, &request, &debug);
+}
+
 void* entry_request(struct user_heap* heap, struct request request) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (is_inner(&request) && request.alignment > SLICE_BYTES) {
@@ -46,7 +60,7 @@ void* entry_request(struct user_heap* heap, struct request request) {
     process_enter();
     message_heartbeat(false);
     do {
-        void* block = request_once(heap, request);
+        void* block = request_block(heap, request);
         keeper_notice();
         if (KEEL_LIKELY(block != NULL)) return block;
     } while (message_out_of_memory(request.size));
@@ -56,7 +70,7 @@ void* entry_request(struct user_heap* heap, struct request request) {
 // As entry_request, from the heap that the thread's malloc uses, without an offset. A request in
 // memory would be copied right after it is written, which costs more than all else here.
 static KEEL_NOINLINE void* request_plain(size_t size, size_t alignment, bool zero) {
-    if (KEEL_LIKELY(!thread_heap_is_redirect())) {
+    if (!KEEL_DEBUG && KEEL_LIKELY(!thread_heap_is_redirect())) {
         process_enter();
         message_heartbeat(false);
         void* block = alloc_plain(size, alignment, zero);
@@ -68,18 +82,18 @@ static KEEL_NOINLINE void* request_plain(size_t size, size_t alignment, bool zer
 }
 
 void* entry_malloc(size_t size) {
-    void* block = alloc_from_bin(size);
+    void* block = KEEL_DEBUG ? NULL : alloc_from_bin(size);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, false);
 }
 
 void* entry_zeroed(size_t size) {
-    void* block = alloc_from_bin_zeroed(size);
+    void* block = KEEL_DEBUG ? NULL : alloc_from_bin_zeroed(size);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, 1, true);
 }
 
 void* entry_aligned(size_t size, size_t alignment) {
     if (!entry_alignment_valid(alignment)) return NULL;
-    void* block = alloc_aligned_from_bin(size, alignment);
+    void* block = KEEL_DEBUG ? NULL : alloc_aligned_from_bin(size, alignment);
     return KEEL_LIKELY(block != NULL) ? block : request_plain(size, alignment, false);
 }
 
@@ -117,13 +131,26 @@ static void* resize_once(void* block, size_t size) {
     return no_memory();
 }
 
+// In the debug flavour every resize moves the block, so that a use of its old address is found.
+// Only if there is no memory, a block that shrinks stays where it is.
+static void* resize_moving(struct user_heap* heap, void* block, struct request request) {
+    size_t size;
+    if (!debug_size(block, &size)) return no_memory();
+    void* resized = entry_request(heap, request);
+    if (resized == NULL) return debug_shrink(block, request.size) ? block : NULL;
+    memcpy(resized, block, size < request.size ? size : request.size);
+    debug_free(block);
+    return resized;
+}
+
 void* entry_resize(struct user_heap* heap, void* block, struct request request) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (block == NULL) return entry_request(heap, request);
     if (request.size == 0) {
-        free_any(block);
+        entry_free_any(block);
         return NULL;
     }
+    if (KEEL_DEBUG) return resize_moving(heap, block, request);
     size_t usable = block_usable_bytes(block);
     void* resized = block;
     if (usable == 0 || (heap == NULL && request.alignment <= 1 && !thread_heap_is_redirect()))
@@ -135,7 +162,8 @@ void* entry_resize(struct user_heap* heap, void* block, struct request request) 
 
 void* entry_realloc(void* block, size_t size) {
     if (block == NULL) return entry_allocate(size);
-    if (KEEL_LIKELY(size != 0 && !thread_heap_is_redirect())) return resize_once(block, size);
+    if (!KEEL_DEBUG && KEEL_LIKELY(size != 0 && !thread_heap_is_redirect()))
+        return resize_once(block, size);
     return entry_resize(NULL, block, (struct request){.size = size, .alignment = 1});
 }
 

@@ -4,6 +4,7 @@
 
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
+#include "allocator/debug/debug.h"
 #include "base/bits.h"
 #include "base/checked.h"
 #include <errno.h>
@@ -26,8 +27,33 @@ void* entry_request(struct user_heap* heap, struct request request);
 void* entry_resize(struct user_heap* heap, void* block, struct request request);
 
 KEEL_INLINE void* entry_allocate(size_t size) {
+    if (KEEL_DEBUG) return entry_malloc(size);
     void* block = alloc_hit(size);
     return KEEL_LIKELY(block != NULL) ? block : entry_malloc(size);
+}
+
+// The functions of alloc/ for addresses that the program passes. In the debug flavour, those of
+// debug/.
+KEEL_INLINE void entry_free(void* block) {
+    if (KEEL_DEBUG)
+        debug_free(block);
+    else
+        free_block(block);
+}
+KEEL_INLINE void entry_free_any(void* block) {
+    if (KEEL_DEBUG)
+        debug_free(block);
+    else
+        free_any(block);
+}
+KEEL_INLINE void entry_free_sized(void* block, size_t size, size_t alignment, bool exact) {
+    if (KEEL_DEBUG)
+        debug_free_sized(block, size);
+    else
+        free_sized_block(block, size, alignment, exact);
+}
+KEEL_INLINE size_t entry_usable_bytes(const void* block) {
+    return KEEL_DEBUG ? debug_usable_bytes(block) : block_usable_bytes(block);
 }
 
 // Returns count * size, or, on overflow, a size for which every allocation fails.

@@ -42,7 +42,9 @@ void kl_heap_delete(kl_heap_t* heap) {
     if (heap != &backing) user_heap_delete(user_heap_from(heap));
 }
 void kl_heap_destroy(kl_heap_t* heap) {
-    if (heap != &backing) user_heap_destroy(user_heap_from(heap));
+    if (heap == &backing) return;
+    if (KEEL_DEBUG) debug_heap_ends(user_heap_from(heap));
+    user_heap_destroy(user_heap_from(heap));
 }
 void kl_heap_collect(kl_heap_t* heap, bool force) {
     if (heap == &backing)
@@ -105,7 +107,7 @@ void* kl_heap_reallocn(kl_heap_t* heap, void* block, size_t count, size_t size) 
 }
 void* kl_heap_reallocf(kl_heap_t* heap, void* block, size_t size) {
     void* resized = kl_heap_realloc(heap, block, size);
-    if (resized == NULL && size != 0) free_any(block);
+    if (resized == NULL && size != 0) entry_free_any(block);
     return resized;
 }
 void* kl_heap_rezalloc(kl_heap_t* heap, void* block, size_t size) {
@@ -170,11 +172,13 @@ void* kl_heap_aligned_recalloc_at(kl_heap_t* heap, void* block, size_t alignment
 }
 
 bool kl_heap_contains(kl_heap_t* heap, const void* block) {
+    if (KEEL_DEBUG) block = debug_lower_address(block);
     if (heap == &backing) return own_heap_owns(block);
     return block_is_ours(block) && block_user_heap(block) == user_heap_from(heap);
 }
 
 bool kl_heap_owns(kl_heap_t* heap, const void* address) {
+    if (KEEL_DEBUG) address = debug_lower_address(address);
     if (heap == &backing) return own_heap_owns(address);
     return user_heap_owns(user_heap_from(heap), address);
 }
@@ -188,6 +192,7 @@ static bool visit_one(void* context, const struct visited_page* area, void* bloc
     const struct visit* visit = context;
     struct kl_heap_area kl_area = {area->blocks, area->reserved_bytes, area->carved_bytes,
                                    area->used_bytes, area->block_bytes};
+    if (KEEL_DEBUG && block != NULL && (block = debug_visited(block)) == NULL) return true;
     return visit->visitor(&kl_area, block, visit->argument);
 }
 

@@ -13,7 +13,7 @@ void* kl_malloc(size_t size) {
     return entry_allocate(size);
 }
 void kl_free(void* block) {
-    free_block(block);
+    entry_free(block);
 }
 void* kl_calloc(size_t count, size_t size) {
     return entry_zeroed(entry_product(count, size));
@@ -34,11 +34,12 @@ void* kl_reallocn(void* block, size_t count, size_t size) {
 
 void* kl_reallocf(void* block, size_t size) {
     void* resized = entry_realloc(block, size);
-    if (resized == NULL && size != 0) free_any(block);
+    if (resized == NULL && size != 0) entry_free_any(block);
     return resized;
 }
 
 void* kl_expand(void* block, size_t size) {
+    if (KEEL_DEBUG) return block != NULL && size <= debug_usable_bytes(block) ? block : NULL;
     return block != NULL && reallocate_in_place(block, size) ? block : NULL;
 }
 
@@ -67,7 +68,7 @@ void* kl_pvalloc(size_t size) {
     return entry_pvalloc(size);
 }
 size_t kl_malloc_usable_size(const void* block) {
-    return block_usable_bytes(block);
+    return entry_usable_bytes(block);
 }
 
 int kl_posix_memalign(void** block, size_t alignment, size_t size) {
@@ -122,7 +123,7 @@ void* kl_aligned_recalloc_at(void* block, size_t alignment, size_t offset, size_
 }
 
 static void set_usable(const void* block, size_t* usable) {
-    if (usable != NULL) *usable = block_usable_bytes(block);
+    if (usable != NULL) *usable = entry_usable_bytes(block);
 }
 
 void* kl_umalloc(size_t size, size_t* usable) {
@@ -143,14 +144,14 @@ void* kl_urealloc(void* block, size_t size, size_t* usable_before, size_t* usabl
 }
 void kl_ufree(void* block, size_t* usable) {
     set_usable(block, usable);
-    free_any(block);
+    entry_free_any(block);
 }
 
 void kl_free_sized(void* block, size_t size) {
-    free_sized_block(block, size, 1, false);
+    entry_free_sized(block, size, 1, false);
 }
 void kl_free_aligned_sized(void* block, size_t alignment, size_t size) {
-    free_sized_block(block, size, alignment, false);
+    entry_free_sized(block, size, alignment, false);
 }
 
 // With NULL, libc would allocate the result with the program's malloc, which may not be Keel's.
@@ -162,17 +163,21 @@ char* kl_realpath(const char* path, char* resolved) {
 }
 
 size_t kl_usable_size(const void* block) {
-    return block_usable_bytes(block);
+    return entry_usable_bytes(block);
 }
 size_t kl_good_size(size_t size) {
-    return good_size(size);
+    return KEEL_DEBUG ? size : good_size(size);
 }
 bool kl_contains(const void* address) {
-    return block_is_ours(address);
+    return block_is_ours(KEEL_DEBUG ? debug_lower_address(address) : address);
+}
+size_t kl_check_all(void) {
+    return KEEL_DEBUG ? debug_check_all() : 0;
 }
 void kl_collect(bool force) {
     process_enter();
     message_heartbeat(force);
+    if (KEEL_DEBUG && force) debug_empty_quarantine();
     struct heap* before = own_heap_enter();
     if (force)
         reclaim_all();

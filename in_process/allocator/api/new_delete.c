@@ -137,11 +137,11 @@ OPERATOR(void*, operator_new_array_aligned_nothrow,
 // alignment that the caller passes, and verifies them.
 #define OPERATOR_DELETE(name, mangled, ...)                                                        \
     OPERATOR(void, name, mangled, void* block __VA_ARGS__) {                                       \
-        free_block(block);                                                                         \
+        entry_free(block);                                                                         \
     }
 #define OPERATOR_DELETE_SIZED(name, mangled, asked_alignment, ...)                                 \
     OPERATOR(void, name, mangled, void* block, size_t size __VA_ARGS__) {                          \
-        free_sized_block(block, size, asked_alignment, true);                                      \
+        entry_free_sized(block, size, asked_alignment, true);                                      \
     }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

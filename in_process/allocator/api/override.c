@@ -11,20 +11,20 @@ KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
 }
 KEEL_EXPORT void free(void* block) {
-    free_block(block);
+    entry_free(block);
 }
 KEEL_EXPORT void cfree(void* block) {
-    free_block(block);
+    entry_free(block);
 } // removed in glibc 2.26; old programs still refer to it
 // C23. libc may not declare them yet.
 void free_sized(void* block, size_t size);
 void free_aligned_sized(void* block, size_t alignment, size_t size);
 
 KEEL_EXPORT void free_sized(void* block, size_t size) {
-    free_sized_block(block, size, 1, false);
+    entry_free_sized(block, size, 1, false);
 }
 KEEL_EXPORT void free_aligned_sized(void* block, size_t alignment, size_t size) {
-    free_sized_block(block, size, alignment, false);
+    entry_free_sized(block, size, alignment, false);
 }
 KEEL_EXPORT void* calloc(size_t count, size_t size) {
     return entry_zeroed(entry_product(count, size));
@@ -56,7 +56,7 @@ KEEL_EXPORT void* pvalloc(size_t size) {
 }
 
 KEEL_EXPORT size_t malloc_usable_size(void* block) {
-    return block_usable_bytes(block);
+    return entry_usable_bytes(block);
 }
 
 // Returns as much memory to the system as possible. `pad` refers to the top of glibc's heap, which

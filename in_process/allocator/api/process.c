@@ -2,6 +2,7 @@
 #include "allocator/alloc/user_heap.h"
 #include "allocator/api/message.h"
 #include "allocator/api/report.h"
+#include "allocator/debug/debug.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
@@ -52,6 +53,7 @@ static KEEL_TLS unsigned forks;
 static void before_fork(void) {
     if (forks++ > 0) return;
     keeper_ask_to_end();
+    if (KEEL_DEBUG) debug_before_fork();
     user_heap_before_fork();
     relief_pause();
     watch_before_fork();
@@ -67,12 +69,14 @@ static void after_fork(void) {
     watch_after_fork();
     relief_resume();
     user_heap_after_fork();
+    if (KEEL_DEBUG) debug_after_fork();
 }
 static void after_fork_in_child(void) {
     watch_forget();
     relief_forget();
     after_fork();
     keeper_forget();
+    if (KEEL_DEBUG) debug_repair_in_child();
     user_heap_repair_in_child();
     heap_repair_in_child(own_heap());
 }
@@ -90,6 +94,7 @@ void process_start(void) {
     panic_set_output(message_panic);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);
+    if (KEEL_DEBUG) debug_start(os_environment(), message_write);
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
     (void)os_thread_exit_register(on_thread_exit);
@@ -126,9 +131,11 @@ static void report_options(void) {
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
     keeper_allow();
+    if (KEEL_DEBUG) debug_loaded();
     if (option_get(OPTION_VERBOSE) != 0) report_options();
 }
 
 __attribute__((destructor)) static void process_ended(void) {
+    if (KEEL_DEBUG) debug_end(message_write);
     if (option_get(OPTION_SHOW_STATS) != 0) report_print(NULL, NULL);
 }

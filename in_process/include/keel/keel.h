@@ -245,6 +245,16 @@ KEEL_API KEEL_API_ALLOCATES(1) void* kl_pvalloc(size_t size) KEEL_NOEXCEPT;
 /* The same as kl_usable_size. */
 KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
 
+/* --- Check the heap --------------------------------------------------------------------------- */
+
+/* In the debug flavour (libkeel-debug): verifies that the program has written neither before nor
+ * behind its blocks, nor to blocks that it has freed and that Keel still keeps. Ends the process
+ * with a message at the first fault (docs/reference/faults.md). Returns the number of blocks that
+ * it verified. The cost is linear in that number and in the bytes that Keel keeps.
+ *
+ * In other flavours it does nothing and returns 0. */
+KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
+
 /* --- Control when work is done ---------------------------------------------------------------- */
 
 /* Starts the keeper, Keel's background thread. The keeper obtains memory from the system before the

@@ -1,0 +1,251 @@
+#include "allocator/debug/debug.h"
+#include "allocator/alloc/alloc.h"
+#include "allocator/debug/call_stack.h"
+#include "allocator/debug/check_blocks.h"
+#include "allocator/debug/contents.h"
+#include "allocator/debug/failure.h"
+#include "allocator/debug/fault_report.h"
+#include "allocator/debug/leaks.h"
+#include "allocator/debug/quarantine.h"
+#include "allocator/page/large.h"
+#include "allocator/slices/arena.h"
+#include "base/checked.h"
+#include "base/options.h"
+#include "os/stack.h"
+#include "os/thread.h"
+
+// --- The process ---------------------------------------------------------------------------------
+
+void debug_start(char* const* environment, settings_output* output) {
+    settings_read(environment, output);
+}
+
+void debug_loaded(void) {
+    os_stack_prepare();
+    failure_allow();
+}
+
+void debug_end(settings_output* output) {
+    if (setting(SETTING_CHECK_AT_EXIT) != 0) (void)check_all_blocks(call_stack_capture());
+    if (setting(SETTING_LEAKS) != 0) leaks_report(output);
+}
+
+void debug_before_fork(void) {
+    check_before_fork();
+    quarantine_before_fork();
+    record_before_fork();
+    call_stack_before_fork();
+}
+void debug_after_fork(void) {
+    call_stack_after_fork();
+    record_after_fork();
+    quarantine_after_fork();
+    check_after_fork();
+}
+void debug_repair_in_child(void) {
+    record_forget_thread();
+    quarantine_repair_in_child();
+}
+
+// --- Allocation ----------------------------------------------------------------------------------
+
+// If the alignment concerns the block's start, the prefix is a multiple of it, so that the lower
+// block needs the same alignment. If it concerns an offset, the prefix moves the offset.
+bool debug_lower(const struct request* request, struct debug_request* debug) {
+    size_t bytes;
+    bool inner = (request->offset & (request->alignment - 1)) != 0;
+    debug->prefix = PREFIX_BYTES;
+    if (!inner && request->alignment > PREFIX_BYTES) debug->prefix = request->alignment;
+    if (!size_add(request->size, debug->prefix + CANARY_BYTES, &bytes) || bytes > KEEL_SIZE_MAX)
+        return false;
+    debug->lower = *request;
+    debug->lower.size = bytes;
+    if (inner) debug->lower.offset += debug->prefix;
+    return !failure_is_due(request->size);
+}
+
+void* debug_begin(void* lower, const struct request* request, const struct debug_request* debug) {
+    struct record* record = record_new();
+    if (record == NULL) {
+        free_block(lower);
+        return NULL;
+    }
+    record_place(record, lower, debug->prefix);
+    record->size = request->size;
+    record->heap = block_user_heap(lower);
+    record->allocated_stack = call_stack_capture();
+    record->allocated_thread = record_thread();
+    record->freed_stack = 0;
+    contents_seal(record);
+    if (!request->zero) contents_fill_new(record);
+    void* block = record_block(record);
+    uint32_t stack = record->allocated_stack;
+    atomic_set_release(&record->state, RECORD_LIVE);
+    check_some_blocks(stack);
+    return block;
+}
+
+// --- Free ----------------------------------------------------------------------------------------
+
+// The address is not that of a live block with a correct number.
+static KEEL_COLD void fault_at(const void* address, uint32_t stack) {
+    struct record* record = record_search(address);
+    uint32_t state = record == NULL ? RECORD_UNUSED : atomic_get(&record->state);
+    bool live = (state & ~(uint32_t)RECORD_BUSY) == RECORD_LIVE;
+    if (record != NULL && record_block(record) == address) {
+        if (!live) fault_of_call(FAULT_DOUBLE_FREE, address, record, stack);
+        fault_of_write(record, record->start + sizeof(uint64_t) - 1, false, stack);
+    }
+    if (live) fault_of_call(FAULT_FREE_MISALIGNED, address, record, stack);
+    bool ours = block_is_ours(address) || slices_contain(address) || large_contains(address);
+    if (ours || option_get(OPTION_FOREIGN_FREE) != 0)
+        fault_of_call(FAULT_FREE_NOT_ALLOCATED, address, NULL, stack);
+}
+
+// NULL: the block is foreign.
+static struct record* live_record(const void* address, uint32_t stack) {
+    struct record* record = record_around(address);
+    if (KEEL_LIKELY(record != NULL && record_block(record) == address)) {
+        uint32_t state = atomic_get_acquire(&record->state) & ~(uint32_t)RECORD_BUSY;
+        if (KEEL_LIKELY(state == RECORD_LIVE)) return record;
+    }
+    fault_at(address, stack);
+    return NULL;
+}
+
+static void verify(const struct record* record, uint32_t stack) {
+    struct wrong wrong = contents_verify(record);
+    if (KEEL_UNLIKELY(wrong.byte != NULL)) fault_of_write(record, wrong.byte, false, stack);
+}
+
+static void free_record(struct record* record, uint32_t stack) {
+    const void* block = record_block(record);
+    if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) fault_at(block, stack);
+    verify(record, stack);
+    record->freed_stack = stack;
+    record->freed_thread = record_thread();
+    contents_fill_freed(record);
+    quarantine_add(record, stack);
+}
+
+void debug_free(void* address) {
+    if (address == NULL) return;
+    address = address_untagged(address);
+    uint32_t stack = call_stack_capture();
+    struct record* record = live_record(address, stack);
+    if (record != NULL)
+        free_record(record, stack);
+    else
+        free_any(address); // counts it, and prints a warning
+}
+
+void debug_free_sized(void* address, size_t size) {
+    if (address == NULL) return;
+    address = address_untagged(address);
+    uint32_t stack = call_stack_capture();
+    struct record* record = live_record(address, stack);
+    if (record == NULL) {
+        free_any(address);
+        return;
+    }
+    if (record->size != size) fault_of_size(record, size, stack);
+    free_record(record, stack);
+}
+
+// --- Queries -------------------------------------------------------------------------------------
+
+bool debug_size(const void* address, size_t* size) {
+    address = address_untagged(address);
+    uint32_t stack = call_stack_capture();
+    struct record* record = live_record(address, stack);
+    if (record == NULL) return false;
+    verify(record, stack);
+    *size = record->size;
+    return true;
+}
+
+bool debug_shrink(void* address, size_t size) {
+    struct record* record = record_around(address);
+    if (record == NULL || size > record->size) return false;
+    if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
+    record->size = size;
+    contents_seal(record);
+    atomic_set_release(&record->state, RECORD_LIVE);
+    return true;
+}
+
+static struct record* live_at(const void* address) {
+    struct record* record = record_around(address);
+    if (record == NULL || record_block(record) != address) return NULL;
+    uint32_t state = atomic_get_acquire(&record->state) & ~(uint32_t)RECORD_BUSY;
+    return state == RECORD_LIVE ? record : NULL;
+}
+
+size_t debug_usable_bytes(const void* address) {
+    const struct record* record = live_at(address_untagged(address));
+    return record == NULL ? 0 : record->size;
+}
+
+const void* debug_lower_address(const void* address) {
+    const struct record* record = record_around(address);
+    return record == NULL ? address : record->start;
+}
+
+void* debug_visited(const void* lower) {
+    const struct record* record = record_around(lower);
+    return record != NULL && live_at(record_block(record)) != NULL ? record_block(record) : NULL;
+}
+
+// --- Heaps and checks ----------------------------------------------------------------------------
+
+struct ending {
+    struct record* gone; // linked by `next`
+    uint32_t stack;
+    bool incomplete;
+};
+
+static bool end_block(void* context, const struct visited_page* area, void* lower) {
+    struct ending* ending = context;
+    (void)area;
+    struct record* record = lower == NULL ? NULL : record_search(lower);
+    if (record == NULL) return true;
+    uint32_t state = record_change(record, RECORD_LIVE, RECORD_MOVING);
+    if (state == RECORD_LIVE) {
+        verify(record, ending->stack);
+        record->freed_stack = ending->stack;
+        record->freed_thread = record_thread();
+        record->next = ending->gone == NULL ? 0 : record_number(ending->gone);
+        ending->gone = record;
+    } else if (state == RECORD_KEPT) {
+        state = record_change(record, RECORD_KEPT, RECORD_GONE);
+    }
+    if (state == RECORD_MOVING) ending->incomplete = true;
+    return true;
+}
+
+// A block of the heap may just leave the quarantine on another thread. That thread needs the heap's
+// lock, so it is waited for outside of the visit.
+void debug_heap_ends(struct user_heap* user) {
+    static atomic_state never;
+    struct ending ending = {NULL, call_stack_capture(), true};
+    while (ending.incomplete) {
+        ending.incomplete = false;
+        ending.gone = NULL;
+        (void)user_heap_visit(user, true, end_block, &ending);
+        while (ending.gone != NULL) {
+            struct record* record = ending.gone;
+            ending.gone = record_of_number(record->next);
+            record_release(record);
+        }
+        if (!ending.incomplete || !quarantine_is_returning()) return;
+        os_wait(&never, 0, 100);
+    }
+}
+
+void debug_empty_quarantine(void) {
+    quarantine_empty(call_stack_capture());
+}
+
+size_t debug_check_all(void) {
+    return check_all_blocks(call_stack_capture());
+}

@@ -1,0 +1,23 @@
+// Freed blocks, until the bytes of all of them exceed the setting. Then the oldest is verified and
+// returned to the allocator below.
+#ifndef KEEL_ALLOCATOR_DEBUG_QUARANTINE_H
+#define KEEL_ALLOCATOR_DEBUG_QUARANTINE_H
+
+#include "allocator/debug/record.h"
+#include <stdbool.h>
+
+// Adds a block whose record is in no list, has the state RECORD_MOVING and a charge. May return
+// other blocks to the allocator below.
+void quarantine_add(struct record* record, uint32_t stack);
+
+// Returns all blocks to the allocator below.
+void quarantine_empty(uint32_t stack);
+
+// True while a thread is returning a block.
+bool quarantine_is_returning(void);
+
+void quarantine_before_fork(void);
+void quarantine_after_fork(void);
+void quarantine_repair_in_child(void);
+
+#endif

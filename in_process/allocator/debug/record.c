@@ -1,0 +1,237 @@
+#include "allocator/debug/record.h"
+#include "allocator/slices/page_map.h"
+#include "base/panic.h"
+#include "os/lock.h"
+#include "os/memory.h"
+#include "os/thread.h"
+#include <string.h>
+
+#define CHUNK_SHIFT 14u
+#define CHUNK_RECORDS (1u << CHUNK_SHIFT) // 1 MiB
+#define CHUNKS 8192u
+#define WAIT_US 100u
+#define MARK UINT64_C(0x4b65656c00000000) // the upper half of a block's first word
+
+_Static_assert(sizeof(struct record) == 64, "one cache line each");
+
+static struct {
+    struct os_lock lock; // for new chunks
+    atomic_word chunks[CHUNKS];
+    atomic_state end;
+} records;
+
+static struct shard {
+    KEEL_ALIGNED(KEEL_CACHE_LINE) struct os_lock lock;
+    uint32_t first; // unused record; 0: none
+} shards[RECORD_SHARDS];
+
+static KEEL_TLS uint32_t thread_number;
+
+uint32_t record_thread(void) {
+    if (KEEL_UNLIKELY(thread_number == 0)) thread_number = os_thread_id();
+    return thread_number;
+}
+
+void record_forget_thread(void) {
+    thread_number = 0;
+}
+
+uint32_t record_end(void) {
+    return atomic_get_acquire(&records.end);
+}
+
+struct record* record_of_number(uint32_t number) {
+    if (number == 0 || number >> CHUNK_SHIFT >= CHUNKS) return NULL;
+    struct record* chunk =
+        (struct record*)atomic_get_acquire(&records.chunks[number >> CHUNK_SHIFT]);
+    return chunk == NULL ? NULL : &chunk[number & (CHUNK_RECORDS - 1)];
+}
+
+// The number is stored in the record's chunk: a chunk is aligned to its size, and its first record,
+// which no block has, states the number of the chunk.
+uint32_t record_number(const struct record* record) {
+    uintptr_t chunk = (uintptr_t)record & ~(uintptr_t)(CHUNK_RECORDS * sizeof *record - 1);
+    uint32_t index = (uint32_t)(((uintptr_t)record - chunk) / sizeof *record);
+    return ((const struct record*)chunk)->next << CHUNK_SHIFT | index;
+}
+
+static bool make_chunk(uint32_t chunk) {
+    size_t bytes = CHUNK_RECORDS * sizeof(struct record);
+    if (chunk >= CHUNKS) return false;
+    os_lock_acquire(&records.lock);
+    if (atomic_get(&records.chunks[chunk]) == 0) {
+        struct record* first = os_map(bytes, bytes);
+        if (first != NULL) {
+            first->next = chunk;
+            atomic_set_release(&records.chunks[chunk], (uintptr_t)first);
+        }
+    }
+    os_lock_release(&records.lock);
+    return atomic_get(&records.chunks[chunk]) != 0;
+}
+
+static struct record* make(void) {
+    for (;;) {
+        uint32_t number = atomic_add(&records.end, 1);
+        if (number >> CHUNK_SHIFT >= CHUNKS) {
+            (void)atomic_sub(&records.end, 1);
+            return NULL;
+        }
+        if ((number & (CHUNK_RECORDS - 1)) == 0) continue; // the chunk's first record
+        if (!make_chunk(number >> CHUNK_SHIFT)) return NULL;
+        return record_of_number(number);
+    }
+}
+
+// --- Blocks behind the first slice of their lower block ------------------------------------------
+
+#define FAR_MOST 1024u
+
+static struct {
+    atomic_state numbers[FAR_MOST]; // 0: free entry
+    atomic_state is_full;           // 1: blocks may be missing in the table
+    atomic_state count;
+} far;
+
+static void far_add(const struct record* record) {
+    (void)atomic_add(&far.count, 1);
+    for (unsigned i = 0; i < FAR_MOST; i++) {
+        uint32_t none = 0;
+        if (atomic_try_state(&far.numbers[i], &none, record_number(record))) return;
+    }
+    atomic_set(&far.is_full, 1);
+}
+
+static void far_remove(const struct record* record) {
+    uint32_t number = record_number(record);
+    (void)atomic_sub(&far.count, 1);
+    for (unsigned i = 0; i < FAR_MOST; i++) {
+        uint32_t seen = number;
+        if (atomic_try_state(&far.numbers[i], &seen, 0)) return;
+    }
+}
+
+static bool is_far_block(const struct record* record, const void* address) {
+    return record != NULL && record->far != 0 && record_block(record) == address &&
+           atomic_get(&record->state) != RECORD_UNUSED;
+}
+
+static struct record* far_find(const void* address) {
+    if (atomic_get(&far.count) == 0) return NULL;
+    for (unsigned i = 0; i < FAR_MOST; i++) {
+        struct record* record = record_of_number(atomic_get(&far.numbers[i]));
+        if (is_far_block(record, address)) return record;
+    }
+    if (atomic_get(&far.is_full) == 0) return NULL;
+    for (uint32_t number = 0; number < record_end(); number++) {
+        struct record* record = record_of_number(number);
+        if (is_far_block(record, address)) return record;
+    }
+    return NULL;
+}
+
+struct record* record_new(void) {
+    struct shard* shard = &shards[record_shard()];
+    os_lock_acquire(&shard->lock);
+    struct record* record = record_of_number(shard->first);
+    if (record != NULL) shard->first = record->next;
+    os_lock_release(&shard->lock);
+    if (record == NULL) record = make();
+    if (record != NULL) atomic_set_release(&record->state, RECORD_MOVING);
+    return record;
+}
+
+void record_release(struct record* record) {
+    struct shard* shard = &shards[record_shard()];
+    if (record->far != 0) far_remove(record);
+    record->far = 0;
+    atomic_set_release(&record->state, RECORD_UNUSED);
+    os_lock_acquire(&shard->lock);
+    record->next = shard->first;
+    shard->first = record_number(record);
+    os_lock_release(&shard->lock);
+}
+
+// --- From a block to its record ------------------------------------------------------------------
+
+void record_mark(const struct record* record) {
+    *(uint64_t*)(void*)record->start = MARK | record_number(record);
+}
+
+bool record_is_marked(const struct record* record) {
+    return *(const uint64_t*)(const void*)record->start == (MARK | record_number(record));
+}
+
+// The start of the lower block that contains the address, or NULL.
+static char* lower_block_around(const void* address) {
+    const struct page* page = page_around(address);
+    if (atomic_get(&page->owner) == 0) return NULL;
+    if (page->block_bytes == 0) return page->start;
+    size_t offset = (size_t)((const char*)address_untagged(address) - page->start);
+    if (offset / page->block_bytes >= page_use(page)->carved) return NULL;
+    return page->start + offset - offset % page->block_bytes;
+}
+
+struct record* record_around(const void* address) {
+    const char* start = lower_block_around(address);
+    if (start == NULL) return far_find(address_untagged(address));
+    uint64_t word = *(const uint64_t*)(const void*)start ^ MARK;
+    struct record* record = word < record_end() ? record_of_number((uint32_t)word) : NULL;
+    return record != NULL && record->start == start ? record : NULL;
+}
+
+static bool is_in(const struct record* record, const char* address) {
+    return address >= record->start && address < record_block(record) + record->size;
+}
+
+struct record* record_search(const void* address) {
+    struct record* found = record_around(address);
+    const char* plain = address_untagged(address);
+    if (found != NULL) return found;
+    for (uint32_t number = 0; number < record_end(); number++) {
+        struct record* record = record_of_number(number);
+        if (record == NULL || record->start == NULL) continue;
+        bool used = (atomic_get(&record->state) & ~(uint32_t)RECORD_BUSY) != RECORD_UNUSED;
+        if (used && is_in(record, plain)) return record;
+        if (!used && record_block(record) == plain) found = record;
+    }
+    return found;
+}
+
+void record_place(struct record* record, void* lower, size_t prefix) {
+    record->start = lower_block_around(lower);
+    record->prefix = prefix + (size_t)((char*)lower - record->start);
+    bool far_off = ((uintptr_t)record->start ^ (uintptr_t)record_block(record)) >= SLICE_BYTES;
+    record->far = far_off && page_is_large(page_around(record->start));
+    if (record->far != 0) far_add(record);
+}
+
+// --- States --------------------------------------------------------------------------------------
+
+uint32_t record_change(struct record* record, enum record_state from, enum record_state to) {
+    for (;;) {
+        uint32_t seen = from;
+        if (atomic_try_state(&record->state, &seen, to)) return from;
+        if ((seen & RECORD_BUSY) == 0) return seen;
+        os_wait(&record->state, seen, WAIT_US);
+    }
+}
+
+bool record_hold(struct record* record, enum record_state state) {
+    uint32_t seen = state;
+    return atomic_try_state(&record->state, &seen, (uint32_t)state | RECORD_BUSY);
+}
+
+void record_unhold(struct record* record, enum record_state state) {
+    atomic_set_release(&record->state, state);
+}
+
+void record_before_fork(void) {
+    os_lock_acquire(&records.lock);
+    for (unsigned i = 0; i < RECORD_SHARDS; i++) os_lock_acquire(&shards[i].lock);
+}
+
+void record_after_fork(void) {
+    for (unsigned i = 0; i < RECORD_SHARDS; i++) os_lock_release(&shards[i].lock);
+    os_lock_release(&records.lock);
+}

@@ -1,0 +1,193 @@
+#include "base/atomic.h"
+#include "os/memory.h"
+#include "os/stack.h"
+#include "os/thread.h"
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <unwind.h>
+
+// --- The call stack ------------------------------------------------------------------------------
+//
+// The unwinder of C++ exceptions needs no frame pointers. It is in libgcc_s, with which a C program
+// is not linked; so it is loaded at start. A static program has it only if it is linked into it.
+
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIP
+#pragma weak _Unwind_GetCFA
+
+static struct {
+    _Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void*);
+    _Unwind_Word (*address)(struct _Unwind_Context*);
+    _Unwind_Word (*stack)(struct _Unwind_Context*);
+} unwinder;
+static atomic_state prepared;
+
+static void* symbol(void* library, const char* name) {
+    return library == NULL ? NULL : dlsym(library, name);
+}
+
+void os_stack_prepare(void) {
+    struct os_frame frame;
+    if (!KEEL_DEBUG || atomic_get(&prepared) != 0) return;
+    unwinder.backtrace = _Unwind_Backtrace;
+    unwinder.address = _Unwind_GetIP;
+    unwinder.stack = _Unwind_GetCFA;
+    if (_Unwind_Backtrace == NULL) {
+        void* library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+        *(void**)&unwinder.backtrace = symbol(library, "_Unwind_Backtrace");
+        *(void**)&unwinder.address = symbol(library, "_Unwind_GetIP");
+        *(void**)&unwinder.stack = symbol(library, "_Unwind_GetCFA");
+    }
+    if (unwinder.backtrace == NULL || unwinder.address == NULL || unwinder.stack == NULL) return;
+    atomic_set_release(&prepared, 1);
+    (void)os_stack_walk(&frame, 1); // its first call may allocate
+}
+
+struct walk {
+    struct os_frame* frames;
+    unsigned count;
+    unsigned most;
+};
+
+// The return address of a call is below the stack pointer that its caller has after the return: on
+// x86-64 by one word; elsewhere it may be anywhere.
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context* context, void* argument) {
+    struct walk* walk = argument;
+    uintptr_t address = unwinder.address(context);
+    uintptr_t place = 0;
+    if (address == 0) return _URC_END_OF_STACK;
+#if defined(__x86_64__)
+    place = unwinder.stack(context) - sizeof(uintptr_t);
+#endif
+    walk->frames[walk->count++] = (struct os_frame){address, place};
+    return walk->count == walk->most ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+unsigned os_stack_walk(struct os_frame* frames, unsigned most) {
+    struct walk walk = {frames, 0, most};
+    if (most == 0 || atomic_get_acquire(&prepared) == 0) return 0;
+    (void)unwinder.backtrace(add_frame, &walk);
+    return walk.count;
+}
+
+// --- The mappings --------------------------------------------------------------------------------
+
+static size_t read_all(int file, char* buffer, size_t bytes) {
+    size_t length = 0;
+    while (length < bytes) {
+        ssize_t count = read(file, buffer + length, bytes - length);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) break;
+        length += (size_t)count;
+    }
+    return length;
+}
+
+static bool read_maps(struct os_maps* maps) {
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    maps->length = read_all(file, maps->text, maps->mapped_bytes);
+    (void)close(file);
+    return maps->length > 0;
+}
+
+bool os_maps_read(struct os_maps* maps) {
+    int saved = errno;
+    int cancelling = os_cancel_disable();
+    bool done = false;
+    for (size_t bytes = (size_t)256 << 10; !done && bytes <= (size_t)64 << 20; bytes *= 4) {
+        maps->mapped_bytes = bytes;
+        maps->text = os_map(bytes, os_page_bytes());
+        if (maps->text == NULL) break;
+        done = read_maps(maps) && maps->length < bytes;
+        if (!done) os_unmap(maps->text, bytes);
+    }
+    os_cancel_restore(cancelling);
+    errno = saved;
+    return done;
+}
+
+void os_maps_free(struct os_maps* maps) {
+    os_unmap(maps->text, maps->mapped_bytes);
+}
+
+static uintptr_t hex(const char** text) {
+    uintptr_t value = 0;
+    for (;; (*text)++) {
+        char digit = **text;
+        if (digit >= '0' && digit <= '9')
+            value = value * 16 + (uintptr_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            value = value * 16 + (uintptr_t)(digit - 'a' + 10);
+        else
+            return value;
+    }
+}
+
+static const char* next_word(const char* text) {
+    while (*text != ' ' && *text != '\n') text++;
+    while (*text == ' ') text++;
+    return text;
+}
+
+// "start-end rwxp offset device inode      path\n". The text ends with such a line.
+bool os_maps_next(const struct os_maps* maps, size_t* at, struct os_mapping* mapping) {
+    if (*at >= maps->length) return false;
+    const char* text = maps->text + *at;
+    mapping->start = hex(&text);
+    text++;
+    mapping->end = hex(&text);
+    text++;
+    mapping->readable = text[0] == 'r';
+    mapping->writable = text[1] == 'w';
+    mapping->shared = text[3] == 's';
+    text += 5;
+    mapping->file_offset = hex(&text);
+    mapping->path = next_word(next_word(next_word(text)));
+    const char* end =
+        memchr(mapping->path, '\n', maps->length - (size_t)(mapping->path - maps->text));
+    if (end == NULL) return false;
+    mapping->path_length = (size_t)(end - mapping->path);
+    *at = (size_t)(end + 1 - maps->text);
+    return true;
+}
+
+static bool same_path(const struct os_mapping* a, const struct os_mapping* b) {
+    return a->path_length == b->path_length && memcmp(a->path, b->path, a->path_length) == 0;
+}
+
+// A program at a fixed address states its functions' addresses, another file their distances from
+// its beginning.
+static uintptr_t offset_in_file(const struct os_mapping* first, uintptr_t address) {
+    Elf64_Ehdr header;
+    if (os_read_memory(first->start, &header, sizeof header) == sizeof header &&
+        header.e_type == ET_EXEC)
+        return address;
+    return address - first->start;
+}
+
+bool os_maps_find(const struct os_maps* maps, uintptr_t address, struct os_module* module) {
+    struct os_mapping mapping, first = {.start = 0};
+    for (size_t at = 0; os_maps_next(maps, &at, &mapping);) {
+        if (mapping.file_offset == 0 || !same_path(&mapping, &first)) first = mapping;
+        if (address < mapping.start || address >= mapping.end) continue;
+        if (mapping.path_length == 0 || mapping.path[0] != '/') return false;
+        *module =
+            (struct os_module){mapping.path, mapping.path_length, offset_in_file(&first, address)};
+        return true;
+    }
+    return false;
+}
+
+size_t os_read_memory(uintptr_t address, void* buffer, size_t bytes) {
+    int saved = errno;
+    struct iovec to = {buffer, bytes}, from = {(void*)address, bytes};
+    ssize_t count = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    errno = saved;
+    return count < 0 ? 0 : (size_t)count;
+}

@@ -1,0 +1,225 @@
+// debugged MODE: a program that run.py runs with the debug flavour. Each mode is a function below.
+#include <keel/keel.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define APART __attribute__((noinline))
+
+static volatile int called; // so that no call is the last instruction of its function
+
+// --- Faults with known functions on the stack ----------------------------------------------------
+
+APART static void* allocates_here(size_t size) {
+    void* block = malloc(size);
+    called++;
+    return block;
+}
+APART static void frees_here(void* block) {
+    free(block);
+    called++;
+}
+APART static void frees_again(void* block) {
+    free(block);
+    called++;
+}
+
+static void double_free(void) {
+    void* block = allocates_here(30);
+    frees_here(block);
+    frees_again(block);
+}
+
+static void* frees_in_thread(void* block) {
+    frees_here(block);
+    return NULL;
+}
+static void free_by_two_threads(void) {
+    pthread_t thread;
+    void* block = allocates_here(30);
+    pthread_create(&thread, NULL, frees_in_thread, block);
+    pthread_join(thread, NULL);
+    frees_again(block);
+}
+
+static void overwrite_number(void) {
+    char* block = allocates_here(30);
+    memset(block - 32, 0, 32);
+    frees_here(block);
+}
+
+// A frame whose size differs from call to call, above those that allocate.
+APART static void* allocates_deep(size_t bytes) {
+    volatile char* room = __builtin_alloca(bytes);
+    room[0] = room[bytes - 1] = 1;
+    void* block = allocates_here(30);
+    called += room[0];
+    return block;
+}
+static void varying_frames(void) {
+    for (size_t i = 1; i < 1000; i++) free(allocates_deep(i * 16));
+    void* block = allocates_deep(4000);
+    frees_here(block);
+    frees_again(block);
+}
+
+static void overflow_is_never_freed(void) {
+    volatile char* block = allocates_here(30);
+    block[31] = 1;
+}
+
+// Ends at the latest after the second free check of all blocks.
+static void overflow_is_checked(void) {
+    volatile char* block = allocates_here(30);
+    block[30] = 1;
+    free(malloc(1));
+    puts("survived");
+    fflush(stdout);
+    _exit(0);
+}
+
+static void write_and_leave(size_t offset) {
+    volatile char* block = allocates_here(600000);
+    frees_here((void*)block);
+    block[offset] = 1;
+    exit(0);
+}
+static void write_into_discarded_pages(void) {
+    write_and_leave(300000);
+}
+
+// --- Blocks --------------------------------------------------------------------------------------
+
+static void contents(void) {
+    unsigned char* fresh = malloc(100);
+    unsigned char* zero = calloc(1, 100);
+    printf("fresh %02x %02x zero %02x %02x\n", fresh[0], fresh[99], zero[0], zero[99]);
+    free(fresh);
+    printf("freed %02x %02x\n", fresh[0], fresh[99]);
+    free(zero);
+}
+
+static void reuse(void) {
+    void* first = malloc(100);
+    bool same = false;
+    free(first);
+    for (int i = 0; i < 100; i++) {
+        void* other = malloc(100);
+        same = same || other == first;
+        free(other);
+    }
+    void* moved = realloc(malloc(100), 100);
+    free(moved);
+    puts(same ? "reused" : "kept");
+}
+
+static void* works(void* argument) {
+    for (uintptr_t i = 0; i < 20000; i++) {
+        char* block = malloc(i % 300);
+        memset(block, 1, i % 300);
+        block = realloc(block, i % 700 + 1);
+        if (i % 100 == 0) (void)kl_check_all();
+        free(block);
+    }
+    return argument;
+}
+static void correct(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, works, NULL);
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            free(malloc(100));
+            _exit(kl_check_all() > 0 ? 7 : 8);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        if (WEXITSTATUS(status) != 7) puts("the child failed");
+    }
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    void* block = malloc(1);
+    printf("checked %d\n", kl_check_all() > 0);
+    free(block);
+}
+
+// --- Leaks ---------------------------------------------------------------------------------------
+
+struct link {
+    struct link* next;
+    char rest[88];
+};
+static struct link* chain;
+
+APART static void loses_blocks(void) {
+    for (int i = 0; i < 3; i++) {
+        void* volatile block = malloc(50);
+        (void)block;
+        block = NULL;
+    }
+}
+APART static void keeps_blocks(void) {
+    for (int i = 0; i < 4; i++) {
+        struct link* link = malloc(sizeof *link);
+        link->next = chain;
+        chain = link;
+    }
+}
+APART static void overwrites_the_stack(void) {
+    volatile char bytes[4096];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = 0;
+}
+static void leaks(void) {
+    loses_blocks();
+    keeps_blocks();
+    overwrites_the_stack();
+}
+
+// --- Failures ------------------------------------------------------------------------------------
+
+static unsigned failures_of(size_t size) {
+    unsigned failures = 0;
+    for (int i = 0; i < 10000; i++) {
+        void* block = malloc(size);
+        failures += block == NULL;
+        free(block);
+    }
+    return failures;
+}
+static void failures(void) {
+    unsigned small = failures_of(100), large = failures_of(5000);
+    static char line[64];
+    int length = snprintf(line, sizeof line, "failed %u %u\n", small, large);
+    (void)!write(STDOUT_FILENO, line, (size_t)length); // no buffer has to be allocated
+}
+
+static const struct {
+    const char* name;
+    void (*run)(void);
+} modes[] = {
+    {"double-free", double_free},
+    {"free-by-two-threads", free_by_two_threads},
+    {"overwrite-number", overwrite_number},
+    {"varying-frames", varying_frames},
+    {"overflow-is-never-freed", overflow_is_never_freed},
+    {"overflow-is-checked", overflow_is_checked},
+    {"write-into-discarded-pages", write_into_discarded_pages},
+    {"contents", contents},
+    {"reuse", reuse},
+    {"correct", correct},
+    {"leaks", leaks},
+    {"failures", failures},
+};
+
+int main(int count, char** arguments) {
+    for (size_t i = 0; count == 2 && i < sizeof modes / sizeof *modes; i++) {
+        if (strcmp(modes[i].name, arguments[1]) != 0) continue;
+        modes[i].run();
+        return 0;
+    }
+    fprintf(stderr, "debugged: no such mode\n");
+    return 2;
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Runs debugged.c with the debug flavour, and checks its reports and settings.
+
+    run.py PROGRAM
+"""
+import os
+import re
+import subprocess
+import sys
+
+PROGRAM = sys.argv[1]
+
+
+class Run:
+    def __init__(self, mode, debug="", fail=None):
+        environment = {**os.environ, "KEEL_DEBUG": debug}
+        if fail is not None:
+            environment["KEEL_FAIL"] = fail
+        done = subprocess.run([PROGRAM, mode], capture_output=True, text=True, timeout=120,
+                              errors="replace", env=environment)
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def first(self):
+        return self.err.partition("\n")[0]
+
+    def stack(self, name):
+        """The functions of a stack, which addr2line finds from the printed file and offsets."""
+        found = re.search(rf"^  {name} by thread (\d+):\n((?:    0x.*\n)+)", self.err, re.M)
+        assert found, f"no stack `{name}` in {self.err}"
+        offsets = re.findall(rf"{re.escape(PROGRAM)}\+(0x\w+)$", found.group(2), re.M)
+        command = next(line.split() for line in self.err.splitlines()
+                       if line.startswith("    addr2line ") and PROGRAM in line)
+        assert set(offsets) <= set(command), f"{offsets} are not all in {command}"
+        lines = subprocess.run(["addr2line", "-f", "-e", PROGRAM, *offsets], check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        return [name for name in lines[::2] if name != "??"]
+
+    def thread(self, name):
+        return re.search(rf"^  {name} by thread (\d+):", self.err, re.M).group(1)
+
+
+def in_order(names, functions):
+    rest = iter(functions)
+    assert all(name in rest for name in names), f"{names} are not in {functions}"
+
+
+def a_report_names_the_functions():
+    run = Run("double-free")
+    assert run.status == -6 and "double free" in run.first(), run.err
+    in_order(["allocates_here", "double_free", "main"], run.stack("allocated"))
+    in_order(["frees_here", "double_free", "main"], run.stack("freed"))
+    in_order(["frees_again", "double_free", "main"], run.stack("found"))
+
+
+def a_report_names_the_threads():
+    run = Run("free-by-two-threads")
+    assert run.thread("allocated") == run.thread("found") != run.thread("freed"), run.err
+    in_order(["frees_here", "frees_in_thread"], run.stack("freed"))
+
+
+def frames_of_any_size_are_unwound():
+    run = Run("varying-frames")
+    for name, function in ("allocated", "allocates_here"), ("freed", "frees_here"):
+        in_order([function, "varying_frames", "main"], run.stack(name))
+    in_order(["allocates_here", "allocates_deep", "varying_frames"], run.stack("allocated"))
+
+
+def stacks_have_the_frames_that_are_asked_for():
+    # A static library prints its own frames too.
+    depth = 8
+    run = Run("double-free", debug=f"stack={depth}")
+    assert "allocates_here" in run.stack("allocated")
+    for part in re.findall(r"by thread \d+:\n((?:    0x.*\n)*)", run.err):
+        assert 0 < part.count("\n") <= depth, run.err
+    none = Run("double-free", debug="stack=0")
+    assert none.err.count("(no call stack)") == 3, none.err
+
+
+def a_block_whose_number_is_overwritten_is_found():
+    run = Run("overwrite-number")
+    assert re.match(r"keel: the start of a block is overwritten: 0x\w+; block bytes 30; "
+                    r"overwritten at offset -\d+$", run.first()), run.err
+    in_order(["allocates_here", "overwrite_number"], run.stack("allocated"))
+
+
+def blocks_that_stay_are_checked_at_the_end():
+    run = Run("overflow-is-never-freed")
+    assert run.status == -6, run.err
+    assert run.first().endswith("block bytes 30; overwritten at offset 31"), run.err
+    assert Run("overflow-is-never-freed", debug="check_at_exit=0").status == 0
+
+
+def blocks_are_checked_during_the_run():
+    run = Run("overflow-is-checked", debug="check=1,check_blocks=0")
+    assert run.status == -6 and run.first().endswith("overwritten at offset 30"), run.err
+    assert Run("overflow-is-checked", debug="check=0").out == "survived\n"
+
+
+def writes_to_discarded_pages_are_found():
+    run = Run("write-into-discarded-pages")
+    assert run.first().endswith("block bytes 600000; overwritten at offset 300000"), run.err
+
+
+def blocks_are_filled():
+    assert Run("contents").out == "fresh ac ac zero 00 00\nfreed db db\n"
+    assert Run("contents", debug="fill=50").out.startswith("fresh ac")
+    assert "ac ac" not in Run("contents", debug="fill=50").out
+
+
+def freed_blocks_are_kept():
+    assert Run("reuse").out == "kept\n"
+    assert Run("reuse", debug="quarantine=0").out == "reused\n"
+
+
+def a_correct_program_runs():
+    for debug in "", "check=1", "quarantine=0", "quarantine=1K,check=7", "stack=0":
+        run = Run("correct", debug=debug)
+        assert (run.status, run.out, run.err) == (0, "checked 1\n", ""), (debug, run.out, run.err)
+
+
+def leaks_are_listed_by_call_stack():
+    assert Run("leaks").err == ""
+    err = Run("leaks", debug="leaks").err
+    assert re.match(r"keel: at the end: 3 blocks, 150 bytes lost; \d+ blocks, \d+ bytes reachable",
+                    err), err
+    assert re.search(r"^  3 blocks, 150 bytes lost, allocated at:\n    0x", err, re.M), err
+    assert re.search(r"^  4 blocks, 384 bytes reachable, allocated at:\n    0x", err, re.M), err
+
+
+def allocations_fail_on_request():
+    def failed(fail):
+        run = Run("failures", fail=fail)
+        assert run.status == 0, (fail, run.err)
+        return tuple(map(int, re.fullmatch(r"failed (\d+) (\d+)\n", run.out).groups()))
+    assert failed("every=100,min=100,max=100") == (100, 0)
+    assert failed("every=100,min=5000,max=5000") == (0, 100)
+    assert failed("min=5000,max=5000,after=9990") == (0, 10)
+    assert failed("min=5000,max=5000,after=100,count=7") == (0, 7)
+    some = failed("probability=0.05,min=5000,max=5000,seed=1")
+    assert some[0] == 0 and 350 < some[1] < 650, some
+    assert some == failed("probability=.05,min=5000,max=5000,seed=1")
+    assert some != failed("probability=0.05,min=5000,max=5000,seed=2")
+
+
+def help_lists_every_setting():
+    err = Run("contents", debug="help,quarantine=3M,fill=1K").err
+    for name, value in ("quarantine", "3.0 MiB"), ("fill", "1.0 KiB"), ("stack", "12"):
+        assert re.search(rf"^  {name} +\w.* \(now {value}\)$", err, re.M), err
+    for name in ("check check_blocks check_at_exit leaks help probability every after count min "
+                 "max seed").split():
+        assert re.search(rf"^  {name} +\w.* \(now .*\)$", err, re.M), (name, err)
+
+
+def wrong_settings_are_reported():
+    run = Run("contents", debug="quarantine=x,stack=1000,colour,leaks=0", fail="probability=2")
+    assert run.status == 0
+    for part in "DEBUG=quarantine=x", "DEBUG=stack=1000", "DEBUG=colour", "FAIL=probability=2":
+        assert f"keel: KEEL_{part}: not valid, ignored; KEEL_DEBUG=help lists what is\n" in run.err
+    assert run.err.count("\n") == 4, run.err
+
+
+def main():
+    tests = [function for name, function in globals().items()
+             if callable(function) and function.__module__ == "__main__" and
+             name not in ("Run", "in_order", "main")]
+    passed = failed = 0
+    for test in tests:
+        try:
+            test()
+            passed += 1
+        except (AssertionError, subprocess.SubprocessError, StopIteration, AttributeError) as error:
+            failed += 1
+            print(f"FAIL {test.__name__}: {error!r}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
