@@ -135,6 +135,7 @@ static void* resize_once(void* block, size_t size) {
 // Only if there is no memory, a block that shrinks stays where it is.
 static void* resize_moving(struct user_heap* heap, void* block, struct request request) {
     size_t size;
+    if (!KEEL_DEBUG) return NULL; // else a build without optimization would need the debug layer
     if (!debug_size(block, &size)) return no_memory();
     void* resized = entry_request(heap, request);
     if (resized == NULL) return debug_shrink(block, request.size) ? block : NULL;
