@@ -36,6 +36,10 @@ uint64_t os_clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint32_t os_process_id(void) {
+    return (uint32_t)getpid();
+}
+
 char* const* os_environment(void) {
     return getauxval(AT_SECURE) != 0 ? NULL : environ;
 }

@@ -47,10 +47,13 @@ static int add_tls_bytes(struct dl_phdr_info* image, size_t size, void* total) {
 
 // glibc stores a thread's static thread-local storage on its stack, and refuses a stack that is too
 // small for it.
-static size_t stack_bytes(void) {
-    size_t tls_bytes = 0;
-    (void)dl_iterate_phdr(add_tls_bytes, &tls_bytes);
-    return STACK_BYTES + tls_bytes;
+static size_t tls_bytes;
+
+// Not at the start of a thread: see os_confined_prepare about the list of modules.
+void os_thread_prepare(void) {
+    size_t bytes = 0;
+    (void)dl_iterate_phdr(add_tls_bytes, &bytes);
+    tls_bytes = bytes;
 }
 
 bool os_thread_start(void (*run)(void)) {
@@ -65,7 +68,7 @@ bool os_thread_start(void (*run)(void)) {
     if (pthread_sigmask(SIG_BLOCK, &all, &before) == 0) {
         if (pthread_attr_init(&attributes) == 0) {
             (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-            (void)pthread_attr_setstacksize(&attributes, stack_bytes());
+            (void)pthread_attr_setstacksize(&attributes, STACK_BYTES + tls_bytes);
             started = pthread_create(&thread, &attributes, thread_main, argument) == 0;
             (void)pthread_attr_destroy(&attributes);
         }

@@ -8,6 +8,9 @@
 // Milliseconds of a clock that never goes back; about 5 ms coarse, no system call.
 uint64_t os_clock_ms(void);
 
+// The number of the calling process. A system call.
+uint32_t os_process_id(void);
+
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
 char* const* os_environment(void);
 

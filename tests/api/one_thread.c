@@ -5,14 +5,22 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <keel/keel.h>
 #include <keel/runtime.h>
+#include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/single_threaded.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,6 +169,112 @@ TEST(a_process_with_a_keeper_enters_a_user_namespace) {
     sleep_ms(50);
     hold(1u * MIB);
     CHECK_EQUAL(threads(NULL), 2);
+}
+
+// Waits at most 20 s, so that a child that hangs fails the test. Returns its wait status.
+static int ended(pid_t child) {
+    int result = 0;
+    for (int waited = 0; waited < 20000; waited += 10) {
+        if (waitpid(child, &result, WNOHANG) == child) return result;
+        sleep_ms(10);
+    }
+    (void)kill(child, SIGKILL);
+    CHECK(waitpid(child, &result, 0) == child);
+    return result;
+}
+
+TEST(the_keeper_holds_none_of_the_programs_files) {
+    if (syscall(SYS_close_range, ~0u, ~0u, 0) != 0) return; // an older system: it shares them
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/fd", keeper_of(16u * MIB));
+    DIR* files = opendir(path);
+    CHECK(files != NULL);
+    int count = 0;
+    for (struct dirent* file = readdir(files); file != NULL; file = readdir(files))
+        count += file->d_name[0] != '.';
+    closedir(files);
+    CHECK(count <= 1); // the process's state, in /proc
+}
+
+TEST(files_of_the_program_keep_their_numbers) {
+    for (int round = 0; round < 50; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            int number = open("/dev/null", O_RDONLY);
+            for (int i = 0; i < 20000; i++) {
+                if (i < 5000) hold(1000);
+                if (close(number) != 0 || open("/dev/null", O_RDONLY) != number) _exit(1);
+            }
+            _exit(0);
+        }
+        CHECK_EQUAL(ended(child), 0);
+    }
+}
+
+// Ends the process's only thread, but not the process: in strict mode of seccomp, programs have no
+// other way to end.
+TEST(a_keeper_does_not_outlive_the_program) {
+    pid_t child = fork();
+    if (child == 0) {
+        (void)keeper_of(16u * MIB);
+        (void)syscall(SYS_exit, 7);
+    }
+    CHECK_EQUAL(ended(child), 7 << 8);
+}
+
+TEST(a_program_that_gives_up_privileges_has_no_keeper) {
+    (void)keeper_of(16u * MIB);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    for (int waited = 0; waited < 10000 && threads(NULL) > 1; waited += 10) sleep_ms(10);
+    CHECK_EQUAL(threads(NULL), 1);
+    sleep_ms(50);
+    hold(16u * MIB);
+    CHECK_EQUAL(threads(NULL), 1);
+}
+
+TEST(a_sandbox_that_forbids_threads_does_not_end_the_program) {
+    static struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    pid_t child = fork();
+    if (child == 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(1);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) != 0) _exit(2);
+        hold(32u * MIB);
+        _exit(0);
+    }
+    CHECK_EQUAL(ended(child), 0);
+}
+
+static int stays_in_list(struct dl_phdr_info* module, size_t size, void* inside) {
+    (void)module;
+    (void)size;
+    __atomic_store_n((int*)inside, 1, __ATOMIC_RELEASE);
+    sleep_ms(60000); // longer than the test
+    return 0;
+}
+
+static void* looks_at_modules(void* inside) {
+    (void)dl_iterate_phdr(stays_in_list, inside);
+    return NULL;
+}
+
+// The C library's lock of the list of modules stays locked in the child.
+TEST(a_child_gets_a_keeper_while_another_thread_looks_at_modules) {
+    static int inside;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, looks_at_modules, &inside) == 0);
+    while (__atomic_load_n(&inside, __ATOMIC_ACQUIRE) == 0) sleep_ms(1);
+    pid_t child = fork();
+    if (child == 0) {
+        hold(32u * MIB);
+        _exit(0);
+    }
+    CHECK_EQUAL(ended(child), 0);
 }
 
 static void* allocates(void* unused) {

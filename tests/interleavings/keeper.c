@@ -13,6 +13,7 @@
 #include "allocator/slices/reserve.h"
 #include "allocator/slices/run.h"
 #include "explore.h"
+#include "os/process.h"
 #include "os/thread.h"
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -167,6 +168,12 @@ bool os_confined_exists(void) {
     return false;
 }
 void os_confined_forget(void) {}
+bool os_confined_is_orphan(void) {
+    return false;
+}
+uint32_t os_process_id(void) {
+    return 1;
+}
 
 // Short sleeps end at once; a long sleep ends only when the keeper is woken.
 void os_wait(atomic_state* word, uint32_t expected, uint32_t microseconds) {

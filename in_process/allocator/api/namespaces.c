@@ -1,11 +1,18 @@
 // unshare and setns: some of what they do the system permits to a process of one thread only. A
 // keeper that the program has not asked for ends first. Slow paths start it again later.
 //
+// prctl: a program that sets no_new_privs or a filter of seccomp enters a sandbox. It may end the
+// process if it makes a system call that the program itself does not need, such as clone; a filter
+// for all threads fails while a thread has another one; and what a sandbox ends is often the thread,
+// which must then be the last. So the keeper ends first, and none starts later.
+//
 // A program that makes these calls without the C library's functions needs KEEL_KEEPER=off.
 #include "allocator/keeper/keeper.h"
 #include "base/attributes.h"
 #include <errno.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,4 +32,13 @@ KEEL_EXPORT int unshare(int flags) {
 }
 KEEL_EXPORT int setns(int file, int type) {
     return call_alone(SYS_setns, file, type);
+}
+KEEL_EXPORT int prctl(int option, ...) {
+    va_list list;
+    unsigned long arguments[4];
+    va_start(list, option);
+    for (int i = 0; i < 4; i++) arguments[i] = va_arg(list, unsigned long);
+    va_end(list);
+    if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) keeper_forbid_confined();
+    return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }

@@ -130,6 +130,8 @@ static void report_options(void) {
 
 __attribute__((constructor)) static void process_constructed(void) {
     process_enter();
+    os_thread_prepare();
+    os_confined_prepare();
     keeper_allow();
     if (KEEL_DEBUG) debug_loaded();
     if (option_get(OPTION_VERBOSE) != 0) report_options();

@@ -63,6 +63,7 @@ static atomic_bits live_at_fork;  // slices, 0 if there was no fork
 static atomic_state is_confined;  // the keeper is a confined thread
 static atomic_state confined_refused;
 static atomic_state asked_to_end; // the confined thread
+static uint32_t started_in;       // the process that it belongs to
 static atomic_bits ended_ms;      // the clock at its last end
 static atomic_bits missed_seen;   // slices that threads have missed, at the last refill
 
@@ -327,11 +328,17 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
 }
 
+// The thread that started a confined keeper has ended.
+static bool is_orphan(void) {
+    return atomic_get(&is_confined) != 0 && os_confined_is_orphan();
+}
+
 static void keeper_main(void) {
     uint32_t slept_us = TICK_US;
     // Until now no thread has listed what only the keeper does.
     for (struct heap* heap = heap_first(); heap != NULL; heap = heap->next_all) heap_watch(heap);
-    while (atomic_get_acquire(&asked_to_end) == 0) slept_us = keeper_sleep(tick(slept_us));
+    while (atomic_get_acquire(&asked_to_end) == 0 && !is_orphan())
+        slept_us = keeper_sleep(tick(slept_us));
 }
 
 // Ends on its own thread.
@@ -387,6 +394,7 @@ static bool start(bool confined) {
     keeper.demand[0] = KEEPER_RESERVE_MAX; // the process has grown to here, so it may grow on
     atomic_set(&asked_to_end, 0);
     atomic_set(&is_confined, confined);
+    started_in = os_process_id();
     reserve_set_keeper(true); // before the start: the thread may end at once
     if (thread_start(confined)) return true;
     reserve_set_keeper(false);
@@ -407,12 +415,18 @@ void keeper_ask_to_end(void) {
 }
 
 bool keeper_end_confined(void) {
-    if (!os_confined_exists()) return false;
+    // A child that was made without the C library's fork has none.
+    if (!os_confined_exists() || os_process_id() != started_in) return false;
     atomic_state never = 0;
     keeper_ask_to_end();
     for (unsigned waits = 0; waits < END_WAITS && os_confined_exists(); waits++)
         os_wait(&never, 0, TICK_FAST_US);
     return true;
+}
+
+void keeper_forbid_confined(void) {
+    atomic_set(&confined_refused, 1);
+    (void)keeper_end_confined();
 }
 
 // Not for threads that hardly allocate, and not in a thread's first calls: those may come at its

@@ -70,6 +70,9 @@ void keeper_ask_to_end(void);
 // The same, and waits until its thread has ended, at most for a second. False: there was none.
 bool keeper_end_confined(void);
 
+// The same, and starts none later: the program enters a sandbox.
+void keeper_forbid_confined(void);
+
 // In the child of a fork, which has no keeper.
 void keeper_forget(void);
 

@@ -85,8 +85,8 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *   - On failure it returns NULL and the old block is unchanged.
  *
  * The block stays in place if the new size is at most the block's usable size and at least half of
- * it. A block of more than 64 KiB grows in place if the memory after it is free. A block of 4 MiB
- * or more is moved without copying on Linux 5.7 and later. Blocks in an arena (keel/arena.h) or in
+ * it. A block of more than 64 KiB grows in place if the memory after it is free. If a block of
+ * 4 MiB or more cannot grow in place, Linux 5.7 and later move it without copying. Blocks in an arena (keel/arena.h) or in
  * a heap from kl_heap_new neither grow in place nor move without copying. In all other cases the
  * content is copied, with a cost that is linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
@@ -170,8 +170,8 @@ KEEL_API char* kl_realpath(const char* path, char* resolved) KEEL_NOEXCEPT;
 /* --- Free with a known size ------------------------------------------------------------------- */
 
 /* These work as C23 defines free_sized and free_aligned_sized. The caller passes the requested size
- * of the block, or its size and alignment. This version of Keel neither uses nor checks these
- * arguments. */
+ * of the block, or its size and alignment. The secure and debug flavours verify
+ * them; the plain flavour ignores them. */
 KEEL_API void kl_free_sized(void* block, size_t size) KEEL_NOEXCEPT;
 KEEL_API void kl_free_aligned_sized(void* block, size_t alignment, size_t size) KEEL_NOEXCEPT;
 
@@ -255,7 +255,7 @@ KEEL_API size_t kl_malloc_usable_size(const void* block) KEEL_NOEXCEPT;
  * In other flavours it does nothing and returns 0. */
 KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
 
-/* --- Control when work is done ---------------------------------------------------------------- */
+/* --- When Keel does its work ------------------------------------------------------------------ */
 
 /* Starts the keeper, Keel's background thread. The keeper obtains memory from the system before the
  * program needs it, and returns memory that the program has not needed for a while. The program's
@@ -264,14 +264,17 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *
  * The environment variable KEEL_KEEPER determines when Keel starts the keeper automatically:
  *
- * - auto (default): when a second thread allocates, or when the memory that Keel uses has grown by
- *     6 MiB since the process started (in a child: since the fork);
+ *   - auto (default): when a second thread allocates, or when the memory that Keel uses has grown
+ *     by 3 MiB since the process started (in a child: since the fork);
  *   - on: the same with 2 MiB;
  *   - off: never.
  *
- * In a process with one thread, Keel starts a thread that the C library does not know and that can
- * do nothing but manage memory (x86-64 and arm64 with glibc; elsewhere none). It ends at a fork,
- * and libkeel ends it when the program calls unshare or setns; Keel starts another one later.
+ * In a process with one thread, the keeper is a special thread: the C library does not know it, and
+ * it can do nothing but manage memory. This needs glibc on x86-64 or arm64; on other systems a
+ * process with one thread gets no keeper. The special thread ends when the process forks and, with
+ * libkeel, when the program calls unshare or setns. Keel starts a new one when it next needs it.
+ * After prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP) it starts none: the program enters a
+ * sandbox.
  *
  * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
  * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it
@@ -282,7 +285,7 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
  * available from now on. Warm memory is free memory that the system has already provided, so using
  * it causes no page fault. Keel then uses warm memory for its new pages. (A page holds blocks of
- * one size class. It has 64 KiB or 256 KiB.) Without this call, the first pages of each size class
+ * one size class. Its size is 64 KiB or 256 KiB.) Without this call, the first pages of each size class
  * are not warm: the first access to each system page in them causes a page fault. After kl_warm(0)
  * Keel no longer keeps this amount available. Returns the number of bytes that could be prepared,
  * which is less than `bytes` if the system has no more memory. The cost is linear in `bytes`: call
@@ -298,10 +301,10 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
  * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory.
  * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB. The
- * keeper refills the reserve. From then on, malloc and free of this thread do not return memory to
- * the system, do not work for other heaps, and do not wake the keeper. The thread is a realtime
- * thread until it passes 0 to this function or exits. A running keeper (kl_keeper_start) is best.
- * Without a keeper, kl_thread_idle refills the reserve. Returns false if there is no memory, or if
+ * keeper refills the reserve. From then on, the calls of malloc and free of this thread neither return
+ * memory to the system, nor do maintenance for other heaps, nor wake the keeper. The thread is a realtime
+ * thread until it passes 0 to this function or exits. Use it together with
+ * a running keeper (kl_keeper_start). Without one, kl_thread_idle refills the reserve. Returns false if there is no memory, or if
  * the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
