@@ -2,8 +2,8 @@
 //
 //   malloc(size)                                              api/override.c, api/keel.c
 //   `- alloc_hit: class = table[size]; b = heap->bin[class]; heap->bin[class] = b->next
-//      `- (bin empty, or size > 1 KiB) alloc_from_bin: the bin of any size up to 64 KiB, else
-//         alloc_from_current
+//      `- (bin empty, or size > 1 KiB) alloc_from_bin, for sizes up to 64 KiB: the bin of the
+//         size's class; if it is empty, alloc_from_current
 //         `- (nothing there) alloc_slow                       alloc/allocate.c
 //            |- size <= 64 KiB: pop the bin of its class, else refill it from:
 //            |  |- the current page's free list               page_take_free, O(1)
@@ -19,8 +19,8 @@
 //      |- page->owner == heap: push, decrement `used`
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
-//         |- page of this heap, but the owner word has a flag: the page is full, or the word
-//         |  is that of a later slice of the page (each slice has one): push, decrement `used`
+//         |- page of this heap, but its owner word has a flag. Either the page is full, or p is
+//         |  in a later slice of the page, whose own word has the flag: push, decrement `used`
 //         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
 //         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
@@ -41,11 +41,13 @@
 #define REFILL_SHORT 16u
 
 // Removes the first block from the bin, and prefetches the block after it: the next malloc of this
-// class reads that block, which may not be in the caches. (The secure flavour also verifies it.)
+// class reads that block, which may not be in the caches. (The secure flavour also verifies the
+// link in the removed block.)
 KEEL_INLINE void bin_take_first(struct heap* heap, unsigned size_class, struct block* block) {
     struct block* next = block_take(block, size_class_bytes[size_class]);
     heap->bin[size_class] = next;
-    if (!KEEL_SECURE) KEEL_PREFETCH(next); // there a refill has read all of them
+    // In the secure flavour the refill has read all blocks of the bin, so they are in the caches.
+    if (!KEEL_SECURE) KEEL_PREFETCH(next);
 }
 
 // Removes and returns the first block of the bin; NULL if the bin is empty.
@@ -75,9 +77,9 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 // one step for a parked heap.
 #define MAINTENANCE_REFILLS 8u
 // Every 2nd refill, instead of every 8th, takes the slow path if remote frees still wait after a
-// drain. If no keeper runs, this is also so while there is surplus memory, or a heap is on the
-// watch list (heap/watch.h). Therefore even a program that rarely allocates returns its memory
-// within seconds.
+// drain. If no keeper runs, every 2nd refill also takes it while there is surplus memory, or while
+// a heap is on the watch list (heap/watch.h). Therefore even a program with few refills returns its
+// surplus memory soon.
 #define MAINTENANCE_REFILLS_BEHIND 2u
 KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
@@ -146,7 +148,8 @@ void* alloc_plain(size_t size, size_t alignment, bool zero);
 KEEL_NOINLINE void free_page_emptied(struct page* page);
 KEEL_NOINLINE void free_slow(void* address, struct page* page);
 
-// The number of the calling thread, for the messages about faults; 0: it has no heap.
+// The number of the calling thread, for the messages about faults, in the secure flavour. It is 0
+// if the thread has no heap, and in the plain flavour.
 KEEL_INLINE uint32_t thread_of_heap(void) {
     return KEEL_SECURE ? atomic_get(&thread_heap->thread_id) : 0;
 }
@@ -206,14 +209,14 @@ void alloc_quantum(void);
 // now.
 bool reclaim_step(struct heap* heap);
 
-// Looks at a fourth of the classes that have a current page. A class that the thread has not used
-// since the last look loses its current page, if no block of it is used. At most 256 units of work,
-// as above.
+// Looks at a quarter of the classes that have a current page. If the thread has not used a class
+// since the last look at this class, and its current page has no used block, the heap gives up the
+// page. At most 256 units of work, as above.
 void reclaim_look(struct heap* heap);
 
-// Called when a page of the heap begins or has ended. So a thread that used many classes and then
-// sleeps keeps the pages of few of them. Not in the secure flavour: the free blocks of such a page
-// are in quarantine, and another class would reuse their memory.
+// Called after the heap has obtained or released a page. A thread that used many classes and then
+// sleeps therefore keeps the pages of only a few of them. Not in the secure flavour: the free
+// blocks of such a page are in quarantine, and another class would reuse their memory.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
     if (KEEL_SECURE) return;

@@ -3,8 +3,8 @@
 //
 // prctl: a program that sets no_new_privs or a filter of seccomp enters a sandbox. It may end the
 // process if it makes a system call that the program itself does not need, such as clone; a filter
-// for all threads fails while a thread has another one; and what a sandbox ends is often the thread,
-// which must then be the last. So the keeper ends first, and none starts later.
+// for all threads fails while a thread has another one; and what a sandbox ends is often the
+// thread, which must then be the last. So the keeper ends first, and none starts later.
 //
 // A program that makes these calls without the C library's functions needs KEEL_KEEPER=off.
 #include "allocator/keeper/keeper.h"

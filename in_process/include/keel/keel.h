@@ -85,10 +85,11 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  *   - On failure it returns NULL and the old block is unchanged.
  *
  * The block stays in place if the new size is at most the block's usable size and at least half of
- * it. A block of more than 64 KiB grows in place if the memory after it is free. If a block of
- * 4 MiB or more cannot grow in place, Linux 5.7 and later move it without copying. Blocks in an arena (keel/arena.h) or in
- * a heap from kl_heap_new neither grow in place nor move without copying. In all other cases the
- * content is copied, with a cost that is linear in the smaller size. */
+ * it. A block of more than 64 KiB grows in place if the memory after it is free. If a block of 4
+ * MiB or more cannot grow in place, Linux 5.7 and later move it without copying. Blocks in an
+ * arena (keel/arena.h) or in a heap from kl_heap_new neither grow in place nor move without
+ * copying. In all other cases the content is copied, with a cost that is linear in the smaller
+ * size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -285,11 +286,11 @@ KEEL_API bool kl_keeper_start(void) KEEL_NOEXCEPT;
 /* Prepares at least `bytes` bytes of warm memory for blocks of up to 64 KiB, and keeps this amount
  * available from now on. Warm memory is free memory that the system has already provided, so using
  * it causes no page fault. Keel then uses warm memory for its new pages. (A page holds blocks of
- * one size class. Its size is 64 KiB or 256 KiB.) Without this call, the first pages of each size class
- * are not warm: the first access to each system page in them causes a page fault. After kl_warm(0)
- * Keel no longer keeps this amount available. Returns the number of bytes that could be prepared,
- * which is less than `bytes` if the system has no more memory. The cost is linear in `bytes`: call
- * it at program start or when a level is loaded. */
+ * one size class. Its size is 64 KiB or 256 KiB.) Without this call, the first pages of each size
+ * class are not warm: the first access to each system page in them causes a page fault. After
+ * kl_warm(0) Keel no longer keeps this amount available. Returns the number of bytes that could be
+ * prepared, which is less than `bytes` if the system has no more memory. The cost is linear in
+ * `bytes`: call it at program start or when a level is loaded. */
 KEEL_API size_t kl_warm(size_t bytes) KEEL_NOEXCEPT;
 
 /* Informs Keel that the calling thread has nothing to do at the moment, for example between two
@@ -301,11 +302,11 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
 /* Makes the calling thread a realtime thread. Use it for threads with deadlines, such as audio or
  * render threads. The thread gets a private reserve of up to `spare_bytes` bytes of warm memory.
  * `spare_bytes` is rounded up to a multiple of 64 KiB; above 2 MiB it has the effect of 2 MiB. The
- * keeper refills the reserve. From then on, the calls of malloc and free of this thread neither return
- * memory to the system, nor do maintenance for other heaps, nor wake the keeper. The thread is a realtime
- * thread until it passes 0 to this function or exits. Use it together with
- * a running keeper (kl_keeper_start). Without one, kl_thread_idle refills the reserve. Returns false if there is no memory, or if
- * the thread is exiting and no longer has a heap. */
+ * keeper refills the reserve. From then on, the calls of malloc and free of this thread neither
+ * return memory to the system, nor do maintenance for other heaps, nor wake the keeper. The thread
+ * is a realtime thread until it passes 0 to this function or exits. Use it together with a running
+ * keeper (kl_keeper_start). Without one, kl_thread_idle refills the reserve. Returns false if
+ * there is no memory, or if the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
 /* If `force` is true, returns to the system the unused memory of the calling thread, the unused

@@ -140,7 +140,7 @@ pub fn digest(measured: &Measured<'_>, position: u32, raw: Option<&Path>) -> Res
         let start = (row.record.start as f64 / ticks_per_ns) as u64;
         tallies.add(row.step.kind().class(), row.record);
         memory.add(&row, start);
-        frames.add(row.step.row, row.thread, row.record.ticks);
+        frames.add(row.step.row, row.thread, row.record.ticks, row.record.cause);
         if let Some(rows) = &mut rows {
             rows.push(start, row.record)?;
         }

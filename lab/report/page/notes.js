@@ -19,8 +19,8 @@ const callsNote = () => {
   return (
     `All ${drawn[0].calls.toLocaleString("en-US")} calls of each allocator's median run. This is ` +
     "the run whose total time in calls is the median of the allocator's runs. Horizontal axis: " +
-    "time in the program. Vertical axis: latency. Dots show the slowest calls; a ring marks the " +
-    "slowest one in the visible time range. " +
+    "time in the recording. Vertical axis: latency. Dots show the slowest calls; a ring marks " +
+    "the slowest one in the visible time range. " +
     "The numbers beside the names are medians of all runs. " +
     `${coarse ? "Tap" : "Point at"} ${marked} to see its size, thread and cause. ` +
     (coarse
@@ -61,8 +61,9 @@ const clockText = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
-    `${text}; every latency includes the time of two readings of the clock: ${typical} (p50), ` +
-    `${rare} (p99), ${rarest} (p99.9)`
+    `${text}; every latency includes the time between two readings of the clock, which is ` +
+    `${typical} (p50), ${rare} (p99) and ${rarest} (p99.9) when nothing lies between them. ` +
+    "A percentile can be a little lower: values within a step of the clock are spread evenly"
   );
 };
 
@@ -123,6 +124,6 @@ const setUpFacts = () => {
   byId("journal").textContent = facts.journal.name;
   byId("facts-list").append(...factRows().flatMap(row));
   byId("footer").textContent =
-    `Made by keel ${facts.keel_version}. This file contains all of its data and loads nothing.`;
+    `Made by keel ${facts.keel_version}. This file contains all of its data.`;
   byId("memory-section").hidden = !facts.allocators.some((one) => one.memory.length);
 };

@@ -123,13 +123,14 @@ const slowestTable = (loaded) => {
  * Shows a call in the charts: selects its operation, zooms to 1 % of the recording and opens its
  * details.
  */
-const showCall = (index, outliers, at) => {
+const showCall = async (index, outliers, at) => {
   set({ operation: OPERATION_NAMES[outliers.kind[at]], marks: true });
   const half = facts.span_ns / 200;
   setView(outliers.time[at] - half, outliers.time[at] + half);
   const panel = panels.get(index);
   if (!panel) return;
   panel.pointed = at;
-  pin(index, outliers, at);
-  panel.figure.scrollIntoView({ behavior: "smooth", block: "center" });
+  await pin(index, outliers, at);
+  // The details push the charts down, so the page scrolls after they are shown.
+  byId("detail").scrollIntoView({ block: "start" });
 };

@@ -12,11 +12,10 @@ const PAIR_LATENCIES = ["mean", ...facts.percentiles.map(({ column }) => column)
  * `one` over `other`: value, low, high, rounds, and -1 if `one` is lower, 1 if `other` is, else 0.
  */
 const ratioOf = ([one, other], operation, figure) => {
-  const excludeInterrupted =
-    state.excludeInterrupted && facts.operations.includes(operation) && facts.calm_pairs.length;
-  const of = (excludeInterrupted ? facts.calm_pairs : facts.pairs).find(
-    (pair) => pair.of.includes(one) && pair.of.includes(other),
-  );
+  const isPair = (pair) => pair.of.includes(one) && pair.of.includes(other);
+  const calm = state.excludeInterrupted ? facts.calm_pairs.find(isPair) : null;
+  // Figures of whole runs include all calls.
+  const of = calm?.figures[operation] ? calm : facts.pairs.find(isPair);
   const found = of?.figures[operation]?.[figure];
   if (!found || found[3] < 2) return null;
   const [value, low, high, rounds, lower] = found;
@@ -24,6 +23,12 @@ const ratioOf = ([one, other], operation, figure) => {
     ? [1 / value, 1 / high, 1 / low, rounds, lower]
     : [value, low, high, rounds, -lower];
 };
+
+/** The time in calls per frame, with or without interrupted calls. */
+const framesOf = (one) =>
+  state.excludeInterrupted && Object.keys(one.undisturbed_frames).length
+    ? one.undisturbed_frames
+    : one.frames;
 
 /** The figures that both allocators have: operation, name, both medians, format, ratio. */
 const pairRows = (pair) => {
@@ -58,7 +63,7 @@ const pairRows = (pair) => {
       figure,
       figureLabel(figure),
       duration,
-      ones.map((one) => one.frames[figure]),
+      ones.map((one) => framesOf(one)[figure]),
     );
   }
   for (const [figure, name, format] of PAIR_RUNS) {

@@ -29,6 +29,7 @@ const RUN_COLUMNS = [
   ["major faults", "major_faults", count],
   ["elapsed", "elapsed", duration],
   ["CPU", "cpu", duration],
+  ["background CPU", "background", duration],
   ["wait for other threads", "waited", duration],
   ["context switches", "involuntary_switches", count],
 ];

@@ -107,10 +107,10 @@ const drawVerdict = () => {
       );
     }),
   );
-  const { advice, headline, overall } = facts.verdict;
+  const { advice, headline } = facts.verdict;
   byId("headline").textContent = advice.sentence || headline;
   byId("advice").textContent = advice.more;
-  byId("overall").textContent = advice.sentence ? `${headline} ${overall}` : overall;
+  byId("overall").textContent = advice.sentence ? headline : "";
   drawAnswers();
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
@@ -179,7 +179,7 @@ const glanceCell = (criterion, index) => {
 };
 
 // The columns that a narrow screen shows first. A button switches to the others.
-const KEY_CRITERIA = ["p999", "throughput", "memory"];
+const KEY_CRITERIA = ["p999", "frame", "time", "memory"];
 let showsOtherFigures = false;
 
 /** On a narrow screen: the buttons that select the columns of the table. */
@@ -206,9 +206,6 @@ const glanceSwitch = (box, criteria, key) => {
   );
 };
 
-/** Heads the column of the number of metrics in which an allocator may be lowest. */
-const AMONG_LOWEST = "among the lowest in";
-
 /** Explains the table at a glance. */
 const glanceNote = (decided) => {
   const runs = contenders.map((index) => facts.allocators[index].runs);
@@ -218,13 +215,12 @@ const glanceNote = (decided) => {
   const marks = decided.length
     ? "● marks the lowest value, and all values without a significant difference from it." +
       (decided.length < facts.verdict.criteria.length
-        ? " A column without ● shows no significant difference between any allocators."
-        : "") +
-      ` The column “${AMONG_LOWEST}” counts only the metrics with a significant difference.`
-    : "No column shows a significant difference between any allocators.";
+        ? " In a column without ●, the lowest allocator is not known."
+        : "")
+    : "In no column is the lowest allocator known.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks values that vary too much between runs for a conclusion."
+    ? " ? marks values far above the lowest that may be no higher: the runs vary too much."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };
@@ -236,23 +232,14 @@ const drawGlance = () => {
   box.hidden = contenders.length < 2 || !criteria.length;
   if (box.hidden) return;
   const decided = criteria.filter(isDecided);
-  const rows = contenders.map((index) => ({
-    index,
-    often: decided.filter(({ best }) => best.includes(index)).length,
-  }));
-  rows.sort((a, b) => b.often - a.often);
-  // Only pace max measures throughput. Other paces show the time in calls instead.
-  const key = new Set(
-    KEY_CRITERIA.map((id) => (criteria.some((one) => one.id === id) ? id : "time")),
-  );
+  const key = new Set(KEY_CRITERIA.filter((id) => criteria.some((one) => one.id === id)));
+  // Journals with frames are judged by them.
+  if (key.has("frame")) key.delete("time");
   const part = ({ id }) => (key.has(id) ? "main-part" : "other-part");
-  const otherPart = (tag, attributes) =>
-    decided.length ? make(tag, { class: "other-part", ...attributes }) : null;
   const head = make(
     "tr",
     {},
     make("th", { scope: "col", text: "allocator" }),
-    otherPart("th", { scope: "col", text: AMONG_LOWEST }),
     ...criteria.map((criterion) =>
       make("th", { scope: "col", class: part(criterion), text: criterion.title }),
     ),
@@ -262,14 +249,8 @@ const drawGlance = () => {
     made.classList.add(part(criterion));
     return made;
   };
-  const body = rows.map(({ index, often }) =>
-    make(
-      "tr",
-      {},
-      nameCell(index),
-      otherPart("td", { text: `${often} of ${decided.length}` }),
-      ...criteria.map((criterion) => cell(criterion, index)),
-    ),
+  const body = contenders.map((index) =>
+    make("tr", {}, nameCell(index), ...criteria.map((criterion) => cell(criterion, index))),
   );
   const table = make(
     "table",

@@ -31,6 +31,7 @@ mod verdict;
 mod words;
 
 pub use error::ReportError;
+pub use figures::Matters;
 pub use page::{Options, Report, build, build_with_symbols};
 pub use plot::{Budget, Hue, Picture, PlotOptions, View, plot};
 pub use suite::{Published, suite_headline, suite_markdown, suite_page, suite_site};

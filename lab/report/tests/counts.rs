@@ -73,8 +73,12 @@ fn cells(html: &str, id: &str, columns: usize) -> (Vec<(usize, u64, u64)>, u64) 
 }
 
 fn page(folder: &std::path::Path, max_cells: usize) -> (String, Value) {
-    let report =
-        build(&[folder.to_path_buf()], Options { threads: 2, max_cells }, &|_, _| {}).unwrap();
+    let report = build(
+        &[folder.to_path_buf()],
+        Options { threads: 2, max_cells, ..Options::default() },
+        &|_, _| {},
+    )
+    .unwrap();
     let facts = serde_json::from_str(element(&report.html, "facts")).unwrap();
     (report.html, facts)
 }
@@ -310,7 +314,9 @@ fn page_of_several_folders_contains_each_of_them() {
     common::write(folders[0].path(), 5_000, 1, 1);
     common::write(folders[1].path(), 7_000, 2, 1);
     let paths = folders.each_ref().map(|folder| folder.path().to_path_buf());
-    let report = build(&paths, Options { threads: 2, max_cells: 100_000 }, &|_, _| {}).unwrap();
+    let report =
+        build(&paths, Options { threads: 2, max_cells: 100_000, ..Options::default() }, &|_, _| {})
+            .unwrap();
     assert_eq!((report.calls, report.drawn), (2 * 5_000 + 3 * 7_000, 5));
     let facts = |id| -> Value { serde_json::from_str(element(&report.html, id)).unwrap() };
     assert_eq!(facts("facts")["prefix"], "");

@@ -61,10 +61,7 @@ fn worst_hitch_of_an_allocator_precedes_a_longer_preempted_call() {
     window.show(&make_page(folder.path(), &slow));
     window.wait_until_drawn();
     let first = text(&window, ".hitch-card:first-child");
-    assert!(
-        first.starts_with("Slowest call attributed to an allocator: 12 ms in a malloc"),
-        "{first}"
-    );
+    assert!(first.starts_with("Slowest call caused by an allocator: 12 ms in a malloc"), "{first}");
     assert!(first.contains("with keel, at "), "{first}");
     assert!(
         first.contains("Cause: page fault. Attributed to the allocator: the block's memory"),
@@ -206,7 +203,7 @@ fn table_at_a_glance_fits_a_phone_and_a_tap_shows_the_other_figures() {
     window.wait_until_drawn();
     let all = text(&window, "#glance thead th");
     let first = headings(&window);
-    assert_eq!(first, ["allocator", "malloc p99.9", "Time in all calls", "Peak memory"]);
+    assert_eq!(first, ["allocator", "malloc p99.9", "Calls of a frame, worst", "Peak memory"]);
     // The length of an allocator's name with settings.
     let lengthen = "document.querySelector('#glance tbody .name').lastChild.textContent = \
         'keel:KEEL_KEEPER=on,KEEL_X=1'";
@@ -256,7 +253,9 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
     ];
     window.show(&make_page(folder.path(), &slow));
     window.wait_until_drawn();
-    let markdown = keel_report::markdown(folder.path()).unwrap().replace("**", "");
+    let markdown = keel_report::markdown(folder.path(), keel_report::Matters::default())
+        .unwrap()
+        .replace("**", "");
     let comparison = keel_results::Comparison::load(folder.path()).unwrap();
     let terminal = keel_report::verdict(&comparison, folder.path()).unwrap();
     let facts = "JSON.parse(document.querySelector('script.comparison-facts').textContent)";

@@ -127,6 +127,8 @@ pub struct CauseCount {
 pub struct FrameSums {
     /// ns in each frame, all threads together.
     pub all_threads: Histogram,
+    /// The same without interrupted calls; None if interruptions were not recorded.
+    pub uninterrupted: Option<Histogram>,
     /// ns in each frame of the thread that spent most in it.
     pub busiest_thread: Histogram,
     /// The frames with the largest sums, worst first, at most 100.

@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 /// Make a journal from allocation traces that a program prints (read from standard input)
 ///
-/// The traces may have any form that `keel import` reads, including the output of
-/// programs that are built with the Judy library and TRACEMI, TRACEMI2 or TRACEJM. A line that is
+/// The traces may have any form that `keel import` reads. One of them is the output of programs
+/// that use the Judy library, compiled with the macro TRACEMI, TRACEMI2 or TRACEJM. A line that is
 /// not part of a trace becomes a marker in the journal: `keel time` measures the time from one
 /// marker to the next. Such lines are also copied to standard output.
 ///

@@ -46,8 +46,8 @@ pub struct Arguments {
     /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Also compare each allocator with settings for low latency that its makers document, if there
-    /// are any, as NAME-tuned (jemalloc-tuned); `keel allocators` lists these rows
+    /// If the makers of an allocator document settings for low latency, run it with these settings
+    /// as well, under the name NAME-tuned (jemalloc-tuned). `keel allocators` lists these rows
     #[arg(long)]
     tuned: bool,
     /// For each allocator that is a path: do not use LD_PRELOAD, but call the library's functions
@@ -58,15 +58,16 @@ pub struct Arguments {
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
-    /// The bytes to write into each new block: none, first-byte, page (a byte in each page), all
+    /// The bytes to write into each new block: none, first-byte, page (a byte in each
+    /// system page), all
     #[arg(short, long, default_value = "page")]
     touch: Touch,
     /// Write into new blocks after the clock has stopped, not as a part of the call
     #[arg(long)]
     touch_untimed: bool,
-    /// Rounds: a number; or FEWEST..MOST (FEWEST rounds with all allocators, then up to MOST rounds
-    /// with only those allocators whose p50 or p99.9 is not yet precise); or auto (the same as
-    /// 5..12)
+    /// The number of rounds. FEWEST..MOST: FEWEST rounds with all allocators, then more rounds, up
+    /// to MOST in total, with only those allocators whose p50 is not yet known to 2 % or whose
+    /// p99.9 is not yet known to 5 %. auto: 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,

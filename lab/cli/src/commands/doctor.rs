@@ -12,9 +12,9 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Check how reliable measurements on this machine are, and show how to improve them
 ///
-/// Measures the clock, tests whether sleeps, signals, page faults and system calls inside a call
-/// are detected, and checks the sources of noise: processors, hypervisor, frequency, huge pages,
-/// limits. It changes no setting.
+/// Measures the clock. Tests whether keel detects sleeps, signals, page faults and system calls
+/// that happen during a call of an allocator. Checks the sources of noise: processors, hypervisor,
+/// frequency, huge pages, limits. It changes no setting.
 ///
 /// The exit code is 1 if results from this machine are not reliable.
 #[derive(Args)]

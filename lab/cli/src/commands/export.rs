@@ -101,8 +101,7 @@ impl ValueEnum for Format {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
             Format::Csv => {
-                "Folder: the table of the Doom 3 blog, a line for each block with the times of its \
-                 malloc and its free"
+                "Folder: CSV, a line for each block with the times of its malloc and its free"
                     .into()
             }
             Format::Parquet => {

@@ -59,16 +59,15 @@ pub struct Arguments {
     /// The input has this form [default: detected]
     #[arg(long, value_name = "FORM", value_parser = form)]
     from: Option<Form>,
-    /// The process to read from a trace of several
+    /// If the trace contains several processes: the one to import
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// For an excerpt of a longer trace that has times: treat the allocations at its beginning
-    /// that have the first timestamp as blocks that were live when the excerpt began. A replay
-    /// makes them before its clock starts
+    /// For an excerpt of a longer trace, with times. Allocations with the first timestamp become
+    /// blocks that were live when the excerpt began. A replay makes them before its clock starts
     #[arg(long)]
     prologue: bool,
-    /// Accept at most this much text from one compressed input: bytes, or with K, M or G. A file of
-    /// frames may have 1/256 of it
+    /// Accept at most this much text from one compressed input: bytes, or with K, M or G. The limit
+    /// for the file of --frames is 1/256 of it
     #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = format::parse_size)]
     max_unpacked: u64,
     /// Accept zstd windows of 2^LOG bytes, which the decoder keeps in memory. For files compressed

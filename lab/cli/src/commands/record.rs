@@ -28,10 +28,11 @@ pub struct Arguments {
     /// becomes NAME.PID.journal.parquet for each process
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Record the processes that the program starts as well, each into its own journal
+    /// Also record the processes that the program starts, each into its own journal
     #[arg(short, long)]
     follow_children: bool,
-    /// Folder for the memory that program and recorder share [default: /dev/shm, else TMPDIR]
+    /// Folder for the memory that the program and the recorder share [default: /dev/shm, else
+    /// TMPDIR]
     #[arg(long, value_name = "FOLDER")]
     spool: Option<PathBuf>,
     /// Record the operations that the program reports through keel/recorder.h, and not its calls of

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Make one self-contained HTML page from the results
 ///
-/// The page draws every call. From several folders it makes one page. A table compares the folders,
-/// and buttons select the folder that the charts show.
+/// The page draws every call. Several folders share one page: a table compares them, and buttons
+/// select the folder that the charts show.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel report results --open\n  \
                         keel report results-max results-1x -o paces.html\n  \
@@ -32,11 +32,15 @@ pub struct Arguments {
     /// Print the tables as Markdown, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
+    /// The least differences that matter for the advice at the top, in percent: of the time in all
+    /// calls, of a frame at 60 Hz, of the peak memory
+    #[arg(long, value_name = "NAME=PERCENT,...", default_value = "time=5,frame=1,memory=5")]
+    matters: keel_report::Matters,
     /// Compare two allocators in each metric, and write no page
     ///
-    /// For every metric that both have, it prints the medians over their runs; the geometric mean
-    /// of the ratios, first to second, within each round, with its 95 % interval; and whether the
-    /// difference is significant. --markdown and --json select the form.
+    /// For every metric that both allocators have, it prints the median of the runs of each; the
+    /// ratio A/B, which is the geometric mean of the ratios of all rounds, with its 95 % interval;
+    /// and whether the difference is significant. --markdown and --json select the form.
     #[arg(long, value_name = "A,B", value_parser = two_names,
           conflicts_with_all = ["output", "open"])]
     pair: Option<(String, String)>,
@@ -59,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.markdown {
         for folder in &arguments.folders {
-            output::print(&keel_report::markdown(folder)?)?;
+            output::print(&keel_report::markdown(folder, arguments.matters)?)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -68,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ => PathBuf::from("report.html"),
     };
     let output = arguments.output.clone().unwrap_or(default);
-    write_report(&arguments.folders, &output)?;
+    write_report(&arguments.folders, &output, arguments.matters)?;
     if arguments.open {
         open(&output)?;
     }
@@ -105,14 +109,15 @@ fn print_pairs(arguments: &Arguments, a: &str, b: &str) -> Result<ExitCode> {
 }
 
 /// Builds the page of `folders` and writes it to `page`; progress and a summary go to stderr.
-pub fn write_report(folders: &[PathBuf], page: &Path) -> Result<()> {
+pub fn write_report(folders: &[PathBuf], page: &Path, matters: keel_report::Matters) -> Result<()> {
     if page.is_dir() {
         bail!("{} is a folder: give a file with -o", page.display());
     }
     let begin = Instant::now();
     let bar = progress::bar(0, "allocators");
     bar.set_message("drawing");
-    let (options, debug) = (keel_report::Options::default(), super::blame::debug_folders());
+    let options = keel_report::Options { matters, ..keel_report::Options::default() };
+    let debug = super::blame::debug_folders();
     let report = keel_report::build_with_symbols(folders, options, &debug, &|done, total| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);

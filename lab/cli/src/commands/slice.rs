@@ -26,12 +26,13 @@ pub struct Arguments {
     /// Leave out what is at this time or later
     #[arg(long, value_name = "SECONDS", value_parser = nanoseconds)]
     to: Option<u64>,
-    /// Only these frames, both included, as the page numbers them; frame 0 is before the first mark
+    /// Only the frames from FIRST to LAST, inclusive, numbered as in the report. Frame 0 is the
+    /// time before the first frame mark
     #[arg(long, value_name = "FIRST..LAST", value_parser = frames)]
     #[arg(conflicts_with_all = ["from", "to"])]
     frames: Option<(u64, u64)>,
     /// Only these threads: their numbers or names, separated by commas. Operations of other threads
-    /// are kept if they concern a block that one of these allocates, resizes or frees
+    /// are kept if they concern a block that a selected thread allocates, resizes or frees
     #[arg(long, value_name = "THREADS", value_delimiter = ',')]
     threads: Vec<String>,
     /// The journal to write

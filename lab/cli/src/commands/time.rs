@@ -15,8 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Replay a journal on one thread and measure only the total time and the memory (also at each
-/// marker of `keel capture`)
+/// Replay a journal on one thread and measure only its total time and memory
 ///
 /// All operations run on one thread, in a new process for each run. If the journal has markers (see
 /// `keel capture`), time and memory are also shown at each marker. The clock is read only at

@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, subcommand: Subcommand<'_>) -> Result<ExitCode
         return Ok(compared);
     }
     let page = folder.join("report.html");
-    report::write_report(&[results], &page)?;
+    report::write_report(&[results], &page, keel_report::Matters::default())?;
     if !arguments.no_open {
         // Without a desktop the page cannot be opened; it is complete nevertheless.
         if let Err(error) = report::open(&page) {

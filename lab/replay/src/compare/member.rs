@@ -103,8 +103,16 @@ impl Session<'_> {
                 break;
             }
             rounds.count_repeat(kind);
-            // If it fails, the first run has succeeded and stays.
-            let Ok(mut run) = play(self, rounds, true)? else { break };
+            let mut run = match play(self, rounds, true)? {
+                Ok(run) => run,
+                // The first run has succeeded and stays.
+                Err(failure) => {
+                    if let RunFailure::Failed(reason) = failure {
+                        self.failed_repeats.push(reason);
+                    }
+                    break;
+                }
+            };
             rounds.mark(kind, &mut run);
             let helped = if was_slow { !run.is_slow() } else { !run.is_disturbed() };
             rounds.count_result(kind, was_slow, helped);

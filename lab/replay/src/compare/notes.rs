@@ -47,6 +47,7 @@ impl Session<'_> {
         }
         notes_on_instrument(comparison, &mut notes);
         notes_on_interference(comparison, &mut notes);
+        self.notes_on_repeats(&mut notes);
         notes_on_precision(comparison, &mut notes);
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
@@ -71,6 +72,18 @@ impl Session<'_> {
             );
         }
         notes
+    }
+
+    /// A repeat that fails although the first run succeeded is a fault, of the allocator or of the
+    /// player.
+    fn notes_on_repeats(&self, notes: &mut Vec<String>) {
+        if let Some(first) = self.failed_repeats.first() {
+            notes.push(format!(
+                "{} of the repeats of disturbed runs failed; the disturbed runs count instead. The \
+                 first failure: {first}",
+                self.failed_repeats.len()
+            ));
+        }
     }
 
     /// Refused calls, and system calls that cannot be detected.
@@ -238,20 +251,16 @@ fn notes_on_precision(comparison: &Comparison, notes: &mut Vec<String>) {
         .filter_map(|(found, result)| {
             let Imprecision { operation, figure, share, .. } = found?;
             let (name, share, runs) = (&result.name, share * 100.0, result.runs.len());
-            Some(format!("{name} ({operation} {figure}, {share:.1} %, {runs} runs)"))
+            Some(format!("{operation} {figure} of {name} ({share:.1} %, {runs} runs)"))
         })
         .collect();
     if !imprecise.is_empty() {
         notes.push(format!(
-            "The p50 or the p99.9 of some allocators is not precise: its 95 % interval extends \
-             more than {:.0} % (p50) or {:.0} % (p99.9) above it. These are, with the extent of \
-             the interval: {}. If you repeat the comparison, a p50 of them may differ by more \
-             than {:.0} %. The figures become more precise with more runs (-r auto, -r 12..30) or \
-             on a quieter machine.",
-            keel_results::PRECISION * 100.0,
-            keel_results::TAIL_PRECISION * 100.0,
+            "Some figures are not precise and may change if you repeat the comparison: {}. The \
+             percentage shows how far the 95 % interval of the figure, without the differences \
+             between rounds, extends above it. More runs (--runs 20) or a quieter machine make \
+             them more precise.",
             imprecise.join(", "),
-            keel_results::AGREEMENT * 100.0,
         ));
     }
 }

@@ -31,6 +31,8 @@ pub struct Session<'a> {
     pub(super) refused: Vec<(u64, u64)>,
     /// For each allocator, the number of system call instructions in its own code.
     pub(super) inline_syscalls: Vec<u64>,
+    /// Why repeats of disturbed runs failed.
+    pub(super) failed_repeats: Vec<String>,
 }
 
 impl<'a> Session<'a> {
@@ -50,6 +52,7 @@ impl<'a> Session<'a> {
             instrument: InstrumentLog::new(),
             refused: vec![(0, 0); request.allocators.len()],
             inline_syscalls: vec![0; request.allocators.len()],
+            failed_repeats: Vec::new(),
         })
     }
 

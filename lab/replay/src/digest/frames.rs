@@ -1,7 +1,8 @@
 //! Time inside calls for each frame of the recorded program.
 
 use super::growing;
-use keel_results::{Frame, FrameSums};
+use keel_plan::CAUSE_INTERRUPTED;
+use keel_results::{Frame, FrameSums, Histogram};
 
 /// The most frames that are listed.
 const MAX_FRAMES: usize = 100;
@@ -14,6 +15,7 @@ pub struct Frames<'a> {
     at: usize,
     calls: u32,
     ticks: Vec<u64>,
+    uninterrupted: u64,
     sums: FrameSums,
     ticks_per_ns: f64,
 }
@@ -21,19 +23,27 @@ pub struct Frames<'a> {
 impl<'a> Frames<'a> {
     /// For the frames of a plan with `threads` threads.
     pub fn new(starts: &'a [(u32, u32)], threads: usize, ticks_per_ns: f64) -> Frames<'a> {
-        let sums =
-            FrameSums { all_threads: growing(), busiest_thread: growing(), worst: Vec::new() };
-        Frames { starts, at: 0, calls: 0, ticks: vec![0; threads], sums, ticks_per_ns }
+        let sums = FrameSums {
+            all_threads: growing(),
+            uninterrupted: Some(growing()),
+            busiest_thread: growing(),
+            worst: Vec::new(),
+        };
+        let ticks = vec![0; threads];
+        Frames { starts, at: 0, calls: 0, ticks, uninterrupted: 0, sums, ticks_per_ns }
     }
 
-    /// Adds a call of a thread.
-    pub fn add(&mut self, row: u32, thread: usize, ticks: u32) {
+    /// Adds a call of a thread. `cause`: see [`keel_plan::Record::cause`].
+    pub fn add(&mut self, row: u32, thread: usize, ticks: u32, cause: u32) {
         while self.starts.get(self.at + 1).is_some_and(|&(_, first)| first <= row) {
             self.close();
             self.at += 1;
         }
         self.calls += 1;
         self.ticks[thread] += u64::from(ticks);
+        if cause & CAUSE_INTERRUPTED == 0 {
+            self.uninterrupted += u64::from(ticks);
+        }
     }
 
     fn close(&mut self) {
@@ -44,14 +54,20 @@ impl<'a> Frames<'a> {
             ns: ns(self.ticks.iter().sum()),
             busiest_ns: ns(self.ticks.iter().copied().max().unwrap_or(0)),
         };
-        super::count(&mut self.sums.all_threads, frame.ns as u64, 1);
-        super::count(&mut self.sums.busiest_thread, frame.busiest_ns as u64, 1);
+        let uninterrupted = ns(self.uninterrupted) as u64;
         // Frames without a call count with a time of 0.
         let next = self.starts.get(self.at + 1).map_or(frame.frame + 1, |&(next, _)| next);
         let empty = u64::from(next.saturating_sub(frame.frame + 1));
-        if empty > 0 {
-            super::count(&mut self.sums.all_threads, 0, empty);
-            super::count(&mut self.sums.busiest_thread, 0, empty);
+        let count = |sums: &mut Histogram, value: u64| {
+            super::count(sums, value, 1);
+            if empty > 0 {
+                super::count(sums, 0, empty);
+            }
+        };
+        count(&mut self.sums.all_threads, frame.ns as u64);
+        count(&mut self.sums.busiest_thread, frame.busiest_ns as u64);
+        if let Some(sums) = &mut self.sums.uninterrupted {
+            count(sums, uninterrupted);
         }
         self.sums.worst.push(frame);
         if self.sums.worst.len() >= 8 * MAX_FRAMES {
@@ -59,6 +75,7 @@ impl<'a> Frames<'a> {
         }
         self.calls = 0;
         self.ticks.fill(0);
+        self.uninterrupted = 0;
     }
 
     fn prune(&mut self) {
@@ -87,11 +104,14 @@ mod tests {
         let starts = [(0, 0), (1, 2), (5, 3)];
         let mut frames = Frames::new(&starts, 2, 2.0);
         for (row, thread, ticks) in [(0, 0, 20), (1, 1, 40), (2, 0, 100), (3, 1, 8), (4, 1, 8)] {
-            frames.add(row, thread, ticks);
+            frames.add(row, thread, ticks, if row == 0 { CAUSE_INTERRUPTED } else { 0 });
         }
         let sums = frames.finish().unwrap();
         assert_eq!(sums.all_threads.0.len(), 6, "frames 2, 3 and 4 are empty");
         assert_eq!(sums.all_threads.0.count_at(0), 3);
+        let uninterrupted = sums.uninterrupted.unwrap().0;
+        assert_eq!((uninterrupted.len(), uninterrupted.count_at(0)), (6, 3));
+        assert_eq!([8, 20, 50].map(|ns| uninterrupted.count_at(ns)), [1, 1, 1]);
         let worst: Vec<_> = sums
             .worst
             .iter()

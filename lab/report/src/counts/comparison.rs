@@ -5,7 +5,7 @@ use super::planes::Lifetimes;
 use super::run::{CountedRun, count_run};
 use super::tiles::{FINEST_COLUMNS, LatencyScale};
 use crate::error::ReportError;
-use crate::figures::{OperationSummary, median_run, short, summarize, undisturbed};
+use crate::figures::{Matters, OperationSummary, median_run, short, summarize, undisturbed};
 use keel_results::raw::OPERATIONS_FILE;
 use keel_results::{AllocatorResult, Comparison, MemorySample, Outlier, Run};
 use std::path::Path;
@@ -19,12 +19,14 @@ pub struct Options {
     pub threads: usize,
     /// Most cells of all tiles together; a cell takes about three bytes of the page.
     pub max_cells: usize,
+    /// The differences that the advice considers.
+    pub matters: Matters,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Options { threads, max_cells: 2_500_000 }
+        Options { threads, max_cells: 2_500_000, matters: Matters::default() }
     }
 }
 

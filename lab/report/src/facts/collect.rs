@@ -24,7 +24,7 @@ pub fn part(
 ) -> Result<Part, ReportError> {
     let comparison = counted.comparison;
     let figures = figures(comparison, counted.calm.as_ref());
-    let verdict = judge(comparison, counted.calm.as_ref(), &figures);
+    let verdict = judge(comparison, counted.calm.as_ref(), &figures, options.matters);
     let slow_calls = SlowCalls::of(comparison);
     let of_run = |index: usize| {
         let run = counted.runs[index].as_ref();

@@ -29,11 +29,13 @@ pub struct AllocatorFigures {
     /// The same without interrupted calls; empty if interruptions were not recorded.
     pub undisturbed: BTreeMap<String, OperationSummary>,
     /// Figures of whole runs by name: `peak`, `throughput` (ns per operation, in runs that do not
-    /// time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `waited`,
+    /// time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `background`, `waited`,
     /// `voluntary_switches`, `involuntary_switches`.
     pub figures: BTreeMap<&'static str, Spread>,
     /// Time inside the calls of one frame, ns: `mean`, `p50` ... , `worst`; empty without frames.
     pub frames: BTreeMap<String, Spread>,
+    /// The same without interrupted calls; empty if interruptions were not recorded.
+    pub undisturbed_frames: BTreeMap<String, Spread>,
 }
 
 impl AllocatorFigures {
@@ -54,6 +56,7 @@ impl AllocatorFigures {
             undisturbed: calm.map_or_else(BTreeMap::new, |calm| summarize(calm, clock)),
             figures: run_figures(result),
             frames: frame_spreads(result),
+            undisturbed_frames: calm.map_or_else(BTreeMap::new, frame_spreads),
         }
     }
 }
@@ -76,12 +79,13 @@ pub fn operations<'a>(
 
 fn run_figures(result: &AllocatorResult) -> BTreeMap<&'static str, Spread> {
     type Figure = (&'static str, fn(&Run) -> u64);
-    let of: [Figure; 8] = [
+    let of: [Figure; 9] = [
         ("peak", |run| run.peak_rss_bytes),
         ("minor_faults", |run| run.minor_faults),
         ("major_faults", |run| run.major_faults),
         ("elapsed", |run| run.elapsed_ns),
         ("cpu", |run| run.cpu_ns),
+        ("background", |run| run.background_cpu_ns),
         ("waited", |run| run.waited_ns),
         ("voluntary_switches", |run| run.voluntary_switches),
         ("involuntary_switches", |run| run.involuntary_switches),

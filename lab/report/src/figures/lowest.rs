@@ -4,7 +4,7 @@
 use super::spread::short;
 use keel_results::{
     ALL_OPERATIONS, AllocatorResult, Comparison, FRAME, Histogram, Interval, OPERATIONS,
-    PERCENTILES, Paired, RUN, conclude, figure_label, frame_pairs, leaders,
+    PERCENTILES, Paired, RUN, conclude, conclude_frames, figure_label, leaders,
 };
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -19,13 +19,12 @@ const RUN_FIGURES: [&str; 3] = ["peak", "throughput", "elapsed"];
 /// separate from it is undecided: to call it "may be lowest" would mislead.
 const TOO_NOISY: f64 = 1.5;
 
-/// Adds what results do not hold: the pairs of frames; and, for results of an older keel or a test,
-/// the intervals, the pairs and the step of the clock.
+/// Adds what results do not hold: the figures of frames; and, for results of an older keel or a
+/// test, the intervals, the pairs and the step of the clock.
 pub fn complete(comparison: &mut Comparison, floor: &str) {
     complete_figures(comparison, floor);
     if comparison.paired.iter().all(|pair| pair.operation != FRAME) {
-        let frames = frame_pairs(comparison, floor);
-        comparison.paired.extend(frames);
+        conclude_frames(comparison, floor);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod lowest;
+mod matters;
 #[cfg(test)]
 pub mod sample;
 mod spread;
@@ -10,6 +11,7 @@ mod summary;
 
 pub use allocator::{AllocatorFigures, figures, load, median_run, operations};
 pub use lowest::{Leaders, Lowest, Ratio, all_leaders, complete, lowest, ratio};
+pub use matters::Matters;
 pub use spread::{Spread, short};
 pub use summary::{
     CURVE_POINTS_PER_NINE, FLOOR, NINES, OperationSummary, nines, summarize, undisturbed,

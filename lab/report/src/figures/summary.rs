@@ -5,7 +5,7 @@
 
 use super::spread::{Spread, short};
 use keel_results::{
-    ALL_OPERATIONS, AllocatorResult, Clock, Comparison, Histogram, Interval, OPERATIONS,
+    ALL_OPERATIONS, AllocatorResult, Clock, Comparison, FrameSums, Histogram, Interval, OPERATIONS,
     PERCENTILES, Percentile, Run, percentile, supports_percentile,
 };
 use serde::Serialize;
@@ -69,18 +69,14 @@ pub fn summarize(result: &AllocatorResult, clock: &Clock) -> BTreeMap<String, Op
 }
 
 /// The comparison without interrupted calls: an estimate of the latencies on a quiet machine. None
-/// if no run recorded interruptions. Allocators whose runs did not record them keep no runs.
+/// if no call was interrupted, or if this was not recorded.
 pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
-    let recorded =
-        |result: &&AllocatorResult| result.runs.iter().any(|run| !run.interrupted.is_empty());
-    comparison.allocators.iter().find(recorded)?;
+    let mut runs = comparison.allocators.iter().flat_map(|result| &result.runs);
+    runs.find(|run| !run.interrupted.is_empty())?;
     let ticks_per_ns = comparison.clock.ticks_per_ns;
     let without = |result: &AllocatorResult| AllocatorResult {
         name: result.name.clone(),
-        runs: match recorded(&result) {
-            true => result.runs.iter().map(|run| without_interrupted(run, ticks_per_ns)).collect(),
-            false => Vec::new(),
-        },
+        runs: result.runs.iter().map(|run| without_interrupted(run, ticks_per_ns)).collect(),
         ..AllocatorResult::default()
     };
     let mut calm = Comparison {
@@ -90,6 +86,7 @@ pub fn undisturbed(comparison: &Comparison) -> Option<Comparison> {
         ..Comparison::default()
     };
     keel_results::conclude(&mut calm, FLOOR);
+    keel_results::conclude_frames(&mut calm, FLOOR);
     Some(calm)
 }
 
@@ -108,7 +105,9 @@ fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
     }
     let estimate = |counts: &Histogram| counts.0.mean() * counts.0.len() as f64 / ticks_per_ns;
     let inside_ns = latency.iter().map(|(name, counts)| (name.clone(), estimate(counts))).collect();
-    Run { round: run.round, latency, inside_ns, ..Run::default() }
+    let frames = run.frames.as_ref().and_then(|frames| frames.uninterrupted.clone());
+    let frames = frames.map(|sums| FrameSums { all_threads: sums, ..FrameSums::default() });
+    Run { round: run.round, latency, inside_ns, frames, ..Run::default() }
 }
 
 /// The latencies of an operation in one run, in ticks, and the time inside its calls, ns.

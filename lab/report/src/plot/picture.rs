@@ -29,7 +29,7 @@ impl Picture {
 pub fn plot(folders: &[PathBuf], options: &PlotOptions) -> Result<Picture, ReportError> {
     let comparisons = folders.iter().map(|folder| load(folder)).collect::<Result<Vec<_>, _>>()?;
     refuse_mixed(&comparisons, options.view)?;
-    let build = Options { threads: options.threads, max_cells: usize::MAX };
+    let build = Options { threads: options.threads, max_cells: usize::MAX, ..Options::default() };
     let raw = options.view != View::Percentiles;
     let counted = folders
         .iter()

@@ -1,7 +1,10 @@
 //! The verdict for the terminal, and a result folder as Markdown.
 
 use crate::error::ReportError;
-use crate::figures::{AllocatorFigures, Spread, figures, load, lowest, operations, undisturbed};
+use crate::figures::{
+    AllocatorFigures, FLOOR, Matters, Spread, complete, figures, load, lowest, operations,
+    undisturbed,
+};
 use crate::verdict::{Verdict, judge, read_hitches};
 use crate::words::{bytes, duration, escape_cell as escaped};
 use keel_results::{Comparison, RUN, figure_label};
@@ -11,7 +14,9 @@ use std::path::Path;
 /// The verdict for the terminal: a headline, a line for each criterion, and the slowest calls with
 /// their attribution. `folder` is the folder of the comparison.
 pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportError> {
-    let verdict = judged(comparison).1;
+    let mut comparison = comparison.clone();
+    complete(&mut comparison, FLOOR);
+    let verdict = judged(&comparison, Matters::default()).1;
     let width = verdict.criteria.iter().map(|one| one.title.len()).max().unwrap_or(0);
     let mut text = format!("{}\n", verdict.first_sentence());
     let next = verdict.next_sentences();
@@ -22,24 +27,24 @@ pub fn verdict(comparison: &Comparison, folder: &Path) -> Result<String, ReportE
         let _ =
             writeln!(text, "  {:width$}  {}", criterion.title.to_lowercase(), criterion.sentence);
     }
-    for hitch in read_hitches(comparison, folder)? {
+    for hitch in read_hitches(&comparison, folder)? {
         let _ = writeln!(text, "{}", hitch.text());
     }
     Ok(text)
 }
 
-fn judged(comparison: &Comparison) -> (Vec<AllocatorFigures>, Verdict) {
+fn judged(comparison: &Comparison, matters: Matters) -> (Vec<AllocatorFigures>, Verdict) {
     let calm = undisturbed(comparison);
     let allocators = figures(comparison, calm.as_ref());
-    let verdict = judge(comparison, calm.as_ref(), &allocators);
+    let verdict = judge(comparison, calm.as_ref(), &allocators, matters);
     (allocators, verdict)
 }
 
 /// The figures of a result folder as Markdown: the verdict, its criteria, and a table for each
-/// operation.
-pub fn markdown(folder: &Path) -> Result<String, ReportError> {
+/// operation. The advice considers only differences that matter.
+pub fn markdown(folder: &Path, matters: Matters) -> Result<String, ReportError> {
     let comparison = load(folder)?;
-    let (allocators, verdict) = judged(&comparison);
+    let (allocators, verdict) = judged(&comparison, matters);
     let settings = &comparison.settings;
     let headline = [verdict.first_sentence(), &verdict.next_sentences()].join(" ");
     let mut text = format!(
@@ -140,7 +145,7 @@ mod tests {
     fn markdown_marks_the_lowest_and_cannot_be_broken_by_a_name() {
         let folder = tempfile::tempdir().unwrap();
         comparison().save(folder.path()).unwrap();
-        let text = markdown(folder.path()).unwrap();
+        let text = markdown(folder.path(), Matters::default()).unwrap();
         let line =
             |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         assert!(line("| malloc |").contains("p99.9 | p99.99 | worst"), "{text}");
@@ -166,7 +171,7 @@ mod tests {
         assert!(
             text.starts_with("Take keel: no other allocator saves time that matters")
                 && text.contains(
-                    "\nkeel has the lowest malloc p50 and p99.9, and the least time in all calls."
+                    " keel has the lowest malloc p50 and p99.9, and the least time in all calls."
                 ),
             "{text}"
         );

@@ -42,6 +42,7 @@ enum Ground {
     SystemCall,
     PageFault,
     OwnWork,
+    Lock,
     Preempted,
     PreemptedInKernel,
     PreemptedOrWaiting,
@@ -51,10 +52,11 @@ enum Ground {
     Machine,
 }
 
-const GROUNDS: [Ground; 10] = [
+const GROUNDS: [Ground; 11] = [
     Ground::SystemCall,
     Ground::PageFault,
     Ground::OwnWork,
+    Ground::Lock,
     Ground::Preempted,
     Ground::PreemptedInKernel,
     Ground::PreemptedOrWaiting,
@@ -67,7 +69,9 @@ const GROUNDS: [Ground; 10] = [
 impl Ground {
     const fn attribution(self) -> Attribution {
         match self {
-            Ground::SystemCall | Ground::PageFault | Ground::OwnWork => Attribution::Allocator,
+            Ground::SystemCall | Ground::PageFault | Ground::OwnWork | Ground::Lock => {
+                Attribution::Allocator
+            }
             Ground::Preempted => Attribution::System,
             _ => Attribution::Unknown,
         }
@@ -82,6 +86,10 @@ impl Ground {
                 "Attributed to the allocator: the block's memory was not resident."
             }
             Ground::OwnWork => "Attributed to the allocator: no interruption was recorded.",
+            Ground::Lock => {
+                "Attributed to the allocator: it waited for one of its locks, which another thread \
+                 held."
+            }
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
             Ground::PreemptedInKernel => {
                 "Attribution unknown: the thread was preempted, and the kernel worked for the \
@@ -178,7 +186,7 @@ impl SlowCalls {
     /// The index of a call's attribution.
     pub fn verdict_index(&self, outlier: &Outlier) -> usize {
         let ns = f64::from(outlier.ticks) / self.ticks_per_ns;
-        ground(outlier.cause, ns, self.machine_ns) as usize
+        ground(outlier, ns, self.machine_ns) as usize
     }
 
     /// The words for a call's cause.
@@ -197,8 +205,9 @@ fn cause_key(outlier: &Outlier) -> (u8, u32, u32) {
 }
 
 /// The grounds for a call of `ns`.
-fn ground(cause: u8, ns: f64, machine_ns: f64) -> Ground {
-    let has = |bits: u8| cause & bits != 0;
+fn ground(outlier: &Outlier, ns: f64, machine_ns: f64) -> Ground {
+    let has = |bits: u8| outlier.cause & bits != 0;
+    let futex = || system_calls(outlier.calls).any(|name| name == "futex");
     if has(CAUSE_INTERRUPTED) {
         // The fault of a huge page may take milliseconds too, so even one fault leaves it
         // undecided.
@@ -209,6 +218,7 @@ fn ground(cause: u8, ns: f64, machine_ns: f64) -> Ground {
         };
     }
     match () {
+        () if has(CAUSE_SLEPT) && !has(CAUSE_FAULT) && futex() => Ground::Lock,
         () if has(CAUSE_SLEPT) => Ground::Waited,
         () if has(CAUSE_INTERRUPTED_UNKNOWN) => Ground::NotReported,
         () if has(CAUSE_SYSCALL) => Ground::SystemCall,
@@ -283,8 +293,26 @@ mod tests {
 
     #[test]
     fn a_call_no_longer_than_twice_the_machines_is_not_attributed() {
+        let ground = |cause, ns, machine_ns| {
+            ground(&Outlier { cause, ..Outlier::default() }, ns, machine_ns)
+        };
         assert_eq!(ground(0, 20.0, 10.0), Ground::Machine);
         assert_eq!(ground(0, 21.0, 10.0), Ground::OwnWork);
         assert_eq!(ground(CAUSE_INTERRUPTED | CAUSE_SLEPT, 1.0, 0.0), Ground::PreemptedOrWaiting);
+    }
+
+    #[test]
+    fn a_wait_in_the_allocators_own_futex_call_is_attributed_to_it() {
+        let futex = (0..32).map(|bit| 1 << bit).find(|calls| {
+            let mut names = system_calls(*calls);
+            names.any(|name| name == "futex")
+        });
+        let of = |cause, calls| ground(&Outlier { cause, calls, ..Outlier::default() }, 9.0, 0.0);
+        let futex = futex.unwrap_or_default();
+        assert_eq!(of(CAUSE_SLEPT | CAUSE_SYSCALL, futex), Ground::Lock);
+        assert_eq!(of(CAUSE_SLEPT, 0), Ground::Waited);
+        assert_eq!(of(CAUSE_SLEPT | CAUSE_FAULT, futex), Ground::Waited, "a page read can sleep");
+        let preempted = CAUSE_SLEPT | CAUSE_INTERRUPTED | CAUSE_SYSCALL;
+        assert_eq!(of(preempted, futex), Ground::PreemptedInKernel);
     }
 }

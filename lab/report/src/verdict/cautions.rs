@@ -43,10 +43,7 @@ pub fn cautions(
 /// A figure that is mostly the cost of measuring.
 fn floor_caution(criterion: &Criterion) -> Option<String> {
     let (floor, best) = (criterion.floor?, criterion.rows.first()?.1);
-    if criterion.unit != "ns"
-        || ["time", "throughput"].contains(&criterion.id)
-        || floor.median < best.median * 0.5
-    {
+    if criterion.unit != "ns" || floor.median < best.median * 0.5 {
         return None;
     }
     let (title, floor) = (&criterion.title, words::duration(floor.median));
@@ -73,8 +70,9 @@ fn worst_caution(allocators: &[AllocatorFigures], operation: &str) -> Option<Str
     })
 }
 
-/// The share of interrupted calls in the tail, and the verdict on the tail without them. A wait for
-/// a lock counts as an interruption too, so this stands beside the verdict and does not replace it.
+/// The share of interrupted calls in the tail, and the verdict on the tail without them. A slow
+/// call is preempted more often than a fast one, so this stands beside the verdict and does not
+/// replace it.
 fn interrupted_caution(
     comparison: &Comparison,
     calm: Option<&Comparison>,
@@ -93,8 +91,8 @@ fn interrupted_caution(
         return None;
     }
     let share = format!(
-        "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the thread was \
-         preempted or blocked on a lock. Their duration depends on the machine as well as on the \
+        "{percent:.0} % of the slowest calls (those above p99.9) were interrupted: the operating \
+         system preempted the thread. Their duration depends on the machine as well as on the \
          allocator."
     );
     let Some(calm) = calm else { return Some(share) };

@@ -115,9 +115,4 @@ impl Criterion {
         next.filter_map(|(row, ratio)| Some((row.0, (*ratio)?)))
             .min_by(|a, b| a.1.interval.value.total_cmp(&b.1.interval.value))
     }
-
-    /// Whether some allocators are significantly higher than the lowest. The noisy ones are not.
-    pub fn distinguishes(&self) -> bool {
-        !self.best.is_empty() && self.best.len() + self.noisy.len() < self.rows.len()
-    }
 }

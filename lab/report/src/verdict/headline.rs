@@ -51,6 +51,7 @@ fn figures_of(found: &[&Criterion], operation: &str) -> String {
     let of_run = |criterion: &&Criterion| match criterion.id {
         "time" => Some("the least time in all calls"),
         "throughput" => Some("the least time per operation"),
+        "frame" => Some("the least time in the calls of a frame"),
         "memory" => Some("the least peak memory"),
         _ => None,
     };
@@ -93,34 +94,4 @@ fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize
             format!("{names} have the lowest {title}; the differences between them are {why}{few}.")
         }
     }
-}
-
-/// The allocators that are most often among the lowest, up to three; empty if they are more. It is
-/// a count, without weights, and the sentence states what was counted.
-pub fn overall(criteria: &[Criterion], allocators: &[AllocatorFigures]) -> String {
-    let counted: Vec<&Criterion> = criteria.iter().filter(|one| one.distinguishes()).collect();
-    let times = |index: usize| counted.iter().filter(|one| one.best.contains(&index)).count();
-    let most = (0..allocators.len()).map(times).max().unwrap_or(0);
-    let first: Vec<usize> = (0..allocators.len()).filter(|index| times(*index) == most).collect();
-    if most == 0 || counted.len() < 2 || first.len() > 3 {
-        return String::new();
-    }
-    let names: Vec<&str> = first.iter().map(|index| allocators[*index].name.as_str()).collect();
-    let (names, all) = (words::list(&names), counted.len());
-    let often = match (most, all) {
-        (2, 2) => "both of these metrics".to_owned(),
-        _ if most == all => format!("all {all} of these metrics"),
-        _ => format!("{most} of these {all} metrics"),
-    };
-    let (verb, each) = if first.len() == 1 { ("is", "") } else { ("are", " each") };
-    let competing = allocators.iter().filter(|one| !one.floor).count();
-    let others = match competing - first.len() {
-        0 => "",
-        1 => ", more often than the other allocator",
-        _ => ", more often than any other allocator",
-    };
-    format!(
-        "In {all} metrics, some allocators are significantly higher than the lowest. {names} \
-         {verb}{each} among the lowest in {often}{others}."
-    )
 }

@@ -117,7 +117,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
             Some(Call { ns, name, .. }) => Chosen {
                 title: format!("{} in the median runs", title.trim_end_matches(" of all")),
                 call,
-                slower: format!("In another run, {what} took {} ({name}).", duration(ns)),
+                slower: format!("Of all runs, the slowest {what} took {} ({name}).", duration(ns)),
             },
         }
     };
@@ -126,14 +126,14 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     match slowest(true, &own) {
         Some(found) if !own(&worst) => vec![
             chosen(
-                "Slowest call attributed to an allocator",
-                "a call attributed to an allocator",
+                "Slowest call caused by an allocator",
+                "call caused by an allocator",
                 found,
                 &own,
             ),
-            chosen("Slowest call of all", "a call", worst, &|_| true),
+            chosen("Slowest call of all", "call", worst, &|_| true),
         ],
-        _ => vec![chosen("Slowest call", "a call", worst, &|_| true)],
+        _ => vec![chosen("Slowest call", "call", worst, &|_| true)],
     }
 }
 
@@ -254,14 +254,17 @@ mod tests {
             found,
             [
                 [
-                    "Slowest call attributed to an allocator in the median runs",
-                    "In another run, a call attributed to an allocator took 50 ns (keel)."
+                    "Slowest call caused by an allocator in the median runs",
+                    "Of all runs, the slowest call caused by an allocator took 50 ns (keel)."
                 ],
-                ["Slowest call in the median runs", "In another run, a call took 90 ns (keel)."]
+                [
+                    "Slowest call in the median runs",
+                    "Of all runs, the slowest call took 90 ns (keel)."
+                ]
             ]
         );
         let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
-        assert_eq!(found[0], ["Slowest call attributed to an allocator", ""]);
+        assert_eq!(found[0], ["Slowest call caused by an allocator", ""]);
         assert_eq!(found[1], ["Slowest call of all", ""]);
     }
 }

@@ -1,12 +1,12 @@
 //! The verdict on a comparison: the opening of the page, of Markdown and of the terminal's report.
 
-use super::advice::{Advice, advice};
+use super::advice::{Advice, Evidence, advice};
 use super::cautions::{cautions, clock_step_ns};
 use super::criteria::{Criterion, Figure};
-use super::headline::{headline, overall};
+use super::headline::headline;
 use super::sentences::weigh;
-use crate::figures::AllocatorFigures;
-use keel_results::{ALL_OPERATIONS, Comparison, RUN, figure_label, main_operation};
+use crate::figures::{AllocatorFigures, Matters};
+use keel_results::{ALL_OPERATIONS, Comparison, FRAME, RUN, figure_label, main_operation};
 use serde::Serialize;
 
 /// The opening of a report.
@@ -16,8 +16,6 @@ pub struct Verdict {
     pub advice: Advice,
     /// The lowest allocators, one sentence or two.
     pub headline: String,
-    /// The allocators that are most often among the lowest, a sentence; empty if they are many.
-    pub overall: String,
     /// The operation whose percentiles are compared: the allocating one with most calls.
     pub operation: &'static str,
     /// The compared figures, each with its conclusion.
@@ -35,36 +33,34 @@ impl Verdict {
     /// The sentences after it.
     pub fn next_sentences(&self) -> String {
         let headline = if self.advice.sentence.is_empty() { "" } else { &self.headline };
-        let parts = [self.advice.more.as_str(), headline, &self.overall];
+        let parts = [self.advice.more.as_str(), headline];
         let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         known.join(" ")
     }
 }
 
-/// Compares the allocators. `calm` is the comparison without interrupted calls.
+/// Compares the allocators. `calm` is the comparison without interrupted calls. The advice
+/// considers only differences that matter.
 pub fn judge(
     comparison: &Comparison,
     calm: Option<&Comparison>,
     allocators: &[AllocatorFigures],
+    matters: Matters,
 ) -> Verdict {
     // The floor is in no comparison, so its runs, which may be fewer, limit no conclusion.
     let compared = allocators.iter().filter(|one| one.runs > 0 && !one.floor);
     let runs = compared.map(|one| one.runs).min().unwrap_or(0);
     let operation = main_operation(comparison);
-    let criteria = criteria(comparison, allocators, operation, runs);
+    let evidence = Evidence { comparison, calm, allocators, runs };
+    let criteria = criteria(&evidence, operation);
     let headline = headline(&criteria, allocators, operation, runs);
-    let overall = overall(&criteria, allocators);
-    let advice = advice(comparison, allocators, runs);
+    let advice = advice(&evidence, matters);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
-    Verdict { advice, headline, overall, operation, criteria, cautions }
+    Verdict { advice, headline, operation, criteria, cautions }
 }
 
-fn criteria(
-    comparison: &Comparison,
-    allocators: &[AllocatorFigures],
-    operation: &'static str,
-    runs: usize,
-) -> Vec<Criterion> {
+fn criteria(evidence: &Evidence<'_>, operation: &'static str) -> Vec<Criterion> {
+    let Evidence { comparison, calm, allocators, runs } = *evidence;
     let step = clock_step_ns(comparison);
     let new = |id: &'static str,
                title: String,
@@ -84,24 +80,15 @@ fn criteria(
         new(id, title.to_owned(), meaning.to_owned(), unit, figure)
     };
     let of_run = |name, of| Figure { operation: RUN, name, step: 0.0, of };
-    let total = |one: &AllocatorFigures| Some(one.operations.get(ALL_OPERATIONS)?.total);
-    let time = Figure { operation: ALL_OPERATIONS, name: "mean", step: 0.0, of: &total };
     let throughput = |one: &AllocatorFigures| one.figures.get("throughput").copied();
     let peak = |one: &AllocatorFigures| one.figures.get("peak").copied();
     let throughput = of_run("throughput", &throughput);
     let untimed = "elapsed time divided by the number of operations, in separate runs that do not \
                    time individual calls";
-    let found = [
+    let mut found = vec![
         percentile("p50", format!("half of all {operation} calls take at most this long")),
         percentile("p999", format!("99.9 % of {operation} calls take at most this long")),
         percentile("p9999", format!("99.99 % of {operation} calls take at most this long")),
-        whole(
-            "time",
-            "Time in all calls",
-            "the sum of the durations of all calls in a run",
-            "ns",
-            &time,
-        ),
         whole("throughput", "Time per operation", untimed, "ns", &throughput),
         whole(
             "memory",
@@ -111,8 +98,43 @@ fn criteria(
             &of_run("peak", &peak),
         ),
     ];
+    found.splice(3..3, uninterrupted(evidence, calm.unwrap_or(comparison)));
     // A figure that is zero everywhere was not measured.
     let measured =
         |criterion: &Criterion| criterion.rows.iter().any(|(_, spread)| spread.high > 0.0);
     found.into_iter().filter(measured).collect()
+}
+
+/// The time in all calls, and in those of a frame. Interrupted calls are left out where they are
+/// known: they would measure how busy the machine was.
+fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
+    let Evidence { allocators, runs, .. } = *evidence;
+    let is_calm = evidence.calm.is_some();
+    let without = if is_calm { ", without those that were interrupted" } else { "" };
+    let total = |one: &AllocatorFigures| {
+        let operations = if is_calm { &one.undisturbed } else { &one.operations };
+        Some(operations.get(ALL_OPERATIONS)?.total)
+    };
+    let time = Figure { operation: ALL_OPERATIONS, name: "mean", step: 0.0, of: &total };
+    let frames = |one: &AllocatorFigures, name: &str| {
+        let frames = if is_calm { &one.undisturbed_frames } else { &one.frames };
+        frames.get(name).copied()
+    };
+    // Many frames have a p99; of few, the worst one is shown.
+    let has_tail = allocators.iter().any(|one| frames(one, "p99").is_some());
+    let (name, which) =
+        if has_tail { ("p99", "99 % of the frames") } else { ("worst", "all frames") };
+    let of = |one: &AllocatorFigures| frames(one, name);
+    let frame = Figure { operation: FRAME, name, step: 0.0, of: &of };
+    let new = |id, title: &str, meaning: String, figure: &Figure<'_>| {
+        let title = title.to_owned();
+        let criterion = Criterion { id, title, meaning, unit: "ns", ..Criterion::default() };
+        weigh(criterion, calm, allocators, figure, runs)
+    };
+    let all = format!("the sum of the durations of all calls in a run{without}");
+    let each = format!("{which} spend at most this long in calls{without}");
+    [
+        new("time", "Time in all calls", all, &time),
+        new("frame", &format!("Calls of a frame, {name}"), each, &frame),
+    ]
 }

@@ -57,7 +57,7 @@ pub const PAIR_PHRASES: PairPhrases = PairPhrases {
     heading: "conclusion",
     lower: "{name} lower",
     slightly_lower: "{name} lower, by less than half a percent",
-    possibly: "possibly {name} lower",
+    possibly: "{name} possibly lower",
     same: "no significant difference",
     one_round: "unknown: one round",
     nothing: "Fewer than two rounds ran both allocators, so no difference can be significant.",
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(p50(&leaning).lower, "", "{leaning:?}");
         assert_eq!(
             p50(&leaning).words(&leaning),
-            "possibly one lower",
+            "one possibly lower",
             "significant only without correction"
         );
 

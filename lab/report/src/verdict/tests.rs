@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 use super::criteria::Criterion;
 use super::judge::{Verdict, judge};
-use crate::figures::{FLOOR, complete, figures, undisturbed};
+use crate::figures::{FLOOR, Matters, complete, figures, undisturbed};
 use keel_results::{AllocatorResult, Comparison, Histogram, Outlier, Run, Throughput};
 
 /// A million mallocs of `p50` ticks, except two in a thousand of `tail` and one of `worst`.
@@ -35,7 +35,7 @@ fn comparison(allocators: Vec<AllocatorResult>) -> Comparison {
 
 fn of(comparison: &Comparison) -> Verdict {
     let calm = undisturbed(comparison);
-    judge(comparison, calm.as_ref(), &figures(comparison, calm.as_ref()))
+    judge(comparison, calm.as_ref(), &figures(comparison, calm.as_ref()), Matters::default())
 }
 
 fn verdict(allocators: Vec<AllocatorResult>) -> Verdict {
@@ -65,11 +65,6 @@ fn a_clear_winner_is_named_with_its_lead() {
     assert_eq!(
         verdict.headline,
         "keel has the lowest malloc p50, p99.9 and p99.99, and the least time in all calls."
-    );
-    assert_eq!(
-        verdict.overall,
-        "In 4 metrics, some allocators are significantly higher than the lowest. keel is among the \
-         lowest in all 4 of these metrics, more often than the other allocator."
     );
     let tail = criterion(&verdict, "p999");
     assert_eq!(tail.best, [1]);
@@ -118,7 +113,6 @@ fn runs_that_vary_give_no_verdict() {
         "No allocator is significantly lowest in any metric. The differences between the \
          allocators in malloc p99.9 are not significant."
     );
-    assert_eq!(verdict.overall, "");
     let said = &verdict.criteria[0].sentence;
     assert_eq!(said, "The difference is not significant: it is within the variation between runs.");
 }
@@ -253,13 +247,14 @@ fn the_floor_does_not_compete_but_is_reported() {
     let verdict = verdict(field);
     assert!(verdict.headline.starts_with("keel has"));
     assert!(verdict.criteria.iter().all(|criterion| criterion.rows.len() == 2));
-    assert_eq!(verdict.cautions.len(), 2, "{:?}", verdict.cautions);
+    assert_eq!(verdict.cautions.len(), 3, "{:?}", verdict.cautions);
     assert!(
         verdict.cautions[0].contains("it is 18.0 ns with the null allocator"),
         "{:?}",
         verdict.cautions
     );
-    assert!(verdict.cautions[1].contains("one call took 2.00 ms"), "{:?}", verdict.cautions);
+    assert!(verdict.cautions[1].starts_with("Time in all calls is mostly the cost"));
+    assert!(verdict.cautions[2].contains("one call took 2.00 ms"), "{:?}", verdict.cautions);
 }
 
 #[test]
@@ -359,9 +354,6 @@ fn wide_intervals_at_a_multiple_of_the_lowest_time_are_too_noisy_to_tell() {
         tail.sentence
     );
     assert!(!tail.answer[0].contains("noisy"), "{:?}", tail.answer);
-    // No allocator is significantly higher, so no metric counts for the sentence on all metrics.
-    assert!(!tail.distinguishes(), "{tail:?}");
-    assert_eq!(verdict.overall, "");
 }
 
 #[test]
@@ -382,11 +374,5 @@ fn the_significantly_higher_are_named_beside_the_noisy() {
         ),
         "{}",
         tail.sentence
-    );
-    assert!(tail.distinguishes(), "{tail:?}");
-    assert!(
-        verdict.overall.ends_with(" of these metrics, more often than any other allocator."),
-        "{}",
-        verdict.overall
     );
 }

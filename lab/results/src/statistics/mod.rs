@@ -15,7 +15,7 @@ mod test_data;
 pub use confidence::{CONFIDENCE, confidence, interval_of, paired_ratio, student, unpaired_ratio};
 pub use differences::{Difference, differences};
 pub use figures::{Figure, clock_step, figures, frame_figures, known_step, supports_percentile};
-pub use pairs::{conclude, frame_pairs, leaders};
+pub use pairs::{conclude, conclude_frames, leaders};
 pub use percentile::percentile;
 pub use precision::{
     AGREEMENT, Imprecision, PRECISION, TAIL_PRECISION, imprecise, main_operation, needing_rounds,

@@ -44,28 +44,35 @@ pub fn conclude(comparison: &mut Comparison, floor: &str) {
     }
 }
 
-/// The pairs for the time inside the calls of a frame, all threads together (operation
-/// [`crate::FRAME`]). They are computed from the runs and not stored in results. Empty without
-/// frames.
-pub fn frame_pairs(comparison: &Comparison, floor: &str) -> Vec<Paired> {
-    let contends = |result: &&AllocatorResult| result.name != floor && !result.runs.is_empty();
-    let contenders: Vec<(&str, Vec<Figure>)> = comparison
-        .allocators
-        .iter()
-        .filter(contends)
-        .map(|result| (result.name.as_str(), frame_figures(result)))
-        .collect();
-    let among = Among { contenders: contenders.len(), confidence: confidence(comparison) };
+/// Adds the intervals and the pairs of the time inside the calls of a frame, all threads together
+/// (operation [`crate::FRAME`]). They are computed from the runs and not stored in results. Nothing
+/// is added without frames.
+pub fn conclude_frames(comparison: &mut Comparison, floor: &str) {
+    let confidence = confidence(comparison);
+    let all: Vec<Vec<Figure>> = comparison.allocators.iter().map(frame_figures).collect();
+    let contends = |(result, figures): &(&AllocatorResult, &Vec<Figure>)| {
+        result.name != floor && !figures.is_empty()
+    };
+    let contenders: Vec<_> = comparison.allocators.iter().zip(&all).filter(contends).collect();
+    let among = Among { contenders: contenders.len(), confidence };
     let mut pairs = Vec::new();
     for (place, (one, figures)) in contenders.iter().enumerate() {
         for (other, others) in &contenders[place + 1..] {
-            for a in figures {
+            for a in *figures {
                 let b = others.iter().find(|b| b.name == a.name);
-                pairs.extend(b.and_then(|b| paired((one, other), a, b, among)));
+                pairs.extend(b.and_then(|b| paired((&one.name, &other.name), a, b, among)));
             }
         }
     }
-    pairs
+    comparison.paired.extend(pairs);
+    for (result, figures) in comparison.allocators.iter_mut().zip(all) {
+        for figure in figures {
+            if let Some(interval) = interval_of(&figure.plain(), confidence) {
+                let of_operation = result.intervals.entry(figure.operation).or_default();
+                of_operation.insert(figure.name.to_owned(), interval);
+            }
+        }
+    }
 }
 
 /// Adds half a step of the clock on either side: a reading can differ that much from the true
@@ -204,11 +211,13 @@ mod tests {
             result("no frames", &[1, 1, 1, 1]),
             with_frames("null", &[1, 1, 1, 1]),
         ];
-        let comparison = Comparison { allocators, ..Comparison::default() };
-        let found = frame_pairs(&comparison, "null");
+        let mut comparison = Comparison { allocators, ..Comparison::default() };
+        conclude_frames(&mut comparison, "null");
+        assert_eq!(leaders(&comparison, crate::FRAME, "mean"), ["one"]);
+        let found = &comparison.paired;
         let names: Vec<&str> = found.iter().map(|pair| pair.figure.as_str()).collect();
         assert_eq!(names, ["mean", "p50", "p90", "worst"], "one of 100 frames exceeds p99");
-        for pair in &found {
+        for pair in found {
             assert_eq!((pair.a.as_str(), pair.b.as_str(), pair.rounds), ("one", "two", 4));
             assert_eq!(pair.operation, crate::FRAME);
             assert!((pair.ratio.value - 2.0).abs() < 0.02 && pair.lower == "a", "{pair:?}");
