@@ -6,26 +6,39 @@
 //! | `frame` | a named call |
 //! | `symbols` | the functions and lines of a return address |
 //! | `wrapper` | functions that allocate for their callers, such as those of `std` |
-//! | `requests` | calls, bytes and lifetimes by call stack, from a journal |
-//! | `measured` | time and slow calls by call stack, from a result folder |
+//! | `over_time` | values by call stack and by part of the recorded time |
+//! | `tally` | calls, bytes and lifetimes of blocks by call stack |
 //! | `profile` | call stacks with names and the values of each |
+//! | `requests` | the tally of a journal |
+//! | `recorded` | the stacks and the tally of a result folder |
+//! | `measured` | time and slow calls by call stack, from a result folder |
+//! | `explained` | the tally and the times of a result folder, for a page |
+//! | `tree` | all stacks as a tree of limited size |
 //! | `sites` | the sum of all stacks that have the same call site |
 
 mod debug_files;
 mod error;
+mod explained;
 mod frame;
 mod measured;
+mod over_time;
 mod profile;
+mod recorded;
 mod requests;
 mod sites;
 mod symbols;
+mod tally;
+mod tree;
 mod wrapper;
 
 pub use debug_files::{DebugFolders, ModuleState};
 pub use error::BlameError;
+pub use explained::{Explained, explained, requested_of_results};
 pub use frame::Frame;
 pub use measured::{Limits, MEASURED, measured};
 pub use profile::{Column, Profile, Sample, Unit, ValueKind};
-pub use requests::{REQUESTED, requested};
+pub use requests::requested;
 pub use sites::{Place, Site, Sites, sites};
 pub use symbols::Symbols;
+pub use tally::REQUESTED;
+pub use tree::{CallNode, CallTree};

@@ -2,12 +2,11 @@
 
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
-use crate::profile::{Column, Profile, Unit, ValueKind, named};
-use keel_journal::{Module, Stacks};
-use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader, STACKS_FILE, StackReader};
+use crate::over_time::{OverTime, Parts};
+use crate::profile::{Column, Profile, Unit, ValueKind, named, over_the_whole_time};
+use crate::recorded::Recorded;
+use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader, StackReader};
 use keel_results::{AllocatorResult, CAUSE_FAULT, CAUSE_INTERRUPTED, CAUSE_SYSCALL, Comparison};
-use rustc_hash::FxHashMap;
-use serde::Deserialize;
 use std::path::Path;
 
 /// The values of [`measured`].
@@ -44,18 +43,13 @@ impl Default for Limits {
     }
 }
 
-#[derive(Deserialize)]
-struct StacksDocument {
-    modules: Vec<Module>,
-    stacks: Stacks,
-}
-
-/// Attributes the calls of each allocator's first kept run to their stacks. The profile has a
-/// column for each of [`MEASURED`] and each allocator that has a kept run.
+/// Attributes the calls of each allocator's median run to their stacks. The profile has a column
+/// for each of [`MEASURED`] and each allocator that has a kept run.
 ///
 /// If the calls of a frame take longer than the budget together, the excess is divided among them
-/// in proportion to their times. Calls that were preempted and had neither a page fault nor a
-/// system call are not counted: their time depends on the other programs of the machine.
+/// in proportion to their times. The time before the first frame mark is not a frame and has no
+/// excess. The times of calls that were preempted and had neither a page fault nor a system call
+/// are not counted: they depend on the other programs of the machine.
 ///
 /// # Errors
 /// The folder cannot be read, has no rows, or its journal had no stacks.
@@ -65,23 +59,56 @@ pub fn measured(
     folders: &DebugFolders,
 ) -> Result<Profile, BlameError> {
     let comparison = Comparison::load(folder)?;
-    let raw_of = |result: &AllocatorResult| result.runs.iter().find_map(|run| run.raw.clone());
-    let kept: Vec<(&AllocatorResult, String)> =
-        comparison.allocators.iter().filter_map(|result| Some((result, raw_of(result)?))).collect();
-    if kept.is_empty() {
-        return Err(BlameError::NotKept(folder.to_path_buf()));
+    let kept = kept_runs(&comparison, folder)?;
+    let recorded = Recorded::read(folder)?;
+    let values = sums(folder, &comparison, &kept, limits, Parts::WHOLE)?;
+    let values = over_the_whole_time(rounded(values));
+    Ok(named(columns(&kept), values, recorded.both(), folders))
+}
+
+/// An allocator, and the file of its median run.
+pub(crate) type KeptRun<'a> = (&'a AllocatorResult, &'a str);
+
+/// The median run of each allocator that has one.
+pub(crate) fn kept_runs<'a>(
+    comparison: &'a Comparison,
+    folder: &Path,
+) -> Result<Vec<KeptRun<'a>>, BlameError> {
+    let run_of = |result: &'a AllocatorResult| {
+        result.runs.get(result.median_run()?).and_then(|run| run.raw.as_deref())
+    };
+    let results = comparison.allocators.iter();
+    let kept: Vec<KeptRun<'_>> =
+        results.filter_map(|result| Some((result, run_of(result)?))).collect();
+    match kept.is_empty() {
+        true => Err(BlameError::NotKept(folder.to_path_buf())),
+        false => Ok(kept),
     }
-    let document = read_stacks(folder)?;
+}
+
+/// The columns of [`sums`].
+pub(crate) fn columns(kept: &[KeptRun<'_>]) -> Vec<Column> {
+    let of_one = |(result, _): &KeptRun<'_>| {
+        let allocator = result.name.clone();
+        MEASURED.map(|kind| Column { kind, allocator: allocator.clone() })
+    };
+    kept.iter().flat_map(of_one).collect()
+}
+
+/// The values of each stack and each part of the recorded time, not rounded.
+pub(crate) fn sums(
+    folder: &Path,
+    comparison: &Comparison,
+    kept: &[KeptRun<'_>],
+    limits: Limits,
+    parts: Parts,
+) -> Result<OverTime<f64>, BlameError> {
     let mut sums = Sums {
-        by_stack: FxHashMap::default(),
-        columns: MEASURED.len() * kept.len(),
+        values: OverTime::new(parts, MEASURED.len() * kept.len()),
         ticks_per_ns: comparison.clock.ticks_per_ns,
         limits,
     };
-    let mut columns = Vec::new();
-    for (index, (result, raw)) in kept.iter().enumerate() {
-        let allocator = &result.name;
-        columns.extend(MEASURED.map(|kind| Column { kind, allocator: allocator.clone() }));
+    for (index, (_, raw)) in kept.iter().enumerate() {
         let frames = match comparison.journal.frames.is_empty() {
             true => None,
             false => Some(frame_ticks(folder, raw)?),
@@ -89,17 +116,18 @@ pub fn measured(
         let first = index * MEASURED.len();
         each_call(folder, raw, &mut |call| sums.add(&call, first, frames.as_deref()))?;
     }
-    let by_stack = sums.by_stack.into_iter();
-    let by_stack =
-        by_stack.map(|(stack, values)| (stack, values.iter().map(|v| v.round() as u64).collect()));
-    let recorded = (document.modules.as_slice(), &document.stacks);
-    Ok(named(columns, by_stack.collect(), recorded, folders))
+    Ok(sums.values)
+}
+
+/// The rows with rounded values.
+pub(crate) fn rounded(values: OverTime<f64>) -> impl Iterator<Item = (u32, u32, Vec<u64>)> {
+    let round = |values: Vec<f64>| values.iter().map(|value| value.round() as u64).collect();
+    values.into_rows().map(move |(stack, part, values)| (stack, part, round(values)))
 }
 
 /// The sums of the values, not rounded.
 struct Sums {
-    by_stack: FxHashMap<u32, Vec<f64>>,
-    columns: usize,
+    values: OverTime<f64>,
     ticks_per_ns: f64,
     limits: Limits,
 }
@@ -108,14 +136,20 @@ impl Sums {
     /// Adds a call to the columns from `first` on. `frames` holds the ticks in the calls of each
     /// frame.
     fn add(&mut self, call: &Call, first: usize, frames: Option<&[f64]>) {
-        let columns = self.columns;
-        let values = self.by_stack.entry(call.stack).or_insert_with(|| vec![0.0; columns]);
-        let values = &mut values[first..first + MEASURED.len()];
+        let values = &mut self.values.row(call.stack, call.time)[first..first + MEASURED.len()];
         let length = f64::from(call.ticks) / self.ticks_per_ns;
-        let whole = frames.map_or(length, |frames| frames[call.frame as usize] / self.ticks_per_ns);
+        let whole = match frames {
+            None => length,
+            // The time before the first mark, in which the program starts, is not a frame.
+            Some(_) if call.frame == 0 => 0.0,
+            Some(frames) => frames[call.frame as usize] / self.ticks_per_ns,
+        };
         let excess = (whole - self.limits.budget_ns).max(0.0);
         values[CALLS] += 1.0;
         values[BYTES] += if call.op == FREE { 0.0 } else { call.size as f64 };
+        if call.is_disturbed() {
+            return;
+        }
         values[TIME] += length;
         // A frame that took no time has no excess.
         values[OVER] += if excess > 0.0 { excess * length / whole } else { 0.0 };
@@ -124,23 +158,21 @@ impl Sums {
     }
 }
 
-fn read_stacks(folder: &Path) -> Result<StacksDocument, BlameError> {
-    let path = folder.join(STACKS_FILE);
-    if !path.exists() {
-        return Err(BlameError::NoStacksInResults(folder.to_path_buf()));
-    }
-    let failed = |detail: String| BlameError::Stacks { path: path.clone(), detail };
-    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
-}
-
 struct Call {
     op: u8,
     size: u64,
     frame: u32,
+    time: u64,
     stack: u32,
     ticks: u32,
     cause: u8,
+}
+
+impl Call {
+    /// Whether its time is not that of the allocator and the kernel.
+    fn is_disturbed(&self) -> bool {
+        self.cause & CAUSE_INTERRUPTED != 0 && self.cause & (CAUSE_FAULT | CAUSE_SYSCALL) == 0
+    }
 }
 
 /// The ticks inside the calls of each frame.
@@ -151,12 +183,12 @@ fn frame_ticks(folder: &Path, raw: &str) -> Result<Vec<f64>, BlameError> {
         if index >= frames.len() {
             frames.resize(index + 1, 0.0);
         }
-        frames[index] += f64::from(call.ticks);
+        frames[index] += if call.is_disturbed() { 0.0 } else { f64::from(call.ticks) };
     })?;
     Ok(frames)
 }
 
-/// Calls `each` with every call whose time is that of the allocator and the kernel.
+/// Calls `each` with every call.
 fn each_call(folder: &Path, raw: &str, each: &mut dyn FnMut(Call)) -> Result<(), BlameError> {
     let path = folder.join(OPERATIONS_FILE);
     let (mut operations, mut stacks) = (OperationReader::open(&path)?, StackReader::open(&path)?);
@@ -165,14 +197,11 @@ fn each_call(folder: &Path, raw: &str, each: &mut dyn FnMut(Call)) -> Result<(),
     while let (Some(operation), Some(stacks), Some(timed)) =
         (operations.next_rows()?, stacks.next_rows()?, run.next_rows()?)
     {
-        let what = operation.op.iter().zip(operation.size).zip(operation.frame).zip(stacks);
+        let what = operation.op.iter().zip(operation.size).zip(operation.frame);
+        let what = what.zip(operation.time).zip(stacks);
         let took = timed.ticks.iter().zip(timed.cause);
-        for ((((&op, &size), &frame), &stack), (&ticks, &cause)) in what.zip(took) {
-            let is_disturbed =
-                cause & CAUSE_INTERRUPTED != 0 && cause & (CAUSE_FAULT | CAUSE_SYSCALL) == 0;
-            if !is_disturbed {
-                each(Call { op, size, frame, stack, ticks, cause });
-            }
+        for (((((&op, &size), &frame), &time), &stack), (&ticks, &cause)) in what.zip(took) {
+            each(Call { op, size, frame, time, stack, ticks, cause });
         }
     }
     Ok(())
@@ -181,32 +210,43 @@ fn each_call(folder: &Path, raw: &str, each: &mut dyn FnMut(Call)) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustc_hash::FxHashMap;
 
     fn call(stack: u32, frame: u32, ticks: u32) -> Call {
-        Call { op: 0, size: 10, frame, stack, ticks, cause: CAUSE_FAULT }
+        Call { op: 0, size: 10, frame, time: 0, stack, ticks, cause: CAUSE_FAULT }
     }
 
     fn sums(calls: &[Call], frames: Option<&[f64]>) -> FxHashMap<u32, Vec<f64>> {
         let limits = Limits { budget_ns: 100.0, slow_ns: 50.0 };
-        let mut sums = Sums {
-            by_stack: FxHashMap::default(),
-            columns: 2 * MEASURED.len(),
-            ticks_per_ns: 2.0,
-            limits,
-        };
+        let values = OverTime::new(Parts::WHOLE, 2 * MEASURED.len());
+        let mut sums = Sums { values, ticks_per_ns: 2.0, limits };
         calls.iter().for_each(|call| sums.add(call, MEASURED.len(), frames));
-        sums.by_stack
+        sums.values.into_rows().map(|(stack, _, values)| (stack, values)).collect()
     }
 
     #[test]
     fn the_excess_of_a_frame_is_divided_among_its_calls() {
-        // Frame 0 takes 200 ns in all, frame 1 takes 30 ns.
-        let calls = [call(1, 0, 300), call(2, 0, 100), call(2, 1, 60)];
-        let sums = sums(&calls, Some(&[400.0, 60.0]));
+        // Frame 1 takes 200 ns in all, frame 2 takes 30 ns.
+        let calls = [call(1, 1, 300), call(2, 1, 100), call(2, 2, 60)];
+        let sums = sums(&calls, Some(&[0.0, 400.0, 60.0]));
         let part = |stack: u32| &sums[&stack][MEASURED.len()..];
         assert_eq!(part(1), [1.0, 10.0, 150.0, 75.0, 1.0, 1.0]);
         assert_eq!(part(2), [2.0, 20.0, 80.0, 25.0, 0.0, 2.0]);
         assert!(sums[&1][..MEASURED.len()].iter().all(|value| *value == 0.0));
+    }
+
+    #[test]
+    fn the_time_before_the_first_frame_has_no_budget() {
+        let sums = sums(&[call(1, 0, 3000), call(1, 1, 300)], Some(&[3000.0, 300.0]));
+        assert_eq!(sums[&1][MEASURED.len() + OVER], 50.0);
+        assert_eq!(sums[&1][MEASURED.len() + TIME], 1650.0);
+    }
+
+    #[test]
+    fn a_preempted_call_counts_without_its_time() {
+        let preempted = Call { cause: CAUSE_INTERRUPTED, ..call(1, 1, 300) };
+        let sums = sums(&[preempted, call(1, 1, 300)], None);
+        assert_eq!(sums[&1][MEASURED.len()..], [2.0, 20.0, 150.0, 50.0, 1.0, 1.0]);
     }
 
     #[test]

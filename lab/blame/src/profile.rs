@@ -44,6 +44,8 @@ pub struct Column {
 /// The values of one call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
+    /// The number of the stack in the recording; `u32::MAX` for operations without a stack.
+    pub stack: u32,
     /// Indices into [`Profile::frames`], innermost first. Empty for operations without a stack.
     pub frames: Vec<u32>,
     /// One value for each column.
@@ -114,6 +116,25 @@ impl Profile {
 /// value for each column.
 pub(crate) type ByStack = FxHashMap<u32, Vec<u64>>;
 
+/// The sums of each stack over all parts of the time.
+pub(crate) fn over_the_whole_time(rows: impl Iterator<Item = (u32, u32, Vec<u64>)>) -> ByStack {
+    let mut sums = ByStack::default();
+    for (stack, _, values) in rows {
+        match sums.get_mut(&stack) {
+            Some(into) => add(into, &values),
+            None => {
+                sums.insert(stack, values);
+            }
+        }
+    }
+    sums
+}
+
+/// Adds values to sums. A sum that exceeds the range is the largest number.
+pub(crate) fn add(sums: &mut [u64], values: &[u64]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+}
+
 /// Names the calls of every stack.
 pub(crate) fn named(
     columns: Vec<Column>,
@@ -130,7 +151,7 @@ pub(crate) fn named(
         if stack != Origin::NONE {
             stacks.walk(stack).for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
         }
-        samples.push(Sample { frames, values });
+        samples.push(Sample { stack, frames, values });
     }
     let (frames, states) = symbols.finish();
     let modules = modules.iter().cloned().zip(states);

@@ -1,7 +1,7 @@
 //! The sums of all stacks that have the same call site.
 
 use crate::frame::Frame;
-use crate::profile::{Profile, Sample};
+use crate::profile::{Profile, Sample, add};
 use rustc_hash::FxHashMap;
 
 /// What identifies a call site.
@@ -74,10 +74,6 @@ pub fn sites(
         other.values[by].cmp(&one.values[by]).then_with(|| one.stack.cmp(&other.stack))
     });
     Sites { sites, unknown }
-}
-
-fn add(sums: &mut [u64], values: &[u64]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
 }
 
 fn frame(profile: &Profile, index: u32) -> &Frame {

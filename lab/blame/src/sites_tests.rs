@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 use super::*;
 use crate::profile::Column;
-use crate::requests::REQUESTED;
+use crate::tally::REQUESTED;
 
 fn frame(function: &str, line: u32, wrapper: bool) -> Frame {
     let module = "game".to_owned();
@@ -12,6 +12,7 @@ fn frame(function: &str, line: u32, wrapper: bool) -> Frame {
 fn profile() -> Profile {
     let column = |index: usize| Column { kind: REQUESTED[index], allocator: String::new() };
     let sample = |frames: &[u32], values: [u64; 2]| Sample {
+        stack: 0,
         frames: frames.to_vec(),
         values: values.to_vec(),
     };

@@ -14,7 +14,14 @@ const siteName = (calls) => {
   const [site, ...callers] = calls;
   if (!callers.length) return make("td", { class: "words", text: site });
   const list = make("ul", {}, ...callers.map((text) => make("li", { text })));
-  const details = make("details", {}, make("summary", { text: site }), list);
+  const find = make("button", {
+    type: "button",
+    class: "link",
+    text: "Find in the flame graph",
+    onclick: () => findInFlame(site),
+  });
+  const more = facts.stacks ? make("p", {}, find) : "";
+  const details = make("details", {}, make("summary", { text: site }), list, more);
   return make("td", { class: "words" }, details);
 };
 

@@ -140,6 +140,8 @@ const loadOutliers = (index) => {
     reader.skipVarints(2 * length); // page faults and system calls, which the cause's text contains
     const causeText = reader.varints(new Uint32Array(length));
     const verdict = reader.raw(length);
+    // Twice the node of the innermost known call; 1 more if calls within that one are not known.
+    const stack = facts.stacks ? reader.varints(new Uint32Array(length)) : null;
     return {
       length,
       time,
@@ -152,6 +154,7 @@ const loadOutliers = (index) => {
       probe,
       causeText,
       verdict,
+      stack,
     };
   });
 };

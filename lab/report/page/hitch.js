@@ -11,7 +11,8 @@ const hitchCard = async ({
   others,
   other_runs: otherRuns,
 }) => {
-  const outliers = await loadOutliers(allocator);
+  const [outliers] = await Promise.all([loadOutliers(allocator), loadStacks()]);
+  const site = outliers && siteText(outliers, at);
   const show = make("button", {
     type: "button",
     class: "link",
@@ -23,9 +24,19 @@ const hitchCard = async ({
     { class: "hitch-card", "data-attribution": attribution },
     make("p", {}, make("b", { text: title }), ` ${sentence}`),
     make("p", {}, make("b", { text: "Cause:" }), ` ${cause}. ${verdict}`),
+    site && stackDetails(outliers, at, site),
     make("p", {}, ...[others, otherRuns].filter(Boolean).map((text) => `${text} `), show),
   );
 };
+
+/** The call site of a slow call, and its whole stack on request. */
+const stackDetails = (outliers, at, site) =>
+  make(
+    "details",
+    {},
+    make("summary", {}, make("b", { text: "Called in:" }), ` ${site}`),
+    stackList(outliers, at),
+  );
 
 const drawHitches = async () => {
   byId("hitch").hidden = !facts.hitches.length;

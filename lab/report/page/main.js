@@ -60,7 +60,8 @@ const toggle = (text, get, change) => {
     onclick: () => change(!get()),
   });
   const mark = () => button.setAttribute("aria-pressed", String(get()));
-  watch(["marks", "interrupted", "excludeInterrupted", "busiest", "overhead"], mark);
+  const keys = ["marks", "interrupted", "excludeInterrupted", "busiest", "overhead", "stackRange"];
+  watch(keys, mark);
   mark();
   return button;
 };
@@ -215,7 +216,7 @@ const watchAll = () => {
   if (!facts.columns) box.querySelector(".overview").hidden = true;
   if (facts.columns) {
     watch(["operation", "shown", "theme", "difference"], drawPanels);
-    watch(["view", "colour", "marks", "size"], redrawPanels);
+    watch(["view", "colour", "marks", "size", "stack"], redrawPanels);
     watch(["operation", "shown", "view", "theme", "size"], drawOverview, byId("overview"));
     watch(["cursor"], () =>
       visiblePanels()
@@ -233,7 +234,7 @@ const watchAll = () => {
     drawPercentiles,
   );
   watch(["shown", "view", "theme", "size", "cursor", "overhead"], drawMemory, byId("memory"));
-  watch(["shown", "theme"], drawCauses);
+  watch(["shown", "theme", "stack"], drawCauses);
   watch(["theme", "excludeInterrupted"], drawTables);
   watch(["theme"], drawVerdict);
   watch(["theme"], drawGlance);
@@ -270,6 +271,7 @@ const start = async () => {
   setUpStrips();
   setUpPairs();
   setUpCallSites();
+  await setUpStacks();
   invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();
   setUpFrames();

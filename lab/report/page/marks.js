@@ -1,10 +1,18 @@
 // The marks of slow calls, their tooltips, and the details of one call under every allocator.
 
-/** An allocator's slow calls of one operation, by time and by descending latency. */
+/**
+ * An allocator's slow calls of one operation through the selected call of the flame graph, by time
+ * and by descending latency.
+ */
 const callsOfKind = (outliers, kind) => {
-  outliers.ofKind ??= new Map();
+  if (outliers.ofStack !== state.stack) {
+    outliers.ofStack = state.stack;
+    outliers.ofKind = new Map();
+  }
   if (!outliers.ofKind.has(kind)) {
-    const slowestFirst = outliers.slowestFirst.filter((at) => outliers.kind[at] === kind);
+    const slowestFirst = outliers.slowestFirst.filter(
+      (at) => outliers.kind[at] === kind && passesStack(outliers, at),
+    );
     outliers.ofKind.set(kind, { byTime: slowestFirst.slice().sort(), slowestFirst });
   }
   return outliers.ofKind.get(kind);
@@ -150,6 +158,8 @@ const markLines = (name, outliers, at, frame) => {
     causeOf(outliers, at),
   ];
   if (name) lines.splice(1, 0, name);
+  const site = siteText(outliers, at);
+  if (site) lines.push(`called in ${site}`);
   return lines;
 };
 
@@ -226,13 +236,20 @@ const sameCallBars = (index, rows) => {
   );
 };
 
+/** The call stack of the pinned call; empty if it is unknown. */
+const stackPart = (outliers, at) => {
+  const list = stackList(outliers, at);
+  if (!list) return "";
+  return make("div", { class: "stack-part" }, make("h4", { text: "Call stack" }), list);
+};
+
 let pinned = null;
 
 /** Shows a call's details below the toolbar of the charts. */
 const pin = async (index, outliers, at) => {
   pinned = { index, at };
   const box = byId("detail");
-  const rows = await sameCall(outliers, at);
+  const [rows] = await Promise.all([sameCall(outliers, at), loadStacks()]);
   if (pinned?.index !== index || pinned.at !== at) return;
   const close = () => {
     pinned = null;
@@ -242,6 +259,7 @@ const pin = async (index, outliers, at) => {
     detailHead(index, outliers, at, close),
     detailFacts(outliers, at),
     sameCallBars(index, rows),
+    stackPart(outliers, at),
   );
   box.hidden = false;
 };

@@ -51,6 +51,7 @@ const drawCauses = async () => {
   const loaded = await Promise.all(
     indices.map(async (index) => [index, await loadOutliers(index)]),
   );
+  await loadStacks();
   const bars = loaded.map(([index, outliers]) => causeBar(index, causeTotals(outliers)));
   byId("causes").replaceChildren(causeLegend(), ...bars);
   byId("slowest").replaceChildren(slowestTable(loaded));
@@ -58,11 +59,8 @@ const drawCauses = async () => {
 
 const slowestTable = (loaded) => {
   const rows = loaded.flatMap(([index, outliers]) => {
-    return Array.from(outliers.slowestFirst.slice(0, SLOWEST_SHOWN), (at) => ({
-      index,
-      outliers,
-      at,
-    }));
+    const chosen = outliers.slowestFirst.filter((at) => passesStack(outliers, at));
+    return Array.from(chosen.slice(0, SLOWEST_SHOWN), (at) => ({ index, outliers, at }));
   });
   rows.sort((a, b) => b.outliers.latency[b.at] - a.outliers.latency[a.at]);
   const frames = frameMarks !== null;
@@ -76,6 +74,7 @@ const slowestTable = (loaded) => {
     ...(frames ? ["frame"] : []),
     "attributed to",
     "cause",
+    ...(stacks ? ["called in"] : []),
   ];
   const body = rows
     .slice(0, SLOWEST_SHOWN)
@@ -102,13 +101,14 @@ const slowestTable = (loaded) => {
         frames ? make("td", { text: frameOf(outliers.time[at]).toLocaleString("en-US") }) : null,
         make("td", { class: "words", text: verdictOf(outliers, at).short }),
         make("td", { class: "words", text: causeOf(outliers, at) }),
+        stacks ? make("td", { class: "words", text: siteText(outliers, at) || "–" }) : null,
       ),
     );
   const head = columns.map((name) =>
     make("th", {
       text: name,
       scope: "col",
-      class: ["cause", "attributed to"].includes(name) ? "words" : null,
+      class: ["cause", "attributed to", "called in"].includes(name) ? "words" : null,
     }),
   );
   return make(

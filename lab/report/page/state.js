@@ -19,6 +19,11 @@ const state = {
   busiest: false, // frames: only the thread that spent most time in calls
   interrupted: true, // frames: include interrupted calls
   siteValue: 0, // call sites: index into SITE_VALUES
+  stack: 0, // selected call of the flame graph; 0 for all
+  stackValue: "time", // value of the flame graph: a key of STACK_VALUES
+  stackAllocator: 0,
+  stackRange: true, // flame graph: only the time range in view
+  stackSearch: "",
   excludeInterrupted: false, // percentiles and tables: exclude interrupted calls
 };
 

@@ -169,6 +169,16 @@ impl AllocatorResult {
             format!("{} ({})", self.name, self.remark)
         }
     }
+
+    /// The run that stands for all: of the runs with raw rows, the one with the median time inside
+    /// calls. None if no rows were kept.
+    pub fn median_run(&self) -> Option<usize> {
+        let inside = |run: &usize| self.runs[*run].inside_ns.values().sum::<f64>();
+        let mut kept: Vec<usize> =
+            (0..self.runs.len()).filter(|run| self.runs[*run].raw.is_some()).collect();
+        kept.sort_by(|one, other| inside(one).total_cmp(&inside(other)));
+        kept.get(kept.len().saturating_sub(1) / 2).copied()
+    }
 }
 
 /// A run that does not count, because of interference. Interference is detected from the state of

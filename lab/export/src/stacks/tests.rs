@@ -15,6 +15,7 @@ fn profile() -> Profile {
         ..Frame::default()
     };
     let sample = |frames: &[u32], values: [u64; 2]| Sample {
+        stack: 0,
         frames: frames.to_vec(),
         values: values.to_vec(),
     };

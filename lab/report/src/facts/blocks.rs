@@ -1,6 +1,7 @@
 //! The binary blocks of the page, which `page/data.js` inflates and reads stream by stream.
 
 use super::model::{CellFacts, RunBlocks, TileFacts};
+use super::stacks::Stacks;
 use crate::counts::{Counted, CountedRun, FINEST_COLUMNS, LANES, Operations, Sums};
 use crate::encode::{Block, Stream};
 use crate::verdict::SlowCalls;
@@ -49,18 +50,19 @@ fn lanes(operations: &Operations, prefix: &str) -> Block {
     Block::new(format!("{prefix}block-lanes"), &stream.finish())
 }
 
-/// All blocks of the median run of allocator `index`. `name` ends the names of the blocks.
+/// All blocks of the median run of allocator `index`. `name` ends the names of the blocks. `words`
+/// are the causes and the stacks of slow calls.
 pub fn of_run(
     counted: &Counted<'_>,
     index: usize,
     run: &CountedRun,
     name: &str,
-    slow_calls: &SlowCalls,
+    words: (&SlowCalls, Option<&Stacks>),
 ) -> (RunBlocks, Vec<Block>) {
     let (mut facts, mut blocks) = (RunBlocks::default(), Vec::new());
     tiles(counted.columns, run, name, &mut facts, &mut blocks);
     planes(run, name, &mut facts, &mut blocks);
-    let (outliers, count) = outliers(counted, index, name, slow_calls);
+    let (outliers, count) = outliers(counted, index, name, words);
     facts.outlier_count = count;
     blocks.push(outliers);
     let ticks_per_ns = counted.comparison.clock.ticks_per_ns;
@@ -118,12 +120,12 @@ fn planes(counted: &CountedRun, run: &str, facts: &mut RunBlocks, blocks: &mut V
 /// Slow calls by rising time, one stream for each: time since the previous call, operation, size,
 /// thread, ticks, cause bits, number of the probe from 1 (0 if the call has none), page faults,
 /// bits of system calls, index of the cause's words and index of the verdict, both in
-/// `facts.slow_calls`.
+/// `facts.slow_calls`, and the number of its call stack, if stacks are known.
 fn outliers(
     counted: &Counted<'_>,
     index: usize,
     name: &str,
-    slow_calls: &SlowCalls,
+    (slow_calls, stacks): (&SlowCalls, Option<&Stacks>),
 ) -> (Block, usize) {
     let found = counted.slow_calls(index);
     let mut stream = Stream::default();
@@ -144,6 +146,9 @@ fn outliers(
     found.iter().for_each(|(_, outlier)| stream.varint(u64::from(outlier.calls)));
     found.iter().for_each(|(_, outlier)| stream.varint(slow_calls.cause_index(outlier) as u64));
     found.iter().for_each(|(_, outlier)| stream.byte(slow_calls.verdict_index(outlier) as u8));
+    if let Some(stacks) = stacks {
+        found.iter().for_each(|(detail, _)| stream.varint(stacks.number_of_row(detail.row)));
+    }
     (Block::new(format!("outliers-{name}"), &stream.finish()), found.len())
 }
 

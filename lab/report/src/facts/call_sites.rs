@@ -1,42 +1,30 @@
 //! The call sites of slow frames and calls.
 
 use super::model::{CallSite, CallSites};
-use crate::error::ReportError;
 use crate::figures::FLOOR;
-use keel_blame::{BlameError, DebugFolders, Frame, Limits, Place, Profile, Site};
+use keel_blame::{Frame, Limits, Place, Profile, Site};
 use keel_results::Comparison;
-use std::path::Path;
 
 /// Call sites on the page.
 const MOST_ROWS: usize = 20;
 /// The values of [`CallSite::values`].
 const VALUES: [&str; 5] = ["calls", "time", "over", "slow", "faults"];
 
-/// The call sites with the largest values on any allocator; None if the results have no stacks or
-/// no rows.
-pub fn call_sites(
-    folder: &Path,
-    comparison: &Comparison,
-    debug: &DebugFolders,
-) -> Result<Option<CallSites>, ReportError> {
+/// The call sites with the largest values on any allocator; None if there are no values.
+pub fn call_sites(profile: &Profile, comparison: &Comparison) -> Option<CallSites> {
     let limits = Limits::default();
-    let profile = match keel_blame::measured(folder, limits, debug) {
-        Ok(profile) => profile,
-        Err(BlameError::NoStacksInResults(_) | BlameError::NotKept(_)) => return Ok(None),
-        Err(error) => return Err(ReportError::CallSites(error)),
-    };
-    let Some(column) = main_column(&profile) else { return Ok(None) };
-    let found = keel_blame::sites(&profile, column, 1, Place::Line, &[]);
+    let column = main_column(profile)?;
+    let found = keel_blame::sites(profile, column, 1, Place::Line, &[]);
     let row = |site: &Site| CallSite {
         calls: profile.calls(&site.stack).into_iter().map(text).collect(),
-        values: comparison.allocators.iter().map(|one| values(&profile, site, &one.name)).collect(),
+        values: comparison.allocators.iter().map(|one| values(profile, site, &one.name)).collect(),
     };
-    Ok(Some(CallSites {
+    Some(CallSites {
         budget_ns: limits.budget_ns,
         slow_ns: limits.slow_ns,
         count: found.sites.len(),
         rows: found.sites.iter().take(MOST_ROWS).map(row).collect(),
-    }))
+    })
 }
 
 /// The time over the budget on the allocator that has most of it; the time, if none has any.

@@ -1,7 +1,9 @@
 //! The part of the page that shows one comparison.
 
 use super::blocks::{self, LANE_COLUMNS};
-use super::model::{AllocatorFacts, CallSites, ClockFacts, Facts, Part, PercentileFacts};
+use super::call_sites::call_sites;
+use super::model::{AllocatorFacts, ClockFacts, Facts, Part, PercentileFacts};
+use super::stacks::Stacks;
 use crate::counts::{
     Counted, CountedRun, LATENCY_ROWS, LIFETIME_STEPS, LIFETIME_STEPS_PER_OCTAVE, Operations,
     Options, ROWS_PER_OCTAVE, Tiles, WINDOW_NS, in_parallel,
@@ -20,7 +22,7 @@ pub fn part(
     prefix: String,
     label: String,
     options: Options,
-    call_sites: Option<CallSites>,
+    stacks: Option<&Stacks>,
 ) -> Result<Part, ReportError> {
     let comparison = counted.comparison;
     let figures = figures(comparison, counted.calm.as_ref());
@@ -29,7 +31,8 @@ pub fn part(
     let of_run = |index: usize| {
         let run = counted.runs[index].as_ref();
         Ok(run.map(|run| {
-            blocks::of_run(counted, index, run, &format!("{prefix}{index}"), &slow_calls)
+            let name = format!("{prefix}{index}");
+            blocks::of_run(counted, index, run, &name, (&slow_calls, stacks))
         }))
     };
     let runs = in_parallel(counted.runs.len(), options.threads, &|_, _| {}, &of_run)?;
@@ -47,8 +50,13 @@ pub fn part(
         });
     }
     packed.extend(blocks::shared(counted, &prefix));
+    let found = stacks.map(|stacks| stacks.encode(counted, &prefix));
     let mut facts = facts(counted, allocators, verdict, slow_calls, [prefix, label]);
-    facts.call_sites = call_sites;
+    facts.call_sites = stacks.and_then(|one| call_sites(&one.explained.profile, comparison));
+    if let Some((found, blocks)) = found {
+        facts.stacks = Some(found);
+        packed.extend(blocks);
+    }
     Ok(Part { facts, blocks: packed })
 }
 
@@ -103,6 +111,7 @@ fn facts(
         pair_phrases: PAIR_PHRASES,
         hitches: hitches(counted),
         call_sites: None,
+        stacks: None,
         slow_calls,
         allocators,
         verdict,

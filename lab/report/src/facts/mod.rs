@@ -4,7 +4,8 @@ mod blocks;
 mod call_sites;
 mod collect;
 mod model;
+mod stacks;
 
-pub use call_sites::call_sites;
 pub use collect::part;
 pub use model::{Facts, Part};
+pub use stacks::Stacks;

@@ -94,6 +94,9 @@ pub struct Facts {
     pub hitches: Vec<Hitch>,
     /// The call sites with the most time over the budget; None if the journal had no stacks.
     pub call_sites: Option<CallSites>,
+    /// The tree of all call stacks, in the blocks `block-stacks` and `block-stack-names`; None if
+    /// the journal had no stacks.
+    pub stacks: Option<StackFacts>,
     /// Causes and verdicts of all slow calls, by the numbers in the blocks `outliers-<index>`.
     pub slow_calls: SlowCalls,
 }
@@ -119,6 +122,32 @@ pub struct CallSite {
     /// For each allocator: calls, time in ns, time over the budget in ns, slow calls, calls with
     /// page faults; None if the rows of none of its runs were kept.
     pub values: Vec<Option<[u64; 5]>>,
+}
+
+/// The tree of all call stacks.
+#[derive(Debug, Serialize)]
+pub struct StackFacts {
+    /// Calls in the tree. Call 0 is the whole program.
+    pub nodes: usize,
+    /// Calls with small values that are not in the tree.
+    pub left_out: usize,
+    /// The parts of equal length into which the time axis is divided.
+    pub parts: u32,
+    /// Rows of values, each of a call and a part.
+    pub rows: usize,
+    /// The values of a row.
+    pub columns: Vec<StackColumn>,
+}
+
+/// A value of the call stacks.
+#[derive(Debug, Serialize)]
+pub struct StackColumn {
+    /// As in `keel blame`.
+    pub name: &'static str,
+    /// `count`, `bytes` or `duration` (ns).
+    pub unit: &'static str,
+    /// Index of the allocator; None for a property of the program.
+    pub allocator: Option<usize>,
 }
 
 /// A percentile, as [`PERCENTILES`] defines it.

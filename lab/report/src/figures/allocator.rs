@@ -129,12 +129,7 @@ pub fn load(folder: &Path) -> Result<Comparison, ReportError> {
     Ok(comparison)
 }
 
-/// The run that the page draws: of the runs with raw rows the one with the median time inside
-/// calls.
+/// The run that the page draws.
 pub fn median_run(result: &AllocatorResult) -> Option<usize> {
-    let inside = |run: &Run| run.inside_ns.values().sum::<f64>();
-    let mut kept: Vec<usize> =
-        (0..result.runs.len()).filter(|run| result.runs[*run].raw.is_some()).collect();
-    kept.sort_by(|a, b| inside(&result.runs[*a]).total_cmp(&inside(&result.runs[*b])));
-    kept.get(kept.len().saturating_sub(1) / 2).copied()
+    result.median_run()
 }

@@ -3,7 +3,7 @@
 use super::html::assemble;
 use crate::counts::{Counted, Options};
 use crate::error::ReportError;
-use crate::facts::{call_sites, part};
+use crate::facts::{Stacks, part};
 use crate::figures::load;
 use crate::words::folder_label;
 use keel_blame::DebugFolders;
@@ -52,8 +52,8 @@ pub fn build_with_symbols(
             Counted::read(folder, comparison, share, &|one, _| progress(done + one, total))?;
         done += comparison.allocators.len();
         let prefix = if number == 0 { String::new() } else { format!("{}-", number + 1) };
-        let sites = call_sites(folder, comparison, debug)?;
-        let part = part(&counted, prefix, folder_label(folder), share, sites)?;
+        let stacks = Stacks::read(folder, &counted, debug)?;
+        let part = part(&counted, prefix, folder_label(folder), share, stacks.as_ref())?;
         report.calls += part.facts.allocators.iter().map(|one| one.blocks.calls).sum::<u64>();
         report.drawn += counted.runs.iter().filter(|run| run.is_some()).count();
         report.columns = counted.columns;

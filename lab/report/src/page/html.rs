@@ -11,13 +11,14 @@ const STYLE: [&str; 3] = [
     include_str!("../../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only files above its line.
-const SCRIPTS: [&str; 25] = [
+const SCRIPTS: [&str; 28] = [
     include_str!("../../page/format.js"),
     include_str!("../../page/data.js"),
     include_str!("../../page/pyramid.js"),
     include_str!("../../page/colour.js"),
     include_str!("../../page/axes.js"),
     include_str!("../../page/state.js"),
+    include_str!("../../page/stacks.js"),
     include_str!("../../page/rasters.js"),
     include_str!("../../page/painters.js"),
     include_str!("../../page/marks.js"),
@@ -31,6 +32,8 @@ const SCRIPTS: [&str; 25] = [
     include_str!("../../page/outliers.js"),
     include_str!("../../page/table.js"),
     include_str!("../../page/call_sites.js"),
+    include_str!("../../page/flame.js"),
+    include_str!("../../page/flame_tools.js"),
     include_str!("../../page/pairs.js"),
     include_str!("../../page/verdict.js"),
     include_str!("../../page/hitch.js"),

@@ -1,0 +1,171 @@
+//! The flame graph and the stacks of slow calls, in a headless browser.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests may panic and print why they are skipped"
+)]
+
+mod common;
+mod window;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use window::{Window, screenshots};
+
+const ROWS: usize = 20_000;
+
+/// A page whose calls come from 0x1000, which 0x3000 called (a quarter), and from 0x2000.
+fn make_page(folder: &Path) -> (PathBuf, common::Journal) {
+    let (journal, _) = common::write(folder, ROWS, 2, 2);
+    let stacks: Vec<u32> = (0..ROWS).map(|row| if row % 4 == 0 { 1 } else { 2 }).collect();
+    let document = r#"{"modules": [], "stacks": {
+        "sites": [[-1, 12288], [-1, 4096], [-1, 8192]], "nodes": [[-1, 0], [0, 1], [-1, 2]]}}"#;
+    journal.save_with_stacks(folder, &stacks, document);
+    let options = keel_report::Options::default();
+    let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
+    let page = folder.join("report.html");
+    std::fs::write(&page, report.html).unwrap();
+    (page, journal)
+}
+
+fn text(window: &Window, selector: &str) -> String {
+    let script = format!("document.querySelector({selector:?}).textContent");
+    window.eval(&script).as_str().unwrap().replace('\u{a0}', " ")
+}
+
+fn texts(window: &Window, selector: &str) -> Vec<String> {
+    let script = format!("[...document.querySelectorAll({selector:?})].map((e) => e.textContent)");
+    serde_json::from_value(window.eval(&script)).unwrap()
+}
+
+fn is_hidden(window: &Window, id: &str) -> bool {
+    window.eval(&format!("document.getElementById({id:?}).hidden")) == Value::Bool(true)
+}
+
+fn choose(window: &Window, label: &str, value: &str) {
+    window.eval(&format!(
+        "(() => {{ const s = document.querySelector('select[aria-label={label:?}]'); s.value = \
+         {value:?}; s.dispatchEvent(new Event('change')); }})()"
+    ));
+    window.wait_until_drawn();
+}
+
+/// Waits for the details of the selected call, which need the slow calls.
+fn wait_for_detail(window: &Window, name: &str) {
+    window.until(&format!(
+        "!document.getElementById('stack-detail').hidden && \
+         document.querySelector('#stack-detail h3').textContent === {name:?}"
+    ));
+    window.wait_until_drawn();
+}
+
+/// Clicks into a row of the flame graph, at a share of its width.
+fn click(window: &Window, row: u32, share: f64) {
+    window.eval("document.getElementById('flame').scrollIntoView({ behavior: 'instant' })");
+    window.wait_until_drawn();
+    let [left, top, width, _] = window.bounds_of("#flame");
+    let at = (left + share * width, top + f64::from(row) * 21.0 + 10.0);
+    window.drag(at, at);
+}
+
+/// The last column of the table of the slowest calls, without duplicates.
+fn callers_of_slowest(window: &Window) -> Vec<String> {
+    let mut callers = texts(window, "#slowest tbody tr td:last-child");
+    callers.sort();
+    callers.dedup();
+    callers
+}
+
+#[test]
+fn flame_graph_selects_calls_and_filters_slow_calls() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, journal) = make_page(folder.path());
+    window.show(&page);
+    window.wait_until_drawn();
+    assert!(!is_hidden(&window, "stacks-section") && is_hidden(&window, "stack-detail"));
+    choose(&window, "Value of the flame graph", "calls");
+    let allocating = journal.count(0) + journal.count(2) + journal.count(3);
+    let number = text(&window, "#stacks-range").replace(',', "");
+    assert_eq!(number, format!("Calls that allocate the whole recording: {allocating}."));
+    assert_eq!(callers_of_slowest(&window), ["0x1000", "0x2000"]);
+
+    // The largest call is at the left.
+    click(&window, 1, 0.1);
+    wait_for_detail(&window, "0x2000");
+    assert_eq!(callers_of_slowest(&window), ["0x2000"]);
+    assert_eq!(text(&window, "#stack-filter"), "Only slow calls through 0x2000 ×");
+    window.eval("document.getElementById('stack-filter').click()");
+    window.wait_until_drawn();
+    window.until("document.getElementById('stack-detail').hidden");
+    assert!(is_hidden(&window, "stack-filter"));
+    assert_eq!(callers_of_slowest(&window), ["0x1000", "0x2000"]);
+    click(&window, 2, 0.9);
+    wait_for_detail(&window, "0x1000");
+    assert_eq!(texts(&window, "#stack-detail .calls-of-stack button"), ["0x1000", "0x3000"]);
+    window.screenshot_of("flame.png", "document.querySelector('#stacks-section')");
+    window.assert_no_problems();
+}
+
+#[test]
+fn flame_graph_follows_the_time_range_the_search_and_the_keyboard() {
+    let Some(window) = Window::open(390, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, _) = make_page(folder.path());
+    window.show(&page);
+    choose(&window, "Value of the flame graph", "calls");
+    let whole = text(&window, "#stacks-range");
+    let press = "document.querySelector('.zooms [aria-label=\"Zoom in\"]').click()";
+    window.eval(press);
+    window.wait_until_drawn();
+    let part = text(&window, "#stacks-range");
+    assert!(part.contains(" s to ") && part != whole, "{part}");
+    window.eval("document.querySelector('#stacks-toolbar .toggle').click()");
+    window.wait_until_drawn();
+    assert_eq!(text(&window, "#stacks-range"), whole);
+
+    let search = "(() => { const i = document.querySelector('#stacks-toolbar input'); \
+        i.value = '0x30'; i.dispatchEvent(new Event('input')); })()";
+    window.eval(search);
+    window.wait_until_drawn();
+    assert_eq!(texts(&window, "#stack-matches button"), ["0x3000"]);
+    let found = text(&window, "#stack-matches .note");
+    assert!(found.starts_with("1 function, 2"), "a quarter of the calls: {found}");
+
+    let key = |name: &str| {
+        window.eval(&format!(
+            "document.getElementById('flame').dispatchEvent(new KeyboardEvent('keydown', \
+             {{ key: {name:?}, bubbles: true }}))"
+        ));
+        window.wait_until_drawn();
+    };
+    ["ArrowDown", "ArrowRight", "ArrowDown"].into_iter().for_each(key);
+    assert!(text(&window, "#stacks-status").starts_with("0x1000: "));
+    key("Enter");
+    wait_for_detail(&window, "0x1000");
+    key("Escape");
+    window.until("document.getElementById('stack-detail').hidden");
+    let wide = window.number("document.documentElement.scrollWidth");
+    assert!(wide <= 390.0, "the page is {wide} px wide");
+    window.assert_no_problems();
+}
+
+#[test]
+fn a_slow_call_shows_its_stack() {
+    let Some(window) = Window::open(1280, 900, &screenshots()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (page, _) = make_page(folder.path());
+    window.show(&page);
+    window.wait_until_drawn();
+    let summary = text(&window, "#hitch summary");
+    assert!(summary.starts_with("Called in: 0x"), "{summary}");
+    window.eval("document.querySelector('#hitch article > p:last-child button').click()");
+    window.wait_until_drawn();
+    let calls = texts(&window, "#detail .calls-of-stack button");
+    assert_eq!(calls[0], summary.replace("Called in: ", ""), "{calls:?}");
+    // A call of the list leads to the flame graph.
+    window.eval("document.querySelector('#detail .calls-of-stack button').click()");
+    window.wait_until_drawn();
+    wait_for_detail(&window, &calls[0]);
+    window.assert_no_problems();
+}
