@@ -13,6 +13,7 @@
 //! | `recorded` | the stacks and the tally of a result folder |
 //! | `measured` | time and slow calls by call stack, from a result folder |
 //! | `explained` | the tally and the times of a result folder, for a page |
+//! | `pinned` | the call stacks whose live blocks keep memory resident |
 //! | `tree` | all stacks as a tree of limited size |
 //! | `sites` | the sum of all stacks that have the same call site |
 
@@ -22,6 +23,7 @@ mod explained;
 mod frame;
 mod measured;
 mod over_time;
+mod pinned;
 mod profile;
 mod recorded;
 mod requests;
@@ -36,6 +38,7 @@ pub use error::BlameError;
 pub use explained::{Explained, explained, requested_of_results};
 pub use frame::Frame;
 pub use measured::{Limits, MEASURED, measured};
+pub use pinned::{LiveBlock, Memory, PINNED, Shares, pinned};
 pub use profile::{Column, Profile, Sample, Unit, ValueKind};
 pub use requests::requested;
 pub use sites::{Place, Site, Sites, sites};

@@ -27,6 +27,7 @@ pub mod clock;
 pub mod clocked;
 pub mod examine;
 pub mod free_hints;
+pub mod holding;
 pub mod inline_syscalls;
 pub mod interrupt_probe;
 pub mod interruption;

@@ -5,6 +5,7 @@
 //! keel-player TARGET                  plan at descriptor 3, results at 4
 //! keel-player --describe TARGET       prints the allocator's version
 //! keel-player --time TARGET           script at descriptor 3, which receives the readings
+//! keel-player --hold TARGET           script at descriptor 3; prints blocks and resident pages
 //! keel-player --self-test             prints the capabilities of this machine
 //! ```
 
@@ -16,7 +17,8 @@ use keel_player::part::Part;
 use keel_player::perform::perform;
 use keel_player::wait_settings;
 use keel_player::{
-    bump::Bump, examine, free_hints, inline_syscalls, self_test, system, target, threads, timing,
+    bump::Bump, examine, free_hints, holding, inline_syscalls, self_test, system, target, threads,
+    timing,
 };
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         [flag, name] if flag == "--describe" => describe(name),
         [flag, name] if flag == "--time" => time(name),
+        [flag, name] if flag == "--hold" => hold(name),
         [flag] if flag == "--self-test" => examine(),
         [name] => play(name),
         _ => Err(
@@ -84,18 +87,39 @@ fn describe(name: &OsStr) -> Result<(), String> {
 
 /// Executes a script, for `keel time`.
 fn time(name: &OsStr) -> Result<(), String> {
+    let script = script()?;
+    let table = initialised_here(name)?;
+    // SAFETY: initialised, in this thread too.
+    unsafe { timing::play(table, &script) }
+}
+
+/// Executes a script and prints where its blocks are, for `keel blame --pinned`.
+fn hold(name: &OsStr) -> Result<(), String> {
+    let script = script()?;
+    let before = holding::Before::read(&script)?;
+    let table = initialised_here(name)?;
+    // SAFETY: initialised, in this thread too.
+    unsafe { before.play(table, &script) }
+}
+
+/// The script that the parent passed.
+fn script() -> Result<Script, String> {
     // SAFETY: the parent opened the script there, and nothing else in this process uses the
     // descriptor.
     let script = unsafe { OwnedFd::from_raw_fd(3) };
     let script = Script::open(script).map_err(|error| error.to_string())?;
     script.memory().lock();
+    Ok(script)
+}
+
+/// An allocator that is initialised, in this thread too.
+fn initialised_here(name: &OsStr) -> Result<&'static keel_allocators::table::Table, String> {
     let table = initialised(name)?;
     if let Some(thread_init) = table.thread_init {
         // SAFETY: initialised.
         unsafe { thread_init() };
     }
-    // SAFETY: initialised, in this thread too.
-    unsafe { timing::play(table, &script) }
+    Ok(table)
 }
 
 fn initialised(name: &OsStr) -> Result<&'static keel_allocators::table::Table, String> {

@@ -42,7 +42,7 @@ pub unsafe fn play(table: &Table, script: &Script) -> Result<(), String> {
 
 /// Executes the steps; returns the number of calls that returned no memory.
 #[inline(never)]
-unsafe fn perform<const TOUCH: bool>(
+pub(crate) unsafe fn perform<const TOUCH: bool>(
     table: &Table,
     steps: &[[u64; 2]],
     slots: &mut [*mut c_void],
@@ -99,7 +99,8 @@ unsafe fn perform<const TOUCH: bool>(
     refused
 }
 
-fn slots(count: usize) -> Result<&'static mut [*mut c_void], String> {
+/// Room for the addresses of blocks.
+pub(crate) fn slots(count: usize) -> Result<&'static mut [*mut c_void], String> {
     let bytes = count.max(1) * size_of::<*mut c_void>();
     let memory = system::anonymous(bytes, libc::MAP_POPULATE)
         .ok_or_else(|| format!("there is no memory for the addresses of {count} blocks"))?;

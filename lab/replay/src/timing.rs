@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Why there is nothing to play.
 #[derive(Debug, thiserror::Error)]
@@ -75,21 +75,7 @@ impl Timing {
     /// # Errors
     /// A message when the allocator or its player failed.
     pub fn play(&self, player: &Player, allocator: &Allocator) -> Result<Vec<Reading>, String> {
-        let script = self.script.memory().descriptor().as_raw_fd();
-        let mut command = allocator.command(&player.executable);
-        command.arg("--time").arg(allocator.target());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // SAFETY: between fork and exec only system calls are made, on a descriptor of our own.
-        unsafe {
-            command.pre_exec(move || {
-                let moved = libc::fcntl(script, libc::F_DUPFD_CLOEXEC, 10);
-                if moved < 0 || libc::dup2(moved, 3) < 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            })
-        };
+        let mut command = command(player, allocator, "--time", &self.script);
         let place = player.executable.display();
         let mut child = command
             .spawn()
@@ -107,24 +93,49 @@ impl Timing {
     }
 }
 
+/// The command that plays a script on an allocator.
+pub(crate) fn command(
+    player: &Player,
+    allocator: &Allocator,
+    mode: &str,
+    script: &Script,
+) -> Command {
+    let script = script.memory().descriptor().as_raw_fd();
+    let mut command = allocator.command(&player.executable);
+    command.arg(mode).arg(allocator.target());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only system calls are made, on a descriptor of our own.
+    unsafe {
+        command.pre_exec(move || {
+            let moved = libc::fcntl(script, libc::F_DUPFD_CLOEXEC, 10);
+            if moved < 0 || libc::dup2(moved, 3) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+    command
+}
+
 /// A script under construction.
 #[derive(Default)]
-struct Building {
-    steps: Vec<Step>,
-    ends: Vec<u64>,
+pub(crate) struct Building {
+    pub steps: Vec<Step>,
+    pub ends: Vec<u64>,
     segments: Vec<Segment>,
     /// Slot, size and alignment of each live object; alignment 0 for none.
-    live: HashMap<u64, (u64, u64, u64)>,
+    pub live: HashMap<u64, (u64, u64, u64)>,
     /// Slots whose blocks were freed; the last one is reused first.
     free: Vec<u64>,
-    slots: u64,
+    pub slots: u64,
     live_bytes: u64,
     operations: u64,
     skipped: u64,
 }
 
 impl Building {
-    fn end_segment(&mut self, mark: &str) {
+    pub fn end_segment(&mut self, mark: &str) {
         self.ends.push(self.steps.len() as u64);
         self.segments.push(Segment {
             mark: mark.to_owned(),
@@ -134,7 +145,7 @@ impl Building {
         });
     }
 
-    fn take(&mut self, event: &Event) {
+    pub fn take(&mut self, event: &Event) {
         let old = self.live.remove(&event.released);
         if let Some((_, size, _)) = old {
             self.live_bytes = self.live_bytes.saturating_sub(size);

@@ -1,5 +1,6 @@
 //! `keel blame`: the call sites that are responsible for memory and for time.
 
+mod pinned;
 mod table;
 
 use crate::{output, progress};
@@ -7,6 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use keel_blame::{DebugFolders, Limits, ModuleState, Place, Profile};
 use keel_journal::Reader;
+use keel_replay::Moment;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ pub const SHORT_LIVED_US: u64 = 1000;
 #[command(after_help = "Examples:\n  keel record --stacks 16 -- ./game\n  \
                         keel blame game.journal.parquet\n  \
                         keel blame --sort kept game.journal.parquet\n  \
+                        keel blame --pinned peak -a keel,jemalloc game.journal.parquet\n  \
                         keel compare game.journal.parquet\n  \
                         keel blame --budget 500 game.comparison")]
 pub struct Arguments {
@@ -60,8 +63,13 @@ pub struct Arguments {
     /// Show this many callers of each call site
     #[arg(long, value_name = "N", default_value_t = 3)]
     callers: usize,
+    /// Show which call sites keep memory resident at this moment: replay the journal on the
+    /// allocators of -a, and charge each resident page to the live blocks in it or around it
+    #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
+    pinned: Option<When>,
     /// For results: the allocator whose values are shown and sorted [default: sort by the first
-    /// one and show one column for each]
+    /// one and show one column for each]. With --pinned: allocators, separated by commas
+    /// [default: keel,glibc]
     #[arg(short, long)]
     allocator: Option<String>,
     /// For results: the time in µs that the calls of one frame may take together. In a program
@@ -102,6 +110,15 @@ pub enum Value {
     Faults,
 }
 
+/// The moments of `--pinned`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// When the program has the most live bytes
+    Peak,
+    /// At the end of the recording
+    End,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     /// Function and line
@@ -120,11 +137,13 @@ impl Value {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let profile = match arguments.input.is_dir() {
-        true => measured(&arguments.input, arguments.budget, arguments.slow, None)?,
-        false => requested(&arguments.input, arguments.short_lived)?,
+    let Some((profile, totals)) = read(arguments)? else { return Ok(ExitCode::from(2)) };
+    let allocator = arguments.allocator.as_deref().filter(|_| arguments.pinned.is_none());
+    // The values of --pinned are sorted by the first column.
+    let sort = match arguments.pinned {
+        Some(_) => 0,
+        None => chosen_column(&profile, arguments.sort, allocator, "--sort")?,
     };
-    let sort = chosen_column(&profile, arguments.sort, arguments.allocator.as_deref(), "--sort")?;
     let place = match arguments.by {
         By::Line => Place::Line,
         By::Function => Place::Function,
@@ -139,7 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         top: arguments.top,
         callers: arguments.callers,
         place,
-        allocator: arguments.allocator.as_deref(),
+        allocator,
     };
     if arguments.json {
         output::print_json(&json!({
@@ -149,15 +168,39 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             "call_sites": sites.sites.len(),
             "sites": table::json(&shown),
             "without_stack": sites.unknown,
+            "memory": pinned::json(&totals),
             "modules": profile.modules.iter().map(|(module, state)| json!({
                 "path": module.path, "build_id": module.build_id, "names": state,
             })).collect::<Vec<_>>(),
         }))?;
     } else {
         output::print(&table::text(&shown))?;
+        if !totals.is_empty() {
+            output::print(&pinned::text(&totals))?;
+        }
     }
     warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The values to show; for `--pinned` with the memory of each allocator. None if an allocator
+/// cannot be used; stderr then has the reason.
+fn read(arguments: &Arguments) -> Result<Option<(Profile, Vec<pinned::Total>)>> {
+    let Arguments { input, short_lived, .. } = arguments;
+    if let Some(when) = arguments.pinned {
+        let moment = if when == When::Peak { Moment::Peak } else { Moment::End };
+        return pinned::pinned(input, moment, arguments.allocator.as_deref(), &debug_folders());
+    }
+    let of_program = matches!(arguments.sort, Some(Value::Peak | Value::Kept | Value::Churn));
+    let profile = match (input.is_dir(), of_program) {
+        (false, _) => requested(input, *short_lived)?,
+        (true, false) => measured(input, arguments.budget, arguments.slow, None)?,
+        (true, true) => {
+            let short_ns = short_lived.saturating_mul(1000);
+            keel_blame::requested_of_results(input, short_ns, &debug_folders())?
+        }
+    };
+    Ok(Some((profile, Vec::new())))
 }
 
 /// What the call stacks of a journal requested.
@@ -248,7 +291,12 @@ pub fn debug_folders() -> DebugFolders {
 /// The modules whose functions have no names, and why.
 pub fn warnings(profile: &Profile) -> Vec<String> {
     let warning = |path: &str, recorded: &str, state: &ModuleState| match state {
-        ModuleState::Lines { .. } | ModuleState::Functions => None,
+        ModuleState::Lines { .. } => None,
+        ModuleState::Functions => Some(format!(
+            "{path} has no debug information, and not all of its functions have names: compile it \
+             with -g, or install its debug file (build id {})",
+            if recorded.is_empty() { "unknown" } else { recorded }
+        )),
         ModuleState::Missing => Some(format!(
             "{path} does not exist here, so its functions have no names; its build id is \
              {recorded}"
@@ -264,6 +312,15 @@ pub fn warnings(profile: &Profile) -> Vec<String> {
             Some(format!("{path} cannot be read, so its functions have no names: {detail}"))
         }
     };
-    let modules = profile.modules.iter();
+    let modules = profile.modules.iter().filter(|(module, state)| {
+        !matches!(state, ModuleState::Functions) || has_nameless_calls(profile, &module.path)
+    });
     modules.filter_map(|(module, state)| warning(&module.path, &module.build_id, state)).collect()
+}
+
+/// Whether a call in this module is shown as `module+offset`.
+fn has_nameless_calls(profile: &Profile, path: &str) -> bool {
+    let module = path.rsplit('/').next().unwrap_or(path);
+    let prefix = format!("{module}+0x");
+    profile.frames.iter().any(|frame| frame.module == module && frame.function.starts_with(&prefix))
 }

@@ -1,0 +1,108 @@
+//! `keel blame --pinned`: the call sites whose live blocks keep memory resident, by allocator.
+
+use crate::format;
+use crate::layout::Layout;
+use crate::selection::chosen;
+use anyhow::{Result, bail};
+use keel_blame::{DebugFolders, Memory, Profile, Shares};
+use keel_journal::Reader;
+use keel_replay::{Holding, Moment, Player};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// The default of `--allocator`.
+const ALLOCATORS: &str = "keel,glibc";
+
+/// An allocator's resident memory.
+pub struct Total {
+    allocator: String,
+    shares: Shares,
+    kernel_bytes: u64,
+}
+
+/// Replays the journal up to the moment on each allocator (names separated by commas). None if an
+/// allocator cannot be used; stderr then has the reason.
+pub fn pinned(
+    journal: &Path,
+    moment: Moment,
+    allocators: Option<&str>,
+    folders: &DebugFolders,
+) -> Result<Option<(Profile, Vec<Total>)>> {
+    if journal.is_dir() {
+        bail!("{}: --pinned needs the journal, not the results", journal.display());
+    }
+    let layout = Layout::discover()?;
+    let specs: Vec<String> =
+        allocators.unwrap_or(ALLOCATORS).split(',').map(str::to_owned).collect();
+    if specs.iter().any(|name| name == "null") {
+        bail!("--pinned: the null allocator never reuses memory, so nothing is pinned in it");
+    }
+    let Some(allocators) = chosen(&layout, &specs) else { return Ok(None) };
+    let reader = Reader::open(journal)?;
+    if reader.metadata().stacks.is_empty() {
+        return Err(keel_blame::BlameError::NoStacks(journal.to_path_buf()).into());
+    }
+    let holding = Holding::new(&reader, moment)?;
+    let player = Player { executable: layout.private("keel-player")?, timeout: Duration::MAX };
+    let (mut memories, mut kernel) = (Vec::new(), Vec::new());
+    for allocator in &allocators {
+        let held = match holding.play(&player, allocator) {
+            Ok(held) => held,
+            Err(reason) => bail!("{}: {reason}", allocator.name),
+        };
+        let blocks = held.survivors.iter().map(|block| (block.address, block.size, block.stack));
+        kernel.push(held.kernel_bytes);
+        memories.push(Memory {
+            allocator: allocator.name.clone(),
+            blocks: blocks.collect(),
+            resident: held.resident,
+        });
+    }
+    let (profile, shares) = keel_blame::pinned(&memories, reader.metadata(), folders);
+    let totals = memories.into_iter().zip(shares).zip(kernel);
+    let total = |((memory, shares), kernel_bytes): ((Memory, Shares), u64)| Total {
+        allocator: memory.allocator,
+        shares,
+        kernel_bytes,
+    };
+    Ok(Some((profile, totals.map(total).collect())))
+}
+
+/// The totals as a table.
+pub fn text(totals: &[Total]) -> String {
+    let names = totals.iter().map(|one| one.allocator.chars().count());
+    let width = names.max().unwrap_or(0).max("allocator".len());
+    let mut text = format!(
+        "\n{:<width$}  {:>10}  {:>10}  {:>10}  {:>10}  {:>16}\n",
+        "allocator", "resident", "live", "pinned", "free", "by the kernel"
+    );
+    for Total { allocator, shares, kernel_bytes } in totals {
+        let _ = writeln!(
+            text,
+            "{allocator:<width$}  {:>10}  {:>10}  {:>10}  {:>10}  {:>16}",
+            format::bytes(shares.resident()),
+            format::bytes(shares.live),
+            format::bytes(shares.pinned),
+            format::bytes(shares.free),
+            format::bytes(*kernel_bytes)
+        );
+    }
+    text
+}
+
+/// The totals as JSON.
+pub fn json(totals: &[Total]) -> serde_json::Value {
+    let one = |total: &Total| {
+        json!({
+            "allocator": total.allocator,
+            "resident_bytes": total.shares.resident(),
+            "live_bytes": total.shares.live,
+            "pinned_bytes": total.shares.pinned,
+            "free_bytes": total.shares.free,
+            "kernel_bytes": total.kernel_bytes,
+        })
+    };
+    totals.iter().map(one).collect()
+}

@@ -1,0 +1,92 @@
+//! `keel blame --pinned` on a recorded program: who keeps memory resident, and the kernel's sum.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod common;
+
+use common::prefix_with_recorder;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Every 64th block survives and keeps the memory of its neighbours; `keeps` has full pages.
+const PROGRAM: &str = "#include <stdlib.h>\n#include <string.h>\n\
+    enum { BLOCKS = 128 * 1024 };\n\
+    static void* blocks[BLOCKS];\n\
+    static char* kept;\n\
+    __attribute__((noinline)) void keeps(void) \
+    { kept = malloc(2 << 20); memset(kept, 1, 2 << 20); }\n\
+    __attribute__((noinline)) void scatter(void) \
+    { for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(64); }\n\
+    __attribute__((noinline)) void thin(void) \
+    { for (int i = 0; i < BLOCKS; i++) if (i % 64) free(blocks[i]); }\n\
+    int main(void) { keeps(); scatter(); thin(); return 0; }\n";
+
+fn keel(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keel"));
+    command.env("KEEL_PREFIX", prefix_with_recorder()).env_remove("LD_PRELOAD");
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn blame(folder: &Path, arguments: &[&str]) -> Value {
+    let all = [&["blame", "--json", "program.journal.parquet"], arguments].concat();
+    let output = keel(folder, &all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn recorded(folder: &Path) {
+    std::fs::write(folder.join("program.c"), PROGRAM).unwrap();
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-g", "-fno-builtin", "-o", "program", "program.c"]);
+    assert!(compile.current_dir(folder).status().unwrap().success());
+    let record = ["record", "--quiet", "--stacks", "8", "--", "./program"];
+    assert!(keel(folder, &record).status.success());
+}
+
+#[test]
+fn survivors_are_charged_for_the_pages_that_they_keep() {
+    const ALLOCATORS: [&str; 4] = ["keel", "glibc", "mimalloc", "jemalloc"];
+    let folder = tempfile::tempdir().unwrap();
+    recorded(folder.path());
+    for moment in ["peak", "end"] {
+        let names = ALLOCATORS.join(",");
+        let all = blame(folder.path(), &["--pinned", moment, "-a", &names]);
+        for (name, memory) in ALLOCATORS.iter().zip(all["memory"].as_array().unwrap()) {
+            let bytes = |key: &str| memory[key].as_u64().unwrap();
+            let parts = bytes("live_bytes") + bytes("pinned_bytes") + bytes("free_bytes");
+            assert_eq!(
+                (memory["allocator"].as_str(), parts),
+                (Some(*name), bytes("resident_bytes"))
+            );
+            let (ours, kernel) = (bytes("resident_bytes"), bytes("kernel_bytes"));
+            assert!(ours.abs_diff(kernel) * 50 <= kernel, "{name}: {ours} and {kernel} bytes");
+            // Blocks on pages that were resident before the first call are not counted.
+            let live = if moment == "peak" { (2 << 20) + 128 * 1024 * 64 } else { 2 << 20 };
+            assert!(bytes("live_bytes") >= live / 100 * 99, "{name} at {moment}: {memory}");
+        }
+        if moment == "end" {
+            // 2,048 blocks of 64 bytes keep 8 MiB.
+            let first = &all["sites"][0];
+            assert_eq!(first["stack"][0]["function"], "scatter", "{all:#}");
+            for name in ALLOCATORS {
+                let pinned = first["values"][name]["pinned"].as_u64().unwrap();
+                assert!(pinned > 7 << 20 && pinned < 10 << 20, "{name}: {pinned}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_requests_have_clear_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    recorded(folder.path());
+    let failed = |arguments: &[&str]| {
+        let output = keel(folder.path(), arguments);
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let null = failed(&["blame", "--pinned", "end", "-a", "null", "program.journal.parquet"]);
+    assert!(null.contains("never reuses memory"), "{null}");
+    let results = failed(&["blame", "--pinned", "end", "."]);
+    assert!(results.contains("needs the journal"), "{results}");
+}
