@@ -1,5 +1,6 @@
 //! Exports results and journals to the formats of other tools.
 
+mod chrome;
 mod csv;
 mod error;
 mod hdr;
@@ -14,6 +15,7 @@ mod summary;
 mod table;
 mod trace;
 
+pub use chrome::{ChromeError, chrome};
 pub use csv::csv;
 pub use error::{ExportError, Written};
 pub use hdr::hdr;

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// Write a journal, or the results of a comparison, in a format of another tool
 ///
@@ -56,6 +57,7 @@ enum Format {
     Hdr,
     Perfetto,
     Json,
+    Chrome,
     Stacks(StackForm),
     Trace(TraceForm),
 }
@@ -75,23 +77,11 @@ const OF_STACKS: [StackForm; 4] =
 const OF_RESULTS: [Format; 5] =
     [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
 
-const BEFORE_TRACES: usize = OF_RESULTS.len() + OF_STACKS.len();
-
-static FORMATS: [Format; BEFORE_TRACES + TraceForm::ALL.len()] = {
-    let mut formats = [Format::Csv; BEFORE_TRACES + TraceForm::ALL.len()];
-    let mut at = 0;
-    while at < formats.len() {
-        formats[at] = if at < OF_RESULTS.len() {
-            OF_RESULTS[at]
-        } else if at < BEFORE_TRACES {
-            Format::Stacks(OF_STACKS[at - OF_RESULTS.len()])
-        } else {
-            Format::Trace(TraceForm::ALL[at - BEFORE_TRACES])
-        };
-        at += 1;
-    }
-    formats
-};
+static FORMATS: LazyLock<Vec<Format>> = LazyLock::new(|| {
+    let of_both = OF_STACKS.map(Format::Stacks);
+    let traces = TraceForm::ALL.iter().copied().map(Format::Trace);
+    OF_RESULTS.into_iter().chain([Format::Chrome]).chain(of_both).chain(traces).collect()
+});
 
 impl ValueEnum for Format {
     fn value_variants<'a>() -> &'a [Format] {
@@ -112,6 +102,11 @@ impl ValueEnum for Format {
                 .into(),
             Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
             Format::Json => "Folder: percentiles, times and memory as JSON".into(),
+            Format::Chrome => {
+                "Journal: JSON trace of live memory, frames and marks, for ui.perfetto.dev and \
+                 chrome://tracing"
+                    .into()
+            }
             Format::Stacks(form) => {
                 format!("Call stacks of a journal or a folder: {}", form.what())
             }
@@ -142,6 +137,14 @@ impl StackForm {
 }
 
 impl Format {
+    fn is_of_results(self) -> bool {
+        OF_RESULTS.contains(&self)
+    }
+
+    fn is_of_journals(self) -> bool {
+        matches!(self, Format::Chrome | Format::Trace(_))
+    }
+
     fn trace(self) -> Option<TraceForm> {
         match self {
             Format::Trace(form) => Some(form),
@@ -157,6 +160,7 @@ impl Format {
             Format::Hdr => "hdr",
             Format::Perfetto => "perfetto",
             Format::Json => "json",
+            Format::Chrome => "chrome",
             Format::Stacks(form) => form.name(),
             Format::Trace(form) => form.name(),
         }
@@ -176,15 +180,15 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         Format::Trace(TraceForm::Doom3)
     });
     let input = arguments.input.display();
-    match (is_folder, format.trace()) {
-        (true, Some(_)) => {
+    match is_folder {
+        true if format.is_of_journals() => {
             bail!(
                 "{input} is a result folder, but {} can only be made from a journal: give the \
                  journal",
                 format.name()
             )
         }
-        (false, None) if arguments.input.is_file() && !matches!(format, Format::Stacks(_)) => {
+        false if arguments.input.is_file() && format.is_of_results() => {
             bail!(
                 "{input} is a file, and {} is a format of results: give the result folder",
                 format.name()
@@ -228,6 +232,15 @@ fn write(
     if let Format::Stacks(form) = format {
         if let Some(count) = unless_closed(stacks(arguments, form, output))? {
             eprintln!("{} stacks", format::count(count));
+        }
+        unless_closed(output.flush().with_context(|| place.display().to_string()))?;
+        return Ok(());
+    }
+    if format == Format::Chrome {
+        let reader = Reader::open(&arguments.input)?;
+        let outcome = keel_export::chrome(&reader, output).map_err(anyhow::Error::from);
+        if let Some(count) = unless_closed(outcome)? {
+            eprintln!("{} events", format::count(count));
         }
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
