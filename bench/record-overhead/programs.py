@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Overhead of recording on a real program: its time with and without the recorder.
 
-bench/record-overhead/programs.py [--pairs N] -- PROGRAM [ARGUMENT...]
+bench/record-overhead/programs.py [--pairs N] [--stacks DEPTH] -- PROGRAM [ARGUMENT...]
 bench/record-overhead/programs.py -- /usr/games/openttd -v null:ticks=40000 -s null -m null -g -G 1
 
-Runs the program in turn alone and under `keel record`, N times each, and prints the median ratio of
-its elapsed times and of its CPU times. Both are the program's own, from its start to its end: `keel
+Runs the program in turn alone, under `keel record` and, with --stacks, under `keel record
+--stacks DEPTH`, N times each, and prints the median ratio of its elapsed times and of its CPU
+times. Both are the program's own, from its start to its end: `keel
 record` runs beside it, on another processor if there is one, and continues to write for a moment
 after the end. Stores every run in bench/runs/<date>-<machine>/record-programs.csv. The ratio is
 most useful for a program that computes a fixed number of frames or ticks as fast as possible: then
@@ -54,6 +55,30 @@ def operations_of(folder):
     return max(json.loads(text)["facts"]["operations"] for text in infos)
 
 
+def kinds_of(folder, stacks):
+    """The kinds of runs: a name, and the command before the program's."""
+    record = [KEEL, "record", "--quiet", "--follow-children", "-o", folder / "x.journal.parquet"]
+    kinds = [("alone", []), ("recorded", [*record, "--"])]
+    if stacks:
+        kinds.append(("with stacks", [*record, "--stacks", str(stacks), "--"]))
+    return kinds
+
+
+def print_table(rows, names):
+    """Medians of the times, and of the ratios to the run alone of the same pair."""
+    for label, column in (("elapsed", 3), ("processor", 4)):
+        times = {name: [row[column] for row in rows if row[2] == name] for name in names}
+        for name in names:
+            ratios = sorted(time / alone for alone, time in zip(times["alone"], times[name]))
+            print(
+                f"{label}: {name} {statistics.median(times[name]):.3f} s, ratio of the pairs "
+                f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} .. {ratios[-1]:.3f})"
+            )
+    for name in names[1:]:
+        operations = statistics.median(row[5] for row in rows if row[2] == name)
+        print(f"operations, {name}: {operations:,.0f}")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -61,6 +86,7 @@ def main():
     parser.add_argument(
         "--pairs", type=int, default=7, help="runs with and without, in turn (default 7)"
     )
+    parser.add_argument("--stacks", type=int, help="also record with call stacks of this depth")
     parser.add_argument("--no-archive", action="store_true", help="print only")
     parser.add_argument("program", nargs="+", metavar="PROGRAM")
     arguments = parser.parse_args()
@@ -69,17 +95,8 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory(prefix="keel-record-") as name:
         folder = pathlib.Path(name)
-        recorder = [
-            KEEL,
-            "record",
-            "--quiet",
-            "--follow-children",
-            "-o",
-            folder / "x.journal.parquet",
-            "--",
-        ]
+        kinds = kinds_of(folder, arguments.stacks)
         for pair in range(1, arguments.pairs + 1):
-            kinds = [("alone", []), ("recorded", recorder)]
             for name, before in kinds if pair % 2 else reversed(kinds):
                 elapsed, processor = timed([*before, *TIMED, *arguments.program])
                 rows.append(
@@ -95,21 +112,7 @@ def main():
                 for journal in folder.iterdir():
                     journal.unlink()
             print(f"pair {pair} of {arguments.pairs}", file=sys.stderr)
-    for label, column in (("elapsed", 3), ("processor", 4)):
-        times = {
-            name: [row[column] for row in rows if row[2] == name] for name in ("alone", "recorded")
-        }
-        ratios = sorted(
-            recorded / alone for alone, recorded in zip(times["alone"], times["recorded"])
-        )
-        print(
-            f"{label}: alone {statistics.median(times['alone']):.3f} s, recorded "
-            f"{statistics.median(times['recorded']):.3f} s, ratio of the pairs "
-            f"{statistics.median(ratios):.3f} "
-            f"({ratios[0]:.3f} .. {ratios[-1]:.3f})"
-        )
-    recorded = statistics.median(row[5] for row in rows if row[5] != "")
-    print(f"operations recorded: {recorded:,.0f}")
+    print_table(rows, [name for name, _ in kinds])
     if not arguments.no_archive:
         keep(
             "record-programs",
