@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 const NAMES_EVERY: Duration = Duration::from_millis(500);
 const MAPS_EVERY: Duration = Duration::from_millis(10);
+/// After this time the mappings are read again, because a library may have been loaded in place of
+/// another one.
+const MAPS_ANYWAY_AFTER: Duration = Duration::from_millis(100);
 /// At this age an image gets rings for threads that it has not started yet. Before it, only threads
 /// that wait get them, because thousands of short processes need one ring each.
 const SPARE_RINGS_AFTER: Duration = Duration::from_millis(50);
@@ -114,13 +117,15 @@ impl Image {
         }
     }
 
-    /// The mappings, read again if these events come from unknown code.
+    /// The mappings, read again if these events come from unknown code, or after some time.
     pub fn new_maps(&mut self, rings: &[(u32, Vec<RawEvent>)]) -> Option<Vec<Mapping>> {
         let mut unknown = false;
         for event in rings.iter().flat_map(|(_, events)| events) {
             unknown |= self.code.is_from_unknown_code(event);
         }
-        unknown.then(|| self.code.read(self.pid)).flatten()
+        let read = self.code.read.unwrap_or(self.admitted);
+        let is_old = !rings.is_empty() && read.elapsed() >= MAPS_ANYWAY_AFTER;
+        (unknown || is_old).then(|| self.code.read(self.pid)).flatten()
     }
 }
 

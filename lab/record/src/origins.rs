@@ -61,7 +61,9 @@ pub struct Origins {
     stacks: Stacks,
     sites: FxHashMap<(i64, u64), u32>,
     nodes: FxHashMap<(i64, u32), u32>,
-    /// Stacks that the program has named, by name.
+    /// The addresses of the stacks that the program has named, innermost first.
+    frames: FxHashMap<u64, Vec<u64>>,
+    /// The same stacks in the present mappings, as far as operations named them.
     named: FxHashMap<u64, Origin>,
     /// Addresses recorded so far of stacks that no operation has named yet, by ring and name.
     pending: FxHashMap<(usize, u64), Vec<u64>>,
@@ -76,9 +78,22 @@ impl Origins {
     }
 
     /// Sets the present mappings. Older ones stay where no new one overlaps them, because events
-    /// from before a library was closed may still arrive.
+    /// from before a library was closed may still arrive. Stacks with addresses in new mappings are
+    /// resolved again when an operation names them: these addresses are now other code.
     pub fn map(&mut self, mappings: &[Mapping]) {
-        for new in mappings {
+        let is_new = |new: &&Mapping| self.mappings.get(&new.start) != Some(*new);
+        let changed: Vec<&Mapping> = mappings.iter().filter(is_new).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let is_changed = |address: &u64| {
+            changed.iter().any(|mapping| (mapping.start..mapping.end).contains(address))
+        };
+        let frames = &self.frames;
+        self.named.retain(|name, _| {
+            !frames.get(name).is_some_and(|addresses| addresses.iter().any(is_changed))
+        });
+        for new in changed {
             let overlapping: Vec<u64> = self
                 .mappings
                 .range(..new.end)
@@ -97,7 +112,7 @@ impl Origins {
     /// Adds the frames of a `STACK` event.
     pub fn add_frames(&mut self, ring: usize, event: &RawEvent) {
         let name = event.extra();
-        if self.named.contains_key(&name) {
+        if self.frames.contains_key(&name) {
             return;
         }
         let frames = self.pending.entry((ring, name)).or_default();
@@ -116,7 +131,10 @@ impl Origins {
         if let Some(origin) = self.named.get(&name) {
             return *origin;
         }
-        let Some(frames) = self.pending.remove(&(ring, name)) else { return Origin::UNKNOWN };
+        if let Some(frames) = self.pending.remove(&(ring, name)) {
+            self.frames.insert(name, frames);
+        }
+        let Some(frames) = self.frames.get(&name).cloned() else { return Origin::UNKNOWN };
         let mut parent = -1;
         for address in frames.iter().rev() {
             parent = i64::from(self.node(parent, *address));
@@ -246,6 +264,36 @@ nonsense
         assert!(
             origins.is_skipped(0) && !origins.is_skipped(1) && !origins.is_skipped(Origin::NONE)
         );
+    }
+
+    #[test]
+    fn a_stack_is_resolved_again_when_other_code_is_at_its_addresses() {
+        let mut origins = Origins::new(&[]);
+        let at = |start, path: &str| Mapping {
+            start,
+            end: start + 0x1000,
+            offset: 0,
+            path: path.to_owned(),
+        };
+        let program = at(0x9000, "/bin/game");
+        origins.map(&[at(0x1000, "/lib/libold.so"), program.clone()]);
+        for (name, inner) in [(5, 0x1100), (6, 0x9100)] {
+            origins.add_frames(0, &stack(name, inner, 0x9200));
+        }
+        let resolve = |origins: &mut Origins| {
+            [5, 6].map(|name| origins.resolve(0, name | ring::ORIGIN_STACK))
+        };
+        let before = resolve(&mut origins);
+        origins.map(std::slice::from_ref(&program));
+        assert_eq!(resolve(&mut origins), before, "events of a closed library may still arrive");
+        origins.map(&[at(0x1000, "/lib/libnew.so"), program]);
+        let after = resolve(&mut origins);
+        assert_eq!(after[1], before[1]);
+        let (modules, stacks) = origins.finish();
+        let module = |origin: Origin| modules[origin.module as usize].path.as_str();
+        assert_eq!((module(before[0]), module(after[0])), ("/lib/libold.so", "/lib/libnew.so"));
+        let outer = |origin: Origin| stacks.walk(origin.stack).nth(1);
+        assert_eq!(outer(before[0]), outer(after[0]));
     }
 
     #[test]
