@@ -168,7 +168,8 @@ fn operation(result: &AllocatorResult, name: &str, clock: &Clock) -> Option<Oper
     };
     Some(Operation {
         count: all.0.len(),
-        mean_ns: inside().sum::<f64>() / all.0.len() as f64,
+        mean_ns: inside().sum::<f64>()
+            / result.runs.iter().map(|run| run.calls(name)).sum::<u64>() as f64,
         total_ns: Spread::of(inside()),
         latency_ns: PERCENTILES.iter().map(percentile).collect(),
     })

@@ -34,9 +34,10 @@ mod shared;
 pub use op::{Kind, Op, calls};
 pub use plan::{Header, Plan, PlanShape, PlanWriter, Thread, ThreadShape};
 pub use results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
-    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, ClockChoice, Control, EMPTY_PAIRS, Orders, Record,
-    Results, SELF_TESTS, SelfTest, State, ThreadState,
+    CAUSE_FAULT, CAUSE_FOLLOWS_DETECTOR, CAUSE_INTERRUPT, CAUSE_INTERRUPTED,
+    CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, ClockChoice,
+    Control, EMPTY_PAIRS, Orders, Record, Results, SELF_TESTS, STORED_LINES, SelfTest, State,
+    ThreadState,
 };
 pub use script::{Call, Reading, Script, Step};
 pub use shared::{Plain, SharedError, SharedMemory};

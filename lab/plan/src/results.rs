@@ -116,10 +116,16 @@ pub struct Control {
     pub total: [AtomicU64; 2],
     /// System call instructions in the allocator's own code; their calls are not recorded.
     pub inline_syscalls: AtomicU64,
+    /// Ticks that the stores of a call take after the window has ended, for each of
+    /// [`STORED_LINES`]; 0 if unknown.
+    pub stores_in_flight: [AtomicU64; STORED_LINES.len()],
     /// See [`Control::free_functions`].
     free_functions: [AtomicU8; FREE_FUNCTIONS_BYTES],
     message: [AtomicU8; 1024],
 }
+
+/// The numbers of cache lines of [`Control::stores_in_flight`].
+pub const STORED_LINES: [usize; 2] = [1, 16];
 
 /// Room for the names of three functions.
 const FREE_FUNCTIONS_BYTES: usize = 256;
@@ -212,7 +218,7 @@ unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
 const _: () = assert!(
     size_of::<Control>()
-        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 22 * 8 + FREE_FUNCTIONS_BYTES + 1024
+        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 24 * 8 + FREE_FUNCTIONS_BYTES + 1024
 );
 
 /// The thread was preempted, migrated or signalled during the call.
@@ -229,6 +235,8 @@ pub const CAUSE_SLEPT: u32 = 16;
 pub const CAUSE_INTERRUPT: u32 = 32;
 /// It is unknown whether the call made system calls.
 pub const CAUSE_SYSCALL_UNKNOWN: u32 = 64;
+/// A short call directly after a system call of the detectors.
+pub const CAUSE_FOLLOWS_DETECTOR: u32 = 128;
 
 /// The actions of the self-test before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,15 +8,17 @@
 //! | RUSAGE_THREAD | page faults; sleep or preemption | slow calls, after the clock |
 //!
 //! All are armed directly before the call, so that events between two calls are attributed to
-//! neither.
+//! neither. RUSAGE_THREAD is a system call. It displaces cache lines that the next call needs, so
+//! this call is marked if it is short ([`keel_plan::CAUSE_FOLLOWS_DETECTOR`]), and percentiles do
+//! not count it.
 
 use crate::interrupt_probe::InterruptProbe;
 use crate::interruption::{Flag, Seen};
 use crate::kernel_calls;
 use crate::system::{self, Usage};
 use keel_plan::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
-    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Record,
+    CAUSE_FAULT, CAUSE_FOLLOWS_DETECTOR, CAUSE_INTERRUPT, CAUSE_INTERRUPTED,
+    CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Record,
 };
 
 /// The detectors that work on this machine.
@@ -37,6 +39,8 @@ pub struct CauseDetector {
     calls_known: bool,
     slow_ticks: u64,
     last: Usage,
+    /// Whether the detectors made a system call since the end of the last call.
+    made_call: bool,
 }
 
 /// The state of the detectors directly after a call.
@@ -56,6 +60,7 @@ impl CauseDetector {
             calls_known: detectors.calls,
             slow_ticks,
             last: system::thread_usage(),
+            made_call: false,
         }
     }
 
@@ -64,7 +69,7 @@ impl CauseDetector {
     pub fn before(&mut self) {
         if self.flag.look() == Seen::Interrupted {
             // An interruption between calls: its switches must not be attributed to the next call.
-            self.refresh();
+            self.last = self.usage();
         }
         if self.probe.is_cleared() {
             self.probe.arm();
@@ -83,18 +88,28 @@ impl CauseDetector {
         }
     }
 
-    /// Reads the counters again after events between calls (a sleep, an untimed touch).
+    /// Reads the counters again after events between calls that were longer than the reading itself
+    /// (a sleep, an untimed touch).
     pub fn refresh(&mut self) {
         self.last = system::thread_usage();
+    }
+
+    /// Reads the counters between two calls that would otherwise follow each other: the kernel
+    /// displaces cache lines of the next call, which is marked.
+    fn usage(&mut self) -> Usage {
+        self.made_call = true;
+        system::thread_usage()
     }
 
     /// The cause word of a record: see [`Record::cause`].
     #[inline(always)]
     pub fn cause(&mut self, ticks: u64, observation: Observation) -> u32 {
+        let follows = std::mem::take(&mut self.made_call) && ticks < self.slow_ticks;
+        let follows = if follows { CAUSE_FOLLOWS_DETECTOR } else { 0 };
         if ticks < self.slow_ticks && observation.calls == 0 && observation.flag == Seen::Nothing {
-            return 0;
+            return follows;
         }
-        self.cause_of_unusual(ticks, observation)
+        self.cause_of_unusual(ticks, observation) | follows
     }
 
     #[cold]
@@ -109,14 +124,14 @@ impl CauseDetector {
         if ticks < self.slow_ticks {
             // No interruption is that short: it happened between the flag and the clock.
             if observation.flag == Seen::Interrupted {
-                self.refresh();
+                self.last = self.usage();
             }
             return cause;
         }
         if !self.calls_known {
             cause |= CAUSE_SYSCALL_UNKNOWN;
         }
-        let now = system::thread_usage();
+        let now = self.usage();
         let faults = now.faults() - self.last.faults();
         let slept = now.voluntary_switches != self.last.voluntary_switches;
         let preempted = now.involuntary_switches != self.last.involuntary_switches;

@@ -1,13 +1,21 @@
 //! The clock around each call.
 //!
-//! `lfence; rdtsc` before and `rdtscp; lfence` after: the first keeps earlier work out of the
-//! window, the second waits for the end of the call and keeps later work out. CPUID is not used: it
-//! traps in a virtual machine (over 3 µs measured). The pair itself costs some tens of ticks. Its
-//! distribution is part of the results and is never subtracted.
+//! ```text
+//! lfence   earlier work is complete
+//! rdtsc
+//! lfence   the call does not begin before the reading: else 10 ns of it are missing
+//!   call
+//! rdtscp   waits for the end of the call, but not for its stores (see stores.rs)
+//! lfence   later work does not begin before the reading
+//! ```
+//!
+//! CPUID is not used: it traps in a virtual machine (over 3 µs measured). The pair itself costs
+//! some tens of ticks. Its distribution is part of the results and is never subtracted.
+//! `tests/bias.rs` measures calls of known cost.
 
 /// A clock read around a call. Ticks; see [`ticks_per_ns`].
 pub trait Clock {
-    /// Before a call: earlier work is complete.
+    /// Before a call: earlier work is complete, and the call has not begun.
     fn begin() -> u64;
     /// After a call: the call is complete, and later work has not begun.
     fn end() -> u64;
@@ -33,7 +41,9 @@ impl Clock for Counter {
         // SAFETY: SSE2 and the time stamp counter are a part of x86-64.
         unsafe {
             _mm_lfence();
-            _rdtsc()
+            let ticks = _rdtsc();
+            _mm_lfence();
+            ticks
         }
     }
 

@@ -5,6 +5,7 @@
 //! ticks_per_ns 2.6
 //! empty_pair_ns 20.1 20.1 30.2    best, median, p99.9
 //! step_ns 10.0
+//! stores_ns 80.0 300.0            stores to 1 and to 16 lines, after the window has ended
 //! pace 3.5 1.171                  percent of a second in which the processor was slower, and the
 //!                                 largest factor; missing if the clock's steps are about as long
 //!                                 as an empty pair
@@ -15,10 +16,10 @@
 use crate::causes::CauseDetector;
 use crate::clock::{self, Clock};
 use crate::clocked::empty_pair;
-use crate::self_test;
+use crate::{self_test, stores};
 use keel_plan::{Control, EMPTY_PAIRS, Header, Results, SELF_TESTS, SharedError};
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Windows in which the processor's speed is measured, and their length.
 const WINDOWS: usize = 200;
@@ -75,6 +76,10 @@ pub fn facts<C: Clock>() -> Result<String, SharedError> {
     let _ = writeln!(text, "ticks_per_ns {ticks_per_ns:.6}");
     let _ = writeln!(text, "empty_pair_ns {:.1} {:.1} {:.1}", ns(0.0), ns(0.5), ns(0.999));
     let _ = writeln!(text, "step_ns {:.2}", step as f64 / ticks_per_ns);
+    stores::measure::<C>(control);
+    let [one, many] = &control.stores_in_flight;
+    let stores = |ticks: &AtomicU64| ticks.load(Relaxed) as f64 / ticks_per_ns;
+    let _ = writeln!(text, "stores_ns {:.1} {:.1}", stores(one), stores(many));
     if let Some((slowed, most)) = pace {
         let _ = writeln!(text, "pace {:.1} {most:.3}", slowed * 100.0);
     }

@@ -14,7 +14,8 @@
 //! The modules, from the bottom: [`system`], [`clock`] and [`wait`]; the detectors
 //! [`interruption`], [`interrupt_probe`] and [`kernel_calls`], together [`causes`]; [`part`] and
 //! `step`, which all kinds of runs share; the kinds `clocked`, `unclocked` and `usable_sizes`;
-//! [`perform`], which chooses one; [`threads`].
+//! [`perform`], which chooses one; [`threads`]. [`stores`] measures what the clock does not
+//! contain.
 //!
 //! While the clock runs, the player allocates nothing: its global allocator is a bump pointer on
 //! its own mapping ([`bump`]), all pages of the plan and the results are present, and the threads
@@ -38,6 +39,7 @@ pub mod perform;
 mod prologue;
 pub mod self_test;
 mod step;
+pub mod stores;
 pub mod system;
 pub mod target;
 pub mod threads;

@@ -17,8 +17,8 @@ use keel_player::part::Part;
 use keel_player::perform::perform;
 use keel_player::wait_settings;
 use keel_player::{
-    bump::Bump, examine, free_hints, holding, inline_syscalls, self_test, system, target, threads,
-    timing,
+    bump::Bump, examine, free_hints, holding, inline_syscalls, self_test, stores, system, target,
+    threads, timing,
 };
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -180,6 +180,7 @@ fn run<C: Clock + 'static>(
     control.interrupts.store(known(detectors.interrupts), Relaxed);
     control.syscalls.store(known(detectors.calls), Relaxed);
     measure_empty_pairs::<C>(results, detectors);
+    stores::measure::<C>(control);
     let slots = slots(plan.header().slots as usize)?;
     let common = Part {
         table: &keel_player::null::TABLE,

@@ -13,8 +13,9 @@ use frames::Frames;
 use keel_plan::{Kind, Op, Plan, Record, Results, Thread};
 use keel_results::raw::{RawError, RunRows, RunWriter};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
-    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Frequency, Histogram, Run, Throughput,
+    CAUSE_FAULT, CAUSE_FOLLOWS_DETECTOR, CAUSE_INTERRUPT, CAUSE_INTERRUPTED,
+    CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Frequency,
+    Histogram, Run, Throughput,
 };
 use memory::Memory;
 use std::path::Path;
@@ -32,6 +33,7 @@ const _: () = assert!(
         && keel_plan::CAUSE_SLEPT == CAUSE_SLEPT as u32
         && keel_plan::CAUSE_INTERRUPT == CAUSE_INTERRUPT as u32
         && keel_plan::CAUSE_SYSCALL_UNKNOWN == CAUSE_SYSCALL_UNKNOWN as u32
+        && keel_plan::CAUSE_FOLLOWS_DETECTOR == CAUSE_FOLLOWS_DETECTOR as u32
 );
 
 /// The timed steps of a plan with their records, in journal order.
@@ -241,17 +243,25 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
 struct Tallies {
     small: [Vec<u64>; Kind::TIMED.len()],
     large: [Histogram; Kind::TIMED.len()],
+    /// Calls with [`CAUSE_FOLLOWS_DETECTOR`], which are in none of the above.
+    following: [Histogram; Kind::TIMED.len()],
     interrupted: [Histogram; Kind::TIMED.len()],
     sums: [u64; Kind::TIMED.len()],
 }
 
 const SMALL: usize = 1 << 14;
 
+/// Calls that follow a system call of the detectors are left out of percentiles if they are at most
+/// this share of an operation's calls. If they are more, the other calls would not represent the
+/// operation.
+const MAX_LEFT_OUT: f64 = 0.05;
+
 impl Tallies {
     fn new() -> Tallies {
         Tallies {
             small: std::array::from_fn(|_| vec![0; SMALL]),
             large: std::array::from_fn(|_| growing()),
+            following: std::array::from_fn(|_| growing()),
             interrupted: std::array::from_fn(|_| growing()),
             sums: [0; Kind::TIMED.len()],
         }
@@ -263,6 +273,10 @@ impl Tallies {
             count(&mut self.interrupted[index], u64::from(ticks), 1);
         }
         self.sums[index] += u64::from(ticks);
+        if record.cause & keel_plan::CAUSE_FOLLOWS_DETECTOR != 0 {
+            count(&mut self.following[index], u64::from(ticks), 1);
+            return;
+        }
         match self.small[index].get_mut(ticks as usize) {
             Some(count) => *count += 1,
             None => count(&mut self.large[index], u64::from(ticks), 1),
@@ -275,11 +289,20 @@ impl Tallies {
                 run.interrupted.insert(kind.name().to_owned(), histogram);
             }
         }
-        for (kind, ((small, mut histogram), sum)) in
-            Kind::TIMED.into_iter().zip(self.small.into_iter().zip(self.large).zip(self.sums))
+        let counted = self.small.into_iter().zip(self.large).zip(self.following);
+        for ((kind, ((small, mut histogram), following)), sum) in
+            Kind::TIMED.into_iter().zip(counted).zip(self.sums)
         {
             for (ticks, count) in small.into_iter().enumerate().filter(|(_, count)| *count > 0) {
                 self::count(&mut histogram, ticks as u64, count);
+            }
+            let (left_out, calls) = (following.0.len(), histogram.0.len() + following.0.len());
+            if left_out as f64 > MAX_LEFT_OUT * calls as f64 {
+                // Cannot fail: both histograms grow.
+                let added = histogram.0.add(&following.0);
+                debug_assert!(added.is_ok());
+            } else if left_out > 0 {
+                run.left_out.insert(kind.name().to_owned(), left_out);
             }
             if !histogram.0.is_empty() {
                 run.inside_ns.insert(kind.name().to_owned(), sum as f64 / ticks_per_ns);
@@ -349,6 +372,26 @@ impl RowBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tallied(calls: u64, following: u64) -> Run {
+        let (mut tallies, mut run) = (Tallies::new(), Run::default());
+        let record = |ticks, cause| Record { start: 0, ticks, cause };
+        (0..calls).for_each(|_| tallies.add(Kind::Malloc, &record(100, 0)));
+        let chilled = record(150, keel_plan::CAUSE_FOLLOWS_DETECTOR);
+        (0..following).for_each(|_| tallies.add(Kind::Malloc, &chilled));
+        tallies.store(&mut run, 1.0);
+        run
+    }
+
+    #[test]
+    fn calls_after_a_system_call_of_the_detectors_are_left_out_of_percentiles() {
+        let run = tallied(95, 5);
+        assert_eq!((run.latency["malloc"].0.len(), run.latency["malloc"].0.max()), (95, 100));
+        assert_eq!((run.left_out["malloc"], run.calls("malloc")), (5, 100));
+        assert_eq!(run.inside_ns["malloc"], 95.0 * 100.0 + 5.0 * 150.0, "the sum has all calls");
+        let run = tallied(94, 6);
+        assert_eq!((run.latency["malloc"].0.len(), run.left_out.len()), (100, 0), "too many");
+    }
 
     #[test]
     fn journal_plan_and_results_name_operations_alike() {

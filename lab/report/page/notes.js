@@ -56,14 +56,22 @@ const setUpNotes = () => {
 const byName = (counts) =>
   joined(Object.entries(counts).map(([name, calls]) => `${name} ${count(calls)}`));
 
-const clockText = ({ name, ticks_per_ns: rate, step_ns: step, empty_pair: pair }) => {
+const storesText = ([one, many]) =>
+  many > 0
+    ? `; stores of a call that reach the cache after it has ended are not in its latency: ` +
+      `${duration(one)} for one line that is in no cache, ${duration(many)} for 16`
+    : "";
+
+const clockText = (clock) => {
+  const { name, ticks_per_ns: rate, step_ns: step, empty_pair: pair } = clock;
   const text = `${name}, ${rate.toPrecision(4)} ticks/ns, resolution ${duration(step)}`;
   if (!pair.length) return text;
   const [typical, rare, rarest] = pair.map(duration);
   return (
     `${text}; every latency includes the time between two readings of the clock, which is ` +
     `${typical} (p50), ${rare} (p99) and ${rarest} (p99.9) when nothing lies between them. ` +
-    "A percentile can be a little lower: values within a step of the clock are spread evenly"
+    "A percentile can be a little lower: values within a step of the clock are spread evenly" +
+    storesText(clock.stores_in_flight)
   );
 };
 

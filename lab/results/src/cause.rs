@@ -15,6 +15,9 @@ pub const CAUSE_SLEPT: u8 = 16;
 pub const CAUSE_INTERRUPT: u8 = 32;
 /// It is unknown whether the call made system calls.
 pub const CAUSE_SYSCALL_UNKNOWN: u8 = 64;
+/// A call of less than 250 ns directly after a system call of the detectors, which displaced cache
+/// lines. It is no cause of a slow call: see [`crate::Run::left_out`].
+pub const CAUSE_FOLLOWS_DETECTOR: u8 = 128;
 
 /// The words of [`cause_word`], in the order of tables: the machine, the kernel on behalf of the
 /// allocator, the allocator.
@@ -84,6 +87,7 @@ mod tests {
         assert_eq!(cause_word(CAUSE_SYSCALL_UNKNOWN | CAUSE_FAULT), "page fault");
         assert_eq!(cause_word(CAUSE_SYSCALL_UNKNOWN), "unknown");
         assert_eq!(cause_word(0), "own work");
+        assert_eq!(cause_word(CAUSE_FOLLOWS_DETECTOR), "own work");
     }
 
     #[test]

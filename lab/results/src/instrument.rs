@@ -34,6 +34,9 @@ pub struct Instrument {
     /// Actions done on purpose before each run, and how often they were detected; summed over the
     /// runs.
     pub self_test: Vec<SelfTest>,
+    /// What latencies do not contain: the time in which stores to 1 and to 16 lines that are in no
+    /// cache reach it after the end of the window, ns, the median of the runs. 0 if unknown.
+    pub stores_in_flight_ns: [f64; 2],
     /// Why the processor's counter was not used, if it was not; a sentence.
     pub clock_fallback: Option<String>,
 }

@@ -22,6 +22,11 @@ pub struct Run {
     pub inside_ns: BTreeMap<String, f64>,
     /// Latencies in ticks by operation name ([`crate::OPERATIONS`]).
     pub latency: BTreeMap<String, Histogram>,
+    /// Calls that `latency` does not contain, by operation name: those directly after a system call
+    /// of the instrument ([`crate::CAUSE_FOLLOWS_DETECTOR`]). `inside_ns` contains them. An
+    /// operation of which such calls are more than a twentieth has none: `latency` contains them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, u64>,
     /// The part of `latency` that was interrupted ([`crate::CAUSE_INTERRUPTED`]). Operations
     /// without such a call are left out.
     pub interrupted: BTreeMap<String, Histogram>,
@@ -70,6 +75,14 @@ pub struct Run {
     pub fragmentation: Option<Fragmentation>,
     /// File of the raw rows, relative to the folder; None if this run's rows were not kept.
     pub raw: Option<String>,
+}
+
+impl Run {
+    /// The calls of an operation, with those that `latency` does not contain.
+    pub fn calls(&self, operation: &str) -> u64 {
+        self.latency.get(operation).map_or(0, |counts| counts.0.len())
+            + self.left_out.get(operation).copied().unwrap_or(0)
+    }
 }
 
 /// A reading of memory in use.

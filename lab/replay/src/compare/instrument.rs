@@ -10,6 +10,8 @@ pub struct InstrumentLog {
     frequency: Frequency,
     empty_pairs: Histogram,
     clock_code: u32,
+    /// Ticks of each run: see [`Instrument::stores_in_flight_ns`].
+    stores: [Vec<f64>; 2],
     found: Instrument,
 }
 
@@ -23,12 +25,14 @@ impl InstrumentLog {
             interrupts: true,
             locked: true,
             self_test: SELF_TESTS.iter().map(test).collect(),
+            stores_in_flight_ns: [0.0; 2],
             clock_fallback: None,
         };
         InstrumentLog {
             frequency: Frequency::default(),
             empty_pairs: growing(),
             clock_code: 0,
+            stores: Default::default(),
             found,
         }
     }
@@ -47,6 +51,9 @@ impl InstrumentLog {
         for (test, [tried, detected]) in self.found.self_test.iter_mut().zip(&control.self_test) {
             test.tried += u64::from(tried.load(Relaxed));
             test.detected += u64::from(detected.load(Relaxed));
+        }
+        for (all, ticks) in self.stores.iter_mut().zip(&control.stores_in_flight) {
+            all.push(ticks.load(Relaxed) as f64);
         }
         self.frequency.add(
             (control.prepare_ticks.load(Relaxed), control.prepare_ns.load(Relaxed)),
@@ -80,6 +87,11 @@ impl InstrumentLog {
 
     /// For the results.
     pub fn instrument(&self) -> Instrument {
-        self.found.clone()
+        let ns = |ticks: &Vec<f64>| {
+            let median = keel_results::median(ticks.iter().copied()).unwrap_or(0.0);
+            median / self.frequency.ticks_per_ns()
+        };
+        let stores_in_flight_ns = [ns(&self.stores[0]), ns(&self.stores[1])];
+        Instrument { stores_in_flight_ns, ..self.found.clone() }
     }
 }

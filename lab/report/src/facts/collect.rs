@@ -139,5 +139,7 @@ fn clock(comparison: &Comparison) -> ClockFacts {
     let at = |quantile: f64| short(pair.value_at_quantile(quantile) as f64 / ticks_per_ns);
     let empty_pair = if pair.is_empty() { Vec::new() } else { [0.5, 0.99, 0.999].map(at).to_vec() };
     let step_ns = short(comparison.clock.step_ticks as f64 / ticks_per_ns);
-    ClockFacts { name: comparison.clock.name.clone(), ticks_per_ns, step_ns, empty_pair }
+    let stores_in_flight = comparison.instrument.stores_in_flight_ns.map(short);
+    let name = comparison.clock.name.clone();
+    ClockFacts { name, ticks_per_ns, step_ns, empty_pair, stores_in_flight }
 }

@@ -172,6 +172,8 @@ pub struct ClockFacts {
     pub step_ns: f64,
     /// An empty pair of readings at p50, p99 and p99.9, ns; empty if not measured.
     pub empty_pair: Vec<f64>,
+    /// See [`keel_results::Instrument::stores_in_flight_ns`].
+    pub stores_in_flight: [f64; 2],
 }
 
 /// One allocator.

@@ -58,7 +58,7 @@ pub struct OperationSummary {
 pub fn summarize(result: &AllocatorResult, clock: &Clock) -> BTreeMap<String, OperationSummary> {
     let mut summaries = BTreeMap::new();
     for name in OPERATIONS.iter().copied().chain([ALL_OPERATIONS]) {
-        let runs: Vec<(Counts, f64)> =
+        let runs: Vec<Counted> =
             result.runs.iter().filter_map(|run| counts_of(run, name, clock.ticks_per_ns)).collect();
         let intervals = result.intervals.get(name);
         if let Some(summary) = summarize_runs(&runs, clock, intervals) {
@@ -110,8 +110,18 @@ fn without_interrupted(run: &Run, ticks_per_ns: f64) -> Run {
     Run { round: run.round, latency, inside_ns, frames, ..Run::default() }
 }
 
-/// The latencies of an operation in one run, in ticks, and the time inside its calls, ns.
-fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> {
+/// An operation in one run.
+struct Counted {
+    /// Its latencies in ticks.
+    counts: Counts,
+    /// Its calls, with those that are left out of `counts`.
+    calls: u64,
+    /// The time inside all of these calls, ns.
+    inside: f64,
+}
+
+fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<Counted> {
+    let estimate = |counts: &Counts| counts.mean() * counts.len() as f64 / ticks_per_ns;
     if name == ALL_OPERATIONS {
         // A new histogram grows as needed; a histogram that was read from a file does not.
         let mut counts = Counts::new(3).ok()?;
@@ -119,31 +129,29 @@ fn counts_of(run: &Run, name: &str, ticks_per_ns: f64) -> Option<(Counts, f64)> 
         if counts.is_empty() {
             return None;
         }
-        let inside = if run.inside_ns.is_empty() {
-            counts.mean() * counts.len() as f64 / ticks_per_ns
-        } else {
-            run.inside_ns.values().sum()
-        };
-        return Some((counts, inside));
+        let inside =
+            if run.inside_ns.is_empty() { estimate(&counts) } else { run.inside_ns.values().sum() };
+        let calls = run.latency.keys().map(|name| run.calls(name)).sum();
+        return Some(Counted { counts, calls, inside });
     }
     let counts = run.latency.get(name)?.0.clone();
     if counts.is_empty() {
         return None;
     }
-    let estimate = counts.mean() * counts.len() as f64 / ticks_per_ns;
-    let inside = run.inside_ns.get(name).copied().unwrap_or(estimate);
-    Some((counts, inside))
+    let inside = run.inside_ns.get(name).copied().unwrap_or_else(|| estimate(&counts));
+    Some(Counted { counts, calls: run.calls(name), inside })
 }
 
 fn summarize_runs(
-    runs: &[(Counts, f64)],
+    runs: &[Counted],
     clock: &Clock,
     intervals: Option<&BTreeMap<String, Interval>>,
 ) -> Option<OperationSummary> {
     let interval = |name: &str| intervals.and_then(|found| found.get(name));
-    let count = runs.iter().map(|(counts, _)| counts.len()).min()?;
+    let count = runs.iter().map(|run| run.counts.len()).min()?;
+    let calls = runs.iter().map(|run| run.calls).min()?;
     let over_runs = |value: &dyn Fn(&Counts) -> f64| {
-        Spread::of(runs.iter().map(|(counts, _)| value(counts) / clock.ticks_per_ns))
+        Spread::of(runs.iter().map(|run| value(&run.counts) / clock.ticks_per_ns))
     };
     let at = |quantile: f64| over_runs(&|counts| percentile(counts, quantile, clock.step_ticks));
     let mut percentiles = BTreeMap::new();
@@ -163,10 +171,10 @@ fn summarize_runs(
         }
     }
     Some(OperationSummary {
-        count,
-        total: Spread::of(runs.iter().map(|(_, inside)| *inside))?
-            .with(interval("mean").map(|mean| times(mean, count as f64)).as_ref(), runs.len()),
-        mean: Spread::of(runs.iter().map(|(counts, inside)| inside / counts.len() as f64))?
+        count: calls,
+        total: Spread::of(runs.iter().map(|run| run.inside))?
+            .with(interval("mean").map(|mean| times(mean, calls as f64)).as_ref(), runs.len()),
+        mean: Spread::of(runs.iter().map(|run| run.inside / run.calls as f64))?
             .with(interval("mean"), runs.len()),
         percentiles,
         worst: over_runs(&|counts| counts.max() as f64)?,

@@ -4,8 +4,9 @@
 use crate::figures::{FLOOR, median_run};
 use crate::words::{duration, list};
 use keel_results::{
-    CAUSE_FAULT, CAUSE_INTERRUPT, CAUSE_INTERRUPTED, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT,
-    CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Comparison, Outlier, system_calls,
+    CAUSE_FAULT, CAUSE_FOLLOWS_DETECTOR, CAUSE_INTERRUPT, CAUSE_INTERRUPTED,
+    CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT, CAUSE_SYSCALL, CAUSE_SYSCALL_UNKNOWN, Comparison,
+    Outlier, system_calls,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -153,7 +154,9 @@ impl SlowCalls {
             let run = &result.runs[median_run(result)?];
             Some((result.name.as_str(), run.outliers.as_slice()))
         });
-        let own_work = |outlier: &&Outlier| outlier.cause & !CAUSE_SYSCALL_UNKNOWN == 0;
+        let own_work = |outlier: &&Outlier| {
+            outlier.cause & !(CAUSE_SYSCALL_UNKNOWN | CAUSE_FOLLOWS_DETECTOR) == 0
+        };
         let floor =
             drawn.clone().filter(|(name, _)| *name == FLOOR).flat_map(|(_, outliers)| outliers);
         let longest = floor.filter(own_work).map(|outlier| outlier.ticks).max().unwrap_or(0);

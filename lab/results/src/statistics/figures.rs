@@ -65,7 +65,7 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
         comparison.journal.operations.keys().map(String::as_str).collect();
     operations.push(ALL_OPERATIONS);
     for operation in operations {
-        let counts: Vec<(u32, hdrhistogram::Histogram<u64>, f64)> =
+        let counts: Vec<Counted> =
             result.runs.iter().filter_map(|run| counted(run, operation)).collect();
         let Some(calls) = counts.iter().map(|(_, histogram, _)| histogram.len()).min() else {
             continue;
@@ -74,12 +74,12 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
             |name, resolution, value: &dyn Fn(&hdrhistogram::Histogram<u64>, f64) -> f64| {
                 let values = counts
                     .iter()
-                    .map(|(round, histogram, inside)| (*round, value(histogram, *inside)))
+                    .map(|(round, histogram, mean)| (*round, value(histogram, *mean)))
                     .collect();
                 found.push(Figure { operation: operation.to_owned(), name, values, resolution });
             };
         let ns = |ticks: u64| ticks as f64 / clock.ticks_per_ns;
-        add("mean", 0.0, &|histogram, inside| inside / histogram.len() as f64);
+        add("mean", 0.0, &|_, mean| mean);
         for Percentile { label, fraction, .. } in PERCENTILES {
             if supports_percentile(calls, fraction) {
                 add(label, step, &|histogram, _| {
@@ -93,16 +93,22 @@ pub fn figures(comparison: &Comparison, result: &AllocatorResult) -> Vec<Figure>
     found
 }
 
-fn counted(run: &Run, operation: &str) -> Option<(u32, hdrhistogram::Histogram<u64>, f64)> {
+/// The calls of an operation in a run: its round, their ticks, and the mean of all, ns.
+type Counted = (u32, hdrhistogram::Histogram<u64>, f64);
+
+fn counted(run: &Run, operation: &str) -> Option<Counted> {
     if operation == ALL_OPERATIONS {
         // A new histogram grows as needed; one that was read from a file does not.
         let mut all = hdrhistogram::Histogram::new(3).ok()?;
         run.latency.values().try_for_each(|part| all.add(&part.0)).ok()?;
-        return (!all.is_empty()).then(|| (run.round, all, run.inside_ns.values().sum()));
+        let calls: u64 = run.latency.keys().map(|name| run.calls(name)).sum();
+        let mean = run.inside_ns.values().sum::<f64>() / calls as f64;
+        return (!all.is_empty()).then_some((run.round, all, mean));
     }
     let histogram = &run.latency.get(operation)?.0;
     (!histogram.is_empty()).then(|| {
-        (run.round, histogram.clone(), run.inside_ns.get(operation).copied().unwrap_or(0.0))
+        let inside = run.inside_ns.get(operation).copied().unwrap_or(0.0);
+        (run.round, histogram.clone(), inside / run.calls(operation) as f64)
     })
 }
 

@@ -55,7 +55,7 @@ pub fn summary(result: &AllocatorResult, operation: &str, clock: &Clock) -> Opti
         count: merged.0.len(),
         fewest: histograms.iter().map(|one| one.0.len()).min().unwrap_or(0),
         // The sum is exact; a histogram computes its mean from rounded values.
-        mean: inside / merged.0.len() as f64,
+        mean: inside / result.runs.iter().map(|run| run.calls(operation)).sum::<u64>() as f64,
         percentiles: PERCENTILES.map(|percentile| at(&merged, percentile.fraction)),
         worst: merged.0.max() as f64 / clock.ticks_per_ns,
         spreads: PERCENTILES.map(|percentile| spread(percentile.fraction)),

@@ -148,6 +148,13 @@ fn clock(player: &Player) -> Finding {
         "two clock readings with nothing between them take {best} ns (minimum), {median} ns \
          (median) and {tail} ns (p99.9)"
     );
+    let cost = match player.text("stores_ns").split_once(' ') {
+        Some((one, many)) => format!(
+            "{cost}; a latency does not contain stores that reach the cache after the call: {one} \
+             ns for one line that is in no cache, {many} ns for 16"
+        ),
+        None => cost,
+    };
     if player.text("clock") == "counter" {
         return finding("clock", Level::Good, format!("the processor's counter; {cost}"), "");
     }
@@ -377,7 +384,7 @@ mod tests {
     use super::*;
 
     const SOUND: &str = "clock counter\nticks_per_ns 2.6\nempty_pair_ns 20.1 20.4 31.0\nstep_ns \
-        0.77\npace 0.5 1.02\n\
+        0.77\nstores_ns 80.0 310.0\npace 0.5 1.02\n\
         test quiet 1000 0\ntest sleep 20 20\ntest signal 20 20\ntest fault 20 20\ntest mmap 20 20\n\
         sense flag yes\nsense calls yes\nsense tripwire yes\nsense interrupt_met yes\nsense lock \
         yes\n";
@@ -395,6 +402,7 @@ mod tests {
         let machine = Machine { cpus: 8, governor: "performance".to_owned(), ..Machine::default() };
         let system = System { isolated: "6-7".to_owned(), ..System::default() };
         let all = found(SOUND, &machine, &system);
+        assert!(all[0].found.contains("80.0 ns for one line"), "{}", all[0].found);
         assert!(
             all.iter().all(|finding| finding.level == Level::Good && finding.advice.is_none()),
             "{all:?}"
