@@ -8,6 +8,7 @@ use keel_allocators::{Allocator, Kind};
 use keel_journal::Op;
 use keel_plan::{CAUSE_FAULT, CAUSE_INTERRUPTED_UNKNOWN, CAUSE_SLEPT};
 use keel_replay::{Error, Keep, Options, Pace, Progress, Touch};
+use keel_results::Run;
 use keel_results::raw::{OPERATIONS_FILE, OperationReader, RunReader};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -59,6 +60,11 @@ fn begun_late() -> Story {
     story
 }
 
+/// All calls of a run.
+fn calls(run: &Run) -> u64 {
+    run.latency.keys().map(|name| run.calls(name)).sum()
+}
+
 #[test]
 fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured() {
     let story = begun_late();
@@ -73,8 +79,7 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
         let result = &outcome.comparison.allocators[0];
         assert_eq!(failure(result), "no failure");
         let run = &result.runs[0];
-        let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
-        assert_eq!(counted, 3000);
+        assert_eq!(calls(run), 3000);
         // What another thread frees is in memory before the first call: all of its pages were
         // touched.
         assert!(run.memory[0].resident > 3000 * 4096, "{:?}", run.memory[0]);
@@ -100,10 +105,9 @@ fn every_operation_is_measured_once_on_every_allocator() {
         assert_eq!(failure(result), "no failure");
         assert_eq!(result.runs.len(), 3);
         for run in &result.runs {
-            let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
-            assert_eq!(counted, story.rows());
+            assert_eq!(calls(run), story.rows());
             for (operation, count) in &comparison.journal.operations {
-                assert_eq!(run.latency[operation].0.len(), *count, "{operation}");
+                assert_eq!(run.calls(operation), *count, "{operation}");
             }
             assert!(run.elapsed_ns > 0 && run.cpu_ns > 0 && !run.memory.is_empty());
         }
@@ -201,7 +205,7 @@ fn hundreds_of_short_threads_are_started_as_others_end() {
         story.free(thread, object);
     }
     let run = Bench::new().run(&story, system());
-    assert_eq!(run.latency["malloc"].0.len(), 700);
+    assert_eq!(run.calls("malloc"), 700);
 }
 
 /// A run, and how many of its calls took page faults.
@@ -295,8 +299,7 @@ fn a_library_is_called_by_names_with_a_prefix() {
     };
     let story = lively();
     let run = bench.run(&story, by("own_"));
-    let counted: u64 = run.latency.values().map(|histogram| histogram.0.len()).sum();
-    assert_eq!(counted, story.rows());
+    assert_eq!(calls(&run), story.rows());
     let outcome = bench.compare(&story, vec![by("mine_"), system()]).unwrap();
     let said = failure(&outcome.comparison.allocators[0]);
     assert!(said.contains("has no function `mine_malloc`"), "{said}");
