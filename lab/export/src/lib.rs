@@ -5,6 +5,7 @@ mod csv;
 mod error;
 mod hdr;
 mod message;
+mod partitions;
 mod perfetto;
 mod rows;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub use csv::csv;
 pub use error::{ExportError, Written};
 pub use hdr::hdr;
 pub use keel_journal::TextForm as TraceForm;
+pub use partitions::partitions;
 pub use perfetto::perfetto;
 pub use stacks::{collapsed, firefox, pprof, speedscope};
 pub use suite::suite_table;

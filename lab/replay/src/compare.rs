@@ -12,6 +12,7 @@ mod session;
 
 use crate::compile::{Compiled, compile_with};
 use crate::{Error, Options, Source, Touch};
+use interference::Watched as _;
 use keel_allocators::{Allocator, FLOOR};
 use keel_results::raw::{OPERATIONS_FILE, STACKS_FILE};
 use keel_results::{AllocatorResult, Comparison, RESULTS_VERSION, Settings};
@@ -115,6 +116,30 @@ pub fn compare(
     comparison.save(&folder.path)?;
     folder.finish()?;
     Ok(Outcome { comparison, stopped })
+}
+
+/// The notes that depend on the measurements only, not on the plan.
+pub fn notes_of_measurements(comparison: &Comparison) -> Vec<String> {
+    notes::of_measurements(comparison)
+}
+
+/// Marks the runs whose processor was slower than in the best run of any round, if all rounds were
+/// measured on one machine.
+pub fn mark_slow_processors(comparison: &mut Comparison, is_one_machine: bool) {
+    if !is_one_machine {
+        return;
+    }
+    let least = |pairs: &mut dyn Iterator<Item = f64>| {
+        pairs.filter(|&pair| pair > 0.0).fold(f64::INFINITY, f64::min)
+    };
+    let results = || comparison.allocators.iter();
+    let clocked = least(&mut results().flat_map(|one| &one.runs).map(|run| run.empty_pair_ns));
+    let unclocked =
+        least(&mut results().flat_map(|one| &one.throughput).map(|run| run.empty_pair_ns));
+    for result in &mut comparison.allocators {
+        result.runs.iter_mut().for_each(|run| run.mark_slow(clocked));
+        result.throughput.iter_mut().for_each(|run| run.mark_slow(unclocked));
+    }
 }
 
 /// Whether no requested allocator is left; the floor alone is no comparison.

@@ -9,6 +9,7 @@
 //!              -> Run, run-<allocator>-<number>.parquet
 //!          choose the run of each allocator whose rows are kept
 //!              -> results.json
+//! merge    results of single rounds, from any machines -> one comparison
 //! ```
 
 mod compare;
@@ -16,6 +17,7 @@ mod compile;
 mod digest;
 mod error;
 mod holding;
+mod merge;
 mod options;
 mod run;
 mod sampler;
@@ -28,6 +30,7 @@ pub use digest::Rows;
 pub use error::Error;
 pub use holding::{Held, Holding, Moment, Survivor};
 pub use keel_plan::ClockChoice;
+pub use merge::{Round as MergedRound, merge};
 pub use options::{Keep, Options, Pace, Touch};
 pub use run::{Player, RunFailure};
 pub use sampler::Sampler;

@@ -1,5 +1,6 @@
 //! `keel compare`: replays a journal on several allocators and measures every call.
 
+mod rounds;
 mod table;
 
 use crate::layout::Layout;
@@ -26,17 +27,40 @@ use tempfile::TempDir;
 /// keel-secure and rows with settings (keel-no-keeper, NAME-tuned). It always includes the null
 /// allocator, which does nothing: its times are the cost of measuring.
 ///
+/// A long comparison can be divided into rounds that run separately, on one or several machines:
+/// `keel compare plan`, `run` and `merge`.
+///
 /// The exit code is 2 if an allocator is unknown or cannot be used, 130 after Ctrl-C, and 1 if no
 /// allocator gave a result.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  keel compare game.journal.parquet\n  \
                         keel compare game.journal.parquet -a keel,glibc,./libmine.so -p 1x -r \
                         5\n  \
                         keel compare game.journal.parquet -a glibc \
                         --allocator keel:KEEL_KEEPER=off --allocator keel:KEEL_KEEPER=on")]
 pub struct Arguments {
+    #[command(subcommand)]
+    part: Option<rounds::Part>,
     /// The journal, or a trace in a form that `keel import` reads
-    journal: PathBuf,
+    #[arg(required = true)]
+    journal: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    /// The result folder [default: NAME.comparison in the working directory, numbered if it exists]
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Replace an existing result folder
+    #[arg(long)]
+    force: bool,
+    /// Print the tables as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to compare, and how.
+#[derive(Args)]
+struct How {
     /// Allocators, separated by commas: names that `keel allocators` lists, paths of libraries for
     /// LD_PRELOAD, or `all` [default: all]
     #[arg(short, long, value_delimiter = ',')]
@@ -101,15 +125,13 @@ pub struct Arguments {
     /// Stop an allocator that completes no operation for this many seconds
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
-    /// The result folder [default: NAME.comparison in the working directory, numbered if it exists]
-    #[arg(short, long)]
-    output: Option<PathBuf>,
-    /// Replace an existing result folder
-    #[arg(long)]
-    force: bool,
-    /// Print the tables as JSON
-    #[arg(long)]
-    json: bool,
+}
+
+impl How {
+    /// The number of rounds of a plan.
+    fn rounds(&self) -> u32 {
+        self.runs.unwrap_or(AUTO).0
+    }
 }
 
 /// Width of the chart below the tables, in characters.
@@ -156,9 +178,15 @@ fn clock(text: &str) -> Result<ClockChoice, String> {
 /// Runs the subcommand. Exit code 2 for an allocator that cannot be used, 130 if stopped, 1 if no
 /// allocator gave a result.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    if let Some(part) = arguments.part {
+        return rounds::run(part);
+    }
+    let Arguments { journal: Some(path), how, output, force, json, .. } = arguments else {
+        bail!("name a journal");
+    };
     let layout = Layout::discover()?;
-    let specs = specs(&arguments);
-    if arguments.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
+    let specs = specs(&how);
+    if how.symbols.is_some() && !specs.iter().any(|spec| Spec::parse(spec).is_path()) {
         eprintln!(
             "keel: --symbols applies to libraries given by path, and there is none: add one, such \
              as -a ./libx.so"
@@ -166,17 +194,20 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let Some(mut allocators) = chosen(&layout, &specs) else { return Ok(ExitCode::from(2)) };
-    if arguments.tuned {
+    if how.tuned {
         allocators = keel_allocators::with_tuned(allocators);
     }
-    let journal = Journal::open(&arguments.journal)?;
-    let folder = ResultFolder::choose(&arguments)?;
-    let options = options(&arguments);
+    let journal = Journal::open(&path)?;
+    let folder = match &output {
+        Some(folder) => ResultFolder::at(folder, force)?,
+        None => ResultFolder::named_after(&path)?,
+    };
+    let options = options(&how);
     let verify = options.verify;
     let bars = Bars::new();
     let request = Request {
         source: &journal.reader,
-        name: file_name(&arguments.journal),
+        name: file_name(&path),
         allocators: with_floor(&allocators),
         options,
         player: layout.private("keel-player")?,
@@ -190,20 +221,18 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
             eprintln!("keel: {}", keel_replay::Error::Stopped);
             return Ok(ExitCode::from(130));
         }
-        Err(error) => {
-            return Err(error).context(format!("cannot replay {}", arguments.journal.display()));
-        }
+        Err(error) => return Err(error).context(format!("cannot replay {}", path.display())),
     };
     bars.bar.finish_and_clear();
     folder.finish()?;
-    print(&arguments, &outcome, &folder.path)?;
+    print(json, &outcome, &folder.path)?;
     Ok(exit_code(&outcome, verify))
 }
 
 /// The specifications of the allocators, in the order of the tables.
-fn specs(arguments: &Arguments) -> Vec<String> {
-    let mut specs = keel_allocators::requested(&arguments.allocators, &arguments.single);
-    if let Some(prefix) = &arguments.symbols {
+fn specs(how: &How) -> Vec<String> {
+    let mut specs = keel_allocators::requested(&how.allocators, &how.single);
+    if let Some(prefix) = &how.symbols {
         let paths = specs.iter_mut().filter(|spec| {
             let spec = Spec::parse(spec);
             spec.symbols.is_none() && spec.is_path()
@@ -250,7 +279,7 @@ fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
     all
 }
 
-fn options(arguments: &Arguments) -> Options {
+fn options(how: &How) -> Options {
     // A different order in each comparison makes repetitions meaningful; the results contain the
     // seed.
     let seconds = std::time::SystemTime::now()
@@ -258,22 +287,22 @@ fn options(arguments: &Arguments) -> Options {
         .unwrap_or_default()
         .as_secs();
     let Runs(runs, max_runs) =
-        arguments.runs.unwrap_or(if arguments.pace == Pace::Max { AUTO } else { Runs(1, 1) });
+        how.runs.unwrap_or(if how.pace == Pace::Max { AUTO } else { Runs(1, 1) });
     Options {
-        pace: arguments.pace,
-        touch: arguments.touch,
-        touch_timed: !arguments.touch_untimed,
+        pace: how.pace,
+        touch: how.touch,
+        touch_timed: !how.touch_untimed,
         runs,
         max_runs,
-        repeat: !arguments.no_repeat,
-        seed: arguments.seed.unwrap_or(seconds),
-        serial: arguments.serial,
-        verify: arguments.verify,
-        keep: arguments.raw,
-        clock: arguments.clock,
-        throughput: !arguments.no_throughput,
-        usable_sizes: !arguments.no_usable_size,
-        timeout: Duration::from_secs(arguments.timeout.max(1)),
+        repeat: !how.no_repeat,
+        seed: how.seed.unwrap_or(seconds),
+        serial: how.serial,
+        verify: how.verify,
+        keep: how.raw,
+        clock: how.clock,
+        throughput: !how.no_throughput,
+        usable_sizes: !how.no_usable_size,
+        timeout: Duration::from_secs(how.timeout.max(1)),
     }
 }
 
@@ -290,21 +319,22 @@ struct ResultFolder {
 }
 
 impl ResultFolder {
-    fn choose(arguments: &Arguments) -> Result<ResultFolder> {
-        let Some(folder) = &arguments.output else {
-            let name = file_name(&arguments.journal);
-            let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
-            let path = output::free_folder(&format!("{stem}.comparison"))?;
-            return Ok(ResultFolder { written: path.clone(), path });
-        };
-        let path = folder.clone();
+    fn named_after(journal: &Path) -> Result<ResultFolder> {
+        let name = file_name(journal);
+        let stem = name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("journal");
+        let path = output::free_folder(&format!("{stem}.comparison"))?;
+        Ok(ResultFolder { written: path.clone(), path })
+    }
+
+    fn at(folder: &Path, force: bool) -> Result<ResultFolder> {
+        let path = folder.to_path_buf();
         if !output::is_occupied(folder) {
             return Ok(ResultFolder { written: path.clone(), path });
         }
         if !folder.join(RESULTS_FILE).is_file() {
             bail!("{} exists and is not a result folder: choose another with -o", folder.display());
         }
-        if !arguments.force {
+        if !force {
             bail!(
                 "{} already contains results: choose another folder with -o, or replace it with \
                  --force",
@@ -335,11 +365,11 @@ impl ResultFolder {
     }
 }
 
-fn print(arguments: &Arguments, outcome: &Outcome, folder: &Path) -> Result<()> {
-    let is_bare = !is_measured(outcome) && !arguments.json;
+fn print(json: bool, outcome: &Outcome, folder: &Path) -> Result<()> {
+    let is_bare = !is_measured(outcome) && !json;
     if is_bare {
         // Tables of the floor alone would hide the errors below.
-    } else if arguments.json {
+    } else if json {
         let json = table::json(&outcome.comparison, folder);
         output::print_json(&json)?;
     } else {

@@ -6,6 +6,15 @@ use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_results::{AllocatorResult, Comparison, Imprecision, JournalFacts};
 
+/// The notes that depend on the measurements only.
+pub fn of_measurements(comparison: &Comparison) -> Vec<String> {
+    let mut notes = note_on_frees(&comparison.journal, comparison);
+    notes_on_instrument(comparison, &mut notes);
+    notes_on_interference(comparison, &mut notes);
+    notes_on_precision(comparison, &mut notes);
+    notes
+}
+
 impl Session<'_> {
     /// The notes, in sentences.
     pub fn notes(&self, comparison: &Comparison, stopped: bool) -> Vec<String> {
@@ -45,10 +54,8 @@ impl Session<'_> {
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
         }
-        notes_on_instrument(comparison, &mut notes);
-        notes_on_interference(comparison, &mut notes);
+        notes.extend(of_measurements(comparison));
         self.notes_on_repeats(&mut notes);
-        notes_on_precision(comparison, &mut notes);
         self.notes_on_allocators(comparison, &mut notes);
         if verify {
             notes.push(
@@ -57,7 +64,6 @@ impl Session<'_> {
                     .to_owned(),
             );
         }
-        notes.extend(note_on_frees(&self.compiled.facts, comparison));
         let foreign = self.compiled.facts.skipped.values().sum::<u64>();
         if foreign > 0 {
             notes.push(format!(

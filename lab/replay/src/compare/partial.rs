@@ -40,3 +40,21 @@ impl Drop for Partial {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+    use super::*;
+
+    #[test]
+    fn a_link_with_the_temporary_name_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, target) = (folder.path().join("victim"), folder.path().join("results"));
+        std::fs::create_dir(&victim).unwrap();
+        let name = format!("results.partial-{}", std::process::id());
+        std::os::unix::fs::symlink(&victim, folder.path().join(name)).unwrap();
+        assert!(Partial::create(&target).is_err());
+        assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+        assert!(!target.exists());
+    }
+}
