@@ -61,3 +61,17 @@ fn what_a_journal_does_not_have_is_said_and_no_file_is_left() {
     let output = keel(folder.path(), &["slice", &journal, "-o", &journal]);
     assert!(messages(&output).contains("is the journal itself"), "{}", messages(&output));
 }
+
+#[test]
+fn successive_parts_are_a_folder_of_journals() {
+    let folder = tempfile::tempdir().unwrap();
+    let slice = ["slice", &sample(), "--every", "200000", "-o", "parts"];
+    let output = keel(folder.path(), &slice);
+    assert!(output.status.success(), "{}", messages(&output));
+    let names: Vec<_> = std::fs::read_dir(folder.path().join("parts")).unwrap().collect();
+    assert!(names.len() > 1 && folder.path().join("parts/part-0001.journal.parquet").exists());
+    let again = keel(folder.path(), &slice);
+    assert!(messages(&again).contains("is not empty"), "{}", messages(&again));
+    let both = keel(folder.path(), &["slice", &sample(), "--every", "5", "--from", "1", "-o", "x"]);
+    assert_eq!(both.status.code(), Some(2));
+}

@@ -43,6 +43,6 @@ pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use salvage::{Salvaged, is_partial, salvage};
-pub use slice::{Selection, Sliced, frame_times, slice};
+pub use slice::{Selection, Sliced, frame_times, slice, slice_every};
 pub use text_form::TextForm;
 pub use writer::{Writer, Written};

@@ -5,7 +5,7 @@ use crate::encoder::Options;
 use crate::{Error, Event, Mark, Metadata, Op, Origin, Reader, Result, Writer, Written};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The part of a journal to keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn slice(
         Some(threads) => Some(selected_blocks(reader, selection, threads, progress)?),
         None => None,
     };
-    let mut slicer = Slicer::new(selection, reader.metadata(), output)?;
+    let mut slicer = Slicer::new(selection.clone(), reader.metadata(), output)?;
     each_row(reader, selection, progress, &mut |row, event, origin| {
         let keeps = match (&mut blocks, &selection.threads) {
             (Some(blocks), Some(threads)) => blocks.keeps(event, threads),
@@ -57,6 +57,93 @@ pub fn slice(
         if keeps { slicer.add(row, event, origin) } else { Ok(()) }
     })?;
     slicer.finish()
+}
+
+/// Writes the whole journal as successive excerpts of `operations` rows each, or a few more: rows
+/// of the same time stay together. `path` returns the file of each. The journal is read once. It
+/// needs memory for the blocks that are live at the same time.
+///
+/// # Errors
+/// Those of the reader and of the writer.
+pub fn slice_every(
+    reader: &Reader,
+    operations: u64,
+    path: &dyn Fn(u64) -> PathBuf,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<Sliced>> {
+    let mut windows = Windows {
+        source: reader.metadata(),
+        operations: operations.max(1),
+        path,
+        live: FxHashMap::default(),
+        open: None,
+        rows: 0,
+        last_time: 0,
+        finished: Vec::new(),
+    };
+    each_row(reader, &Selection::default(), progress, &mut |row, event, origin| {
+        windows.add(row, event, origin)
+    })?;
+    windows.close(None)?;
+    Ok(windows.finished)
+}
+
+/// The state of [`slice_every`].
+struct Windows<'a> {
+    source: &'a Metadata,
+    operations: u64,
+    path: &'a dyn Fn(u64) -> PathBuf,
+    /// The live blocks by their number in the source.
+    live: FxHashMap<u64, (Event, Origin)>,
+    /// The excerpt that is being written.
+    open: Option<Slicer<'a>>,
+    /// Its rows without its prologue, and the time of the last one.
+    rows: u64,
+    last_time: u64,
+    finished: Vec<Sliced>,
+}
+
+impl<'a> Windows<'a> {
+    fn add(&mut self, row: u64, event: &Event, origin: Origin) -> Result<()> {
+        if row >= self.source.prologue {
+            if self.rows >= self.operations && event.time > self.last_time {
+                self.close(Some(event.time))?;
+            }
+            let mut slicer = match self.open.take() {
+                Some(slicer) => slicer,
+                None => self.begun(event.time)?,
+            };
+            slicer.push(event, origin)?;
+            self.open = Some(slicer);
+            (self.rows, self.last_time) = (self.rows + 1, event.time);
+        }
+        self.live.remove(&event.released);
+        if event.created != 0 {
+            self.live.insert(event.created, (*event, origin));
+        }
+        Ok(())
+    }
+
+    /// A new excerpt whose first row has this time; the first one begins with the journal.
+    fn begun(&self, time: u64) -> Result<Slicer<'a>> {
+        let index = self.finished.len() as u64;
+        let from = if index == 0 { 0 } else { time };
+        let selection = Selection { from, ..Selection::default() };
+        let mut slicer = Slicer::new(selection, self.source, &(self.path)(index))?;
+        slicer.early = Some(self.live.clone());
+        slicer.begin()?;
+        Ok(slicer)
+    }
+
+    /// Finishes the excerpt that is being written.
+    fn close(&mut self, to: Option<u64>) -> Result<()> {
+        if let Some(mut slicer) = self.open.take() {
+            slicer.selection.to = to;
+            self.finished.extend(slicer.finish()?);
+        }
+        self.rows = 0;
+        Ok(())
+    }
 }
 
 /// Calls `take` with the number, the event and the origin of each row before the end of the
@@ -139,7 +226,7 @@ impl Blocks {
 
 /// Writes the excerpt.
 struct Slicer<'a> {
-    selection: &'a Selection,
+    selection: Selection,
     source: &'a Metadata,
     writer: Writer,
     /// Frame marks of the source up to the start.
@@ -156,7 +243,7 @@ struct Slicer<'a> {
 }
 
 impl<'a> Slicer<'a> {
-    fn new(selection: &'a Selection, source: &'a Metadata, output: &Path) -> Result<Slicer<'a>> {
+    fn new(selection: Selection, source: &'a Metadata, output: &Path) -> Result<Slicer<'a>> {
         let before = source.frames.partition_point(|mark| *mark <= selection.from);
         Ok(Slicer {
             selection,
@@ -254,7 +341,8 @@ impl<'a> Slicer<'a> {
     }
 
     fn metadata(&mut self) -> Metadata {
-        let Selection { from, to, threads } = self.selection;
+        let selection = std::mem::take(&mut self.selection);
+        let Selection { from, to, threads } = &selection;
         let is_before_end = |time: u64| to.is_none_or(|to| time < to);
         let inside = |time: &u64| *time > *from && is_before_end(*time);
         let chosen = |mark: &&Mark| {

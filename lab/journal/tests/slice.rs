@@ -3,7 +3,9 @@
 
 mod common;
 
-use keel_journal::{Event, Metadata, Op, Reader, Rules, Selection, frame_times, slice};
+use keel_journal::{
+    Event, Metadata, Op, Reader, Rules, Selection, frame_times, slice, slice_every,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,6 +61,38 @@ fn operations(read: &Read) -> impl Iterator<Item = &Event> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
+
+    /// Each of successive excerpts is the same as the excerpt of its times.
+    #[test]
+    fn successive_excerpts_together_are_the_whole(
+        steps in prop::collection::vec(common::step(), 1..300),
+        frames in prop::collection::vec(0u64..60_000, 0..8),
+        operations in 1u64..150,
+    ) {
+        let (events, metadata) = common::journal(&steps, &frames);
+        let folder = tempfile::tempdir().unwrap();
+        let whole = folder.path().join("whole.parquet");
+        common::write(&whole, &events, &metadata, 100);
+        let reader = Reader::open(&whole).unwrap();
+        let path = |index: u64| folder.path().join(format!("{index}.parquet"));
+        let found = slice_every(&reader, operations, &path, &mut |_| {}).unwrap();
+        let (mut at, mut from) = (metadata.prologue as usize, 0);
+        for (index, one) in found.iter().enumerate() {
+            let rows = (one.written.rows - one.prologue) as usize;
+            let is_last = index + 1 == found.len();
+            prop_assert!(is_last || rows as u64 >= operations);
+            at += rows;
+            let to = if is_last { None } else { Some(events[at].time) };
+            let selection = Selection { from, to, threads: None };
+            let same = sliced(&events, &metadata, &selection).unwrap();
+            let part = read(&path(index as u64));
+            prop_assert_eq!(&part.events, &same.events);
+            prop_assert_eq!(&part.metadata, &same.metadata);
+            from = to.unwrap_or(0);
+        }
+        prop_assert_eq!(at, events.len());
+    }
+
     #[test]
     fn an_excerpt_has_the_same_live_blocks_at_each_operation(
         steps in prop::collection::vec(common::step(), 1..300),

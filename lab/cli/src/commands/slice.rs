@@ -1,11 +1,11 @@
 //! `keel slice`: a part of a journal.
 
 use crate::{format, output, progress};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use keel_journal::{Metadata, Reader, Selection};
+use keel_journal::{Metadata, Reader, Selection, Sliced};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Write a part of a journal as a journal of its own
@@ -16,7 +16,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \
                   keel slice game.journal.parquet --frames 1200..1260 -o hitch.journal.parquet\n  \
-                  keel slice game.journal.parquet --threads 0,audio -o two.journal.parquet")]
+                  keel slice game.journal.parquet --threads 0,audio -o two.journal.parquet\n  \
+                  keel slice day.journal.parquet --every 20000000 -o parts")]
 pub struct Arguments {
     /// The journal
     journal: PathBuf,
@@ -35,6 +36,11 @@ pub struct Arguments {
     /// are kept if they concern a block that a selected thread allocates, resizes or frees
     #[arg(long, value_name = "THREADS", value_delimiter = ',')]
     threads: Vec<String>,
+    /// Write the whole journal as successive parts of this many operations each, or a few more. The
+    /// output is a folder; its files are part-0000.journal.parquet and so on
+    #[arg(long, value_name = "OPERATIONS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["from", "to", "frames", "threads"])]
+    every: Option<u64>,
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -49,6 +55,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     {
         bail!("{} is the journal itself: choose another file with -o", output.display());
     }
+    if let Some(operations) = arguments.every {
+        return run_every(arguments, &reader, operations);
+    }
     let selection = selection(arguments, reader.metadata())?;
     let passes = if selection.threads.is_some() { 2 } else { 1 };
     let bar = progress::bar(passes * reader.rows(), "operations");
@@ -62,23 +71,53 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         bar.set_position(before + rows);
     })?;
     bar.finish_and_clear();
-    let Some(sliced) = sliced else {
-        bail!(
-            "no operation of {} is in this part, so nothing was written; `keel info` shows its \
-             duration, frames and threads",
-            arguments.journal.display()
-        );
-    };
+    let Some(sliced) = sliced else { bail!(nothing(arguments)) };
+    describe(&arguments.output, &sliced)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Successive parts of the whole journal, in a new folder.
+fn run_every(arguments: &Arguments, reader: &Reader, operations: u64) -> Result<ExitCode> {
+    let folder = &arguments.output;
+    if output::is_occupied(folder) {
+        bail!("{} exists and is not empty: choose another folder with -o", folder.display());
+    }
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let path = |index: u64| folder.join(format!("part-{index:04}.journal.parquet"));
+    let bar = progress::bar(reader.rows(), "operations");
+    bar.set_message("slicing");
+    let sliced =
+        keel_journal::slice_every(reader, operations, &path, &mut |rows| bar.set_position(rows))?;
+    bar.finish_and_clear();
+    if sliced.is_empty() {
+        bail!(nothing(arguments));
+    }
+    for (index, part) in (0..).zip(&sliced) {
+        describe(&path(index), part)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn nothing(arguments: &Arguments) -> String {
+    format!(
+        "no operation of {} is in this part, so nothing was written; `keel info` shows its \
+         duration, frames and threads",
+        arguments.journal.display()
+    )
+}
+
+fn describe(path: &Path, sliced: &Sliced) -> Result<()> {
     output::print(&format!(
         "{}: {} operations, {} threads, {} frame marks; {} blocks were live at its start; {}\n",
-        arguments.output.display(),
+        path.display(),
         format::count(sliced.written.rows - sliced.prologue),
         sliced.threads,
         format::count(sliced.frames),
         format::count(sliced.prologue),
         format::bytes(sliced.written.bytes),
     ))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn selection(arguments: &Arguments, metadata: &Metadata) -> Result<Selection> {
