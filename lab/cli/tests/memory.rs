@@ -1,5 +1,5 @@
-//! Memory of a comparison for each operation of the journal: 100 million operations must fit into 8
-//! GiB.
+//! What the lab takes: memory of a comparison for each operation of the journal (100 million
+//! operations must fit into 8 GiB), and disk space of the command.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -62,4 +62,10 @@ fn an_operation_takes_little_memory() {
     // 16 bytes of the plan and 16 of the record, which the player shares; no other memory grows
     // with the journal. The limit of 8 GiB allows 85.
     assert!((16.0..=40.0).contains(&growth), "{growth} bytes per operation: {least} and {most}");
+}
+
+#[test]
+fn the_command_is_small_on_the_disk() {
+    let bytes = std::fs::metadata(common::prefix().join("bin/keel")).unwrap().len();
+    assert!(bytes <= 25 << 20, "{bytes} bytes: the build must remove the symbols");
 }

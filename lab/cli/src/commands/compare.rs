@@ -1,5 +1,6 @@
 //! `keel compare`: replays a journal on several allocators and measures every call.
 
+mod needs;
 mod rounds;
 mod table;
 
@@ -204,11 +205,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     let options = options(&how);
     let verify = options.verify;
+    let compared = with_floor(&allocators);
+    needs::state(journal.reader.rows(), compared.len(), &options, &folder.written)?;
     let bars = Bars::new();
     let request = Request {
         source: &journal.reader,
         name: file_name(&path),
-        allocators: with_floor(&allocators),
+        allocators: compared,
         options,
         player: layout.private("keel-player")?,
         folder: folder.written.clone(),

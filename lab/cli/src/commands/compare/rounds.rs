@@ -8,7 +8,7 @@
 //! FOLDER/results/       the merged results
 //! ```
 
-use super::{How, Journal, ResultFolder, file_name, options, print, specs, with_floor};
+use super::{How, Journal, ResultFolder, file_name, needs, options, print, specs, with_floor};
 use crate::layout::Layout;
 use crate::selection::chosen;
 use crate::{interrupt, output};
@@ -293,11 +293,13 @@ impl Ready<'_> {
             // keel was killed before it could discard a stopped round.
             std::fs::remove_dir_all(&place).with_context(|| place.display().to_string())?;
         }
+        let allocators = with_floor(self.allocators);
+        needs::state(self.journal.reader.rows(), allocators.len(), &options, &place)?;
         let bars = super::Bars::new();
         let request = Request {
             source: &self.journal.reader,
             name: file_name(self.path),
-            allocators: with_floor(self.allocators),
+            allocators,
             options,
             player: self.layout.private("keel-player")?,
             folder: place.clone(),
