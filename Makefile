@@ -131,10 +131,11 @@ sanitize: ## run the unit tests and the stress test under ASan, UBSan and TSan
 	@scripts/setup.sh build check
 	@tests/sanitize.sh
 
-fuzz: ## fuzz every importer for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
+fuzz: ## fuzz every reader for FUZZ_SECONDS each (default 30); findings go to fuzz-findings/
 	@scripts/setup.sh build
-	@cargo build --release --locked --workspace --bins --example fuzz
+	@cargo build --release --locked --workspace --bins --example fuzz --example fuzz_results
 	@target/release/examples/fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+	@target/release/examples/fuzz_results --seconds $(FUZZ_SECONDS)
 
 install: build ## install into PREFIX (default /usr/local), below DESTDIR if it is set
 	@DESTDIR="$(DESTDIR)" scripts/install.sh "$(PREFIX)"

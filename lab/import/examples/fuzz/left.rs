@@ -2,7 +2,8 @@
 //!
 //! - `spool`: the file of a program that recorded itself, header and chunks (`journal/ring.h`);
 //! - `rings`: such a file without its end, and the rings beside it;
-//! - `partial`: the journal of a writer that was killed.
+//! - `partial`: the journal of a writer that was killed;
+//! - `journal`: a complete journal, read and analysed as `keel info` does.
 //!
 //! No input may cause a panic, and every resulting journal must keep every rule.
 
@@ -19,15 +20,20 @@ pub enum Left {
     Spool,
     Rings,
     Partial,
+    Journal,
 }
 
 impl Left {
-    pub const ALL: [(&str, Left); 3] =
-        [("spool", Left::Spool), ("rings", Left::Rings), ("partial", Left::Partial)];
+    pub const ALL: [(&str, Left); 4] = [
+        ("spool", Left::Spool),
+        ("rings", Left::Rings),
+        ("partial", Left::Partial),
+        ("journal", Left::Journal),
+    ];
 
     /// Longest input, bytes.
     pub fn longest(self) -> usize {
-        if self == Left::Partial { 30_000 } else { 6_000 }
+        if matches!(self, Left::Partial | Left::Journal) { 30_000 } else { 6_000 }
     }
 
     pub fn seeds(self) -> Vec<Vec<u8>> {
@@ -35,6 +41,7 @@ impl Left {
             Left::Spool => vec![spool(true), spool(false)],
             Left::Rings => vec![rings()],
             Left::Partial => partial().into_iter().collect(),
+            Left::Journal => whole().into_iter().collect(),
         }
     }
 
@@ -46,7 +53,11 @@ impl Left {
         if input.len() < width {
             return;
         }
-        let at = random.below(input.len() / width) * width;
+        let mut at = random.below(input.len() / width) * width;
+        if self == Left::Journal && random.below(4) != 0 {
+            // The footer has no checksum, so that its changes are read.
+            at = input.len() - width - random.below(input.len().min(FOOTER) - width + 1);
+        }
         let from = random.below(input.len() / width) * width;
         let word = match random.below(6) {
             0 => 0,
@@ -68,9 +79,12 @@ impl Left {
         let written = match self {
             Left::Spool => write_spool(&path, input),
             Left::Rings => write_rings(&path, &folder.join("left.rings"), input),
-            Left::Partial => std::fs::write(&path, input).map_err(Into::into),
+            Left::Partial | Left::Journal => std::fs::write(&path, input).map_err(Into::into),
         };
         written.map_err(|error| error.to_string())?;
+        if self == Left::Journal {
+            return Ok(analyse(&path));
+        }
         let made = match self {
             Left::Partial => keel_journal::salvage(&path, &output)
                 .map(|salvaged| (salvaged.rows, salvaged.torn_bytes > 0))
@@ -100,6 +114,23 @@ impl Left {
         };
         Ok(Outcome { behaviour: hasher.finish(), whole })
     }
+}
+
+/// Reads a journal in two ways. Any error is an answer.
+fn analyse(path: &Path) -> Outcome {
+    let mut hasher = FxHasher::default();
+    let rows = read(path, Some(&mut hasher));
+    let facts = Reader::open(path).and_then(|reader| {
+        let violation = keel_journal::analysis::verify(&reader, &mut |_| {})?;
+        Ok((keel_journal::analysis::analyse(&reader, &mut |_| {})?, violation))
+    });
+    if let Err(error) = &rows {
+        shape(error).hash(&mut hasher);
+    }
+    if let Err(error) = &facts {
+        shape(&error.to_string()).hash(&mut hasher);
+    }
+    Outcome { behaviour: hasher.finish(), whole: rows.is_ok() && facts.is_ok() }
 }
 
 /// Reads a journal; returns the number of its rows. With a hasher, checks every rule and hashes the
@@ -269,8 +300,18 @@ fn write_rings(path: &Path, rings: &Path, input: &[u8]) -> Result<(), Failure> {
 const RECORD_MAGIC: &[u8; 8] = b"KLGROUP1";
 const RECORD_TAIL: usize = 24;
 
+/// Bytes at the end of a journal that hold its footer, or more.
+const FOOTER: usize = 3000;
+
 /// Three complete row groups and a part of the fourth.
 fn partial() -> Result<Vec<u8>, Failure> {
+    let bytes = whole()?;
+    let last = bytes.windows(8).rposition(|eight| eight == RECORD_MAGIC).ok_or("no record")?;
+    Ok(bytes[..last - 100].to_vec())
+}
+
+/// Four row groups, complete.
+fn whole() -> Result<Vec<u8>, Failure> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("whole");
     let options = keel_journal::Options { rows_per_group: 20, ..keel_journal::Options::default() };
@@ -285,9 +326,7 @@ fn partial() -> Result<Vec<u8>, Failure> {
     }
     writer.cut()?;
     writer.finish(keel_journal::Metadata::default())?;
-    let bytes = std::fs::read(&path)?;
-    let last = bytes.windows(8).rposition(|eight| eight == RECORD_MAGIC).ok_or("no record")?;
-    Ok(bytes[..last - 100].to_vec())
+    Ok(std::fs::read(&path)?)
 }
 
 /// Sets the checksum of each record to that of its bytes.

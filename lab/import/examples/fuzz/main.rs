@@ -1,10 +1,10 @@
 //! Fuzzes the importers: `fuzz [--seconds N] [--seed N] [TARGET...]`, `make fuzz`.
 //!
-//! A target is a form of text, `packed` for the archives around them, or a file of an unfinished
-//! recording: `spool`, `rings`, `partial` (left.rs). A form begins with the samples and with texts
-//! that `keel export` writes, and changes bytes, numbers, fields and lines. Inputs with a new
-//! behaviour of the importer (another fault, another kind of repair, other operations) are kept for
-//! further changes. For each input the following must hold:
+//! A target is a form of text, `packed` for the archives around them, a file of an unfinished
+//! recording (`spool`, `rings`, `partial`), or a complete `journal` (left.rs). A form begins with
+//! the samples and with texts that `keel export` writes, and changes bytes, numbers, fields and
+//! lines. Inputs with a new behaviour of the importer (another fault, another kind of repair, other
+//! operations) are kept for further changes. For each input the following must hold:
 //!
 //! - no panic, with and without `--repair`;
 //! - with `--repair`, only lines that cannot be read are faults;
