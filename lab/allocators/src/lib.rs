@@ -419,6 +419,21 @@ mod tests {
     }
 
     #[test]
+    fn ports_and_old_versions_are_labelled() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = names(&["dlmalloc", "tlsf", "rpmalloc", "mimalloc"]);
+        let found = places(folder.path()).resolve(&asked).unwrap();
+        let labels: Vec<String> = found.iter().map(Allocator::label).collect();
+        let expected = [
+            "dlmalloc (port, one lock)",
+            "tlsf (port, one lock)",
+            "rpmalloc (old version 1.4)",
+            "mimalloc",
+        ];
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
     fn all_means_every_available_one_and_a_missing_one_has_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let places = places(folder.path());

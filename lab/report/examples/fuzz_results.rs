@@ -2,8 +2,8 @@
 //!
 //! Changes bytes and numbers of `results.json`, `operations.parquet` or a file of rows, and reads
 //! the folder as `keel report`, `--markdown` and the terminal do. No input may cause a panic, take
-//! longer than [`LIMIT`], or need unbounded memory (run it under `ulimit -v`). An input that does is
-//! kept in `fuzz-findings/`, and the exit code is 1.
+//! longer than [`LIMIT`], or need unbounded memory (run it under `ulimit -v`). Otherwise the input
+//! is kept in `fuzz-findings/`, and the exit code is 1.
 #![allow(clippy::print_stdout, reason = "printing is its job")]
 #![allow(clippy::unwrap_used, reason = "a developer's tool")]
 
