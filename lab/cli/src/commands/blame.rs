@@ -22,16 +22,16 @@ pub const SHORT_LIVED_US: u64 = 1000;
 
 /// Show which call sites request memory, keep it, and spend time in the allocator
 ///
-/// The journal must be recorded with --stacks. For a journal, each call site has its number of
-/// calls, its bytes, its bytes at the peak of live bytes, its bytes that are never freed, and its
-/// short-lived blocks. For a result folder of such a journal, each call site has its time in the
-/// allocator's functions, its share of the time over the budget, and its slow calls, for each
-/// allocator.
+/// The journal must have been recorded with --stacks. For a journal it shows, for each call site,
+/// the number of calls, the bytes requested, the bytes live when the program's live bytes were
+/// highest, the bytes never freed, and the number of short-lived blocks. For a result folder of such
+/// a journal it shows, for each call site and allocator, the time in the allocator's functions, the
+/// share of the time beyond the budget (--budget), and the number of slow calls (--slow).
 ///
-/// A call site is the innermost call that is not in a function that allocates for its caller
-/// (functions of the standard libraries, xmalloc and similar ones). Names of functions and lines
-/// are read from the object files and from debug files on this machine: /usr/lib/debug and the
-/// cache of debuginfod. Nothing is downloaded.
+/// Some functions allocate for their callers: those of the standard libraries, xmalloc and similar
+/// ones. A call site is the innermost call outside such functions. Names of functions and lines are
+/// read from the object files and from debug files on this machine: /usr/lib/debug and the cache of
+/// debuginfod. Nothing is downloaded.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  keel record --stacks 16 -- ./game\n  \
                         keel blame game.journal.parquet\n  \
@@ -42,8 +42,8 @@ pub const SHORT_LIVED_US: u64 = 1000;
 pub struct Arguments {
     /// The journal or the result folder
     input: PathBuf,
-    /// Sort by this value [default: bytes for a journal; for results over, or time if nothing is
-    /// over the budget]
+    /// Sort by this value [default: `bytes` for a journal; for results `over`, or `time` if no call
+    /// is over the budget]
     #[arg(long, value_name = "VALUE")]
     sort: Option<Value>,
     /// What identifies a call site

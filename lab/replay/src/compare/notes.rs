@@ -48,9 +48,9 @@ impl Session<'_> {
         let facts = &self.compiled.facts;
         if facts.prologue_blocks > 0 {
             notes.push(format!(
-                "{} blocks ({:.1} MiB in total) were live when the recording began. The player \
+                "{} blocks ({:.1} MiB in total) were live when the recording began. The replay \
                  allocates them before the measurement starts. These allocations are not measured.",
-                facts.prologue_blocks,
+                keel_results::count(facts.prologue_blocks),
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
         }
@@ -217,7 +217,7 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         notes.push(format!(
             "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
              {}. These numbers include the runs without the clock and those of the null allocator. \
-             `keel doctor` shows how to measure with less disturbance.",
+             The command keel doctor shows how to measure with less disturbance.",
             found.join("; ")
         ));
     }
