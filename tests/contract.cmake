@@ -66,7 +66,7 @@ contract_suite(operators contract/operators.cpp)
 keel_program(stress stress/stress.c)
 keel_program(replay_text replay/replay_text.c)
 # Not linked with the rest: its own resident size is the smallest peak that it can measure.
-add_executable(overseer support/overseer.c)
+add_executable(overseer support/overseer.c support/overseer_memory.c support/overseer_trace.c)
 target_link_libraries(overseer PRIVATE keel_flags)
 set_target_properties(overseer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${test_dir})
 if(TARGET keel_shared)

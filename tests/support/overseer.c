@@ -1,7 +1,7 @@
 // Runs a command and all processes that it starts, and reports their resources and the processes
 // that outlive the command.
 //
-//     overseer REPORT SECONDS COMMAND...
+//     overseer [--calls] REPORT SECONDS COMMAND...
 //
 // The overseer becomes the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so it sees
 // every process that the command starts, whatever session or group that joins. When the command has
@@ -9,12 +9,20 @@
 // After SECONDS all processes are killed and the status is 124.
 //
 // REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
-// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), minor_faults
-// and major_faults, voluntary_switches and involuntary_switches (of all processes), left (the names
-// of the processes that were killed). The overseer exits with the status.
+// ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), average_bytes
+// (the resident memory of all processes together, averaged over the time, sampled every 1 to 10 ms;
+// 0 if there were fewer than 5 samples), minor_faults and major_faults, voluntary_switches and
+// involuntary_switches (of all processes), system_calls (of all processes, with --calls; else -1,
+// and also if the system forbids it), left (the names of the processes that were killed). The
+// overseer exits with the status.
+//
+// With --calls it stops every thread at each system call (ptrace), which multiplies the time.
 //
 // The program is small on purpose: the memory that a process had resident before exec counts in its
 // peak, so the launcher's size is the smallest peak that can be measured.
+#include "overseer_memory.h"
+#include "overseer_trace.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -36,6 +44,9 @@ static double now(void) {
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
+
+static bool tracing;
+static struct memory memory;
 
 // Kills all child processes and writes their names to `names`, as the elements of a JSON array.
 // Their own children become children of this process when they are reaped. Returns the number of
@@ -73,10 +84,17 @@ static int kill_children(char* names) {
 // none.
 static pid_t reap(double until, int* status) {
     for (;;) {
-        pid_t process = waitpid(-1, status, WNOHANG);
+        pid_t process = waitpid(-1, status, WNOHANG | __WALL);
+        if (process > 0 && WIFSTOPPED(*status)) {
+            trace_continue(process, *status);
+            continue;
+        }
         if (process > 0 || (process < 0 && errno == ECHILD)) return process;
-        double left = until - now();
+        double time = now(), left = until - time;
         if (left <= 0) return 0;
+        if (memory.of != 0 && time >= memory.next) memory_sample(&memory, time);
+        if (memory.of != 0 && memory.next - time < left) left = memory.next - time;
+        if (left <= 0) continue;
         sigset_t child; // blocked by main, so that no signal is missed between the two calls
         sigemptyset(&child);
         sigaddset(&child, SIGCHLD);
@@ -104,18 +122,35 @@ static int report(const char* path, int status, double wall, const char* names) 
     if (!file) return -1;
     fprintf(file,
             "{\"status\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, \"sys_s\": %.6f, \"peak_bytes\": "
-            "%ld, \"minor_faults\": %ld, \"major_faults\": %ld, \"voluntary_switches\": %ld, "
-            "\"involuntary_switches\": %ld, \"left\": [%s]}\n",
+            "%ld, \"average_bytes\": %.0f, \"minor_faults\": %ld, \"major_faults\": %ld, "
+            "\"voluntary_switches\": %ld, \"involuntary_switches\": %ld, \"system_calls\": %ld, "
+            "\"left\": [%s]}\n",
             status, wall, (double)all.ru_utime.tv_sec + (double)all.ru_utime.tv_usec * 1e-6,
             (double)all.ru_stime.tv_sec + (double)all.ru_stime.tv_usec * 1e-6,
-            all.ru_maxrss * 1024L, all.ru_minflt, all.ru_majflt, all.ru_nvcsw, all.ru_nivcsw,
-            names);
+            all.ru_maxrss * 1024L, memory_average(&memory), all.ru_minflt, all.ru_majflt,
+            all.ru_nvcsw, all.ru_nivcsw, trace_count(), names);
     return fclose(file);
 }
 
+// Starts the command. Does not return in the child.
+static pid_t start(char** command, const sigset_t* mask) {
+    pid_t process = fork();
+    if (process != 0) return process;
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    if (tracing) trace_me();
+    execvp(command[0], command);
+    fprintf(stderr, "overseer: %s cannot be run: %s\n", command[0], strerror(errno));
+    _exit(STATUS_NO_COMMAND);
+}
+
 int main(int count, char** words) {
+    if (count > 1 && strcmp(words[1], "--calls") == 0) {
+        tracing = true;
+        count--;
+        words++;
+    }
     if (count < 4 || atof(words[2]) <= 0) {
-        fprintf(stderr, "usage: overseer REPORT SECONDS COMMAND...\n");
+        fprintf(stderr, "usage: overseer [--calls] REPORT SECONDS COMMAND...\n");
         return 2;
     }
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -124,17 +159,12 @@ int main(int count, char** words) {
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &before);
     double begin = now(), until = begin + atof(words[2]);
-    pid_t command = fork();
-    if (command == 0) {
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        execvp(words[3], words + 3);
-        fprintf(stderr, "overseer: %s cannot be run: %s\n", words[3], strerror(errno));
-        _exit(STATUS_NO_COMMAND);
-    }
+    pid_t command = start(words + 3, &before);
     if (command < 0) {
         perror("overseer: fork");
         return STATUS_NO_COMMAND;
     }
+    memory = (struct memory){.of = tracing ? 0 : command, .last = begin, .next = begin};
     int raw = 0, status = STATUS_LATE;
     char names[NAMES_BYTES] = "";
     for (pid_t ended; (ended = reap(until, &raw)) > 0;) {
@@ -143,6 +173,7 @@ int main(int count, char** words) {
         break;
     }
     double wall = now() - begin;
+    memory.of = 0;
     end_remaining(names, status == STATUS_LATE ? 0 : now() + GRACE_MS * 1e-3);
     if (report(words[1], status, wall, names) != 0) {
         fprintf(stderr, "overseer: %s cannot be written: %s\n", words[1], strerror(errno));

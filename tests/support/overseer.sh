@@ -41,6 +41,15 @@ expect "CPU time of a grandchild" 0 '"user_s": ([1-9]|0\.[1-9])' 60 \
 expect "faults and context switches" 0 \
     '"minor_faults": [1-9][0-9]*, "major_faults": [0-9]+, "voluntary_switches": [1-9]' 60 \
     'sleep 0.01'
+expect "the average of the memory of all processes" 0 '"average_bytes": [2-9][0-9]{7}' 60 \
+    '(bash -c "printf -v a %30000000s; sleep 0.6; :"); :'
+expect "no count of system calls unless it is asked for" 0 '"system_calls": -1' 60 'true'
+"$overseer" --calls "$folder/report" 60 bash -c 'for i in {1..300}; do kill -0 $$; done; (:)'
+count=$(grep -oE '"system_calls": [0-9]+' "$folder/report" | grep -oE '[0-9]+')
+if [ "${count:-0}" -ge 300 ] && [ "$count" -lt 2000 ]; then passed=$((passed + 1)); else
+    echo "FAIL the count of system calls: $(cat "$folder/report")"
+    failed=$((failed + 1))
+fi
 expect "the peak of a grandchild" 0 '"peak_bytes": [4-9][0-9]{7}' 60 \
     '(bash -c "printf -v a %30000000s; :")'
 echo "$passed passed, $failed failed, 0 skipped"

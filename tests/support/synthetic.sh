@@ -33,6 +33,17 @@ for name in $("$program" --list | cut -f1); do
         failed=$((failed + 1))
     fi
 done
+# Each call is timed: 30 rounds of 100 blocks, malloc and free.
+times=$(mktemp -u)
+timed=$(LD_PRELOAD="$bridge" KEEL_BRIDGE=next KEEL_BRIDGE_TIMES="$times" \
+    "$program" simple --scale 0.0001 >/dev/null && cat "$times")
+rm -f "$times"
+if [[ $timed =~ \"calls\":\ 60[0-9][0-9],.*\"worst_ns\":\ [1-9] ]]; then
+    passed=$((passed + 1))
+else
+    echo "FAIL the times of the calls on the C library: ${timed:-no result}"
+    failed=$((failed + 1))
+fi
 expect_status "a pattern with a confined thread" 0 timeout 100 env LD_PRELOAD="$bridge" \
     KEEL_BRIDGE="prefix:kl_:$library" GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536 \
     "$patterns" remote-random
