@@ -2,6 +2,9 @@
 //
 //   KEEL_BRIDGE=peer:FILE             a library with a table (lab/peers)
 //   KEEL_BRIDGE=prefix:PREFIX:FILE    a library with functions PREFIX_malloc and so on
+//   KEEL_BRIDGE=next                  the malloc that the program would have without the bridge
+//   KEEL_BRIDGE_TIMES=FILE            also times each call (timing.h) and writes the result when
+//                                     the program exits
 //
 // So every allocator is called in the same way, by one jump through a pointer, whether its library
 // exports malloc or not.
@@ -13,6 +16,8 @@
 // opened with RTLD_DEEPBIND: its own calls of malloc go to the C library's, so that an allocator
 // that allocates its own data with malloc does not call itself.
 #include "bridge.h"
+
+#include "timing.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -110,6 +115,72 @@ static void* knowing_aligned(size_t alignment, size_t bytes) {
     return inner.aligned(alignment, bytes);
 }
 
+static void knowing_free_sized(void* block, size_t bytes) {
+    know_thread();
+    inner.free_sized(block, bytes);
+}
+
+// --- timing ---
+
+static struct bridge_table untimed;
+static const char* times_file;
+static pid_t timed_process; // its children do not write the file
+
+static void* timed_malloc(size_t bytes) {
+    uint64_t begun = timing_begin();
+    void* block = untimed.malloc(bytes);
+    timing_end(begun);
+    return block;
+}
+static void timed_free(void* block) {
+    uint64_t begun = timing_begin();
+    untimed.free(block);
+    timing_end(begun);
+}
+static void* timed_calloc(size_t count, size_t size) {
+    uint64_t begun = timing_begin();
+    void* block = untimed.calloc(count, size);
+    timing_end(begun);
+    return block;
+}
+static void* timed_realloc(void* old, size_t bytes) {
+    uint64_t begun = timing_begin();
+    void* block = untimed.realloc(old, bytes);
+    timing_end(begun);
+    return block;
+}
+static void* timed_aligned(size_t alignment, size_t bytes) {
+    uint64_t begun = timing_begin();
+    void* block = untimed.aligned(alignment, bytes);
+    timing_end(begun);
+    return block;
+}
+static void timed_free_sized(void* block, size_t bytes) {
+    uint64_t begun = timing_begin();
+    untimed.free_sized(block, bytes);
+    timing_end(begun);
+}
+
+static void use_timed(struct bridge_table* chosen) {
+    untimed = *chosen;
+    chosen->malloc = timed_malloc;
+    chosen->free = timed_free;
+    chosen->calloc = timed_calloc;
+    chosen->realloc = timed_realloc;
+    chosen->aligned = timed_aligned;
+    if (chosen->free_sized != NULL) chosen->free_sized = timed_free_sized;
+    timed_process = getpid();
+    timing_start();
+}
+
+// The program calls this before the part that counts, while it has one thread.
+EXPORTED void keel_bridge_begin(void) {
+    if (times_file != NULL) timing_start();
+}
+__attribute__((destructor)) static void finish(void) {
+    if (times_file != NULL && getpid() == timed_process) timing_write(times_file);
+}
+
 static void use(const struct bridge_table* table) {
     inner = *table;
     struct bridge_table chosen = inner;
@@ -120,7 +191,10 @@ static void use(const struct bridge_table* table) {
         chosen.calloc = knowing_calloc;
         chosen.realloc = knowing_realloc;
         chosen.aligned = knowing_aligned;
+        if (inner.free_sized != NULL) chosen.free_sized = knowing_free_sized;
     }
+    times_file = getenv("KEEL_BRIDGE_TIMES");
+    if (times_file != NULL) use_timed(&chosen);
     active = chosen;
 }
 
@@ -147,16 +221,12 @@ static bool store(void* place, void* function) {
     return function != NULL;
 }
 
-static void use_prefixed(const char* target) {
-    char prefix[NAME_BYTES / 2];
-    const char* colon = strchr(target, ':');
-    if (colon == NULL || (size_t)(colon - target) >= sizeof prefix)
-        give_up("KEEL_BRIDGE has no prefix and file: ", target);
-    memcpy(prefix, target, (size_t)(colon - target));
-    prefix[colon - target] = 0;
-    void* library = open_library(colon + 1);
+static void use_functions(void* library, const char* prefix) {
     struct bridge_table table = {0};
     store(&table.usable_size, find(library, prefix, "usable_size", "malloc_usable_size"));
+    // A library without free_sized has at least the operator, if it replaces malloc.
+    const char* other = prefix[0] == 0 ? "_ZdlPvm" : NULL;
+    store(&table.free_sized, find(library, prefix, "free_sized", other));
     if (!store(&table.malloc, find(library, prefix, "malloc", NULL)) ||
         !store(&table.free, find(library, prefix, "free", NULL)) ||
         !store(&table.calloc, find(library, prefix, "calloc", NULL)) ||
@@ -166,11 +236,25 @@ static void use_prefixed(const char* target) {
     use(&table);
 }
 
+static void use_prefixed(const char* target) {
+    char prefix[NAME_BYTES / 2];
+    const char* colon = strchr(target, ':');
+    if (colon == NULL || (size_t)(colon - target) >= sizeof prefix)
+        give_up("KEEL_BRIDGE has no prefix and file: ", target);
+    memcpy(prefix, target, (size_t)(colon - target));
+    prefix[colon - target] = 0;
+    use_functions(open_library(colon + 1), prefix);
+}
+
 static void use_peer(const char* file) {
     const struct bridge_table* table = dlsym(open_library(file), "keel_peer");
+    struct bridge_table copy = {0};
     if (table == NULL || table->abi != BRIDGE_ABI) give_up("no table of this version in ", file);
     if (table->init != NULL && table->init() != 0) give_up("the allocator cannot start: ", file);
-    use(table);
+    // Older libraries end before the hints.
+    memcpy(&copy, table,
+           table->has_hints ? sizeof copy : offsetof(struct bridge_table, free_sized));
+    use(&copy);
 }
 
 __attribute__((constructor(101))) static void load(void) {
@@ -180,6 +264,8 @@ __attribute__((constructor(101))) static void load(void) {
         use_peer(target + 5);
     else if (strncmp(target, "prefix:", 7) == 0)
         use_prefixed(target + 7);
+    else if (strcmp(target, "next") == 0)
+        use_functions(RTLD_NEXT, "");
     else
         give_up("unknown KEEL_BRIDGE: ", target);
 }
@@ -192,6 +278,13 @@ EXPORTED void* malloc(size_t bytes) {
 EXPORTED void free(void* block) {
     if (block == NULL || is_early(block)) return;
     active.free(block);
+}
+EXPORTED void free_sized(void* block, size_t bytes) {
+    if (block == NULL || is_early(block)) return;
+    if (active.free_sized != NULL)
+        active.free_sized(block, bytes);
+    else
+        active.free(block);
 }
 EXPORTED void* calloc(size_t count, size_t size) {
     return active.calloc(count, size);

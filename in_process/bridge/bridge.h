@@ -19,4 +19,13 @@ struct bridge_table {
     void (*thread_init)(void);
     void (*thread_exit)(void);
     void (*teardown)(void);
+    void (*free_sized)(void*, size_t); // this and all below only if has_hints
+    void (*free_aligned)(void*, size_t);
+    void (*free_aligned_sized)(void*, size_t, size_t);
+    void (*hint_names)(char*, size_t);
 };
+
+// What the bridge exports beyond the C library's names. A program calls the first one before the
+// part that counts, while it has one thread: times of earlier calls are dropped.
+void keel_bridge_begin(void);
+void free_sized(void* block, size_t bytes);
