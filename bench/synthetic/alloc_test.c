@@ -3,13 +3,13 @@
 #include "synthetic.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { SLOTS = 1 << 16, STEPS = 15000000, STEPS_OF_THREAD = 4000000 };
+enum { SLOTS = 1 << 16, STEPS = 15000000, STEPS_OF_THREAD = 4000000, WRITTEN = 136 };
+enum { WRITTEN_BY_THREAD = 300 };
 
 struct walk {
     uint64_t seed, sum;
-    size_t steps;
+    size_t steps, written; // at most that many bytes of each block are written
 };
 
 static void go(void* argument) {
@@ -24,7 +24,7 @@ static void go(void* argument) {
         } else {
             size_t bytes = between_log(&w->seed, 8, 1024);
             *at = take(bytes);
-            memset(*at, (int)(bytes & 0xFF), bytes < 64 ? bytes : 64);
+            fill(*at, bytes < w->written ? bytes : w->written);
         }
     }
     for (size_t i = 0; i < SLOTS; i++) free(slot[i]);
@@ -32,7 +32,7 @@ static void go(void* argument) {
 }
 
 static uint64_t run(const struct extent* extent) {
-    struct walk walk = {17, 0, scaled(extent, STEPS)};
+    struct walk walk = {17, 0, scaled(extent, STEPS), WRITTEN};
     go(&walk);
     return walk.sum;
 }
@@ -41,7 +41,7 @@ static uint64_t run_threads(const struct extent* extent) {
     struct walk walks[MOST_THREADS];
     uint64_t sum = 0;
     for (unsigned i = 0; i < extent->threads; i++)
-        walks[i] = (struct walk){17 + i, 0, scaled(extent, STEPS_OF_THREAD)};
+        walks[i] = (struct walk){17 + i, 0, scaled(extent, STEPS_OF_THREAD), WRITTEN_BY_THREAD};
     in_threads(extent->threads, go, walks, sizeof *walks);
     for (unsigned i = 0; i < extent->threads; i++) sum += walks[i].sum;
     return sum;

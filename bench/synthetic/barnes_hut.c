@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { BODIES = 4000, STEPS = 150 };
+enum { BODIES = 4000, STEPS = 40 };
 
 struct body {
     double x, y, vx, vy, mass;
@@ -57,7 +57,7 @@ static void attract(const struct cell* cell, struct body* body) {
     if (cell == NULL || cell->body == body) return;
     double dx = cell->mx / cell->mass - body->x, dy = cell->my / cell->mass - body->y;
     double square = dx * dx + dy * dy + 1e-4;
-    if (cell->body == NULL && 4 * cell->half * cell->half > square * 0.5) {
+    if (cell->body == NULL && 4 * cell->half * cell->half > square * 0.06) {
         for (unsigned i = 0; i < 4; i++) attract(cell->quarter[i], body);
         return;
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 500000, RESTART = 2000 };
+enum { STEPS = 700000, RESTART = 2000, LIMBS = 3 };
 
 // Little-endian; the highest limb is not 0. Zero has no limbs.
 struct number {
@@ -168,8 +168,9 @@ static uint64_t step(struct expansion* e) {
 }
 
 static uint64_t expand(uint64_t* seed, size_t steps) {
-    struct expansion e = {.n = make(4)};
-    for (unsigned i = 0; i < 4; i++) e.n->limb[i] = (uint32_t)draw(seed) | (i == 3 ? 1u << 31 : 1);
+    struct expansion e = {.n = make(LIMBS)};
+    for (unsigned i = 0; i < LIMBS; i++)
+        e.n->limb[i] = (uint32_t)draw(seed) | (i == LIMBS - 1 ? 1u << 31 : 1);
     e.root = square_root(e.n);
     e.p = small(0);
     e.q = small(1);
@@ -191,9 +192,9 @@ static uint64_t run(const struct extent* extent) {
 
 const struct workload bignum = {
     "bignum",
-    "continued fractions of 128-bit numbers; each result is a new block of 12 to 44 B",
+    "continued fractions of 96-bit numbers; each result is a new block of 12 to 36 B",
     "very many small blocks of a short life, allocated and freed on one thread",
     "cfrac (D. Barrett), a benchmark of B. Zorn: factoring with continued fractions",
-    "memory: a few KiB are live; the division takes more of the time than in cfrac",
+    "memory: a few KiB are live; the division is not a fast one",
     run,
 };

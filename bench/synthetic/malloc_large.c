@@ -2,6 +2,7 @@
 #include "synthetic.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { LIVE = 20, STEPS = 500 };
 
@@ -13,6 +14,7 @@ static uint64_t run(const struct extent* extent) {
         size_t bytes = between(&seed, 5 * MIB, 25 * MIB);
         free(slot[at]);
         slot[at] = take(bytes);
+        memset(slot[at], (int)(i & 0x7F), bytes);
         sum += bytes;
     }
     for (unsigned i = 0; i < LIVE; i++) free(slot[i]);
@@ -21,7 +23,7 @@ static uint64_t run(const struct extent* extent) {
 
 const struct workload malloc_large = {
     "malloc-large",
-    "20 live blocks of 5 to 25 MiB, replaced at random, one byte in each 4 KiB written",
+    "20 live blocks of 5 to 25 MiB, replaced at random, every byte written",
     "mapping, unmapping and page faults: what is done with large freed memory",
     "the large-block test of mimalloc's benchmarks",
     "small blocks; the time is nearly all the kernel's, and depends on its huge pages",

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { THREADS = 2500, BLOCKS = 300 };
+enum { THREADS = 10000, BLOCKS = 2 };
 
 struct life {
     void* block[BLOCKS];
@@ -14,7 +14,7 @@ struct life {
 static void live(void* argument) {
     struct life* life = argument;
     for (unsigned i = 0; i < BLOCKS; i++) {
-        size_t bytes = between_log(&life->seed, 16, 16 * KIB);
+        size_t bytes = between_log(&life->seed, 16, 1024);
         life->block[i] = take(bytes);
         life->sum += bytes;
     }
@@ -34,7 +34,7 @@ static uint64_t run(const struct extent* extent) {
 
 const struct workload mleak = {
     "mleak",
-    "2,500 threads in turn allocate 300 blocks each and end; the main thread frees the blocks",
+    "10,000 threads in turn allocate 2 blocks each and end; the main thread frees the blocks",
     "the start and end of a thread's heap, and the reuse of its memory: watch the peak",
     "the mleak test of mimalloc-bench: memory lost when threads end",
     "threads that run at the same time; creating a thread is part of the time",

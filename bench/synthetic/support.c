@@ -52,6 +52,19 @@ void* resize(void* block, size_t bytes) {
     return must(realloc(block, bytes));
 }
 
+uint64_t fill(void* block, size_t bytes) {
+    uint64_t* word = block;
+    for (size_t i = 0; i < bytes / sizeof *word; i++) word[i] = bytes - i;
+    return bytes;
+}
+
+uint64_t sum_words(const void* block, size_t bytes) {
+    const uint64_t* word = block;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < bytes / sizeof *word; i++) sum += word[i];
+    return sum;
+}
+
 struct start {
     void (*body)(void*);
     void* argument;

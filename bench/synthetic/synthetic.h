@@ -31,8 +31,8 @@ struct workload {
 
 // The workloads, each in the file of its name.
 extern const struct workload alloc_test, alloc_test_threads, ast_pass, barnes_hut, bignum, boolean,
-    broker, cache_scratch, cache_thrash, ecs_frames, json, larson, lru_cache, malloc_large, mleak,
-    mstress, red_black, rptest, sh6, sh8, simple, simple_threads, xmalloc;
+    broker, cache_scratch, cache_thrash, ecs_frames, json, larson, larson_sized, lru_cache,
+    malloc_large, mleak, mstress, red_black, rptest, sh6, sh8, simple, simple_threads, xmalloc;
 
 // `count` at this scale, at least 1.
 size_t scaled(const struct extent* extent, size_t count);
@@ -48,6 +48,9 @@ size_t between_log(uint64_t* state, size_t low, size_t high);
 void* take(size_t bytes);                     // first byte written, and one in each 4 KiB
 void* take_zeroed(size_t count, size_t size); // calloc
 void* resize(void* block, size_t bytes);      // realloc
+// Writes all bytes of a block in words, and returns the sum of these; the work of a program.
+uint64_t fill(void* block, size_t bytes);
+uint64_t sum_words(const void* block, size_t bytes);
 
 // Runs body(argument of index) in `count` threads and waits for them.
 void in_threads(unsigned count, void (*body)(void*), void* arguments, size_t stride);
