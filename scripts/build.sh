@@ -23,7 +23,7 @@ say "libkeel and the recorder (C)"
 logged cmake -S . -B build/cmake -G Ninja -DKEEL_OUTPUT_DIR="$build"
 logged cmake --build build/cmake --target libraries
 
-# The real programs that `keel bench --suite programs` runs.
+# The real programs that `keel bench --suite real` runs.
 rm -rf "$build/lib/keel/programs"
 cp -r tests/programs "$build/lib/keel/programs"
 

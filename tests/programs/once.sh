@@ -13,7 +13,7 @@ set -euo pipefail
 [ $# -ge 4 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 way=$1 tools=$(realpath "$2") file=$(realpath "$3") place=$4
 shift 4
-seconds=600
+seconds=${KEEL_LIMIT_SECONDS:-600}
 
 # script FILE WAY: prints the part of the program that prepares the input, or the part that works.
 script() {

@@ -39,7 +39,7 @@ fn wrong_suites_workloads_and_folders_are_named() {
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("letter.txt"), "").unwrap();
     for (words, place, answer) in [
-        (&["patern"][..], &new, "there is no suite `patern`; the suites are synthetic"),
+        (&["patern"][..], &new, "there is no suite `patern`; the suites are all, synthetic"),
         (&["patterns/tre"][..], &new, "there is no workload `patterns/tre` here; patterns has"),
         (&["journals"][..], &new, "add --journal FILE"),
         (&["synthetic", "-a", "nobody"][..], &new, "there is no allocator `nobody`"),
@@ -68,6 +68,10 @@ fn a_small_suite_gives_a_page_tables_and_a_site() {
     assert!(text.contains("elapsed time, synthetic"), "{text}");
     let page = std::fs::read_to_string(results.join("index.html")).unwrap();
     assert_eq!(page.matches("\"process_elapsed_s\"").count(), 8);
+    // In the first round only: the times of calls, and the number of system calls.
+    for name in ["\"p999_ns\"", "\"worst_ns\"", "\"system_calls\""] {
+        assert_eq!(page.matches(name).count(), 4, "{name}");
+    }
     let markdown = std::fs::read_to_string(results.join("suite.md")).unwrap();
     assert!(markdown.contains("| patterns/turn-64 |") && markdown.contains("None."), "{markdown}");
     assert!(std::fs::read(results.join("runs.parquet")).unwrap().starts_with(b"PAR1"));
@@ -86,9 +90,10 @@ fn a_failed_run_is_recorded_with_its_reason() {
     let library = common::prefix_with_recorder().join("lib/libkeel.so");
     let broken = format!("broken={}:symbols=none_", library.display());
     let words =
-        ["synthetic/json", "-a", "glibc", "--allocator", &broken, "--quick", "--rounds", "1"];
+        ["synthetic/json", "-a", "glibc", "--allocator", &broken, "--quick", "--rounds", "2"];
     let output = suite(&words, folder.path());
     assert_eq!(output.status.code(), Some(1));
+    assert_eq!(runs(folder.path()).len(), 3, "the failed run is not made again");
     let reason = "the library lacks a function with this prefix: none_";
     assert!(messages(&output).contains(reason), "{}", messages(&output));
     let markdown = std::fs::read_to_string(folder.path().join("suite.md")).unwrap();

@@ -8,16 +8,22 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Writes the runs. Columns: `workload`, `allocator`, `round`, `others`, the fields of
-/// [`SuiteMeasured`] (null for a failed run), and `failed` (the reason, or null).
+/// [`SuiteMeasured`] (null for a failed run or if not measured), `interference` (words), `discarded`
+/// (the number of disturbed runs that this one replaces), and `failed` (the reason, or null).
 ///
 /// # Errors
 /// See [`ExportError`].
 pub fn suite_table(suite: &Suite, output: &mut (dyn Write + Send)) -> Result<(), ExportError> {
     let encode = |error: &dyn std::fmt::Display| ExportError::Encode(error.to_string());
     let runs = || suite.runs.iter();
+    let some_reals = |of: fn(&SuiteMeasured) -> Option<f64>| -> ArrayRef {
+        Arc::new(runs().map(|run| run.measured().and_then(of)).collect::<Float64Array>())
+    };
     let reals = |of: fn(&SuiteMeasured) -> f64| -> ArrayRef {
         Arc::new(runs().map(|run| run.measured().map(of)).collect::<Float64Array>())
     };
+    let words = runs().map(|run| Some(run.interference.join(", ")));
+    let discarded = runs().map(|run| Some(run.discarded.len() as u32));
     let whole = |of: fn(&SuiteMeasured) -> Option<u64>| -> ArrayRef {
         Arc::new(runs().map(|run| run.measured().and_then(of)).collect::<UInt64Array>())
     };
@@ -36,12 +42,18 @@ pub fn suite_table(suite: &Suite, output: &mut (dyn Write + Send)) -> Result<(),
         ("user_s", reals(|one| one.user_s)),
         ("system_s", reals(|one| one.system_s)),
         ("peak_bytes", whole(|one| Some(one.peak_bytes))),
+        ("average_bytes", whole(|one| one.average_bytes)),
         ("minor_faults", whole(|one| Some(one.minor_faults))),
         ("major_faults", whole(|one| Some(one.major_faults))),
         ("voluntary_switches", whole(|one| Some(one.voluntary_switches))),
         ("involuntary_switches", whole(|one| Some(one.involuntary_switches))),
         ("after_bytes", whole(|one| one.after_bytes)),
+        ("system_calls", whole(|one| one.system_calls)),
+        ("p50_ns", some_reals(|one| one.p50_ns)),
+        ("p999_ns", some_reals(|one| one.p999_ns)),
         ("worst_ns", whole(|one| one.worst_ns)),
+        ("interference", Arc::new(words.collect::<StringArray>())),
+        ("discarded", Arc::new(discarded.collect::<UInt32Array>())),
         ("failed", Arc::new(reasons.collect::<StringArray>())),
     ];
     let batch = RecordBatch::try_from_iter(columns).map_err(|error| encode(&error))?;
@@ -65,8 +77,8 @@ mod tests {
             workload: "synthetic/larson".into(),
             allocator: "keel".into(),
             round: 0,
-            others: 0.0,
             outcome,
+            ..SuiteRun::default()
         };
         let measured = SuiteMeasured { elapsed_s: 1.5, ..SuiteMeasured::default() };
         let runs = vec![

@@ -11,7 +11,7 @@ const draw = (tag, attributes = {}, ...children) => {
 };
 
 const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const FINE_TICKS = [0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
+const FINE_TICKS = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8];
 const tickLabel = (value) => `${value}\u00a0×`;
 
 /** A logarithmic axis from `low` to `high` on the pixels `from` to `to`. */
@@ -27,7 +27,14 @@ const strips = (container, metric) => {
   const [left, right, row] = [narrow ? 118 : 190, width - 26, 21];
   const rows = [];
   let group = "";
-  for (const workload of shownWorkloads()) {
+  const measured = shownWorkloads().filter((workload) =>
+    shownAllocators().some((one) => spread(workload, one, metric)),
+  );
+  if (!measured.length) {
+    container.replaceChildren(make("p", { text: "Not measured for these workloads." }));
+    return;
+  }
+  for (const workload of measured) {
     if (workload.suite !== group) rows.push({ group: (group = workload.suite) });
     rows.push({ workload });
   }
@@ -47,7 +54,8 @@ const strips = (container, metric) => {
     `${METRICS[metric].title} of each workload as a multiple of ${baseName()}`,
   );
   let labelled = -Infinity;
-  for (const tick of TICKS.filter((one) => one >= low && one <= high)) {
+  const steps = high / low > 4 ? TICKS : FINE_TICKS;
+  for (const tick of steps.filter((one) => one >= low && one <= high)) {
     const [at, text] = [x(tick), tickLabel(tick)];
     const line = { x1: at, x2: at, y1: 22, y2: height };
     svg.append(draw("line", { class: tick === 1 ? "base" : "grid", ...line }));

@@ -8,19 +8,21 @@ const METRICS = {
   elapsed: { title: "elapsed time", show: (s) => duration(s * 1e9), of: (m) => m.elapsed_s },
   cpu: { title: "processor time", show: (s) => duration(s * 1e9), of: (m) => m.cpu_s },
   peak: { title: "peak memory", show: bytes, of: (m) => m.peak_bytes },
+  average: { title: "average memory", show: bytes, of: (m) => m.average_bytes },
+  p999: { title: "p99.9 of all calls", show: duration, of: (m) => m.p999_ns },
+  worst: { title: "slowest call", show: duration, of: (m) => m.worst_ns },
+  calls: { title: "system calls", show: count, of: (m) => m.system_calls },
   faults: { title: "page faults", show: count, of: (m) => m.minor_faults + m.major_faults },
   switches: {
     title: "context switches",
     show: count,
     of: (m) => m.voluntary_switches + m.involuntary_switches,
   },
-  worst: { title: "slowest call", show: duration, of: (m) => m.worst_ns, first: true },
   after: {
     title: "memory a second later",
     show: bytes,
     // A pattern that retains almost nothing has no meaningful ratio below this size.
     of: (m) => (m.after_bytes === undefined ? undefined : Math.max(m.after_bytes, 1 << 20)),
-    first: true,
   },
 };
 
@@ -79,7 +81,10 @@ const meanOf = (workloads, allocator, metric, base) => {
 const times = (value) =>
   value === null ? "–" : `${value.toFixed(value < 9.95 ? 2 : value < 99.5 ? 1 : 0)}\u00a0×`;
 
-const state = { time: "elapsed", heat: "elapsed", base: "best", suite: "", hidden: new Set() };
+const state = {
+  ...{ time: "elapsed", memory: "peak", tail: "p999", heat: "elapsed" },
+  ...{ base: "best", suite: "", hidden: new Set() },
+};
 const shownWorkloads = () =>
   suite.workloads.filter((one) => !state.suite || one.suite === state.suite);
 const shownAllocators = () => suite.allocators.filter((one) => !state.hidden.has(one.name));

@@ -74,6 +74,15 @@ const TIMES = [
   ["cpu", "processor time"],
 ];
 
+const MEMORIES = [
+  ["peak", "peak"],
+  ["average", "average over the run"],
+];
+const TAILS = [
+  ["p999", "p99.9"],
+  ["worst", "slowest call"],
+];
+
 const notes = () => {
   const number = pluralize(shownWorkloads().length, "workload", "workloads");
   byId("means-note").textContent =
@@ -83,7 +92,12 @@ const notes = () => {
     `Each dot is the median of an allocator's runs, as a multiple of ${baseName()}; the bar ` +
     "reaches from the lowest run to the highest. Where bars overlap, the order is not certain.";
   byId("memory-note").textContent =
-    "Peak resident memory of the process, as above. It includes the program itself.";
+    "Resident memory, as above, with the program itself: the peak of the largest process, or the " +
+    "average over the time of all processes together.";
+  byId("tail-note").textContent =
+    "Synthetic workloads and patterns run once more with each call of the allocator timed, the " +
+    "empty pair of clock readings included. p99.9: 99.9 % of all calls are at most that long. " +
+    "The slowest call also contains interruptions by the machine.";
   byId("scatter-note").textContent =
     `Geometric means over ${pluralize(commonWorkloads().length, "workload", "workloads")}: ` +
     "those that every shown allocator completed. The dashed line is the Pareto front: no " +
@@ -94,6 +108,8 @@ const notes = () => {
 
 const toolbars = () => {
   byId("time-toolbar").replaceChildren(choice("Time", TIMES, "time"));
+  byId("memory-toolbar").replaceChildren(choice("Memory", MEMORIES, "memory"));
+  byId("tail-toolbar").replaceChildren(choice("Calls", TAILS, "tail"));
   const present = Object.entries(METRICS).filter(([id]) =>
     suite.runs.some((run) => run.measured && METRICS[id].of(run.measured) !== undefined),
   );
@@ -125,11 +141,21 @@ const cautions = () => {
   const failed = suite.runs.filter((run) => run.failed);
   const places = new Map(failed.map((run) => [`${run.workload} on ${run.allocator}`, run.failed]));
   const items = [...places].map(([place, reason]) => `${place}: ${reason}.`);
-  const disturbed = suite.runs.filter((run) => run.others > 0.1).length;
-  if (disturbed)
+  for (const run of suite.runs)
+    if (run.incomplete) items.push(`${run.workload} on ${run.allocator}: ${run.incomplete}.`);
+  const disturbed = suite.runs.filter((run) => run.interference?.length);
+  const repeats = suite.runs.reduce((sum, run) => sum + (run.discarded?.length ?? 0), 0);
+  if (disturbed.length) {
+    const kinds = [...new Set(disturbed.flatMap((run) => run.interference))].join(", ");
     items.push(
-      `During ${disturbed} of ${suite.runs.length} runs, other programs used more than 10 % of ` +
-        "the processors: elapsed times of these runs are uncertain.",
+      `The machine disturbed ${disturbed.length} of ${suite.runs.length} runs that count ` +
+        `(${kinds}): their times are uncertain.`,
+    );
+  }
+  if (repeats)
+    items.push(
+      `${pluralize(repeats, "run was", "runs were")} repeated because the machine disturbed them; ` +
+        "of a run and its repeats the least disturbed one counts.",
     );
   const rounds = suite.runs.map((run) => run.round);
   if (Math.max(...rounds) < 2)
@@ -157,6 +183,8 @@ const setup = () => {
     ["Rounds", `${rounds}, interleaved: in each round every workload runs on every allocator, in ` +
       "random order, one process for each run"],
     ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of full` : "full"],
+    ["Disturbance", "A run is repeated if a processor was slower by 1.5 %, if the hypervisor took " +
+      "2 % of the time, or if other programs took 10 %, at most three times"],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],
     ["How they are called", "The C library and libraries given by path: directly. Keel and the " +
@@ -175,7 +203,8 @@ const render = () => {
   notes();
   byId("means").replaceChildren(meansTable());
   strips(byId("time"), state.time);
-  strips(byId("memory"), "peak");
+  strips(byId("memory"), state.memory);
+  strips(byId("tail"), state.tail);
   scatter(byId("scatter"));
   byId("heat").replaceChildren(heatTable());
   runs();

@@ -11,7 +11,13 @@ const meansTable = () => {
   for (const group of groups) parts.push([group, workloads.filter((one) => one.suite === group)]);
   const time = METRICS[state.time].title;
   const columns = parts.map(([title, list]) => [`${time}, ${title}`, state.time, list]);
-  columns.push(["peak memory", "peak", workloads], ["page faults", "faults", workloads]);
+  for (const metric of ["peak", "average", "p999", "calls", "faults"]) {
+    // A mean is over the workloads for which the metric was measured on any allocator.
+    const list = workloads.filter((one) =>
+      suite.allocators.some((allocator) => spread(one, allocator, metric)?.median !== undefined),
+    );
+    if (list.length) columns.push([METRICS[metric].title, metric, list]);
+  }
   const rows = shownAllocators().map((allocator) => [
     allocator,
     columns.map(([, metric, list]) => ({
@@ -96,12 +102,18 @@ const RUN_COLUMNS = [
   ["elapsed", "elapsed"],
   ["cpu", "processor time"],
   ["peak", "peak memory"],
+  ["average", "average memory"],
+  ["p999", "p99.9"],
+  ["worst", "slowest call"],
+  ["calls", "system calls"],
   ["faults", "page faults"],
   ["switches", "context switches"],
 ];
 
-const measuredCell = (metric, measured) =>
-  cell(METRICS[metric].show(METRICS[metric].of(measured)));
+const measuredCell = (metric, measured) => {
+  const value = METRICS[metric].of(measured);
+  return cell(value === undefined ? "–" : METRICS[metric].show(value));
+};
 
 const runsTable = (workload) => {
   const runs = suite.runs.filter((run) => run.workload === keyOf(workload));
@@ -114,10 +126,11 @@ const runsTable = (workload) => {
       ...(run.measured
         ? RUN_COLUMNS.map(([metric]) => measuredCell(metric, run.measured))
         : [cell(`failed: ${run.failed}`, { class: "failed", colspan: RUN_COLUMNS.length })]),
-      cell(percent(run.others)),
+      cell(percent(run.others), { title: (run.interference ?? []).join(", ") }),
+      cell(String(run.discarded?.length ?? 0)),
     ),
   );
-  const titles = ["allocator", "round", ...RUN_COLUMNS.map(([, title]) => title), "others"];
+  const titles = ["allocator", "round", ...RUN_COLUMNS.map(([, title]) => title), "others", "repeats"];
   const head = make("tr", {}, ...titles.map((title) => heading(title)));
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
 };

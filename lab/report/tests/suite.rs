@@ -30,6 +30,10 @@ fn suite() -> Suite {
                     cpu_s: elapsed_s,
                     peak_bytes: (8e6 / elapsed_s) as u64,
                     minor_faults: 100,
+                    average_bytes: Some((6e6 / elapsed_s) as u64),
+                    system_calls: Some(50),
+                    p999_ns: Some(200.0 * elapsed_s),
+                    worst_ns: Some(9000),
                     ..SuiteMeasured::default()
                 };
                 let failed = (round, key, name) == (2, "patterns/tree", "jemalloc");
@@ -37,11 +41,11 @@ fn suite() -> Suite {
                     workload: key.into(),
                     allocator: name.into(),
                     round,
-                    others: 0.0,
                     outcome: match failed {
                         true => SuiteOutcome::Failed("it was ended by signal 11".into()),
                         false => SuiteOutcome::Measured(measured),
                     },
+                    ..SuiteRun::default()
                 });
             }
         }
@@ -90,6 +94,9 @@ fn the_page_shows_every_allocator_and_its_options_change_it() {
         json!(["1.00", "2.00", "4.00", "1.00", "2.00", "failed"])
     );
     assert_eq!(count(&window, "#runs tbody tr"), 9);
+    assert_eq!(count(&window, "#tail circle"), 5);
+    click(&window, "#memory-toolbar", "average over the run");
+    assert_eq!(count(&window, "#memory circle"), 5);
     assert!(texts(&window, "#cautions li").to_string().contains("signal 11"));
     // Only the workload that all completed is in the scatter; keel and glibc and jemalloc trade
     // time for memory, so that all are on the front.

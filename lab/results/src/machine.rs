@@ -41,6 +41,22 @@ impl ProcessorTime {
         Self::of(&read_to_string("/proc/stat").unwrap_or_default())
     }
 
+    /// The present values of some processors only, by their numbers.
+    pub fn now_on(processors: &[usize]) -> ProcessorTime {
+        Self::of_some(&read_to_string("/proc/stat").unwrap_or_default(), processors)
+    }
+
+    fn of_some(stat: &str, processors: &[usize]) -> ProcessorTime {
+        let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
+        let chosen = stat
+            .lines()
+            .filter(|line| number(line).is_some_and(|one: usize| processors.contains(&one)));
+        chosen.map(Self::of).fold(ProcessorTime::default(), |sum, one| ProcessorTime {
+            stolen_ns: sum.stolen_ns + one.stolen_ns,
+            busy_ns: sum.busy_ns + one.busy_ns,
+        })
+    }
+
     /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal, in ticks of 10
     /// ms on every Linux.
     fn of(stat: &str) -> ProcessorTime {
@@ -102,6 +118,9 @@ mod tests {
         let time = ProcessorTime::of("cpu  1 2 3 400 500 6 7 8 9 10\ncpu0 1 2\n");
         assert_eq!(time, ProcessorTime { stolen_ns: 80_000_000, busy_ns: 190_000_000 });
         assert_eq!(ProcessorTime::of(""), ProcessorTime::default());
+        let stat = "cpu  9 9 9 9\ncpu0 1 2 3 400 500 6 7 8\ncpu1 1 0 0 5\ncpu10 7 0 0 0\nintr 5\n";
+        let time = ProcessorTime::of_some(stat, &[0, 1]);
+        assert_eq!(time, ProcessorTime { stolen_ns: 80_000_000, busy_ns: 200_000_000 });
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// The default number of runs.
 const RUNS: u32 = 5;
-const QUICK_RUNS: u32 = 3;
+const SUITE_RUNS: u32 = 3;
 
 /// Run synthetic workloads on each allocator
 ///
@@ -31,10 +31,11 @@ const QUICK_RUNS: u32 = 3;
 /// also with warm memory that is prepared at the start (`keel+warm`).
 ///
 /// `--suite` runs whole programs instead: `synthetic` workloads with the shape of the field's
-/// classics, `patterns` of use, real `programs` that are installed, and `journals`. It measures
-/// elapsed and processor time, peak memory, page faults and context switches, and writes a page
-/// (index.html), suite.md, runs.parquet and every run (runs.jsonl) into the folder of -o. The same
-/// command with the same folder continues a suite that was stopped.
+/// classics, `patterns` of use, `real` programs that are installed, and `journals`. It measures
+/// elapsed and processor time, peak and average memory, page faults, context switches, system calls
+/// and the slowest calls, and writes a page (index.html), suite.md, runs.parquet and every run
+/// (runs.jsonl) into the folder of -o. The same command with the same folder continues a suite that
+/// was stopped.
 ///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]
@@ -60,12 +61,12 @@ pub struct Arguments {
     /// If -a is absent, only the allocators given with --allocator are compared
     #[arg(long = "allocator", value_name = "SPEC")]
     single: Vec<String>,
-    /// Runs of each workload on each allocator [default: 5; with --quick 3]
+    /// Runs of each workload on each allocator [default: 5; with --suite 3]
     #[arg(long, visible_alias = "rounds", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
-    /// Run whole programs: suites (synthetic, patterns, programs, journals) or single workloads
-    /// (patterns/tree), separated by commas [default: the first three, and journals if --journal
-    /// is given]
+    /// Run whole programs: suites (all, synthetic, patterns, real, journals) or single workloads
+    /// (patterns/tree), separated by commas; `real` has all programs that are installed [default:
+    /// synthetic, patterns, usual real programs, and journals if --journal is given]
     #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "output")]
     suite: Option<Vec<String>>,
     /// With --suite: a short form with fewer and smaller workloads, and without the allocators that
@@ -76,6 +77,14 @@ pub struct Arguments {
     #[arg(long, requires = "suite", value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     limit: u32,
+    /// With --suite: begin no further workload after this time, once every workload has run
+    /// [default: 80; with --quick 9]
+    #[arg(long, requires = "suite", value_name = "MINUTES",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    minutes: Option<u32>,
+    /// With --suite: do not repeat runs that the machine disturbed
+    #[arg(long, requires = "suite")]
+    no_repeat: bool,
     /// With --suite: a journal for the suite `journals`; may be given several times
     #[arg(long = "journal", requires = "suite", value_name = "FILE")]
     journals: Vec<PathBuf>,
@@ -113,8 +122,10 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         return suite::run(&suite::Request {
             suites: suites.clone(),
             specs: [arguments.allocators.clone(), arguments.single.clone()].concat(),
-            rounds: arguments.runs.unwrap_or(if arguments.quick { QUICK_RUNS } else { RUNS }),
+            rounds: arguments.runs.unwrap_or(SUITE_RUNS),
             quick: arguments.quick,
+            minutes: arguments.minutes.unwrap_or(if arguments.quick { 9 } else { 80 }),
+            repeat: !arguments.no_repeat,
             limit_seconds: f64::from(arguments.limit),
             journals: arguments.journals.clone(),
             folder: folder.clone(),

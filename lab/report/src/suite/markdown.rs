@@ -24,7 +24,7 @@ pub fn suite_markdown(suite: &Suite) -> String {
         head.command.join(" "),
     );
     means(&mut text, suite);
-    for metric in SuiteMetric::ALL {
+    for metric in SuiteMetric::ALL.into_iter().filter(|&metric| suite.has(metric)) {
         ratios(&mut text, suite, metric);
     }
     failures(&mut text, suite);
@@ -50,9 +50,12 @@ fn means(text: &mut String, suite: &Suite) {
     table_head(text, suite, "mean of");
     let suites = suite.suites();
     let groups: Vec<&str> = if suites.len() > 1 { [vec![""], suites].concat() } else { suites };
-    for metric in SuiteMetric::ALL {
+    for metric in SuiteMetric::ALL.into_iter().filter(|&metric| suite.has(metric)) {
         for group in &groups {
             let means = suite.means(group, metric);
+            if means.iter().all(|(mean, _)| mean.is_none()) {
+                continue;
+            }
             let all = suite.head.workloads.iter();
             let all = all.filter(|one| group.is_empty() || one.suite == *group).count();
             let complete = means.iter().filter(|(_, count)| *count == all);
@@ -85,11 +88,16 @@ fn ratios(text: &mut String, suite: &Suite, metric: SuiteMetric) {
     let _ = writeln!(text, "| workload | {} | lowest |", names.collect::<Vec<_>>().join(" | "));
     let _ = writeln!(text, "|---|{}", "---:|".repeat(suite.head.allocators.len() + 1));
     let show = |value: f64| match metric {
-        SuiteMetric::Peak => bytes(value),
-        _ => duration(value * 1e9),
+        SuiteMetric::Peak | SuiteMetric::Average => bytes(value),
+        SuiteMetric::Elapsed | SuiteMetric::Cpu => duration(value * 1e9),
+        SuiteMetric::P999 | SuiteMetric::Worst => duration(value),
+        SuiteMetric::SystemCalls => format!("{value:.0}"),
     };
     for workload in &suite.head.workloads {
         let key = workload.key();
+        if suite.ratios(&key, metric).iter().all(Option::is_none) {
+            continue;
+        }
         let spreads: Vec<_> =
             suite.head.allocators.iter().map(|one| suite.spread(&key, &one.name, metric)).collect();
         let cells = suite.ratios(&key, metric).into_iter().zip(&suite.head.allocators);

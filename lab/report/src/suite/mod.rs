@@ -31,13 +31,13 @@ mod tests {
             workload: format!("synthetic/{workload}"),
             allocator: allocator.into(),
             round,
-            others: 0.0,
             outcome: SuiteOutcome::Measured(SuiteMeasured {
                 elapsed_s,
                 cpu_s: elapsed_s,
                 peak_bytes,
                 ..SuiteMeasured::default()
             }),
+            ..SuiteRun::default()
         };
         let mut runs = Vec::new();
         for round in 0..3 {

@@ -1,6 +1,6 @@
 //! From the runs of a suite to the numbers of tables and charts.
 
-use super::{Suite, SuiteMeasured};
+use super::{Suite, SuiteMeasured, SuiteRun};
 
 /// A figure of a run; lower is better in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,11 +11,30 @@ pub enum SuiteMetric {
     Cpu,
     /// Peak resident memory, bytes.
     Peak,
+    /// Resident memory averaged over the time, bytes.
+    Average,
+    /// The 99.9th percentile of the times of all calls, ns.
+    P999,
+    /// The slowest call, ns.
+    Worst,
+    /// System calls.
+    SystemCalls,
 }
 
 impl SuiteMetric {
     /// All, in the order of tables.
-    pub const ALL: [SuiteMetric; 3] = [SuiteMetric::Elapsed, SuiteMetric::Cpu, SuiteMetric::Peak];
+    pub const ALL: [SuiteMetric; 7] = [
+        SuiteMetric::Elapsed,
+        SuiteMetric::Cpu,
+        SuiteMetric::Peak,
+        SuiteMetric::Average,
+        SuiteMetric::P999,
+        SuiteMetric::Worst,
+        SuiteMetric::SystemCalls,
+    ];
+
+    /// Those of every run; the others are measured in some rounds or for some workloads.
+    pub const MAIN: [SuiteMetric; 3] = [SuiteMetric::Elapsed, SuiteMetric::Cpu, SuiteMetric::Peak];
 
     /// The title of a table.
     pub fn title(self) -> &'static str {
@@ -23,15 +42,24 @@ impl SuiteMetric {
             SuiteMetric::Elapsed => "elapsed time",
             SuiteMetric::Cpu => "processor time of all threads",
             SuiteMetric::Peak => "peak resident memory",
+            SuiteMetric::Average => "average resident memory",
+            SuiteMetric::P999 => "p99.9 of all calls",
+            SuiteMetric::Worst => "slowest call",
+            SuiteMetric::SystemCalls => "system calls",
         }
     }
 
-    /// The value in one run.
-    pub fn of(self, measured: &SuiteMeasured) -> f64 {
+    /// The value in one run, if it was measured.
+    pub fn of(self, measured: &SuiteMeasured) -> Option<f64> {
+        let whole = |value: Option<u64>| value.map(|value| value as f64);
         match self {
-            SuiteMetric::Elapsed => measured.elapsed_s,
-            SuiteMetric::Cpu => measured.cpu_s,
-            SuiteMetric::Peak => measured.peak_bytes as f64,
+            SuiteMetric::Elapsed => Some(measured.elapsed_s),
+            SuiteMetric::Cpu => Some(measured.cpu_s),
+            SuiteMetric::Peak => Some(measured.peak_bytes as f64),
+            SuiteMetric::Average => whole(measured.average_bytes),
+            SuiteMetric::P999 => measured.p999_ns,
+            SuiteMetric::Worst => whole(measured.worst_ns),
+            SuiteMetric::SystemCalls => whole(measured.system_calls),
         }
     }
 }
@@ -72,7 +100,7 @@ impl Suite {
     ) -> Option<f64> {
         let mut runs = self.runs.iter().filter(|run| run.round == round);
         let run = runs.find(|run| run.workload == workload && run.allocator == allocator)?;
-        run.measured().map(|measured| metric.of(measured))
+        run.measured().and_then(|measured| metric.of(measured))
     }
 
     /// The metric over the rounds; None if a run failed or there is none: a workload that an
@@ -85,9 +113,9 @@ impl Suite {
     ) -> Option<SuiteSpread> {
         let runs =
             self.runs.iter().filter(|run| run.workload == workload && run.allocator == allocator);
-        let values: Option<Vec<f64>> =
+        let values: Option<Vec<Option<f64>>> =
             runs.map(|run| run.measured().map(|measured| metric.of(measured))).collect();
-        SuiteSpread::of(values?)
+        SuiteSpread::of(values?.into_iter().flatten().collect())
     }
 
     /// The medians of a workload divided by the lowest one, in the order of the allocators.
@@ -111,6 +139,12 @@ impl Suite {
         (0..self.head.allocators.len())
             .map(|index| (geometric_mean(column(index)), column(index).count()))
             .collect()
+    }
+
+    /// Whether any run has a value of the metric.
+    pub fn has(&self, metric: SuiteMetric) -> bool {
+        let mut measured = self.runs.iter().filter_map(SuiteRun::measured);
+        measured.any(|measured| metric.of(measured).is_some())
     }
 
     /// The suites of the workloads, in order.
@@ -168,8 +202,8 @@ mod tests {
                 workload: format!("synthetic/{name}"),
                 allocator: allocator.into(),
                 round,
-                others: 0.0,
                 outcome: SuiteOutcome::Measured(SuiteMeasured { elapsed_s, ..Default::default() }),
+                ..SuiteRun::default()
             }));
         }
         let head = SuiteHead {

@@ -154,7 +154,13 @@ fn difference(old: &SuiteHead, new: &SuiteHead) -> Option<String> {
         head.allocators.iter().map(entry).collect::<Vec<_>>()
     };
     let options = |head: &SuiteHead| vec![head.scale.to_string(), head.limit_seconds.to_string()];
-    let machine = |head: &SuiteHead| vec![head.machine.cpu.clone(), head.machine.kernel.clone()];
+    let machine = |head: &SuiteHead| {
+        vec![
+            head.machine.cpu.clone(),
+            head.machine.kernel.clone(),
+            format!("{} processors", head.machine.cpus),
+        ]
+    };
     let parts: [(&str, Vec<String>, Vec<String>); 5] = [
         ("workloads", workloads(old), workloads(new)),
         ("allocators", allocators(old), allocators(new)),
@@ -195,6 +201,7 @@ mod tests {
             round,
             others: 0.25,
             outcome: SuiteOutcome::Failed("it took longer than 60 s".into()),
+            ..SuiteRun::default()
         }
     }
 

@@ -52,7 +52,7 @@ pub struct SuiteHead {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SuiteWorkload {
-    /// The suite that it belongs to: `synthetic`, `patterns`, `programs` or `journals`.
+    /// The suite that it belongs to: `synthetic`, `patterns`, `real` or `journals`.
     pub suite: String,
     /// Its name, unique within its suite.
     pub name: String,
@@ -88,7 +88,7 @@ pub struct SuiteAllocator {
 }
 
 /// One workload on one allocator, once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuiteRun {
     /// [`SuiteWorkload::key`].
     pub workload: String,
@@ -100,9 +100,33 @@ pub struct SuiteRun {
     /// 0 to 1.
     #[serde(default)]
     pub others: f64,
+    /// How the machine disturbed the run: `slow processor`, `stolen time`, `other programs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<String>,
+    /// Runs that were repeated because the machine disturbed them more than this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<SuiteDiscarded>,
+    /// Why the calls were not timed, or the system calls not counted, although they should have
+    /// been.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub incomplete: String,
     /// What was measured, or why there is nothing.
     #[serde(flatten)]
     pub outcome: SuiteOutcome,
+}
+
+/// A run that does not count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SuiteDiscarded {
+    /// As [`SuiteRun::interference`].
+    pub interference: Vec<String>,
+    /// As [`SuiteMeasured::elapsed_s`].
+    pub elapsed_s: f64,
+    /// As [`SuiteMeasured::cpu_s`].
+    pub cpu_s: f64,
+    /// As [`SuiteMeasured::peak_bytes`].
+    pub peak_bytes: u64,
 }
 
 /// The result of a run.
@@ -113,6 +137,12 @@ pub enum SuiteOutcome {
     Measured(SuiteMeasured),
     /// A clause: `it was ended by signal 11`.
     Failed(String),
+}
+
+impl Default for SuiteOutcome {
+    fn default() -> Self {
+        SuiteOutcome::Measured(SuiteMeasured::default())
+    }
 }
 
 /// The figures of a run, of all processes of the workload together.
@@ -131,6 +161,10 @@ pub struct SuiteMeasured {
     pub system_s: f64,
     /// Peak resident bytes of the largest process.
     pub peak_bytes: u64,
+    /// Resident bytes of all processes together, averaged over the time; absent for runs of a few
+    /// milliseconds and for journals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub average_bytes: Option<u64>,
     /// Page faults without input or output.
     pub minor_faults: u64,
     /// Page faults with input or output.
@@ -142,9 +176,19 @@ pub struct SuiteMeasured {
     /// Patterns, in a separate process: resident bytes a second after the end of the pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_bytes: Option<u64>,
-    /// Patterns, in the same process: the slowest call, ns.
+    /// System calls of the whole process, counted in a separate process. For patterns this is the
+    /// process of `after_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_calls: Option<u64>,
+    /// The slowest call of the allocator, ns, in a separate process in which each call was timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_ns: Option<u64>,
+    /// The time that 99.9 % of the calls of that process did not exceed, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999_ns: Option<f64>,
+    /// The median call of that process, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<f64>,
 }
 
 impl SuiteRun {

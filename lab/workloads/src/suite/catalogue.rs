@@ -5,10 +5,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The suites, in the order of tables.
-pub const SUITES: [&str; 4] = ["synthetic", "patterns", "programs", "journals"];
+pub const SUITES: [&str; 4] = ["synthetic", "patterns", "real", "journals"];
 
 /// Programs that run for at most a few seconds and whose time depends on the allocator.
 const QUICK_PROGRAMS: [&str; 4] = ["sqlite", "lua", "perl", "compressors"];
+/// The real programs of a full suite that names no suites: those that are typical for benchmarks of
+/// allocators and run for at most some seconds.
+const USUAL_PROGRAMS: [&str; 14] = [
+    "compiler",
+    "compressors",
+    "ffmpeg",
+    "ghostscript",
+    "git",
+    "lua",
+    "node",
+    "openttd",
+    "perl",
+    "postgres",
+    "redis",
+    "ruby",
+    "sqlite",
+    "z3",
+];
 /// Patterns of each kind: small, large, realloc, threads, fragmentation.
 const QUICK_PATTERNS: [&str; 18] = [
     "replace-small",
@@ -75,7 +93,7 @@ impl Catalogue {
                     catalogue.listed(folder, "keel-synthetic", suite, Kind::Synthetic)?
                 }
                 "patterns" => catalogue.listed(folder, "keel-patterns", suite, Kind::Pattern)?,
-                "programs" => catalogue.programs(&folder.join("programs"))?,
+                "real" => catalogue.programs(&folder.join("programs"))?,
                 _ => catalogue.journals(journals),
             }
         }
@@ -87,6 +105,14 @@ impl Catalogue {
         self.cases.retain(|case| match case.kind {
             Kind::Pattern => QUICK_PATTERNS.contains(&case.workload.name.as_str()),
             Kind::Script(_) => QUICK_PROGRAMS.contains(&case.workload.name.as_str()),
+            _ => true,
+        });
+    }
+
+    /// Leaves the usual ones of the real programs.
+    pub fn leave_usual(&mut self) {
+        self.cases.retain(|case| match case.kind {
+            Kind::Script(_) => USUAL_PROGRAMS.contains(&case.workload.name.as_str()),
             _ => true,
         });
     }
@@ -142,11 +168,11 @@ impl Catalogue {
             }
             match missing(&text) {
                 Some(command) => {
-                    self.left_out.push(format!("programs/{name}: {command} is not installed"));
+                    self.left_out.push(format!("real/{name}: {command} is not installed"));
                 }
                 None => self.cases.push(Case {
                     workload: SuiteWorkload {
-                        suite: "programs".to_owned(),
+                        suite: "real".to_owned(),
                         about: format!("a real program: {}", needs(&text).join(", ")),
                         name,
                         source: "a package of Debian".to_owned(),

@@ -4,9 +4,13 @@
 //! catalogue   the programs of the installation  ->  Case, ...
 //! session     rounds of Case x Entrant, interleaved, continued where they stopped
 //! process     one run under the overseer, which measures all its processes
+//! extra       the runs beside it: with each call timed, and with system calls counted
+//! interference  watches the machine; disturbed runs are repeated
 //! ```
 
 mod catalogue;
+mod extra;
+mod interference;
 mod process;
 mod session;
 

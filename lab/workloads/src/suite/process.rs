@@ -1,8 +1,9 @@
 //! One run of a workload under the overseer.
 
 use super::catalogue::{Case, Kind};
+use super::interference::{Activity, Judge, Watch, is_less_disturbed};
 use keel_allocators::Allocator;
-use keel_results::{ProcessorTime, SuiteMeasured, SuiteOutcome, SuiteRun};
+use keel_results::{SuiteDiscarded, SuiteMeasured, SuiteOutcome, SuiteRun};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -37,37 +38,58 @@ pub struct Runner {
     pub scale: f64,
     /// A run that takes longer is ended.
     pub limit_seconds: f64,
-    /// Whether patterns run a second time in the first round, for the slowest call and the memory
-    /// that is resident a second after the end.
+    /// The rounds in which synthetic workloads run once more with each call timed. Patterns do so in
+    /// the first round, unless this is 0.
+    pub timed_rounds: u32,
+    /// Whether patterns sleep a second at the end of the run of the first round in which system
+    /// calls are counted, for the memory that is resident then.
     pub aftermath: bool,
+    /// Whether disturbed runs are repeated.
+    pub repeat: bool,
+}
+
+/// A run: its figures, what printed them, and the machine's activity.
+pub(super) struct Ended {
+    pub printed: String,
+    pub activity: Activity,
+}
+
+/// The figures of a run, and how the machine disturbed it.
+struct Attempt {
+    result: Result<SuiteMeasured, String>,
+    others: f64,
+    interference: Vec<String>,
 }
 
 /// What the overseer reports.
 #[derive(Deserialize)]
-struct Overseen {
+pub(super) struct Overseen {
     status: i32,
     wall_s: f64,
     user_s: f64,
     sys_s: f64,
     peak_bytes: u64,
+    #[serde(default)]
+    average_bytes: u64,
     minor_faults: u64,
     major_faults: u64,
     voluntary_switches: u64,
     involuntary_switches: u64,
+    #[serde(default)]
+    pub system_calls: i64,
     left: Vec<String>,
 }
 
 /// What `keel-synthetic` and `keel-patterns` report of themselves.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Own {
+pub(super) struct Own {
     elapsed_s: f64,
     cpu_s: f64,
     wall_ns: f64,
     cpu_ns: f64,
     peak_kib: Option<u64>,
-    worst_ns: u64,
-    after_kib: Option<u64>,
+    pub after_kib: Option<u64>,
 }
 
 /// A part of what `keel time --json` reports: the segment that ends at a mark.
@@ -82,24 +104,36 @@ struct ReplayedMark {
 }
 
 impl Runner {
-    /// Runs a case once. None if `stop` was set meanwhile; then the run does not count.
+    /// Runs a case once, and again while the machine disturbs it. None if `stop` was set meanwhile;
+    /// then the run does not count.
     pub fn run(
         &self,
         case: &Case,
         entrant: &Entrant,
         round: u32,
+        judge: &mut Judge,
         stop: &AtomicBool,
     ) -> Option<SuiteRun> {
-        let mut result = self.measure(case, entrant, &[], stop);
-        let others = result.as_ref().map_or(0.0, |(_, others)| *others);
-        if let (Ok((measured, _)), Kind::Pattern, true, 0) =
-            (&mut result, &case.kind, self.aftermath, round)
-        {
-            let again = self.measure(case, entrant, &["--calls", "--after", "1"], stop);
-            if let Ok((again, _)) = again {
-                measured.worst_ns = again.worst_ns;
-                measured.after_bytes = again.after_bytes;
+        let mut kept = self.attempt(case, entrant, judge, stop);
+        judge.note(&kept.interference, false);
+        let mut discarded = Vec::new();
+        while self.repeat && judge.repeats(&kept.interference, discarded.len()) {
+            if kept.result.is_err() || stop.load(Ordering::Relaxed) {
+                break;
             }
+            let again = self.attempt(case, entrant, judge, stop);
+            judge.note(&again.interference, true);
+            let of = |one: &Attempt| (one.interference.clone(), one.others);
+            let ((one, share), (other, rest)) = (of(&again), of(&kept));
+            let better = again.result.is_err() || is_less_disturbed((&one, share), (&other, rest));
+            let left = if better { std::mem::replace(&mut kept, again) } else { again };
+            discarded.extend(left.discarded());
+        }
+        let mut incomplete = String::new();
+        if let Ok(measured) = &mut kept.result
+            && let Err(reason) = self.measure_more(case, entrant, round, measured, stop)
+        {
+            incomplete = reason;
         }
         if stop.load(Ordering::Relaxed) {
             return None;
@@ -108,75 +142,104 @@ impl Runner {
             workload: case.workload.key(),
             allocator: entrant.allocator.name.clone(),
             round,
-            others: (others * 1e3).round() / 1e3,
-            outcome: match result {
-                Ok((measured, _)) => SuiteOutcome::Measured(measured),
+            others: (kept.others * 1e3).round() / 1e3,
+            interference: kept.interference,
+            discarded,
+            incomplete,
+            outcome: match kept.result {
+                Ok(measured) => SuiteOutcome::Measured(measured),
                 Err(reason) => SuiteOutcome::Failed(reason),
             },
         })
     }
 
-    /// The figures, and the share of the processors that others used meanwhile.
+    fn attempt(
+        &self,
+        case: &Case,
+        entrant: &Entrant,
+        judge: &mut Judge,
+        stop: &AtomicBool,
+    ) -> Attempt {
+        match self.measure(case, entrant, stop) {
+            Err(reason) => Attempt { result: Err(reason), others: 0.0, interference: Vec::new() },
+            Ok((measured, activity)) => {
+                let own_ns = (measured.user_s + measured.system_s) * 1e9;
+                Attempt {
+                    result: Ok(measured),
+                    others: activity.others(own_ns),
+                    interference: judge.interference(&activity, own_ns),
+                }
+            }
+        }
+    }
+
+    /// The figures, and the machine's activity meanwhile.
     fn measure(
         &self,
         case: &Case,
         entrant: &Entrant,
-        more: &[&str],
         stop: &AtomicBool,
-    ) -> Result<(SuiteMeasured, f64), String> {
+    ) -> Result<(SuiteMeasured, Activity), String> {
         if let Kind::Script(file) = &case.kind {
             return self.script(case, file, entrant, stop);
         }
         let report = self.scratch.join("report.json");
-        let mut command = Command::new(self.folder.join("keel-overseer"));
-        command.arg(&report).arg(self.limit_seconds.to_string());
-        self.put_program(&mut command, case, entrant);
-        command.args(more);
-        let (printed, spent) = self.finish(&mut command, &report, stop)?;
+        let mut command = self.overseer(&[], &report);
+        self.put_program(&mut command, case, &entrant.allocator, &entrant.environment, self.scale);
+        let ended = self.finish(&mut command, &report, stop)?;
         let overseen = read_report(&report, &self.scratch.join("err"))?;
         let mut measured = measured(&overseen);
-        let others = others(spent, &measured);
         if matches!(case.kind, Kind::Journal(_)) {
-            let replayed: Vec<Replayed> = serde_json::from_str(&printed)
+            let replayed: Vec<Replayed> = serde_json::from_str(&ended.printed)
                 .map_err(|error| format!("its output cannot be read: {error}"))?;
             let marks = || replayed.iter().flat_map(|one| &one.marks);
             measured.elapsed_s = marks().map(|mark| mark.median_ns).sum::<f64>() * 1e-9;
             // The process that measures also holds the plan of the replay.
             measured.peak_bytes = marks().map(|mark| mark.resident_bytes).max().unwrap_or(0);
-            return Ok((measured, others));
+            measured.average_bytes = None;
+            return Ok((measured, ended.activity));
         }
-        let own: Own = serde_json::from_str(printed.lines().last().unwrap_or_default())
-            .map_err(|error| format!("its output cannot be read: {error}"))?;
+        let own = own(&ended.printed)?;
         measured.elapsed_s = own.elapsed_s + own.wall_ns * 1e-9;
         measured.cpu_s = own.cpu_s + own.cpu_ns * 1e-9;
-        if own.worst_ns > 0 {
-            measured.worst_ns = Some(own.worst_ns);
-        }
-        measured.after_bytes = own.after_kib.map(|kib| kib * 1024);
         if let Some(kib) = own.peak_kib {
             // Beyond what was resident before the pattern: that of small patterns is the program.
             measured.peak_bytes = measured.peak_bytes.max(kib * 1024);
         }
-        Ok((measured, others))
+        Ok((measured, ended.activity))
+    }
+
+    /// The overseer with its own words.
+    pub(super) fn overseer(&self, options: &[&str], report: &Path) -> Command {
+        let mut command = Command::new(self.folder.join("keel-overseer"));
+        command.args(options).arg(report).arg(self.limit_seconds.to_string());
+        command
     }
 
     /// The words after the overseer's own.
-    fn put_program(&self, command: &mut Command, case: &Case, entrant: &Entrant) {
+    pub(super) fn put_program(
+        &self,
+        command: &mut Command,
+        case: &Case,
+        allocator: &Allocator,
+        environment: &[(OsString, OsString)],
+        scale: f64,
+    ) {
         if let Kind::Journal(file) = &case.kind {
             command.arg(&self.keel).arg("time").arg(file);
-            command.arg("--allocators").arg(spec_of(&entrant.allocator));
+            command.arg("--allocators").arg(spec_of(allocator));
             command.args(["--runs", "1", "--touch", "--json"]);
             return;
         }
         command.arg("env");
-        command.args(entrant.environment.iter().map(|(name, value)| assignment(name, value)));
+        command.args(environment.iter().map(|(name, value)| assignment(name, value)));
         match case.kind {
             Kind::Pattern => {
                 command.arg(self.folder.join("keel-patterns")).arg(&case.workload.name);
             }
             _ => {
                 command.arg(self.folder.join("keel-synthetic")).arg(&case.workload.name);
-                command.args(["--scale", &self.scale.to_string()]);
+                command.args(["--scale", &scale.to_string()]);
             }
         }
     }
@@ -188,18 +251,10 @@ impl Runner {
         file: &Path,
         entrant: &Entrant,
         stop: &AtomicBool,
-    ) -> Result<(SuiteMeasured, f64), String> {
+    ) -> Result<(SuiteMeasured, Activity), String> {
         let place = self.scratch.join(&case.workload.name);
         let report = place.join("run/report.json");
-        if !place.join("input").exists() {
-            let mut command = self.once("prepare", file, &place);
-            self.finish(&mut command, &report, stop)?;
-            // The output on the C library's malloc is the expected one; the run is not measured.
-            self.finish(self.once("run", file, &place).arg("run").arg("env"), &report, stop)?;
-            read_report(&report, &place.join("run/err"))?;
-            std::fs::rename(place.join("run/out"), place.join("expected"))
-                .map_err(|error| format!("its output cannot be kept: {error}"))?;
-        }
+        self.prepare(file, &place, &report, stop)?;
         let mut command = self.once("run", file, &place);
         command.arg("run").arg("env");
         for (name, value) in &entrant.environment {
@@ -208,7 +263,7 @@ impl Runner {
                 command.arg(assignment("PRELOADED".as_ref(), value));
             }
         }
-        let (_, spent) = self.finish(&mut command, &report, stop)?;
+        let ended = self.finish(&mut command, &report, stop)?;
         let overseen = read_report(&report, &place.join("run/err"))?;
         let [printed, expected] =
             ["run/out", "expected"].map(|name| std::fs::read(place.join(name)));
@@ -218,38 +273,64 @@ impl Runner {
         if !overseen.left.is_empty() {
             return Err(format!("it left processes behind: {}", overseen.left.join(", ")));
         }
-        let measured = measured(&overseen);
-        let others = others(spent, &measured);
-        Ok((measured, others))
+        Ok((measured(&overseen), ended.activity))
+    }
+
+    /// Prepares the input of a program before its first run, and its expected output: that on the
+    /// C library's malloc. If this fails, the reason is kept for the other allocators.
+    fn prepare(
+        &self,
+        file: &Path,
+        place: &Path,
+        report: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(), String> {
+        let (expected, reason) = (place.join("expected"), place.join("reason"));
+        if let Ok(reason) = std::fs::read_to_string(&reason) {
+            return Err(reason);
+        }
+        if expected.exists() {
+            return Ok(());
+        }
+        let prepared = || {
+            let _ = std::fs::remove_dir_all(place);
+            self.finish(&mut self.once("prepare", file, place), report, stop)?;
+            self.finish(self.once("run", file, place).arg("run").arg("env"), report, stop)?;
+            read_report(report, &place.join("run/err"))?;
+            std::fs::rename(place.join("run/out"), &expected)
+                .map_err(|error| format!("its output cannot be kept: {error}"))
+        };
+        prepared().map_err(|error| {
+            let text = format!("on the C library's malloc, before the first run, {error}");
+            let _ = std::fs::create_dir_all(place);
+            let _ = std::fs::write(&reason, &text);
+            text
+        })
     }
 
     fn once(&self, way: &str, file: &Path, place: &Path) -> Command {
         let mut command = Command::new(self.folder.join("programs/once.sh"));
         // The folder of the tools has the overseer under its own name.
         command.arg(way).arg(self.scratch.join("tools")).arg(file).arg(place);
+        command.env("KEEL_LIMIT_SECONDS", self.limit_seconds.to_string());
         command
     }
 
-    /// Runs a command to its end. Returns what it printed, and the time that all programs spent on
-    /// the processors meanwhile, ns. Its processes form a group, so that Ctrl-C reaches only
-    /// `keel`, which then ends them.
-    fn finish(
+    /// Runs a command to its end. Its processes form a group, so that Ctrl-C reaches only `keel`,
+    /// which then ends them.
+    pub(super) fn finish(
         &self,
         command: &mut Command,
         report: &Path,
         stop: &AtomicBool,
-    ) -> Result<(String, u64), String> {
+    ) -> Result<Ended, String> {
         let _ = std::fs::remove_file(report);
         let path = self.scratch.join("out");
         let cannot = |error: std::io::Error| format!("{}: {error}", self.scratch.display());
         let output = std::fs::File::create(&path).map_err(cannot)?;
         let errors = std::fs::File::create(self.scratch.join("err")).map_err(cannot)?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
-        let spent = || {
-            let time = ProcessorTime::now();
-            time.busy_ns + time.stolen_ns
-        };
-        let before = spent();
+        let watch = Watch::start();
         let mut child = command
             .spawn()
             .map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
@@ -263,13 +344,15 @@ impl Runner {
             }
             std::thread::sleep(POLL);
         }
-        let spent = spent().saturating_sub(before);
-        Ok((std::fs::read_to_string(&path).unwrap_or_default(), spent))
+        let activity = watch.stop();
+        // A program may print what is no text.
+        let printed = std::fs::read(&path).unwrap_or_default();
+        Ok(Ended { printed: String::from_utf8_lossy(&printed).into_owned(), activity })
     }
 }
 
 /// Reads the overseer's report, or explains why the run has no figures.
-fn read_report(report: &Path, errors: &Path) -> Result<Overseen, String> {
+pub(super) fn read_report(report: &Path, errors: &Path) -> Result<Overseen, String> {
     let last_words = || {
         let text = std::fs::read(errors).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -302,18 +385,28 @@ fn measured(overseen: &Overseen) -> SuiteMeasured {
         major_faults: overseen.major_faults,
         voluntary_switches: overseen.voluntary_switches,
         involuntary_switches: overseen.involuntary_switches,
-        after_bytes: None,
-        worst_ns: None,
+        average_bytes: Some(overseen.average_bytes).filter(|&bytes| bytes > 0),
+        ..SuiteMeasured::default()
     }
 }
 
-/// The share of all processors that others used, if all programs together spent `spent` ns.
-fn others(spent: u64, measured: &SuiteMeasured) -> f64 {
-    let own = (measured.user_s + measured.system_s) * 1e9;
-    // SAFETY: queries a number.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as f64;
-    let whole = measured.process_elapsed_s * 1e9 * processors;
-    if whole > 0.0 { ((spent as f64 - own) / whole).clamp(0.0, 1.0) } else { 0.0 }
+impl Attempt {
+    /// What remains of a run that does not count.
+    fn discarded(self) -> Option<SuiteDiscarded> {
+        let measured = self.result.ok()?;
+        Some(SuiteDiscarded {
+            interference: self.interference,
+            elapsed_s: measured.elapsed_s,
+            cpu_s: measured.cpu_s,
+            peak_bytes: measured.peak_bytes,
+        })
+    }
+}
+
+/// What a workload reports in its last line.
+pub(super) fn own(printed: &str) -> Result<Own, String> {
+    serde_json::from_str(printed.lines().last().unwrap_or_default())
+        .map_err(|error| format!("its output cannot be read: {error}"))
 }
 
 fn assignment(name: &std::ffi::OsStr, value: &std::ffi::OsStr) -> OsString {

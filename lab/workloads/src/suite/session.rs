@@ -1,6 +1,7 @@
 //! The rounds of a suite: which runs are made, in which order, and which have been made before.
 
 use super::catalogue::Case;
+use super::interference::Judge;
 use super::process::{Entrant, Runner};
 use keel_results::{SuiteError, SuiteLog, SuiteRun};
 use std::collections::HashSet;
@@ -17,6 +18,8 @@ pub struct Session<'a> {
     pub entrants: &'a [Entrant],
     /// The number of rounds in all, with those of earlier sessions.
     pub rounds: u32,
+    /// After this time no further workload is begun, once the first round is complete.
+    pub at_most: Duration,
 }
 
 /// The state after a run.
@@ -38,7 +41,7 @@ impl Session<'_> {
     }
 
     /// Makes the runs that the log does not have yet and appends them to it. Ends early if `stop`
-    /// is set; the run under way is then dropped.
+    /// is set; the run under way is then dropped. Ends between two workloads when the time is over.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -49,18 +52,29 @@ impl Session<'_> {
         stop: &AtomicBool,
     ) -> Result<(), SuiteError> {
         let begin = Instant::now();
+        let mut judge = Judge::new();
         let turns = self.remaining(log);
         let before = self.total() - turns.len();
         for (index, &(round, case, entrant)) in turns.iter().enumerate() {
+            let is_first = index.checked_sub(1).is_none_or(|before| turns[before].1 != case);
+            if is_first && round > 0 && begin.elapsed() > self.at_most {
+                return Ok(());
+            }
             let (case, entrant) = (&self.cases[case], &self.entrants[entrant]);
-            let Some(run) = self.runner.run(case, entrant, round, stop) else { return Ok(()) };
+            if has_failed(log, case, entrant) {
+                continue;
+            }
+            let Some(run) = self.runner.run(case, entrant, round, &mut judge, stop) else {
+                return Ok(());
+            };
             log.append(run.clone())?;
             let each = begin.elapsed() / (index as u32 + 1);
+            let left = each * (turns.len() - index - 1) as u32;
             progress(&Progress {
                 run: &run,
                 done: before + index + 1,
                 total: self.total(),
-                left: each * (turns.len() - index - 1) as u32,
+                left: left.min(self.at_most.saturating_sub(begin.elapsed())),
             });
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -100,6 +114,16 @@ impl Session<'_> {
     }
 }
 
+/// Whether the allocator has failed on the workload: it has no figure for it then, and further runs
+/// would change nothing, but may take the whole time limit.
+fn has_failed(log: &SuiteLog, case: &Case, entrant: &Entrant) -> bool {
+    let key = case.workload.key();
+    let mut runs = log.suite.runs.iter();
+    runs.any(|run| {
+        run.measured().is_none() && run.workload == key && run.allocator == entrant.allocator.name
+    })
+}
+
 /// The finalizer of splitmix64: a bijection whose results look random.
 fn mixed(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -124,7 +148,9 @@ mod tests {
             scratch: "scratch".into(),
             scale: 1.0,
             limit_seconds: 1.0,
+            timed_rounds: 0,
             aftermath: false,
+            repeat: false,
         };
         let case = |name: &str| Case {
             workload: SuiteWorkload { name: name.into(), ..SuiteWorkload::default() },
@@ -136,7 +162,13 @@ mod tests {
         };
         let cases = ["a", "b", "c"].map(case);
         let entrants = ["1", "2", "3", "4", "5"].map(entrant);
-        let session = Session { runner: &runner, cases: &cases, entrants: &entrants, rounds: 4 };
+        let session = Session {
+            runner: &runner,
+            cases: &cases,
+            entrants: &entrants,
+            rounds: 4,
+            at_most: Duration::MAX,
+        };
         let folder = tempfile::tempdir().unwrap();
         let head =
             SuiteHead { version: keel_results::SUITE_VERSION, seed: 7, ..SuiteHead::default() };
@@ -151,11 +183,16 @@ mod tests {
                 workload: cases[case].workload.key(),
                 allocator: entrants[entrant].allocator.name.clone(),
                 round,
-                others: 0.0,
                 outcome: SuiteOutcome::Failed(String::new()),
+                ..SuiteRun::default()
             };
             log.append(run).unwrap();
         }
         assert_eq!(session.remaining(&log), all[23..]);
+        // A failed run is not made again in later rounds.
+        let first = &all[0];
+        assert!(has_failed(&log, &cases[first.1], &entrants[first.2]));
+        log.suite.runs.iter_mut().for_each(|run| run.outcome = SuiteOutcome::default());
+        assert!(!has_failed(&log, &cases[first.1], &entrants[first.2]));
     }
 }

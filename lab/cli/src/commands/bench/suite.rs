@@ -16,9 +16,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The size of synthetic workloads in the short form.
 const QUICK_SCALE: f64 = 0.25;
+/// The rounds in which the calls of synthetic workloads are timed; those of patterns in one.
+const TIMED_ROUNDS: u32 = 3;
+const QUICK_TIMED_ROUNDS: u32 = 1;
 
 /// What the command line asks for.
 pub struct Request {
@@ -30,6 +34,10 @@ pub struct Request {
     pub rounds: u32,
     /// The short form.
     pub quick: bool,
+    /// Minutes after which no further workload is begun, from the second round on.
+    pub minutes: u32,
+    /// Whether disturbed runs are repeated.
+    pub repeat: bool,
     /// The time limit of a run.
     pub limit_seconds: f64,
     /// Files of the suite `journals`.
@@ -59,6 +67,7 @@ pub fn run(request: &Request) -> Result<ExitCode> {
         cases: &catalogue.cases,
         entrants: &entrants,
         rounds: request.rounds,
+        at_most: Duration::from_secs(60 * u64::from(request.minutes)),
     };
     let stopped = measure(&session, &mut log)?;
     write(&log)?;
@@ -123,7 +132,9 @@ fn runner(request: &Request, layout: &Layout, scratch: &Path) -> Result<Runner> 
         scratch: scratch.to_path_buf(),
         scale: if request.quick { QUICK_SCALE } else { 1.0 },
         limit_seconds: request.limit_seconds,
+        timed_rounds: if request.quick { QUICK_TIMED_ROUNDS } else { TIMED_ROUNDS },
         aftermath: !request.quick,
+        repeat: request.repeat,
     })
 }
 
@@ -174,9 +185,12 @@ fn write(log: &SuiteLog) -> Result<()> {
 fn text(suite: &Suite) -> String {
     let mut rows = vec![vec!["geometric mean of".to_owned()]];
     rows[0].extend(suite.head.allocators.iter().map(|one| one.name.clone()));
-    for metric in SuiteMetric::ALL {
+    for metric in SuiteMetric::ALL.into_iter().filter(|&metric| suite.has(metric)) {
         for group in suite.suites() {
             let all = suite.head.workloads.iter().filter(|one| one.suite == group).count();
+            if suite.means(group, metric).iter().all(|(mean, _)| mean.is_none()) {
+                continue;
+            }
             let mut row = vec![format!("{}, {group}", metric.title())];
             row.extend(suite.means(group, metric).into_iter().map(|(mean, count)| match mean {
                 None => "-".to_owned(),

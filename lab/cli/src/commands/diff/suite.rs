@@ -57,7 +57,7 @@ pub fn run(before: &Path, after: &Path, limit: Option<f64>, as_json: bool) -> Re
 
 fn changes(before: &Suite, after: &Suite) -> Vec<Change> {
     let mut changes = Vec::new();
-    for metric in SuiteMetric::ALL {
+    for metric in SuiteMetric::MAIN {
         for allocator in &before.head.allocators {
             for workload in &before.head.workloads {
                 let key = workload.key();
@@ -130,12 +130,12 @@ mod tests {
             workload: "synthetic/larson".into(),
             allocator: "keel".into(),
             round,
-            others: 0.0,
             outcome: SuiteOutcome::Measured(SuiteMeasured {
                 elapsed_s,
                 cpu_s: 1.0,
                 ..SuiteMeasured::default()
             }),
+            ..SuiteRun::default()
         });
         let workload = SuiteWorkload {
             suite: "synthetic".into(),

@@ -9,7 +9,11 @@ use std::path::PathBuf;
 
 /// The requested workloads that can run here.
 pub fn workloads(request: &Request, layout: &Layout) -> Result<Catalogue> {
-    let suites = suites(&request.suites, &request.journals)?;
+    let requested: Vec<String> = match request.suites.iter().any(|name| name == "all") {
+        true => Vec::new(),
+        false => request.suites.clone(),
+    };
+    let suites = suites(&requested, &request.journals)?;
     let folder = layout.private("keel-overseer")?;
     let folder = folder.parent().map_or_else(PathBuf::new, PathBuf::from);
     for journal in &request.journals {
@@ -19,7 +23,7 @@ pub fn workloads(request: &Request, layout: &Layout) -> Result<Catalogue> {
     }
     let mut catalogue =
         Catalogue::read(&folder, &suites, &request.journals).map_err(anyhow::Error::msg)?;
-    let single: Vec<&String> = request.suites.iter().filter(|name| name.contains('/')).collect();
+    let single: Vec<&String> = requested.iter().filter(|name| name.contains('/')).collect();
     for name in &single {
         if !catalogue.cases.iter().any(|case| case.workload.key() == **name) {
             let suite = name.split('/').next().unwrap_or_default();
@@ -30,13 +34,16 @@ pub fn workloads(request: &Request, layout: &Layout) -> Result<Catalogue> {
     }
     catalogue.cases.retain(|case| {
         let (suite, key) = (&case.workload.suite, case.workload.key());
-        request.suites.is_empty()
-            || request.suites.contains(suite)
+        requested.is_empty()
+            || requested.contains(suite)
             || suite == "journals"
             || single.iter().any(|name| **name == key)
     });
     if request.quick && single.is_empty() {
         catalogue.shorten();
+    }
+    if request.suites.is_empty() && !request.quick {
+        catalogue.leave_usual();
     }
     if catalogue.cases.is_empty() {
         bail!("no workload of {} can run here", suites.join(", "));
@@ -49,7 +56,7 @@ fn suites(requested: &[String], journals: &[PathBuf]) -> Result<Vec<String>> {
     for name in requested {
         let suite = name.split('/').next().unwrap_or_default();
         if !SUITES.contains(&suite) {
-            bail!("there is no suite `{suite}`; the suites are {}", SUITES.join(", "));
+            bail!("there is no suite `{suite}`; the suites are all, {}", SUITES.join(", "));
         }
     }
     let wanted = |suite: &&str| {
@@ -101,10 +108,10 @@ mod tests {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
             suites(&words, journals).map_err(|error| error.to_string())
         };
-        assert_eq!(names(&[], &[]).unwrap(), ["synthetic", "patterns", "programs"]);
+        assert_eq!(names(&[], &[]).unwrap(), ["synthetic", "patterns", "real"]);
         assert_eq!(names(&[], &["a".into()]).unwrap().len(), 4);
         assert_eq!(names(&["patterns/tree"], &[]).unwrap(), ["patterns"]);
-        assert!(names(&["pattern"], &[]).unwrap_err().contains("the suites are synthetic"));
+        assert!(names(&["pattern"], &[]).unwrap_err().contains("the suites are all, synthetic"));
         assert!(names(&["journals"], &[]).unwrap_err().contains("--journal FILE"));
     }
 }
