@@ -54,7 +54,7 @@ const struct workload simple = {
     "one thread allocates and frees 100 blocks of one size, then of the next size",
     "the shortest path of malloc and free, without cache misses",
     "glibc's malloc-simple benchmark",
-    "anything but the best case: the live set is a few KiB; half of the instructions use the blocks",
+    "anything but the best case: the live set is a few KiB, and half of the work is in the loop",
     run,
 };
 

@@ -8,8 +8,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Writes the runs. Columns: `workload`, `allocator`, `round`, `others`, the fields of
-/// [`SuiteMeasured`] (null for a failed run or if not measured), `interference` (words), `discarded`
-/// (the number of disturbed runs that this one replaces), and `failed` (the reason, or null).
+/// [`SuiteMeasured`] (null for a failed run or if not measured), `interference` (words),
+/// `discarded` (the number of disturbed runs that this one replaces), and `failed` (the
+/// reason, or null).
 ///
 /// # Errors
 /// See [`ExportError`].

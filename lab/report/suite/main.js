@@ -154,7 +154,7 @@ const cautions = () => {
   }
   if (repeats)
     items.push(
-      `${pluralize(repeats, "run was", "runs were")} repeated because the machine disturbed them; ` +
+      `${pluralize(repeats, "run was", "runs were")} repeated because of disturbance; ` +
         "of a run and its repeats the least disturbed one counts.",
     );
   const rounds = suite.runs.map((run) => run.round);
@@ -183,8 +183,8 @@ const setup = () => {
     ["Rounds", `${rounds}, interleaved: in each round every workload runs on every allocator, in ` +
       "random order, one process for each run"],
     ["Size", suite.quick ? `short form, synthetic workloads at ${suite.scale} of full` : "full"],
-    ["Disturbance", "A run is repeated if a processor was slower by 1.5 %, if the hypervisor took " +
-      "2 % of the time, or if other programs took 10 %, at most three times"],
+    ["Disturbance", "A run is repeated if a processor was slower by 1.5 %, the hypervisor took " +
+      "2 % of the time, or other programs took 10 %, at most three times"],
     ["Time limit", `${suite.limit_seconds} s for each run`],
     ["Allocators", allocators.join("; ")],
     ["How they are called", "The C library and libraries given by path: directly. Keel and the " +

@@ -130,7 +130,8 @@ const runsTable = (workload) => {
       cell(String(run.discarded?.length ?? 0)),
     ),
   );
-  const titles = ["allocator", "round", ...RUN_COLUMNS.map(([, title]) => title), "others", "repeats"];
+  const columns = RUN_COLUMNS.map(([, title]) => title);
+  const titles = ["allocator", "round", ...columns, "others", "repeats"];
   const head = make("tr", {}, ...titles.map((title) => heading(title)));
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
 };

@@ -38,8 +38,8 @@ pub struct Runner {
     pub scale: f64,
     /// A run that takes longer is ended.
     pub limit_seconds: f64,
-    /// The rounds in which synthetic workloads run once more with each call timed. Patterns do so in
-    /// the first round, unless this is 0.
+    /// The rounds in which synthetic workloads run once more with each call timed. Patterns do so
+    /// in the first round, unless this is 0.
     pub timed_rounds: u32,
     /// Whether patterns sleep a second at the end of the run of the first round in which system
     /// calls are counted, for the memory that is resident then.
