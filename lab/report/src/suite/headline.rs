@@ -4,11 +4,26 @@ use keel_results::{Suite, SuiteMetric, geometric_mean};
 
 /// Rounds that a statement needs.
 const LEAST_ROUNDS: u32 = 3;
+/// The share of disturbed runs from which on the sentence says so.
+const DISTURBED: f64 = 0.2;
 
 /// One or two sentences: the allocators with the lowest time and the lowest peak memory. An
 /// allocator is named only if it is lower than every other one in every round (in the geometric
-/// mean over the workloads). Allocators with a failed run are not considered.
+/// mean over the workloads). Allocators with a failed run are not considered. If the machine
+/// disturbed many runs, a further sentence says so.
 pub fn suite_headline(suite: &Suite) -> String {
+    let disturbed = suite.runs.iter().filter(|run| !run.interference.is_empty()).count();
+    let share = disturbed as f64 / suite.runs.len().max(1) as f64;
+    let caution = match share > DISTURBED {
+        true => {
+            format!(" Other programs or the host disturbed {:.0} % of the runs.", share * 100.0)
+        }
+        false => String::new(),
+    };
+    statement(suite) + &caution
+}
+
+fn statement(suite: &Suite) -> String {
     let all = suite.head.workloads.len();
     if suite.head.allocators.len() < 2 {
         return "One allocator: there is nothing to compare.".to_owned();

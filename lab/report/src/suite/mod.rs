@@ -69,6 +69,10 @@ mod tests {
             "a|b has the lowest peak memory; no allocator has the lowest elapsed time in every \
              round."
         );
+        suite.runs[..3].iter_mut().for_each(|run| run.interference = vec!["stolen time".into()]);
+        let caution = " Other programs or the host disturbed 25 % of the runs.";
+        assert!(suite_headline(&suite).ends_with(caution), "{}", suite_headline(&suite));
+        suite.runs.iter_mut().for_each(|run| run.interference.clear());
         suite.runs.truncate(8);
         assert_eq!(suite_headline(&suite), "No allocator is the lowest in every round.");
         suite.runs[0].outcome = SuiteOutcome::Failed("it was ended by signal 11".into());
