@@ -4,13 +4,13 @@ use keel_results::{Suite, SuiteMetric, geometric_mean};
 
 /// Rounds that a statement needs.
 const LEAST_ROUNDS: u32 = 3;
-/// The share of disturbed runs from which on the sentence says so.
+/// From this share of disturbed runs on, a further sentence states the share.
 const DISTURBED: f64 = 0.2;
 
 /// One or two sentences: the allocators with the lowest time and the lowest peak memory. An
 /// allocator is named only if it is lower than every other one in every round (in the geometric
 /// mean over the workloads). Allocators with a failed run are not considered. If the machine
-/// disturbed many runs, a further sentence says so.
+/// disturbed many runs, a further sentence states how many.
 pub fn suite_headline(suite: &Suite) -> String {
     let disturbed = suite.runs.iter().filter(|run| !run.interference.is_empty()).count();
     let share = disturbed as f64 / suite.runs.len().max(1) as f64;

@@ -41,7 +41,7 @@ pub enum SuiteError {
         detail: String,
     },
     /// The system reported an error.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
