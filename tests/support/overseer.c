@@ -6,7 +6,8 @@
 // The overseer becomes the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so it sees
 // every process that the command starts, whatever session or group that joins. When the command has
 // ended, the other processes have GRACE_MS to end too; after that they are killed and reported.
-// After SECONDS all processes are killed and the status is 124.
+// After SECONDS all processes are killed and the status is 124. They are also killed when the parent
+// of the overseer ends: nobody would read the report.
 //
 // REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
 // ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), average_bytes
@@ -37,7 +38,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 2000, STATUS_LATE = 124, STATUS_NO_COMMAND = 127, NAMES_BYTES = 1024 };
+enum {
+    PARENT_S = 1,
+    GRACE_MS = 2000,
+    STATUS_LATE = 124,
+    STATUS_NO_COMMAND = 127,
+    NAMES_BYTES = 1024
+};
 
 static double now(void) {
     struct timespec time;
@@ -47,6 +54,7 @@ static double now(void) {
 
 static bool tracing;
 static struct memory memory;
+static pid_t parent;
 
 // Kills all child processes and writes their names to `names`, as the elements of a JSON array.
 // Their own children become children of this process when they are reaped. Returns the number of
@@ -80,8 +88,15 @@ static int kill_children(char* names) {
     return count;
 }
 
-// Waits until `until` for any child. Returns its process id, 0 after the timeout, or -1 if there is
-// none.
+// True once, when the parent has ended.
+static bool parent_ended(void) {
+    pid_t before = parent;
+    parent = getppid();
+    return parent != before;
+}
+
+// Waits until `until` for any child. Returns its process id, 0 after the timeout or when the parent
+// has ended, or -1 if there is none.
 static pid_t reap(double until, int* status) {
     for (;;) {
         pid_t process = waitpid(-1, status, WNOHANG | __WALL);
@@ -91,7 +106,8 @@ static pid_t reap(double until, int* status) {
         }
         if (process > 0 || (process < 0 && errno == ECHILD)) return process;
         double time = now(), left = until - time;
-        if (left <= 0) return 0;
+        if (left <= 0 || parent_ended()) return 0;
+        if (left > PARENT_S) left = PARENT_S;
         if (memory.of != 0 && time >= memory.next) memory_sample(&memory, time);
         if (memory.of != 0 && memory.next - time < left) left = memory.next - time;
         if (left <= 0) continue;
@@ -158,6 +174,7 @@ int main(int count, char** words) {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &before);
+    parent = getppid();
     double begin = now(), until = begin + atof(words[2]);
     pid_t command = start(words + 3, &before);
     if (command < 0) {

@@ -43,6 +43,23 @@ expect "faults and context switches" 0 \
     'sleep 0.01'
 expect "the average of the memory of all processes" 0 '"average_bytes": [2-9][0-9]{7}' 60 \
     '(bash -c "printf -v a %30000000s; sleep 0.6; :"); :'
+# A parent that is killed: the command is ended, within a second and the time that it has to end.
+cat >"$folder/parent" <<PARENT
+"$overseer" "$folder/orphaned" 60 bash -c 'echo \$\$ >$folder/process; exec sleep 50' & wait
+PARENT
+bash "$folder/parent" &
+parent=$!
+until [ -s "$folder/process" ]; do sleep 0.05; done
+disown $parent
+kill -KILL $parent
+for ((i = 0; i < 100; i++)); do
+    kill -0 "$(cat "$folder/process")" 2>/dev/null || break
+    sleep 0.1
+done
+if [ $i -lt 100 ]; then passed=$((passed + 1)); else
+    echo "FAIL the command outlives a parent that was killed"
+    failed=$((failed + 1))
+fi
 expect "no count of system calls unless it is asked for" 0 '"system_calls": -1' 60 'true'
 "$overseer" --calls "$folder/report" 60 bash -c 'for i in {1..300}; do kill -0 $$; done; (:)'
 count=$(grep -oE '"system_calls": [0-9]+' "$folder/report" | grep -oE '[0-9]+')

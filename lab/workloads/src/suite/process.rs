@@ -313,6 +313,14 @@ impl Runner {
         // The folder of the tools has the overseer under its own name.
         command.arg(way).arg(self.scratch.join("tools")).arg(file).arg(place);
         command.env("KEEL_LIMIT_SECONDS", self.limit_seconds.to_string());
+        // The overseer below ends with its parent, and this script ends with `keel`.
+        // SAFETY: between fork and exec only one system call is made.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
         command
     }
 
