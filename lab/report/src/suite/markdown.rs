@@ -45,7 +45,8 @@ fn marked(value: f64, least: f64) -> String {
 fn means(text: &mut String, suite: &Suite) {
     text.push_str(
         "## Geometric means\n\nMultiples of the lowest allocator of each workload. In brackets: \
-         the workloads that the allocator completed, if not all.\n\n",
+         the workloads that the allocator completed, if not all. Calls are timed in synthetic \
+         workloads and patterns only.\n\n",
     );
     table_head(text, suite, "mean of");
     let suites = suite.suites();
@@ -56,8 +57,7 @@ fn means(text: &mut String, suite: &Suite) {
             if means.iter().all(|(mean, _)| mean.is_none()) {
                 continue;
             }
-            let all = suite.head.workloads.iter();
-            let all = all.filter(|one| group.is_empty() || one.suite == *group).count();
+            let all = suite.measured_workloads(group, metric);
             let complete = means.iter().filter(|(_, count)| *count == all);
             let least =
                 complete.filter_map(|(mean, _)| *mean).fold(f64::NEG_INFINITY, |least, mean| {

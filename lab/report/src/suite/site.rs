@@ -33,7 +33,7 @@ pub fn suite_site(suites: &[Published]) -> String {
     filled(HTML, &|name| match name {
         "style" => style(),
         "count" => match suites.len() {
-            1 => "One machine".to_owned(),
+            1 => "one result".to_owned(),
             count => format!("{count} results"),
         },
         _ => sorted.iter().map(|one| entry(one)).collect(),
@@ -45,12 +45,15 @@ fn entry(published: &Published) -> String {
     let (head, folder) = (&suite.head, escape(folder));
     let machine = &head.machine;
     let mut text = format!(
-        "<section><h2><a href=\"{folder}/index.html\">{}</a></h2>\n<p class=\"note\">{}, {} \
-         processors, {}; {} workloads, {} runs{}. {}</p>\n<div class=\"scroll\"><table \
+        "<section><h2><a href=\"{folder}/index.html\">{}, {}, {}</a></h2>\n<p class=\"note\">{}; \
+         {} workloads, {} runs{}. {}</p>\n<div class=\"scroll\"><table \
          class=\"means\"><thead><tr><th scope=\"col\">allocator</th>",
-        folder,
         escape(&machine.cpu),
-        machine.cpus,
+        match machine.cpus {
+            1 => "one processor".to_owned(),
+            count => format!("{count} processors"),
+        },
+        escape(head.started.split('T').next().unwrap_or_default()),
         escape(&machine.kernel),
         head.workloads.len(),
         suite.runs.len(),
@@ -61,7 +64,13 @@ fn entry(published: &Published) -> String {
         let _ = write!(text, "<th scope=\"col\">{}</th>", metric.title());
     }
     text.push_str("</tr></thead><tbody>");
-    let columns = SITE_METRICS.map(|metric| suite.means("", metric));
+    let columns = SITE_METRICS.map(|metric| {
+        let all = suite.measured_workloads("", metric);
+        let means = suite.means("", metric);
+        let complete = means.iter().filter(|(_, count)| *count == all).filter_map(|one| one.0);
+        let least = complete.fold(f64::INFINITY, f64::min);
+        (means, all, least)
+    });
     for (index, allocator) in head.allocators.iter().enumerate() {
         let _ = write!(
             text,
@@ -69,11 +78,15 @@ fn entry(published: &Published) -> String {
             escape(&allocator.version),
             escape(&allocator.name)
         );
-        for column in &columns {
-            let (mean, count) = column[index];
-            let mean = mean.map_or("–".to_owned(), |mean| format!("{mean:.2} ×"));
-            let part = match count < head.workloads.len() {
-                true => format!(" <small>of {count}/{}</small>", head.workloads.len()),
+        for (means, all, least) in &columns {
+            let (mean, count) = means[index];
+            let mean = match mean {
+                None => "–".to_owned(),
+                Some(mean) if count == *all && mean <= *least => format!("<b>{mean:.2} ×</b>"),
+                Some(mean) => format!("{mean:.2} ×"),
+            };
+            let part = match count < *all {
+                true => format!(" <small>of {count}/{all}</small>"),
                 false => String::new(),
             };
             let _ = write!(text, "<td>{mean}{part}</td>");

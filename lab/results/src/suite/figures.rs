@@ -141,6 +141,14 @@ impl Suite {
             .collect()
     }
 
+    /// The number of workloads of a suite (of all suites if it is empty) for which the metric was
+    /// measured with any allocator.
+    pub fn measured_workloads(&self, suite: &str, metric: SuiteMetric) -> usize {
+        let workloads = self.head.workloads.iter();
+        let workloads = workloads.filter(|one| suite.is_empty() || one.suite == suite);
+        workloads.filter(|one| self.ratios(&one.key(), metric).iter().any(Option::is_some)).count()
+    }
+
     /// Whether any run has a value of the metric.
     pub fn has(&self, metric: SuiteMetric) -> bool {
         let mut measured = self.runs.iter().filter_map(SuiteRun::measured);
@@ -225,6 +233,8 @@ mod tests {
         assert!((means[1].0.unwrap() - 2f64.sqrt()).abs() < 1e-12);
         assert_eq!(geometric_mean(std::iter::empty()), None);
         assert_eq!(suite.means("programs", SuiteMetric::Elapsed)[0], (None, 0));
+        assert_eq!(suite.measured_workloads("", SuiteMetric::Elapsed), 2);
+        assert_eq!(suite.measured_workloads("", SuiteMetric::P999), 0);
     }
 
     #[test]

@@ -187,7 +187,7 @@ fn text(suite: &Suite) -> String {
     rows[0].extend(suite.head.allocators.iter().map(|one| one.name.clone()));
     for metric in SuiteMetric::ALL.into_iter().filter(|&metric| suite.has(metric)) {
         for group in suite.suites() {
-            let all = suite.head.workloads.iter().filter(|one| one.suite == group).count();
+            let all = suite.measured_workloads(group, metric);
             if suite.means(group, metric).iter().all(|(mean, _)| mean.is_none()) {
                 continue;
             }
