@@ -6,8 +6,8 @@
 // The overseer becomes the parent of every orphan below it (PR_SET_CHILD_SUBREAPER), so it sees
 // every process that the command starts, whatever session or group that joins. When the command has
 // ended, the other processes have GRACE_MS to end too; after that they are killed and reported.
-// After SECONDS all processes are killed and the status is 124. They are also killed when the parent
-// of the overseer ends: nobody would read the report.
+// After SECONDS all processes are killed and the status is 124. They are also killed when the
+// parent of the overseer ends: nobody would read the report.
 //
 // REPORT receives one line of JSON: status (128 + N for signal N), wall_s (until the command
 // ended), user_s and sys_s (of all processes), peak_bytes (of the largest process), average_bytes
