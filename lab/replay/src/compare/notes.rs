@@ -50,7 +50,7 @@ impl Session<'_> {
             notes.push(format!(
                 "{} blocks ({:.1} MiB in total) were live when the recording began. The replay \
                  allocates them before the measurement starts. These allocations are not measured.",
-                keel_results::count(facts.prologue_blocks),
+                keel_results::text::count(facts.prologue_blocks),
                 facts.prologue_bytes as f64 / f64::from(1 << 20)
             ));
         }
