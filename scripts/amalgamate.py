@@ -104,7 +104,7 @@ class Amalgamation:
         heads = self.expanded(heads)
         undone = "".join(f"#undef {macro}\n" for macro in sorted(macros))
         body = f"\n// ----- {path.relative_to(SOURCES)}\n{body}{undone}"
-        if path.parent.name == "debug" or path.name == "linux_stack.c":
+        if path.parent.name == "debug":
             body = f"#if KEEL_DEBUG\n{body}#endif\n"
         if path.name in OVERRIDING:
             body = f"#if KEEL_OVERRIDE\n{body}#endif\n"

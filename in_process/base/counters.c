@@ -33,6 +33,8 @@ const char* event_name(enum event event) {
         [EVENT_HEAP_ADOPTED] = "heaps_adopted",
         [EVENT_HEAP_PARKED] = "heaps_parked",
         [EVENT_HEAP_LOOKS] = "heap_looks",
+        [EVENT_GUARDED] = "guarded",
+        [EVENT_GUARD_MISSED] = "guards_missed",
         [EVENT_FOREIGN_FREE] = "foreign_frees",
         [EVENT_OUT_OF_MEMORY] = "out_of_memory",
     };

@@ -31,6 +31,8 @@ enum event {
     EVENT_HEAP_ADOPTED,
     EVENT_HEAP_PARKED,
     EVENT_HEAP_LOOKS,   // heaps that the keeper has looked at
+    EVENT_GUARDED,      // allocations that guarded sampling placed against a guard page
+    EVENT_GUARD_MISSED, // allocations that it chose and had no place for
     EVENT_FOREIGN_FREE, // frees of pointers that are not Keel's
     EVENT_OUT_OF_MEMORY,
     EVENT_COUNT

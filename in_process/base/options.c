@@ -5,6 +5,7 @@ atomic_signed option_values[OPTION_COUNT] = {
     [OPTION_MAX_ERRORS] = 16,
     [OPTION_KEEPER] = KEEPER_AUTO,
     [OPTION_FOREIGN_FREE] = KEEL_SECURE || KEEL_DEBUG,
+    [OPTION_GUARD_HANDLER] = 1,
     [3] = 1,    // mimalloc's eager_commit, without effect
     [15] = 100, // mimalloc's os_tag, without effect
 };
@@ -26,6 +27,9 @@ static const char* const names[OPTION_COUNT] = {
     [OPTION_FOREIGN_FREE] = "foreign_free",
     [OPTION_LIMIT] = "limit",
     [OPTION_ZERO_ON_FREE] = "zero_on_free",
+    [OPTION_GUARD_RATE] = "guard_rate",
+    [OPTION_GUARD_SEED] = "guard_seed",
+    [OPTION_GUARD_HANDLER] = "guard_handler",
 };
 
 // Second names.

@@ -18,10 +18,13 @@ enum option {
     OPTION_RESET_DELAY = 13, // milliseconds until unused memory is returned
     OPTION_USE_NUMA_NODES = 14,
     OPTION_MAX_ERRORS = 16,
-    OPTION_KEEPER = 17,       // enum keeper_choice
-    OPTION_FOREIGN_FREE = 18, // 1: free of another allocator's pointer ends the process
-    OPTION_LIMIT = 19,        // bytes that may be held, 0: no limit
-    OPTION_ZERO_ON_FREE = 20, // 1: the secure flavour zeroes freed blocks; read once
+    OPTION_KEEPER = 17,        // enum keeper_choice
+    OPTION_FOREIGN_FREE = 18,  // 1: free of another allocator's pointer ends the process
+    OPTION_LIMIT = 19,         // bytes that may be held, 0: no limit
+    OPTION_ZERO_ON_FREE = 20,  // 1: the secure flavour zeroes freed blocks; read once
+    OPTION_GUARD_RATE = 21,    // one allocation in this many is guarded, 0: none; read once
+    OPTION_GUARD_SEED = 22,    // of the choice of these, 0: a random one; read once
+    OPTION_GUARD_HANDLER = 23, // 1: faults at guarded blocks are reported; read once
     OPTION_COUNT
 };
 

@@ -39,20 +39,37 @@ static void* map_anywhere(size_t bytes, int protection) {
     return map_near(NULL, bytes, protection);
 }
 
-void* os_map(size_t bytes, size_t alignment) {
-    char* start = map_anywhere(bytes, PROT_READ | PROT_WRITE);
+static void* map_aligned(size_t bytes, size_t alignment, int protection) {
+    char* start = map_anywhere(bytes, protection);
     if (start == NULL || ((uintptr_t)start & (alignment - 1)) == 0) return start;
 
     // Map more and cut off what lies before and behind the aligned part.
     os_unmap(start, bytes);
     size_t slack = alignment - os_page_bytes();
     if (bytes + slack < bytes) return NULL;
-    start = map_anywhere(bytes + slack, PROT_READ | PROT_WRITE);
+    start = map_anywhere(bytes + slack, protection);
     if (start == NULL) return NULL;
     size_t before = round_up((uintptr_t)start, alignment) - (uintptr_t)start;
     if (before > 0) os_unmap(start, before);
     if (slack > before) os_unmap(start + before + bytes, slack - before);
     return start + before;
+}
+
+void* os_map(size_t bytes, size_t alignment) {
+    return map_aligned(bytes, alignment, PROT_READ | PROT_WRITE);
+}
+
+void* os_map_closed(size_t bytes, size_t alignment) {
+    return map_aligned(bytes, alignment, PROT_NONE);
+}
+
+void os_close(void* start, size_t bytes) {
+    int saved = errno;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    void* place = mmap(start, bytes, PROT_NONE, flags, -1, 0);
+    count_call(EVENT_MAP);
+    errno = saved;
+    if (place == MAP_FAILED) os_forbid_access(start, bytes);
 }
 
 // MAP_FIXED_NOREPLACE would save the munmap, but sanitizers move a mapping with that flag to

@@ -33,7 +33,7 @@ static void* symbol(void* library, const char* name) {
 
 void os_stack_prepare(void) {
     struct os_frame frame;
-    if (!KEEL_DEBUG || atomic_get(&prepared) != 0) return;
+    if (atomic_get(&prepared) != 0) return;
     unwinder.backtrace = _Unwind_Backtrace;
     unwinder.address = _Unwind_GetIP;
     unwinder.stack = _Unwind_GetCFA;

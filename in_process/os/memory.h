@@ -47,6 +47,11 @@ KEEL_INLINE void os_unmap_metadata(void* start, size_t bytes) {
         os_unmap(start, bytes);
 }
 
+// Address space that cannot be accessed until os_allow_writing. NULL: the system refuses.
+void* os_map_closed(size_t bytes, size_t alignment);
+// Returns the memory of the range, which is in such a mapping, and makes it inaccessible again.
+void os_close(void* start, size_t bytes);
+
 // Makes the range inaccessible.
 void os_forbid_access(void* start, size_t bytes);
 

@@ -41,7 +41,10 @@ TEST(options_have_the_names_and_the_order_of_mimalloc) {
                                         "keeper",
                                         "foreign_free",
                                         "limit",
-                                        "zero_on_free"};
+                                        "zero_on_free",
+                                        "guard_rate",
+                                        "guard_seed",
+                                        "guard_handler"};
     for (int i = 0; i < (int)kl_option_count; i++)
         CHECK(names[i] == NULL ? kl_option_name((kl_option_t)i) == NULL
                                : strcmp(kl_option_name((kl_option_t)i), names[i]) == 0);

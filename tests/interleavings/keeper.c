@@ -5,6 +5,7 @@
 // confined keeper to end.
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
 #include "allocator/keeper/headroom.h"
@@ -68,6 +69,18 @@ void headroom_begin(void) {}
 void headroom_begin_once(void) {}
 size_t jumbo_live_bytes(void) {
     return 0;
+}
+bool guarded_keep(void) {
+    return false;
+}
+bool guarded_waits(void) {
+    return false;
+}
+bool guarded_is_used(void) {
+    return false;
+}
+void guarded_set_wake(void (*wake)(void)) {
+    (void)wake;
 }
 void fresh_forget(void) {}
 bool fresh_waits(void) {

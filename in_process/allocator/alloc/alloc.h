@@ -5,6 +5,7 @@
 //      `- (bin empty, or size > 1 KiB) alloc_from_bin, for sizes up to 64 KiB: the bin of the
 //         size's class; if it is empty, alloc_from_current
 //         `- (nothing there) alloc_slow                       alloc/allocate.c
+//            |- chosen by guarded sampling: a guarded block   guarded/sample.h
 //            |- size <= 64 KiB: pop the bin of its class, else refill it from:
 //            |  |- the current page's free list               page_take_free, O(1)
 //            |  |- that list after draining the remote queue  heap_drain, <= 32 pages
@@ -24,7 +25,7 @@
 //         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
 //         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
-//         |- large: back to the slices; jumbo (a mapping): cached, or unmapped
+//         |- large: back to the slices; jumbo (a mapping): cached, or unmapped; guarded: closed
 //         `- no owner. p is NULL: do nothing. p is in memory of Keel that is not in use:
 //            panic. p is any other address (a foreign block): print a warning
 //
@@ -97,6 +98,11 @@ KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_cl
     uint32_t length = use->carved - before;
     if (length < REFILL_SHORT && use->carved < page->capacity && !page_begins_system_page(page))
         return NULL;
+    uint32_t* guard_left = &heap->guard_left[size_class];
+    if (KEEL_UNLIKELY(*guard_left != 0)) { // guarded sampling is on
+        if (*guard_left <= length) return NULL;
+        *guard_left -= length;
+    }
     struct block* block = page_take_free(page);
     heap->bin_zero[size_class] = 0;
     bin_take_first(heap, size_class, block);

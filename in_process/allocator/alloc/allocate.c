@@ -1,5 +1,6 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
+#include "allocator/guarded/sample.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
 #include "allocator/page/large.h"
@@ -39,6 +40,7 @@ static struct block* page_give(struct heap* heap, unsigned size_class, struct pa
     const struct page_use* use = page_use(page);
     uint32_t before = use->used;
     struct block* list = page_take_some(heap, size_class, page);
+    if (sample_is_on() && list != NULL) sample_cut(heap, page, list, use->used - before);
     atomic_bump(&heap->given[size_class], use->used - before);
     return list;
 }
@@ -135,6 +137,29 @@ static void* alloc_class(unsigned size_class) {
     return block;
 }
 
+// --- Guarded sampling ----------------------------------------------------------------------------
+
+static KEEL_COLD void* guarded_small(struct heap* heap, unsigned size_class, size_t size,
+                                     size_t alignment) {
+    struct page* page = sample_take(heap, size_class, size, alignment);
+    if (page == NULL) return NULL;
+    atomic_bump(&heap->given[size_class], 1);
+    atomic_set_release(&page->owner, atomic_get(&page->owner) | (uintptr_t)heap);
+    return page->start;
+}
+
+// A guarded block, all zero, if this allocation is chosen; else NULL.
+static KEEL_COLD void* alloc_sampled(unsigned size_class, size_t size, size_t alignment) {
+    struct heap* heap = thread_heap == &heap_none ? heap_acquire() : thread_heap;
+    if (heap == NULL || !sample_is_due(heap, size_class)) return NULL;
+    return guarded_small(heap, size_class, size, alignment);
+}
+KEEL_INLINE void* alloc_guarded(unsigned size_class, size_t size, size_t alignment) {
+    return sample_is_on() ? alloc_sampled(size_class, size, alignment) : NULL;
+}
+
+// --- Large blocks --------------------------------------------------------------------------------
+
 static struct large large_of(size_t size, size_t alignment, bool movable) {
     const struct heap* heap = thread_heap;
     if (!heap_admits(heap, size)) return (struct large){NULL, true};
@@ -166,9 +191,26 @@ static struct large large_kept(size_t size, size_t alignment) {
     return block;
 }
 
+static KEEL_COLD struct large large_guarded(size_t size, size_t alignment) {
+    struct large block = {NULL, true};
+    struct heap* heap = thread_heap;
+    if (!large_is_possible(size, alignment) || !limit_admits(size) || !sample_large(heap))
+        return block;
+    struct page* page = sample_take(heap, SAMPLE_LARGE, size, alignment);
+    if (page == NULL) return block;
+    heap->draws++;
+    large_join(heap, page);
+    block.start = page->start;
+    return block;
+}
+
 static struct large alloc_large(size_t size, size_t alignment, bool movable) {
     uint64_t begun = cycles_now();
     block_guard_prepare();
+    if (sample_is_on()) {
+        struct large guarded = large_guarded(size, alignment);
+        if (guarded.start != NULL) return guarded;
+    }
     // A block that has grown needs room behind it.
     struct large kept = movable ? (struct large){NULL, false} : large_kept(size, alignment);
     if (kept.start != NULL) {
@@ -198,13 +240,14 @@ static struct large alloc_large(size_t size, size_t alignment, bool movable) {
 }
 
 void* alloc_slow(size_t size) {
-    if (KEEL_LIKELY(size <= REQUEST_CLASS_MAX)) return alloc_class(request_class(size));
-    return alloc_large(size, 1, false).start;
+    if (KEEL_UNLIKELY(size > REQUEST_CLASS_MAX)) return alloc_large(size, 1, false).start;
+    unsigned size_class = request_class(size);
+    void* guarded = alloc_guarded(size_class, size, 1);
+    return guarded != NULL ? guarded : alloc_class(size_class);
 }
 
 void* alloc_movable(size_t size) {
-    if (KEEL_LIKELY(size <= REQUEST_CLASS_MAX)) return alloc_class(request_class(size));
-    return alloc_large(size, 1, true).start;
+    return size <= REQUEST_CLASS_MAX ? alloc_slow(size) : alloc_large(size, 1, true).start;
 }
 
 void* alloc_zeroed(size_t size) {
@@ -214,14 +257,17 @@ void* alloc_zeroed(size_t size) {
         return block.start;
     }
     unsigned size_class = request_class(size);
+    void* guarded = alloc_guarded(size_class, size, 1);
+    if (guarded != NULL) return guarded;
     struct block* block = alloc_class(size_class);
     return KEEL_LIKELY(block != NULL) ? bin_zeroed(thread_heap, size_class, block) : NULL;
 }
 
 void* alloc_aligned(size_t size, size_t alignment) {
     unsigned size_class = request_class_aligned(size, alignment);
-    if (KEEL_LIKELY(size_class < CLASS_COUNT)) return alloc_class(size_class);
-    return alloc_large(size, alignment, false).start;
+    if (KEEL_UNLIKELY(size_class == CLASS_COUNT)) return alloc_large(size, alignment, false).start;
+    void* guarded = alloc_guarded(size_class, size, alignment);
+    return guarded != NULL ? guarded : alloc_class(size_class);
 }
 
 void* alloc_plain(size_t size, size_t alignment, bool zero) {
@@ -229,6 +275,7 @@ void* alloc_plain(size_t size, size_t alignment, bool zero) {
     void* block = alloc_aligned(size, alignment);
     if (block == NULL || !zero) return block;
     struct page* page = page_around(block);
+    if (page_is_guarded(page)) return block;
     if (!page_is_large(page)) return memset(block, 0, page_usable_bytes(page));
     large_zero(page);
     return block;

@@ -1,5 +1,6 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
@@ -22,6 +23,7 @@ void free_page_emptied(struct page* page) {
 // before Keel was loaded. Then the only safe action is to leak it.
 static void free_unknown(void* address) {
     if (address == NULL) return;
+    guarded_free_unknown(address);
     if (KEEL_SECURE && large_contains(address)) panic(FAULT_FREE_MISALIGNED, address);
     if (slices_contain(address)) panic(FAULT_FREE_NOT_ALLOCATED, address);
     count_event(EVENT_FOREIGN_FREE, 1);
@@ -84,6 +86,10 @@ static bool keep_large(struct page* page, size_t slices) {
 }
 
 static void free_large(struct page* page) {
+    if (KEEL_UNLIKELY(page_is_guarded(page))) {
+        guarded_free(page);
+        return;
+    }
     uint64_t begun = cycles_now();
     size_t slices = page->bytes / SLICE_BYTES;
     if (keep_large(page, slices)) {
@@ -123,6 +129,7 @@ void free_slow(void* address, struct page* page) {
         page -= page->distance;
         owner = atomic_get(&page->owner);
     }
+    if (KEEL_UNLIKELY((owner & PAGE_GUARDED) != 0)) guarded_verify(page, address);
     if (owner == 0) {
         free_unknown(address);
     } else if ((owner & HEAP_USER) != 0) {

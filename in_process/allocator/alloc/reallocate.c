@@ -1,5 +1,6 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/alloc/user_heap.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/reserve.h"
@@ -49,7 +50,8 @@ static void* resize_large(struct page* page, size_t size) {
 static void* resize_without_copy(struct page* page, void* address, size_t size) {
     size_t usable = usable_at(page, address);
     bool large = page->block_bytes == 0;
-    if (!large || page_is_in_user_heap(page)) return fits_well(size, usable) ? address : NULL;
+    if (!large || page_is_in_user_heap(page) || page_is_guarded(page))
+        return fits_well(size, usable) ? address : NULL;
     if (size <= usable && size > usable - usable / 8) return address;
     return resize_large(page, size);
 }
@@ -75,6 +77,7 @@ static void verify_live(const struct page* page, const void* address) {
 
 // Of a block that is not Keel's, or no longer.
 static void realloc_unknown(const void* address) {
+    guarded_free_unknown(address);
     bool ours = slices_contain(address) || (KEEL_SECURE && large_contains(address));
     if (ours || (KEEL_SECURE && option_get(OPTION_FOREIGN_FREE) != 0))
         panic(FAULT_FREE_NOT_ALLOCATED, address);
@@ -94,6 +97,7 @@ void* reallocate(void* address, size_t size) {
     // The length of a foreign block is unknown.
     if (page == NULL || !large_is_possible(size, 1)) return NULL;
     if (KEEL_SECURE) verify_live(page, address);
+    if (KEEL_UNLIKELY(page_is_guarded(page))) guarded_verify(page, address);
     void* resized = resize_without_copy(page, address, size);
     if (resized != NULL) return resized;
 

@@ -51,13 +51,22 @@ static KEEL_UNRACED void count_page(struct usage* usage, const struct page* page
     bool large = (owner & (PAGE_LARGE | PAGE_JUMBO)) != 0;
     size_t bytes = page->bytes;
     unsigned size_class = page->size_class;
-    if (bytes < SLICE_BYTES || (!large && size_class >= CLASS_COUNT)) return;
+    if ((owner & PAGE_GUARDED) != 0) {
+        large = size_class >= CLASS_COUNT;
+        if (!large) bytes = size_class_bytes[size_class];
+    } else if (bytes < SLICE_BYTES || (!large && size_class >= CLASS_COUNT)) {
+        return;
+    }
     struct usage_row* row = &usage->rows[large ? large_row(bytes) : size_class];
     row->pages++;
     row->reserved_bytes += bytes;
     if (large) {
         row->used++;
         row->used_bytes += page_usable_bytes(page);
+        return;
+    }
+    if ((owner & PAGE_GUARDED) != 0) {
+        row->used++;
         return;
     }
     uint32_t capacity = (uint32_t)(bytes / size_class_bytes[size_class]);

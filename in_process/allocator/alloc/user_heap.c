@@ -1,5 +1,6 @@
 #include "allocator/alloc/user_heap.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/page/large.h"
 #include "allocator/slices/arena.h"
@@ -89,6 +90,7 @@ void* user_heap_allocate(struct user_heap* user, struct request request) {
     thread_heap = before;
     if (block == NULL && pages_reserve(user)) {
         user->inner = user->inner || inner;
+        user->heap.no_guards = user->inner;
         thread_heap = &user->heap;
         block = inner ? take_inner(request)
                       : alloc_plain(request.size, request.alignment, request.zero);
@@ -165,6 +167,10 @@ void user_heap_delete(struct user_heap* user) {
 }
 
 static void page_destroy(struct page* page) {
+    if (page_is_guarded(page)) {
+        guarded_free(page);
+        return;
+    }
     if (page_is_large(page)) {
         atomic_set(&page->owner, atomic_get(&page->owner) & PAGE_FLAGS);
         large_release(page);

@@ -3,6 +3,9 @@
 #include "allocator/api/message.h"
 #include "allocator/api/report.h"
 #include "allocator/debug/debug.h"
+#include "allocator/guarded/guarded.h"
+#include "allocator/guarded/report.h"
+#include "allocator/guarded/sample.h"
 #include "allocator/heap/pool.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/watch.h"
@@ -55,6 +58,7 @@ static void before_fork(void) {
     keeper_ask_to_end();
     if (KEEL_DEBUG) debug_before_fork();
     user_heap_before_fork();
+    guarded_before_fork();
     relief_pause();
     watch_before_fork();
     heap_pool_before_fork();
@@ -68,6 +72,7 @@ static void after_fork(void) {
     heap_pool_after_fork();
     watch_after_fork();
     relief_resume();
+    guarded_after_fork();
     user_heap_after_fork();
     if (KEEL_DEBUG) debug_after_fork();
 }
@@ -76,6 +81,7 @@ static void after_fork_in_child(void) {
     relief_forget();
     after_fork();
     keeper_forget();
+    guarded_forget_thread();
     if (KEEL_DEBUG) debug_repair_in_child();
     user_heap_repair_in_child();
     heap_repair_in_child(own_heap());
@@ -94,6 +100,8 @@ void process_start(void) {
     panic_set_output(message_panic);
     warn_set_output(message_warning);
     options_parse(os_environment(), report_refused);
+    guarded_set_output(message_write);
+    sample_start();
     if (KEEL_DEBUG) debug_start(os_environment(), message_write);
     counters.started_ms = os_clock_ms();
     counters.started_cycles = cycles_now();
@@ -133,6 +141,7 @@ __attribute__((constructor)) static void process_constructed(void) {
     os_thread_prepare();
     os_confined_prepare();
     keeper_allow();
+    sample_loaded();
     if (KEEL_DEBUG) debug_loaded();
     if (option_get(OPTION_VERBOSE) != 0) report_options();
 }

@@ -265,6 +265,7 @@ unsigned heap_flush_bin(struct heap* heap, unsigned size_class, unsigned limit) 
     for (; block_next(tail) != NULL && count < limit; tail = block_next(tail)) count++;
     heap->bin[size_class] = block_next(tail);
     atomic_set(&heap->given[size_class], atomic_get(&heap->given[size_class]) - count);
+    if (heap->guard_left[size_class] != 0) heap->guard_left[size_class] += count;
     (void)page_push_list(heap->current[size_class], head, tail, count);
     return count;
 }

@@ -77,7 +77,12 @@ struct heap {
     uint32_t draws;                    // requests for memory from the slices
     uint32_t considered;               // `draws` at the last call of keeper_consider
     uint64_t
-        maintenance_at;   // counts[HEAP_REFILLS] from which on maintenance is due (alloc/alloc.h)
+        maintenance_at; // counts[HEAP_REFILLS] from which on maintenance is due (alloc/alloc.h)
+    // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
+    // that is chosen, counted from 1; 0: none.
+    uint32_t guard_left[CLASS_COUNT + 1];
+    uint64_t guard_random;
+    bool no_guards;       // user heap: no block may be guarded
     struct arena* arena;  // user heap: all of its memory is from there; NULL: from anywhere
     uint64_t held_bytes;  // user heap: bytes of pages, kept slices and large blocks
     uint64_t limit_bytes; // user heap: upper bound of held_bytes; 0: no limit

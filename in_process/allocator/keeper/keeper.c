@@ -1,5 +1,6 @@
 #include "allocator/keeper/keeper.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/guarded/guarded.h"
 #include "allocator/heap/relief.h"
 #include "allocator/heap/remote_batch.h"
 #include "allocator/heap/watch.h"
@@ -120,6 +121,13 @@ static void wake_if_needed(void) {
     bool needed = (depth > SLEEP_SHORT || depth == SLEEP_DEAF) && fresh_waits();
     needed |= depth >= SLEEP_SHORT && reserve_is_urgent();
     if (!needed || heap_is_realtime(thread_heap)) return;
+    if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
+}
+
+// A thread needs guarded blocks to be opened or closed soon.
+static void wake_for_guarded(void) {
+    uint32_t depth = atomic_get(&sleep_word);
+    if (depth == SLEEP_NONE || heap_is_realtime(thread_heap)) return;
     if (atomic_try_state(&sleep_word, &depth, SLEEP_NONE)) os_wake(&sleep_word);
 }
 
@@ -296,11 +304,12 @@ static uint32_t tick(uint32_t slept_us) {
     bool fresh = fresh_look(os_clock_ms());
     busy |= discard_surplus();
     busy |= mapping_cache_age(os_clock_ms(), KEEPER_UNMAP_BYTES) > 0;
+    busy |= guarded_keep();
     busy |= look_after_heaps(slept_us);
     if (prefaulted > 0 || fresh) return TICK_PREFAULT_US;
     if (busy) return TICK_US;
-    bool pending =
-        run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 || !watch_is_empty();
+    bool pending = run_dirty_slices() > reserve_target() || mapping_cache_bytes() > 0 ||
+                   !watch_is_empty() || guarded_is_used();
     uint32_t longest = pending ? TICK_PENDING_US : TICK_MAX_US;
     if (keeper.any_realtime) longest = TICK_REALTIME_US;
     uint32_t next = slept_us < TICK_US ? TICK_US : slept_us * 2;
@@ -323,6 +332,7 @@ static uint32_t keeper_sleep(uint32_t sleep_us) {
     // so look again after setting it.
     if (depth >= SLEEP_SHORT && reserve_is_urgent()) return TICK_FAST_US;
     if (fresh_waits()) return TICK_US;
+    if (guarded_waits()) return TICK_FAST_US;
     os_wait(&sleep_word, depth, sleep_us);
     bool woken = atomic_get(&sleep_word) == SLEEP_NONE; // after a time that is not known
     return woken && sleep_us > TICK_FAST_US ? TICK_FAST_US : sleep_us;
@@ -395,6 +405,7 @@ static bool start(bool confined) {
     atomic_set(&asked_to_end, 0);
     atomic_set(&is_confined, confined);
     started_in = os_process_id();
+    guarded_set_wake(wake_for_guarded);
     reserve_set_keeper(true); // before the start: the thread may end at once
     if (thread_start(confined)) return true;
     reserve_set_keeper(false);

@@ -78,6 +78,10 @@ KEEL_INLINE bool page_is_large(const struct page* page) {
     return (atomic_get(&page->owner) & (PAGE_LARGE | PAGE_JUMBO)) != 0;
 }
 
+KEEL_INLINE bool page_is_guarded(const struct page* page) {
+    return (atomic_get(&page->owner) & PAGE_GUARDED) != 0;
+}
+
 // The page of a live small block: the metadata of its first slice.
 KEEL_INLINE struct page* page_of_block(const void* block) {
     struct page* page = page_of(block);

@@ -26,6 +26,9 @@ enum {
     // All blocks are used, and none is left to carve: used == carved == capacity. The page is in no
     // list; the first free of one of its blocks puts it back into a queue. Only on first slices.
     PAGE_FULL = 16,
+    // With PAGE_JUMBO: a block that guarded sampling has placed (guarded/guarded.h). Its `start` is
+    // anywhere in its slice, `bytes` is the requested size, and `size_class` its row of statistics.
+    PAGE_GUARDED = 32,
     PAGE_FLAGS = 63
 };
 

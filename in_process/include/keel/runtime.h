@@ -63,8 +63,19 @@ typedef enum kl_option {
      * it finds another byte when it reuses them. Only the environment can set this option. Default
      * 0 */
     kl_option_zero_on_free = 20,
+    /* Guarded sampling, of the plain flavour: one allocation in this many is placed beside memory
+     * that cannot be accessed, so that an access beyond its end, before its start or after its free
+     * is found (docs/guide/debugging.md). At most 2^24; 0: none. Only the environment can set this
+     * option and the next two. Default 0 */
+    kl_option_guard_rate = 21,
+    /* Makes the choice of these allocations the same in each run of a program of one thread; 0: the
+     * choice differs. Default 0 */
+    kl_option_guard_seed = 22,
+    /* 1: a handler of SIGSEGV reports accesses that guarded sampling has found; then the handler
+     * that was there before runs, or the process ends. Default 1 */
+    kl_option_guard_handler = 23,
     /* One more than the largest option */
-    kl_option_count = 21
+    kl_option_count = 24
 } kl_option_t;
 
 /* Returns the current value, or 0 if there is no such option. */
