@@ -259,6 +259,16 @@ static void realloc_inside(char* block) {
     (void)resized;
 }
 
+static void size_after_free(char* block) {
+    free_first(block, block);
+    (void)kl_usable_size(block);
+}
+
+static void size_inside(char* block) {
+    announce(block + 16);
+    (void)kl_usable_size(block + 16);
+}
+
 static void free_with_size_too_small(char* block) {
     announce(block);
     kl_free_sized(block, place->size / 4);
@@ -329,6 +339,8 @@ static const struct {
     {"read-after-free", read_after_free},
     {"realloc-after-free", realloc_after_free},
     {"realloc-inside", realloc_inside},
+    {"size-after-free", size_after_free},
+    {"size-inside", size_inside},
     {"size-too-small", free_with_size_too_small},
     {"size-too-large", free_with_size_too_large},
     {"never-allocated", free_never_allocated},

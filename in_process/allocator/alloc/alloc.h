@@ -197,6 +197,10 @@ bool reallocate_in_place(void* address, size_t size);
 // Returns the number of usable bytes at `address`; 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
+// The same for an address that the program passes. The secure flavour ends the process if it is in
+// Keel's memory, but not that of a live block.
+size_t block_verified_bytes(const void* address);
+
 // Returns true if `address` is in a page of blocks, even if the block is free, or in the first
 // slice of a large block.
 bool block_is_ours(const void* address);

@@ -75,6 +75,15 @@ static void verify_live(const struct page* page, const void* address) {
     }
 }
 
+size_t block_verified_bytes(const void* address) {
+    const struct page* page = live_page_around(address);
+    if (page == NULL && (slices_contain(address) || large_contains(address)))
+        panic(FAULT_FREE_NOT_ALLOCATED, address);
+    if (page == NULL) return 0;
+    verify_live(page, address);
+    return usable_at(page, address);
+}
+
 // Of a block that is not Keel's, or no longer.
 static void realloc_unknown(const void* address) {
     guarded_free_unknown(address);

@@ -53,7 +53,8 @@ KEEL_INLINE void entry_free_sized(void* block, size_t size, size_t alignment, bo
         free_sized_block(block, size, alignment, exact);
 }
 KEEL_INLINE size_t entry_usable_bytes(const void* block) {
-    return KEEL_DEBUG ? debug_usable_bytes(block) : block_usable_bytes(block);
+    if (KEEL_DEBUG) return debug_usable_bytes(block);
+    return KEEL_SECURE ? block_verified_bytes(block) : block_usable_bytes(block);
 }
 
 // Returns count * size, or, on overflow, a size for which every allocation fails.

@@ -182,8 +182,12 @@ static struct record* live_at(const void* address) {
 }
 
 size_t debug_usable_bytes(const void* address) {
-    const struct record* record = live_at(address_untagged(address));
-    return record == NULL ? 0 : record->size;
+    address = address_untagged(address);
+    const struct record* record = live_at(address);
+    if (record != NULL) return record->size;
+    bool ours = record_search(address) != NULL || block_is_ours(address);
+    if (address != NULL && ours) fault_at(address, call_stack_capture());
+    return 0;
 }
 
 const void* debug_lower_address(const void* address) {

@@ -131,7 +131,8 @@ KEEL_API int kl_posix_memalign(void** block, size_t alignment, size_t size) KEEL
 /* --- Information about blocks ----------------------------------------------------------------- */
 
 /* Returns the number of usable bytes at `block`, which is at least the requested size. Returns 0
- * for NULL and for blocks of another allocator. */
+ * for NULL and for blocks of another allocator. The secure and the debug flavour end the process if
+ * the block is Keel's but not live. */
 KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
 
 /* Returns the usable size that a block from kl_malloc(size) would have. Requests with the same good
