@@ -9,13 +9,20 @@
 
 struct block_guard block_guard;
 
+// The first byte of a state word is never 0: a string that is one byte too long writes a 0 there.
+// Blocks and their sizes are multiples of 8, so the lowest 3 bits of the word are those of the key,
+// or their complement. Neither may be 0.
+static uintptr_t key_of(uint64_t random) {
+    return ((uintptr_t)random & ~(uintptr_t)7) | (1 + (uintptr_t)(random >> 32) % 6);
+}
+
 void block_guard_prepare_slow(void) {
     static struct os_lock lock = {0};
     os_lock_acquire(&lock);
     if (block_guard.key == 0) {
-        uintptr_t key = (uintptr_t)os_random();
+        uintptr_t key = key_of(os_random());
         block_guard.zero = option_get(OPTION_ZERO_ON_FREE) != 0;
-        atomic_set_release((atomic_word*)&block_guard.key, key != 0 ? key : 1);
+        atomic_set_release((atomic_word*)&block_guard.key, key);
         if (os_page_bytes() <= sizeof block_guard)
             os_forbid_writing(&block_guard, sizeof block_guard);
     }

@@ -13,7 +13,7 @@
 // free verifies that the block is live, and malloc that it is free. Therefore a second free, a free
 // of any address that is not a live block, and a write over the end of a block are found at that
 // free, and a write to a free block's link or state at the latest when malloc returns the block. A
-// program that cannot read the memory of Keel guesses a state with a probability of 2^-42.
+// program that cannot read the memory of Keel guesses a state with a probability of 2^-41.
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 
