@@ -49,6 +49,12 @@ bench-throughput: ## measure the cost of all calls on every allocator, and compa
 	@scripts/build.sh
 	@scripts/bench.sh throughput
 
+test-attacks: ## run attacks of other projects; SUITES="hardened_malloc=FOLDER how2heap=FOLDER ..."
+	@scripts/setup.sh build
+	@scripts/build.sh
+	@tests/attacks/run.py secure=build/lib/libkeel-secure.so debug=build/lib/libkeel-debug.so \
+	    zero=build/lib/libkeel-secure.so,KEEL_ZERO_ON_FREE=1 --check tests/attacks/verdicts.txt $(SUITES)
+
 test-secure: ## run the C tests on the secure flavour, libkeel-secure (about 10 minutes)
 	@scripts/setup.sh build test
 	@cmake -S . -B build/cmake-secure-tests -G Ninja -DKEEL_SECURE=ON

@@ -1,0 +1,1 @@
+// iso_alloc.h has all that the attacks need.
