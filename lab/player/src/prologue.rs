@@ -22,7 +22,7 @@ pub unsafe fn perform(part: &Part<'_>) {
             step_call::<_, { touch::NONE }, true>(part, step, slot, size, &mut Unmetered, &errors);
             touch_as_ordered(part.orders.touch, slot, size);
             if part.orders.usable_sizes {
-                usable_sizes::add(part, slot, bytes);
+                usable_sizes::add(part, slot.block.load(Relaxed), bytes);
             }
         }
     }

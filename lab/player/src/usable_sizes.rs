@@ -4,7 +4,7 @@
 
 use crate::clock::Clock;
 use crate::part::{Errors, Part, Start};
-use crate::step::{Unmetered, step_call};
+use crate::step::{Meter, step_call};
 use crate::touch;
 use crate::wait::announce;
 use keel_plan::{Kind, Op, Slot};
@@ -33,21 +33,13 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
             kind => {
                 let size = high | step.argument as usize;
                 high = 0;
+                let mut adds = Adds { part: &part, kind: kind.class(), slot, size: size as u64 };
                 // SAFETY: the slot's block is live until the call; the caller guarantees the plan.
                 unsafe {
                     subtract(&part, *step, slot);
                     step_call::<_, { touch::NONE }, true>(
-                        &part,
-                        *step,
-                        slot,
-                        size,
-                        &mut Unmetered,
-                        &errors,
+                        &part, *step, slot, size, &mut adds, &errors,
                     );
-                }
-                if kind.class() != Kind::Free {
-                    // SAFETY: the slot's block is live after the call.
-                    unsafe { add(&part, slot, size as u64) };
                 }
             }
         }
@@ -59,9 +51,32 @@ pub unsafe fn perform<C: Clock>(part: Part<'_>) {
     at_start.report(state);
 }
 
-/// The usable size of a slot's block; 0 for a null block, or if the allocator does not report it.
-unsafe fn usable(part: &Part<'_>, slot: &Slot) -> u64 {
-    let block = slot.block.load(Relaxed);
+/// Adds the block that a call returns, before other threads can find and free it.
+struct Adds<'a> {
+    part: &'a Part<'a>,
+    kind: Kind,
+    slot: &'a Slot,
+    size: u64,
+}
+
+impl Meter for Adds<'_> {
+    type Seen = ();
+
+    fn around(&mut self, call: impl FnOnce() -> *mut u8) -> (*mut u8, ()) {
+        let block = call();
+        // After a failed realloc the old block is still live and in the slot.
+        let kept = block.is_null() && self.kind == Kind::Realloc;
+        let live = if kept { self.slot.block.load(Relaxed) } else { block };
+        if self.kind != Kind::Free {
+            // SAFETY: this thread has just obtained the block.
+            unsafe { add(self.part, live, self.size) };
+        }
+        (block, ())
+    }
+}
+
+/// The usable size of a block; 0 for a null block, or if the allocator does not report it.
+unsafe fn usable(part: &Part<'_>, block: *mut u8) -> u64 {
     match part.table.usable_size {
         // SAFETY: a live block of this allocator.
         Some(usable_size) if !block.is_null() => unsafe { usable_size(block.cast()) as u64 },
@@ -76,18 +91,18 @@ unsafe fn subtract(part: &Part<'_>, step: Op, slot: &Slot) {
         return;
     }
     // SAFETY: passed on.
-    let usable = unsafe { usable(part, slot) };
+    let usable = unsafe { usable(part, slot.block.load(Relaxed)) };
     part.control.live[0].fetch_sub(u64::from(slot.size.load(Relaxed)), Relaxed);
     part.control.live[1].fetch_sub(usable, Relaxed);
 }
 
 /// Adds an allocated block. The peak is exact up to the blocks that other threads allocate at the
 /// same time.
-pub(crate) unsafe fn add(part: &Part<'_>, slot: &Slot, requested: u64) {
+pub(crate) unsafe fn add(part: &Part<'_>, block: *mut u8, requested: u64) {
     let control = part.control;
     let requested = requested.min(u64::from(u32::MAX));
     // SAFETY: passed on.
-    let usable = unsafe { usable(part, slot) };
+    let usable = unsafe { usable(part, block) };
     let live = control.live[0].fetch_add(requested, Relaxed) + requested;
     let live_usable = control.live[1].fetch_add(usable, Relaxed) + usable;
     control.total[0].fetch_add(requested, Relaxed);

@@ -108,6 +108,7 @@ fn each_free_calls_the_function_for_its_hints() {
             ..allocator("own", Kind::Prefixed, Some(file))
         };
         let (counts, by, notes) = counted(&bench, &story, own);
+        assert!(!notes.iter().any(|note| note.contains("failed")), "{notes:?}");
         assert_eq!(counts, expected, "free, sized, aligned, both, wrong");
         assert_eq!(by, names("free_size", "free_aligned", "free_aligned_sized"));
         let hinted = (expected[SIZED] + expected[ALIGNED] + expected[BOTH]).to_string();

@@ -89,7 +89,7 @@ fn blocks_from_before_the_recording_are_there_and_no_call_of_theirs_is_measured(
                 .comparison
                 .notes
                 .iter()
-                .any(|note| note.starts_with("3000 blocks (11.7 MiB in total)"))
+                .any(|note| note.starts_with("3,000 blocks (11.7 MiB in total)"))
         );
     }
 }

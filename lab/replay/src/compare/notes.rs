@@ -83,6 +83,7 @@ impl Session<'_> {
     /// A repeat that fails although the first run succeeded is a fault, of the allocator or of the
     /// player.
     fn notes_on_repeats(&self, notes: &mut Vec<String>) {
+        notes.extend(self.failed_sums.iter().cloned());
         if let Some(first) = self.failed_repeats.first() {
             notes.push(format!(
                 "{} of the repeats of disturbed runs failed; the disturbed runs count instead. The \

@@ -33,6 +33,8 @@ pub struct Session<'a> {
     pub(super) inline_syscalls: Vec<u64>,
     /// Why repeats of disturbed runs failed.
     pub(super) failed_repeats: Vec<String>,
+    /// Failed runs that sum up usable sizes, a sentence each.
+    pub(super) failed_sums: Vec<String>,
 }
 
 impl<'a> Session<'a> {
@@ -53,6 +55,7 @@ impl<'a> Session<'a> {
             refused: vec![(0, 0); request.allocators.len()],
             inline_syscalls: vec![0; request.allocators.len()],
             failed_repeats: Vec::new(),
+            failed_sums: Vec::new(),
         })
     }
 
@@ -74,7 +77,12 @@ impl<'a> Session<'a> {
                 Ok(_) => result.usable_excess = usable_excess(&self.results),
                 Err(RunFailure::Stopped) => return Ok(true),
                 // Its other runs succeeded; only this figure is missing.
-                Err(RunFailure::Failed(_)) => {}
+                Err(RunFailure::Failed(reason)) => {
+                    self.failed_sums.push(format!(
+                        "The run that sums up the usable sizes of {} failed: {reason}",
+                        result.name
+                    ));
+                }
             }
         }
         Ok(false)

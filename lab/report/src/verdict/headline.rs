@@ -1,5 +1,5 @@
-//! The first sentences of a report: the significantly lowest allocators, grouped; then the tail
-//! latency, if nothing is significantly lowest in it.
+//! The first sentences of a report: the significantly lowest allocators, grouped; then the calls of
+//! a frame or the tail latency, if nothing is significantly lowest in it.
 
 use super::criteria::{Criterion, FEW_RUNS};
 use super::sentences::NAMES;
@@ -39,7 +39,9 @@ pub fn headline(
         true => "No allocator is significantly lowest in any metric.".to_owned(),
         false => format!("{}.", clauses.join("; ")),
     };
-    let tail = criteria.iter().find(|criterion| criterion.id == "p999").or(criteria.first());
+    // A program with frames is judged by them, another one by its slow calls.
+    let of = |id: &str| criteria.iter().find(|criterion| criterion.id == id);
+    let tail = of("frame").or_else(|| of("p999")).or(criteria.first());
     match tail.filter(|criterion| criterion.best.len() != 1) {
         Some(criterion) => format!("{text} {}", undecided(criterion, allocators, runs)),
         None => text,
@@ -69,7 +71,10 @@ fn figures_of(found: &[&Criterion], operation: &str) -> String {
 
 /// The allocators between which a criterion does not decide; many names would not help.
 fn undecided(criterion: &Criterion, allocators: &[AllocatorFigures], runs: usize) -> String {
-    let title = criterion.title.replacen("Time", "time", 1).replacen("Peak", "peak", 1);
+    let title = match criterion.id {
+        "frame" => "time in the calls of a frame".to_owned(),
+        _ => criterion.title.replacen("Time", "time", 1).replacen("Peak", "peak", 1),
+    };
     let name = |index: &usize| allocators[*index].name.as_str();
     let few = if runs < FEW_RUNS { format!(" with only {runs} runs") } else { String::new() };
     let why = if criterion.slight() { "less than half a percent" } else { "not significant" };
