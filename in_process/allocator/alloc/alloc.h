@@ -21,7 +21,8 @@
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
 //         |- page of this heap, but its owner word has a flag. Either the page is full, or p is
-//         |  in a later slice of the page, whose own word has the flag: push, decrement `used`
+//         |  in a slice after the page's first one: each of these has an owner word of its own,
+//         |  with the flag. Push, decrement `used`
 //         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
 //         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
@@ -197,8 +198,8 @@ bool reallocate_in_place(void* address, size_t size);
 // Returns the number of usable bytes at `address`; 0 for NULL and foreign addresses.
 size_t block_usable_bytes(const void* address);
 
-// The same for an address that the program passes. The secure flavour ends the process if it is in
-// Keel's memory, but not that of a live block.
+// The same for an address that the program passes. The secure flavour ends the process if the
+// address is in Keel's memory, but is not the address of a live block.
 size_t block_verified_bytes(const void* address);
 
 // Returns true if `address` is in a page of blocks, even if the block is free, or in the first
@@ -224,9 +225,10 @@ bool reclaim_step(struct heap* heap);
 // page. At most 256 units of work, as above.
 void reclaim_look(struct heap* heap);
 
-// Called after the heap has obtained or released a page. A thread that used many classes and then
-// sleeps therefore keeps the pages of only a few of them. Not in the secure flavour: the free
-// blocks of such a page are in quarantine, and another class would reuse their memory.
+// Called after the heap has obtained or released a page. If the heap uses more than a few classes,
+// it gives up pages of unused ones (reclaim_look), so a thread that used many classes and then
+// sleeps keeps the pages of only a few. Does nothing in the secure flavour: there the free blocks
+// of a page that would be given up are in quarantine, and another class would reuse their memory.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
     if (KEEL_SECURE) return;

@@ -88,8 +88,8 @@ KEEL_API KEEL_API_ALLOCATES(1, 2) void* kl_mallocn(size_t count, size_t size) KE
  * it. A block of more than 64 KiB grows in place if the memory after it is free. If a block of 4
  * MiB or more cannot grow in place, Linux 5.7 and later move it without copying. Blocks in an
  * arena (keel/arena.h) or in a heap from kl_heap_new neither grow in place nor move without
- * copying. In all other cases the content is copied, with a cost that is linear in the smaller
- * size. */
+ * copying. If a block neither stays in place nor moves without copying, its content
+ * is copied, with a cost that is linear in the smaller size. */
 KEEL_API KEEL_API_RESIZES(2) void* kl_realloc(void* block, size_t size) KEEL_NOEXCEPT;
 
 /* The same as kl_realloc(block, count * size). If the product overflows, the call fails with ENOMEM
@@ -275,8 +275,8 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  * it can do nothing but manage memory. This needs glibc on x86-64 or arm64; on other systems a
  * process with one thread gets no keeper. The special thread ends when the process forks and, with
  * libkeel, when the program calls unshare or setns. Keel starts a new one when it next needs it.
- * After prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP) it starts none: the program enters a
- * sandbox.
+ * With libkeel it also ends at prctl(PR_SET_NO_NEW_PRIVS) and prctl(PR_SET_SECCOMP), with which a
+ * program enters a sandbox, and Keel starts no new one.
  *
  * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
  * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it

@@ -70,7 +70,8 @@ const clockText = (clock) => {
   return (
     `${text}; every latency includes the time between two readings of the clock, which is ` +
     `${typical} (p50), ${rare} (p99) and ${rarest} (p99.9) when nothing lies between them. ` +
-    "A percentile can be a little lower: values within a step of the clock are spread evenly" +
+    "A percentile can be a little below this time, because values within one step of the clock " +
+    "are spread evenly over the step" +
     storesText(clock.stores_in_flight)
   );
 };

@@ -220,7 +220,8 @@ const glanceNote = (decided) => {
     : "In no column is the lowest allocator known.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks values far above the lowest that may be no higher: the runs vary too much."
+    ? " ? marks values that are far above the lowest; the runs vary too much to show whether they " +
+      "are really higher."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };

@@ -24,14 +24,16 @@ const SUITE_RUNS: u32 = 3;
 
 /// Run synthetic workloads on each allocator
 ///
-/// Each run has its own process, and the allocators take turns. There are two suites. `throughput`
+/// Each run has its own process, and the allocators take turns. Without --suite there are two
+/// suites of small workloads. `throughput`
 /// measures the cost of all calls together. `latency` measures the slowest individual calls of each
 /// kind; each run also measures the noise of the machine, which is subtracted. Keel is measured
 /// with default settings (`keel`), with KEEL_KEEPER=on (`keel+keeper`) and, in the latency suite,
 /// also with warm memory that is prepared at the start (`keel+warm`).
 ///
-/// `--suite` runs whole programs instead: `synthetic` workloads with the shape of the field's
-/// classics, `patterns` of use, `real` programs that are installed, and `journals`. It measures
+/// `--suite` runs whole programs instead: `synthetic` (programs modelled on well-known
+/// allocator benchmarks), `patterns` (patterns of use), `real` (installed programs) and
+/// `journals`. It measures
 /// elapsed and processor time, peak and average memory, page faults, context switches, system calls
 /// and the slowest calls, and writes a page (index.html), suite.md, runs.parquet and every run
 /// (runs.jsonl) into the folder of -o. The same command with the same folder continues a suite that
@@ -52,7 +54,8 @@ pub struct Arguments {
     #[arg(default_value = "all", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Allocators, separated by commas: names that `keel allocators` lists, keel+keeper, keel+warm,
-    /// paths of libraries, or `all` (which includes the libraries in the folder KEEL_BENCH_PEERS)
+    /// paths of libraries, or `all` (which includes the libraries in the folder that the
+    /// environment variable KEEL_BENCH_PEERS names)
     /// [default: all]
     #[arg(short, long, value_delimiter = ',')]
     allocators: Vec<String>,
@@ -65,8 +68,8 @@ pub struct Arguments {
     #[arg(long, visible_alias = "rounds", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
     /// Run whole programs: suites (all, synthetic, patterns, real, journals) or single workloads
-    /// (patterns/tree), separated by commas; `real` has all programs that are installed [default:
-    /// synthetic, patterns, usual real programs, and journals if --journal is given]
+    /// (patterns/tree), separated by commas; `real` means all known programs that are installed
+    /// [default: synthetic, patterns, some of `real`, and journals if --journal is given]
     #[arg(long, num_args = 0.., value_delimiter = ',', value_name = "SUITE", requires = "output")]
     suite: Option<Vec<String>>,
     /// With --suite: a short form with fewer and smaller workloads, and without the allocators that
@@ -77,8 +80,8 @@ pub struct Arguments {
     #[arg(long, requires = "suite", value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u32).range(1..=86_400))]
     limit: u32,
-    /// With --suite: begin no further workload after this time, once every workload has run
-    /// [default: 80; with --quick 9]
+    /// With --suite: after this time begin no further runs; but every workload runs at least
+    /// once [default: 80; with --quick 9]
     #[arg(long, requires = "suite", value_name = "MINUTES",
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     minutes: Option<u32>,
@@ -88,8 +91,8 @@ pub struct Arguments {
     /// With --suite: a journal for the suite `journals`; may be given several times
     #[arg(long = "journal", requires = "suite", value_name = "FILE")]
     journals: Vec<PathBuf>,
-    /// With --suite: copy the results into this folder as well, a static site that lists all
-    /// results in it
+    /// With --suite: also copy the results into this folder, which is a static site that lists
+    /// all results that it contains
     #[arg(long, requires = "suite", value_name = "FOLDER")]
     publish: Option<PathBuf>,
     /// Write every sample to this file, as JSON; an existing file is not overwritten. With --suite:
@@ -105,7 +108,7 @@ pub struct Arguments {
     /// The version under test, which is stored with the samples: the output of `git describe`
     #[arg(long, default_value = "", hide_default_value = true)]
     commit: String,
-    /// Also compare Keel with its targets
+    /// Also check whether Keel reaches its own targets (docs/results.md)
     #[arg(long)]
     bars: bool,
     /// Print the samples as JSON instead of the tables

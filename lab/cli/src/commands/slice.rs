@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 /// Write a part of a journal as a journal of its own
 ///
-/// The part replays as it does in the whole: the blocks that are live at its start are allocated
-/// before the measurement begins, as in a recording with --after. Times begin at 0.
+/// The part replays as it would within the whole journal: the blocks that are live at its start are
+/// allocated before the measurement begins, as for a recording made with `keel record --after`.
+/// Times begin at 0.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
                   keel slice game.journal.parquet --from 60 --to 90 -o fight.journal.parquet\n  \

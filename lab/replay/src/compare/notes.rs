@@ -217,7 +217,8 @@ fn notes_on_interference(comparison: &Comparison, notes: &mut Vec<String>) {
         };
         notes.push(format!(
             "The machine disturbed {disturbed}. The results include the disturbed runs. Causes: \
-             {}. These numbers include the runs without the clock and those of the null allocator. \
+             {}. These numbers include the runs of the null allocator and those that do not time \
+             each call. \
              The command keel doctor shows how to measure with less disturbance.",
             found.join("; ")
         ));

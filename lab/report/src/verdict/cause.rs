@@ -94,7 +94,8 @@ impl Ground {
             Ground::Preempted => "Attributed to the operating system: it preempted the thread.",
             Ground::PreemptedInKernel => {
                 "Attribution unknown: the thread was preempted, and the kernel worked for the \
-                 call. How much of the time each of them took is not known."
+                 call. It is not known how much of the time was preemption and how much was the \
+                 kernel's work."
             }
             Ground::PreemptedOrWaiting => {
                 "Attribution unknown: the thread was preempted or waited for a lock."

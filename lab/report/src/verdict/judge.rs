@@ -110,7 +110,7 @@ fn criteria(evidence: &Evidence<'_>, operation: &'static str) -> Vec<Criterion> 
 fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
     let Evidence { allocators, runs, .. } = *evidence;
     let is_calm = evidence.calm.is_some();
-    let without = if is_calm { ", without those that were interrupted" } else { "" };
+    let without = if is_calm { "; interrupted calls are not counted" } else { "" };
     let total = |one: &AllocatorFigures| {
         let operations = if is_calm { &one.undisturbed } else { &one.operations };
         Some(operations.get(ALL_OPERATIONS)?.total)
@@ -122,8 +122,11 @@ fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
     };
     // Many frames have a p99; of few, the worst one is shown.
     let has_tail = allocators.iter().any(|one| frames(one, "p99").is_some());
-    let (name, which) =
-        if has_tail { ("p99", "99 % of the frames") } else { ("worst", "all frames") };
+    let (name, which) = if has_tail {
+        ("p99", "99 % of the frames spend at most this long in calls")
+    } else {
+        ("worst", "no frame spends longer than this in calls")
+    };
     let of = |one: &AllocatorFigures| frames(one, name);
     let frame = Figure { operation: FRAME, name, step: 0.0, of: &of };
     let new = |id, title: &str, meaning: String, figure: &Figure<'_>| {
@@ -132,7 +135,7 @@ fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
         weigh(criterion, calm, allocators, figure, runs)
     };
     let all = format!("the sum of the durations of all calls in a run{without}");
-    let each = format!("{which} spend at most this long in calls{without}");
+    let each = format!("{which}{without}");
     [
         new("time", "Time in all calls", all, &time),
         new("frame", &format!("Calls of a frame, {name}"), each, &frame),
