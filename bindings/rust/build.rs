@@ -4,12 +4,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// The folders of the allocator's sources, bottom first.
-const LAYERS: [&str; 9] = [
+const LAYERS: [&str; 10] = [
     "base",
     "os",
     "allocator/slices",
     "allocator/page",
     "allocator/heap",
+    "allocator/guarded",
     "allocator/alloc",
     "allocator/keeper",
     "allocator/debug",

@@ -220,8 +220,8 @@ const glanceNote = (decided) => {
     : "In no column is the lowest allocator known.";
   const { few_rounds: enough, few } = facts.pair_phrases;
   const noisy = facts.verdict.criteria.some((criterion) => criterion.noisy.length)
-    ? " ? marks values that are far above the lowest; the runs vary too much to show whether they " +
-      "are really higher."
+    ? " ? marks values that are far above the lowest; the runs vary too much to show whether " +
+      "they are really higher."
     : "";
   return `${unit} ${marks}${noisy}${least < enough ? fillPhrase(few, { rounds: least }) : ""}`;
 };
