@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define APART __attribute__((noinline))
@@ -65,6 +67,27 @@ static void varying_frames(void) {
     void* block = allocates_deep(4000);
     frees_here(block);
     frees_again(block);
+}
+
+// The same function first with a large frame on the main stack, then with a small one on a stack of
+// 64 KiB between inaccessible ones.
+static ucontext_t outside, inside;
+static void on_another_stack(void) {
+    for (int i = 0; i < 1000; i++) free(allocates_deep(64));
+    puts("came back");
+    swapcontext(&inside, &outside);
+}
+static void change_of_stacks(void) {
+    const size_t bytes = (size_t)64 << 10, room = (size_t)1 << 20;
+    char* memory =
+        mmap(NULL, bytes + 2 * room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mprotect(memory + room, bytes, PROT_READ | PROT_WRITE);
+    free(allocates_deep(400000));
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = memory + room;
+    inside.uc_stack.ss_size = bytes;
+    makecontext(&inside, on_another_stack, 0);
+    swapcontext(&outside, &inside);
 }
 
 static void overflow_is_never_freed(void) {
@@ -204,6 +227,7 @@ static const struct {
     {"free-by-two-threads", free_by_two_threads},
     {"overwrite-number", overwrite_number},
     {"varying-frames", varying_frames},
+    {"change-of-stacks", change_of_stacks},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},
     {"write-into-discarded-pages", write_into_discarded_pages},

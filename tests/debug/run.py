@@ -65,6 +65,11 @@ def frames_of_any_size_are_unwound():
     in_order(["allocates_here", "allocates_deep", "varying_frames"], run.stack("allocated"))
 
 
+def a_thread_may_change_stacks():
+    run = Run("change-of-stacks")
+    assert (run.status, run.out, run.err) == (0, "came back\n", ""), (run.status, run.err)
+
+
 def stacks_have_the_frames_that_are_asked_for():
     # A static library prints its own frames too.
     depth = 8

@@ -4,8 +4,7 @@
 
 #define OWN_FRAMES 8u // between os_stack_walk and the function that captures
 
-static KEEL_TLS bool walking;         // the unwinder may allocate
-static KEEL_TLS uintptr_t stack_high; // the highest place on this thread's stack seen so far
+static KEEL_TLS bool walking; // the unwinder may allocate
 static KEEL_TLS uint32_t captures;
 
 // --- Steps: what the unwinder has found out ------------------------------------------------------
@@ -57,11 +56,47 @@ static uint32_t step_between(const struct os_frame* inner, const struct os_frame
     return known ? (uint32_t)(outer->place - inner->place) : STEP_VARIES;
 }
 
+// --- Spans: the parts of stacks that the unwinder has been through -------------------------------
+//
+// All of a span can be read. A thread has more than one stack if it runs coroutines, or signal
+// handlers on a stack of their own. A step that is wrong must not lead out of the span, because the
+// pages behind a stack may be inaccessible.
+
+#define SPANS 4u
+#define SPAN_BELOW ((uintptr_t)4096) // calls that are deeper than those that were unwound
+
+struct span {
+    uintptr_t low; // places, both included
+    uintptr_t high;
+};
+static KEEL_TLS struct span spans[SPANS];
+static KEEL_TLS unsigned spans_replaced;
+
+// Returns the last place that may be read from this one on, or 0.
+static uintptr_t span_end(uintptr_t place) {
+    for (unsigned i = 0; i < SPANS; i++) {
+        if (place + SPAN_BELOW >= spans[i].low && place <= spans[i].high) return spans[i].high;
+    }
+    return 0;
+}
+
+static void span_add(uintptr_t low, uintptr_t high) {
+    for (unsigned i = 0; i < SPANS; i++) {
+        struct span* span = &spans[i];
+        if (low > span->high || high < span->low) continue;
+        if (low < span->low) span->low = low;
+        if (high > span->high) span->high = high;
+        return;
+    }
+    spans[spans_replaced++ % SPANS] = (struct span){low, high};
+}
+
 // --- Capture -------------------------------------------------------------------------------------
 
 // False: a step is not known.
 static bool follow_steps(struct walked* walked, uint32_t wanted, uintptr_t place,
                          uintptr_t address) {
+    const uintptr_t end = span_end(place);
     for (walked->depth = 0;;) {
         walked->addresses[walked->depth++] = address;
         if (walked->depth == wanted) return true;
@@ -69,8 +104,22 @@ static bool follow_steps(struct walked* walked, uint32_t wanted, uintptr_t place
         if (step == STEP_LAST) return true;
         if (step == STEP_UNKNOWN || step == STEP_VARIES) return false;
         place += step;
-        if (place > stack_high) return false;
+        if (place > end) return false;
         address = *(const volatile uintptr_t*)place;
+    }
+}
+
+// `whole`: the last frame is the outermost of the thread.
+static void learn_frames(const struct os_frame* frames, unsigned count, bool whole) {
+    uintptr_t low = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (low == 0) low = frames[i].place;
+        bool last = i + 1 == count;
+        uint32_t step = last ? STEP_LAST : step_between(&frames[i], &frames[i + 1]);
+        if (!last || whole) learn(frames[i].address, step);
+        if (!last && step != STEP_VARIES) continue;
+        if (low != 0) span_add(low, frames[i].place);
+        low = 0; // the next frame may be on another stack
     }
 }
 
@@ -84,14 +133,9 @@ void call_walk_unwind(struct walked* walked, uint32_t wanted, uintptr_t caller) 
     walking = false;
     unsigned first = 0;
     while (first < count && frames[first].address != caller) first++;
-    for (unsigned i = first; i < count; i++) {
-        if (walked->depth < wanted) walked->addresses[walked->depth++] = frames[i].address;
-        if (frames[i].place > stack_high) stack_high = frames[i].place;
-        if (i + 1 < count)
-            learn(frames[i].address, step_between(&frames[i], &frames[i + 1]));
-        else if (count < most)
-            learn(frames[i].address, STEP_LAST);
-    }
+    for (unsigned i = first; i < count && walked->depth < wanted; i++)
+        walked->addresses[walked->depth++] = frames[i].address;
+    learn_frames(&frames[first], count - first, count < most);
 }
 
 #define UNWIND_EVERY 256u // captures of a thread
