@@ -4,14 +4,23 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#define LOCK_PATIENCE_MS 100
+#define WAIT_MS 10
+
 KEEL_TLS bool os_lock_holds_all;
+KEEL_TLS bool os_lock_takes_over;
 
 void os_lock_wait(struct os_lock* lock) {
+    static const struct timespec limit = {.tv_nsec = WAIT_MS * 1000000L};
     int saved = errno;
-    while (atomic_swap(&lock->state, 2) != 0) {
-        (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+    bool limited = os_lock_takes_over;
+    for (unsigned waits = 0; atomic_swap(&lock->state, 2) != 0; waits++) {
+        if (limited && waits == LOCK_PATIENCE_MS / WAIT_MS) break; // the thread is the holder now
+        (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, limited ? &limit : NULL, NULL,
+                      0);
     }
     errno = saved;
 }

@@ -5,6 +5,10 @@
 // A thread that forks holds every lock from Keel's prepare handler to Keel's handler in the parent
 // and in the child. Handlers of other libraries run in between and may allocate and free. So the
 // thread enters a lock that it already holds: acquire and release then change nothing.
+//
+// A thread that has found a fault may hold locks whose release it never reaches, and the program's
+// handler of SIGABRT may allocate, free or fork. Therefore such a thread waits for a lock only for
+// LOCK_PATIENCE_MS and then takes it over.
 #ifndef KEEL_OS_LOCK_H
 #define KEEL_OS_LOCK_H
 
@@ -20,6 +24,9 @@ void os_lock_wake(struct os_lock* lock);
 // True while the calling thread holds every lock. api/process.c sets it after it has acquired them,
 // and clears it before it releases them.
 extern KEEL_TLS bool os_lock_holds_all;
+
+// True once the calling thread has found a fault. api/message.c sets it.
+extern KEEL_TLS bool os_lock_takes_over;
 
 // For a lock in memory that was mapped just now.
 KEEL_INLINE void os_lock_init(struct os_lock* lock) {

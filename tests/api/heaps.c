@@ -247,6 +247,33 @@ TEST_DIES(a_second_free_of_a_large_block_of_a_heap_is_detected, SIGABRT,
     kl_free(p);
 }
 
+// The fault is found while the heap is locked.
+static kl_heap_t* faulty;
+static void uses_the_heap(int number) {
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 100; i++) kl_free(kl_heap_malloc(faulty, 100));
+        _exit(0);
+    }
+    CHECK_CHILD(child);
+    for (int i = 0; i < 100; i++) kl_free(kl_heap_malloc(faulty, 100));
+    kl_heap_destroy(faulty);
+    _exit(number == SIGABRT ? 0 : 1);
+}
+TEST(a_handler_of_a_fault_may_use_the_heap) {
+    faulty = kl_heap_new();
+    char* p = kl_heap_malloc(faulty, 100);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        signal(SIGABRT, uses_the_heap);
+        kl_free(p + 16);
+        _exit(1);
+    }
+    CHECK_CHILD(child);
+    kl_heap_destroy(faulty);
+}
+
 static void* keeps_allocating(void* heap) {
     for (;;) kl_free(kl_heap_malloc(heap, 3000));
     return NULL;

@@ -1,6 +1,7 @@
 // debugged MODE: a program that run.py runs with the debug flavour. Each mode is a function below.
 #include <keel/keel.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,48 @@ static void overflow_is_checked(void) {
     puts("survived");
     fflush(stdout);
     _exit(0);
+}
+
+// What a handler of the fault above does.
+static void* volatile overwritten;
+static void forks_in_handler(int number) {
+    pid_t child = fork();
+    if (child == 0) _exit(3);
+    int status = 0;
+    waitpid(child, &status, 0);
+    _exit(number == SIGABRT && WEXITSTATUS(status) == 3 ? 3 : 1);
+}
+static void allocates_in_handler(int number) {
+    for (int i = 0; i < 2000; i++) free(malloc(100));
+    _exit(number == SIGABRT ? 3 : 1);
+}
+static void exits_in_handler(int number) {
+    exit(number == SIGABRT ? 3 : 1);
+}
+static void frees_in_handler(int number) {
+    signal(number, SIG_DFL);
+    free(overwritten);
+    _exit(1);
+}
+static void fault_with_handler(void (*handler)(int)) {
+    alarm(20);
+    signal(SIGABRT, handler);
+    char* block = allocates_here(30);
+    overwritten = block;
+    block[30] = 1;
+    for (int i = 0; i < 1000; i++) free(malloc(1));
+}
+static void fault_then_fork(void) {
+    fault_with_handler(forks_in_handler);
+}
+static void fault_then_allocate(void) {
+    fault_with_handler(allocates_in_handler);
+}
+static void fault_then_exit(void) {
+    fault_with_handler(exits_in_handler);
+}
+static void fault_then_free(void) {
+    fault_with_handler(frees_in_handler);
 }
 
 static void write_and_leave(size_t offset) {
@@ -230,6 +273,10 @@ static const struct {
     {"change-of-stacks", change_of_stacks},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},
+    {"fault-then-fork", fault_then_fork},
+    {"fault-then-allocate", fault_then_allocate},
+    {"fault-then-exit", fault_then_exit},
+    {"fault-then-free", fault_then_free},
     {"write-into-discarded-pages", write_into_discarded_pages},
     {"contents", contents},
     {"reuse", reuse},

@@ -101,6 +101,15 @@ def blocks_are_checked_during_the_run():
     assert Run("overflow-is-checked", debug="check=0").out == "survived\n"
 
 
+def a_handler_of_a_fault_may_use_the_heap():
+    for debug in "check=1,check_blocks=0", "check=1", "check=7,leaks":
+        for action in "fork", "allocate", "exit":
+            run = Run(f"fault-then-{action}", debug=debug)
+            assert run.status == 3 and run.err.count("keel: the end of a block") == 1, (
+                debug, action, run.status, run.err)
+        assert Run("fault-then-free", debug=debug).status == -6, debug
+
+
 def writes_to_discarded_pages_are_found():
     run = Run("write-into-discarded-pages")
     assert run.first().endswith("block bytes 600000; overwritten at offset 300000"), run.err

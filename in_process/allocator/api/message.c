@@ -1,6 +1,7 @@
 #include "allocator/api/message.h"
 #include "base/format.h"
 #include "base/options.h"
+#include "os/lock.h"
 #include "os/process.h"
 #include <errno.h>
 
@@ -69,6 +70,7 @@ void message_error(int code, const char* text) {
 }
 
 void message_panic(enum fault fault, const char* text, size_t length) {
+    os_lock_takes_over = true; // handlers of the program may use the heap
     call_error_handler(fault == FAULT_FREE_NOT_ALLOCATED ? EAGAIN
                        : fault == FAULT_FREE_MISALIGNED  ? EINVAL
                                                          : EFAULT);

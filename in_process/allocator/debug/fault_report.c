@@ -7,23 +7,28 @@
 #define REPORT_BYTES 16384u
 
 static char buffer[REPORT_BYTES];
-static atomic_state reporting; // the number of the thread that reports
+static atomic_state reporting; // 1: a thread reports
+static KEEL_TLS bool reports;  // this one, also in a child that it forks
 
 // Only the first fault is reported. Other threads wait for the end of the process.
 static void begin(struct text* text) {
-    uint32_t thread = record_thread();
     uint32_t expected = 0;
     static const char again[] = "keel: another fault while a fault was reported\n";
-    if (!atomic_try_state(&reporting, &expected, thread)) {
-        if (expected == thread) os_abort(again, sizeof again - 1);
+    if (!atomic_try_state(&reporting, &expected, 1)) {
+        if (reports) os_abort(again, sizeof again - 1);
         for (;;) os_wait(&reporting, expected, 1000000);
     }
+    reports = true;
     text_begin(text, buffer, sizeof buffer);
 }
 
 static struct stack stack_of_number(uint32_t number) {
     const struct call_stack* stack = call_stack_of(number);
     return stack == NULL ? (struct stack){NULL, 0} : (struct stack){stack->addresses, stack->depth};
+}
+
+bool fault_is_reported(void) {
+    return atomic_get(&reporting) != 0;
 }
 
 void report_stack(struct text* text, const struct os_maps* maps, uint32_t number) {
