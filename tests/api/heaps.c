@@ -6,6 +6,7 @@
 #include <keel/heap.h>
 #include <keel/runtime.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,6 +273,45 @@ TEST(a_handler_of_a_fault_may_use_the_heap) {
     }
     CHECK_CHILD(child);
     kl_heap_destroy(faulty);
+}
+
+static bool allocates_and_frees(const struct kl_heap_area* area, void* block, void* bytes) {
+    CHECK(area != NULL && (block == NULL || bytes != NULL));
+    kl_free(kl_malloc(*(size_t*)bytes));
+    return true;
+}
+
+// In the debug flavour, freed blocks of the heap wait for room for those of the visitor.
+TEST(a_visitor_may_free_while_blocks_of_the_heap_are_kept) {
+    kl_heap_t* heap = kl_heap_new();
+    size_t bytes = 50000;
+    void* blocks[2000];
+    for (int i = 0; i < 2000; i++) blocks[i] = kl_heap_malloc(heap, 100);
+    for (int i = 0; i < 1000; i++) kl_free(blocks[i]);
+    CHECK(kl_heap_visit(heap, true, allocates_and_frees, &bytes));
+    for (int i = 1000; i < 2000; i++) kl_free(blocks[i]);
+    kl_heap_destroy(heap);
+}
+
+static atomic_bool visits_end;
+static void* keeps_visiting(void* heap) {
+    size_t bytes = 50;
+    for (; !visits_end; usleep(100)) CHECK(kl_heap_visit(heap, true, allocates_and_frees, &bytes));
+    return NULL;
+}
+TEST(a_process_forks_while_a_visitor_allocates) {
+    kl_heap_t* heap = kl_heap_new();
+    pthread_t thread;
+    for (int i = 0; i < 200; i++) CHECK(kl_heap_malloc(heap, 100) != NULL);
+    CHECK(pthread_create(&thread, NULL, keeps_visiting, heap) == 0);
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (child == 0) _exit(0);
+        CHECK_CHILD(child);
+    }
+    visits_end = true;
+    CHECK(pthread_join(thread, NULL) == 0);
+    kl_heap_destroy(heap);
 }
 
 static void* keeps_allocating(void* heap) {

@@ -199,5 +199,8 @@ static bool visit_one(void* context, const struct visited_page* area, void* bloc
 bool kl_heap_visit(kl_heap_t* heap, bool blocks, kl_heap_visitor* visitor, void* argument) {
     struct visit visit = {visitor, argument};
     if (heap == &backing) return own_heap_visit(blocks, visit_one, &visit);
-    return user_heap_visit(user_heap_from(heap), blocks, visit_one, &visit);
+    if (KEEL_DEBUG) debug_visit_begins();
+    bool whole = user_heap_visit(user_heap_from(heap), blocks, visit_one, &visit);
+    if (KEEL_DEBUG) debug_visit_ends();
+    return whole;
 }

@@ -56,25 +56,25 @@ static KEEL_TLS unsigned forks;
 static void before_fork(void) {
     if (forks++ > 0) return;
     keeper_ask_to_end();
-    if (KEEL_DEBUG) debug_before_fork();
     user_heap_before_fork();
     guarded_before_fork();
     relief_pause();
     watch_before_fork();
     heap_pool_before_fork();
     arena_before_fork();
+    if (KEEL_DEBUG) debug_before_fork(); // last: a visitor of a locked heap may allocate
     os_lock_holds_all = true;
 }
 static void after_fork(void) {
     if (--forks > 0) return;
     os_lock_holds_all = false;
+    if (KEEL_DEBUG) debug_after_fork();
     arena_after_fork();
     heap_pool_after_fork();
     watch_after_fork();
     relief_resume();
     guarded_after_fork();
     user_heap_after_fork();
-    if (KEEL_DEBUG) debug_after_fork();
 }
 static void after_fork_in_child(void) {
     watch_forget();

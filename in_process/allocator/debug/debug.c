@@ -246,6 +246,13 @@ void debug_heap_ends(struct user_heap* user) {
     }
 }
 
+void debug_visit_begins(void) {
+    quarantine_pause();
+}
+void debug_visit_ends(void) {
+    quarantine_resume();
+}
+
 void debug_empty_quarantine(void) {
     quarantine_empty(call_stack_capture());
 }

@@ -67,6 +67,10 @@ void* debug_visited(const void* lower);
 // Before the heap is destroyed: verifies its live blocks. Then none of them has a record.
 void debug_heap_ends(struct user_heap* user);
 
+// To be called around a visit of a heap, which locks the heap.
+void debug_visit_begins(void);
+void debug_visit_ends(void);
+
 // Returns the blocks in quarantine to the allocator below.
 void debug_empty_quarantine(void);
 

@@ -13,6 +13,7 @@ static struct queue {
 } queues[RECORD_SHARDS];
 
 static atomic_signed charged;
+static KEEL_TLS unsigned pauses;
 static atomic_state returning; // threads that hold a block that is in no queue any more
 
 static void push(struct queue* queue, struct record* record) {
@@ -76,14 +77,22 @@ void quarantine_add(struct record* record, uint32_t stack) {
     int64_t total = atomic_add(&charged, record->charge) + record->charge;
     atomic_set_release(&record->state, RECORD_KEPT);
     push(&queues[record_shard()], record);
-    for (; total > most; total = atomic_get(&charged)) {
+    for (; pauses == 0 && total > most; total = atomic_get(&charged)) {
         struct record* oldest = take_any();
         if (oldest == NULL) return;
         give_back(oldest, stack);
     }
 }
 
+void quarantine_pause(void) {
+    pauses++;
+}
+void quarantine_resume(void) {
+    pauses--;
+}
+
 void quarantine_empty(uint32_t stack) {
+    if (pauses > 0) return;
     for (unsigned i = 0; i < RECORD_SHARDS; i++) {
         for (struct record* record; (record = take(&queues[i])) != NULL;) give_back(record, stack);
     }

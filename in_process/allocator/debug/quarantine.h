@@ -13,6 +13,11 @@ void quarantine_add(struct record* record, uint32_t stack);
 // Returns all blocks to the allocator below.
 void quarantine_empty(uint32_t stack);
 
+// Between these calls, which may be nested, the thread returns no block. A visitor of a heap must
+// not, because the heap is locked and may be that of the block.
+void quarantine_pause(void);
+void quarantine_resume(void);
+
 // True while a thread is returning a block.
 bool quarantine_is_returning(void);
 
