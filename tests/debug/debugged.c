@@ -183,6 +183,40 @@ static void reuse(void) {
     puts(same ? "reused" : "kept");
 }
 
+// Prints how often the block has moved, and whether it had its content at the end.
+static char* grown(size_t from, size_t to, ptrdiff_t step) {
+    char* block = malloc(from);
+    unsigned moves = 0;
+    memset(block, 'x', from);
+    for (size_t size = from; size != to; size += (size_t)step) {
+        char* resized = realloc(block, size + (size_t)step);
+        moves += resized != block;
+        block = resized;
+        if (step > 0) memset(block + size, 'x', (size_t)step);
+    }
+    size_t kept = 0;
+    while (kept < to && block[kept] == 'x') kept++;
+    printf("moves %u, kept %d\n", moves, kept == to);
+    return block;
+}
+static void resizes_in_small_steps(void) {
+    free(grown(400, 400000, 16));
+    free(grown(400000, 400, -16));
+    unsigned char* block = kl_zalloc(100000);
+    for (size_t size = 100000; size < 200000; size += 100) {
+        memset(block, 1, size - 100);
+        block = kl_rezalloc(block, size);
+        for (size_t i = size - 100; i < size; i++) called += block[i] != 0 && size > 100000;
+    }
+    printf("not zero %d, checked %d\n", called, kl_check_all() > 0);
+    free(block);
+}
+static void overflow_of_a_grown_block(void) {
+    char* block = grown(70000, 72000, 16);
+    block[72000] = 1;
+    frees_here(block);
+}
+
 static void* works(void* argument) {
     for (uintptr_t i = 0; i < 20000; i++) {
         char* block = malloc(i % 300);
@@ -271,6 +305,8 @@ static const struct {
     {"overwrite-number", overwrite_number},
     {"varying-frames", varying_frames},
     {"change-of-stacks", change_of_stacks},
+    {"resizes-in-small-steps", resizes_in_small_steps},
+    {"overflow-of-a-grown-block", overflow_of_a_grown_block},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},
     {"fault-then-fork", fault_then_fork},

@@ -126,6 +126,18 @@ def freed_blocks_are_kept():
     assert Run("reuse", debug="quarantine=0").out == "reused\n"
 
 
+def large_blocks_move_rarely_when_they_are_resized():
+    run = Run("resizes-in-small-steps")
+    found = re.fullmatch(r"moves (\d+), kept 1\nmoves (\d+), kept 1\nnot zero 0, checked 1\n",
+                         run.out)
+    assert run.status == 0 and found, (run.out, run.err)
+    # Each resize below 64 KiB moves the block; above, one in a fifth of the size.
+    for moves in map(int, found.groups()):
+        assert 4000 < moves < 4200, run.out
+    run = Run("overflow-of-a-grown-block")
+    assert run.first().endswith("block bytes 72000; overwritten at offset 72000"), run.err
+
+
 def a_correct_program_runs():
     for debug in "", "check=1", "quarantine=0", "quarantine=1K,check=7", "stack=0":
         run = Run("correct", debug=debug)

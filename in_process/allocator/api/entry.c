@@ -37,13 +37,24 @@ static void* request_once(struct user_heap* heap, struct request request) {
     return alloc_plain(request.size, request.alignment, request.zero);
 }
 
+// The lower block of a block that may grow in place.
+static void* request_roomy(struct user_heap* heap, struct debug_request* debug, size_t size) {
+    struct request roomy = debug->lower;
+    if (!size_add(roomy.size, size / ROOM_SHARE, &roomy.size)) return NULL;
+    void* lower = request_once(heap, roomy);
+    debug->roomy = lower != NULL;
+    return lower;
+}
+
 // In the debug flavour, a block of the program is a part of a larger one. If there is no memory,
 // the freed blocks that are kept make room.
-static void* request_block(struct user_heap* heap, struct request request) {
+static void* request_block(struct user_heap* heap, struct request request, bool roomy) {
     struct debug_request debug;
+    void* lower = NULL;
     if (!KEEL_DEBUG) return request_once(heap, request);
     if (!debug_lower(&request, &debug)) return NULL;
-    void* lower = request_once(heap, debug.lower);
+    if (roomy) lower = request_roomy(heap, &debug, request.size);
+    if (lower == NULL) lower = request_once(heap, debug.lower);
     if (lower == NULL) {
         debug_empty_quarantine();
         lower = request_once(heap, debug.lower);
@@ -51,7 +62,7 @@ static void* request_block(struct user_heap* heap, struct request request) {
     return lower == NULL ? NULL : debug_begin(lower, &request, &debug);
 }
 
-void* entry_request(struct user_heap* heap, struct request request) {
+static void* request_any(struct user_heap* heap, struct request request, bool roomy) {
     if (!entry_alignment_valid(request.alignment)) return NULL;
     if (is_inner(&request) && request.alignment > SLICE_BYTES) {
         errno = EINVAL;
@@ -60,11 +71,15 @@ void* entry_request(struct user_heap* heap, struct request request) {
     process_enter();
     message_heartbeat(false);
     do {
-        void* block = request_block(heap, request);
+        void* block = request_block(heap, request, roomy);
         keeper_notice();
         if (KEEL_LIKELY(block != NULL)) return block;
     } while (message_out_of_memory(request.size));
     return no_memory();
+}
+
+void* entry_request(struct user_heap* heap, struct request request) {
+    return request_any(heap, request, false);
 }
 
 // As entry_request, from the heap that the thread's malloc uses, without an offset. A request in
@@ -131,13 +146,14 @@ static void* resize_once(void* block, size_t size) {
     return no_memory();
 }
 
-// In the debug flavour every resize moves the block, so that a use of its old address is found.
-// Only if there is no memory, a block that shrinks stays where it is.
+// In the debug flavour a resize moves the block, so that a use of its old address is found. The
+// exceptions are blocks with room, and blocks that shrink if there is no memory.
 static void* resize_moving(struct user_heap* heap, void* block, struct request request) {
     size_t size;
     if (!KEEL_DEBUG) return NULL; // else a build without optimization would need the debug layer
     if (!debug_size(block, &size)) return no_memory();
-    void* resized = entry_request(heap, request);
+    if (debug_resize_in_place(block, &request)) return block;
+    void* resized = request_any(heap, request, size >= ROOM_FROM && request.size >= ROOM_FROM);
     if (resized == NULL) return debug_shrink(block, request.size) ? block : NULL;
     memcpy(resized, block, size < request.size ? size : request.size);
     debug_free(block);

@@ -68,8 +68,18 @@ static char* canary_start(const struct record* record) {
     return record_block(record) + record->size;
 }
 
-static char* canary_end(const struct record* record) {
+static char* lower_end(const struct record* record) {
     return record->start + page_usable_bytes(page_around(record->start));
+}
+
+static char* canary_end(const struct record* record) {
+    char* end = lower_end(record);
+    bool limited = record->roomy != 0 && end - canary_start(record) > (ptrdiff_t)CANARY_ROOMY;
+    return limited ? canary_start(record) + CANARY_ROOMY : end;
+}
+
+size_t contents_capacity(const struct record* record) {
+    return (size_t)(lower_end(record) - record_block(record)) - CANARY_BYTES;
 }
 
 void contents_seal(const struct record* record) {
@@ -95,6 +105,14 @@ void contents_fill_new(const struct record* record) {
     memset(record_block(record), NEW_BYTE, record->size < most ? record->size : most);
 }
 
+void contents_resize(struct record* record, size_t size, bool zero) {
+    size_t before = record->size, most = setting(SETTING_FILL);
+    record->size = size;
+    size_t end = zero || size < most ? size : most;
+    if (end > before) memset(record_block(record) + before, zero ? 0 : NEW_BYTE, end - before);
+    contents_seal(record);
+}
+
 // The system pages that are inside the block.
 static char* pages_start(const struct record* record) {
     return (char*)round_up((uintptr_t)record_block(record), os_page_bytes());
@@ -107,7 +125,7 @@ void contents_fill_freed(struct record* record) {
     char* block = record_block(record);
     char* end = canary_start(record);
     char* pages = pages_start(record);
-    size_t charge = (size_t)(canary_end(record) - record->start);
+    size_t charge = (size_t)(lower_end(record) - record->start);
     record->emptied = 0;
     if (record->size >= DISCARD_BYTES && arena_of(record->start) == NULL)
         record->emptied = os_discard(pages, (size_t)(pages_end(record) - pages)) ? 1 : 0;

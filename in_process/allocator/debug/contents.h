@@ -15,10 +15,20 @@
 #define PREFIX_BYTES ((size_t)32)
 #define CANARY_BYTES ((size_t)16)
 
+// The canary reaches to the end of the lower block. A roomy block has at most this much of it:
+// otherwise, a resize by a few bytes would write and verify all of its room.
+#define CANARY_ROOMY ((size_t)4096)
+
+// Bytes that the program's block may have without another lower block.
+size_t contents_capacity(const struct record* record);
+
 // Writes the number, the guard and the canary of a new block.
 void contents_seal(const struct record* record);
 // Fills the first bytes of a new block, as many as the setting says.
 void contents_fill_new(const struct record* record);
+
+// Changes the size of a block that may have it. Fills the bytes that it gains, or zeroes them.
+void contents_resize(struct record* record, size_t size, bool zero);
 
 // Fills a block that was freed, or discards its system pages if it is large. Sets what the block
 // costs the quarantine.

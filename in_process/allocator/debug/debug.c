@@ -58,6 +58,7 @@ bool debug_lower(const struct request* request, struct debug_request* debug) {
     if (!inner && request->alignment > PREFIX_BYTES) debug->prefix = request->alignment;
     if (!size_add(request->size, debug->prefix + CANARY_BYTES, &bytes) || bytes > KEEL_SIZE_MAX)
         return false;
+    debug->roomy = false;
     debug->lower = *request;
     debug->lower.size = bytes;
     if (inner) debug->lower.offset += debug->prefix;
@@ -72,6 +73,7 @@ void* debug_begin(void* lower, const struct request* request, const struct debug
     }
     record_place(record, lower, debug->prefix);
     record->size = request->size;
+    record->roomy = debug->roomy;
     record->heap = block_user_heap(lower);
     record->allocated_stack = call_stack_capture();
     record->allocated_thread = record_thread();
@@ -161,6 +163,22 @@ bool debug_size(const void* address, size_t* size) {
     if (record == NULL) return false;
     verify(record, stack);
     *size = record->size;
+    return true;
+}
+
+bool debug_resize_in_place(void* address, const struct request* request) {
+    struct record* record = record_around(address);
+    uintptr_t place = (uintptr_t)address + request->offset;
+    if (settings_fail) return false; // as any allocation, a resize may have to fail
+    if (record == NULL || record->roomy == 0 || (place & (request->alignment - 1)) != 0)
+        return false;
+    size_t capacity = contents_capacity(record);
+    if (request->size > capacity || request->size < capacity / 2) return false;
+    if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
+    record->allocated_stack = call_stack_capture();
+    record->allocated_thread = record_thread();
+    contents_resize(record, request->size, request->zero);
+    atomic_set_release(&record->state, RECORD_LIVE);
     return true;
 }
 

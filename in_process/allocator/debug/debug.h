@@ -33,6 +33,7 @@ void debug_repair_in_child(void);
 struct debug_request {
     struct request lower; // for the allocator below
     size_t prefix;        // the program's block is that many bytes behind the result
+    bool roomy;           // the lower block has room for a larger block
 };
 
 // False: the allocation fails, because it is too large, or because KEEL_FAIL requests it.
@@ -48,6 +49,14 @@ void debug_free(void* address);
 void debug_free_sized(void* address, size_t size);
 // Returns the size of a live block. False: a foreign block.
 bool debug_size(const void* address, size_t* size);
+
+// Blocks from this size on get room when they are resized, a quarter of the size, and are resized in
+// place until it is used up. Otherwise a block that grows to n bytes in small steps would cost n^2.
+#define ROOM_FROM ((size_t)64 << 10)
+#define ROOM_SHARE 4
+
+// Resizes a live block in place. False: it has no room, or is more than twice as large.
+bool debug_resize_in_place(void* address, const struct request* request);
 
 // Makes a live block smaller. False: it is not that large.
 bool debug_shrink(void* address, size_t size);

@@ -32,6 +32,7 @@ struct record {
     uint32_t next;            // number of the next record in its list; 0: none
     uint32_t charge;          // of a kept block, in units of 16 bytes
     uint8_t emptied;          // 1: the system pages of a kept block were discarded, not filled
+    uint8_t roomy;            // 1: the block may be resized in place; the canary is limited
     uint8_t far;              // 1: the block begins behind the first slice of a large lower block
     uint32_t allocated_stack; // numbers of call_stack.h
     uint32_t freed_stack;
