@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -89,6 +90,43 @@ static void change_of_stacks(void) {
     inside.uc_stack.ss_size = bytes;
     makecontext(&inside, on_another_stack, 0);
     swapcontext(&outside, &inside);
+}
+
+// Each digit of the number is a call in another place of this function.
+APART static void allocates_along(unsigned number, unsigned depth) {
+    if (depth == 0) {
+        free(malloc(20));
+        called++;
+        return;
+    }
+    switch (number % 4) {
+    case 0:
+        allocates_along(number / 4, depth - 1);
+        called += 1;
+        break;
+    case 1:
+        allocates_along(number / 4, depth - 1);
+        called += 2;
+        break;
+    case 2:
+        allocates_along(number / 4, depth - 1);
+        called += 3;
+        break;
+    default:
+        allocates_along(number / 4, depth - 1);
+        called += 4;
+        break;
+    }
+}
+static void many_stacks(void) {
+    struct rusage usage;
+    for (unsigned number = 0; number < 1200000; number++) allocates_along(number, 25);
+    getrusage(RUSAGE_SELF, &usage);
+    printf("peak MiB %ld\n", usage.ru_maxrss >> 10);
+    fflush(stdout);
+    char* block = allocates_here(30);
+    frees_here(block);
+    frees_again(block);
 }
 
 static void overflow_is_never_freed(void) {
@@ -307,6 +345,7 @@ static const struct {
     {"change-of-stacks", change_of_stacks},
     {"resizes-in-small-steps", resizes_in_small_steps},
     {"overflow-of-a-grown-block", overflow_of_a_grown_block},
+    {"many-stacks", many_stacks},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},
     {"fault-then-fork", fault_then_fork},

@@ -81,6 +81,13 @@ def stacks_have_the_frames_that_are_asked_for():
     assert none.err.count("(no call stack)") == 3, none.err
 
 
+def many_different_stacks_take_limited_memory():
+    run = Run("many-stacks", debug="stack=32")
+    assert int(re.search(r"peak MiB (\d+)", run.out).group(1)) < 280, run.out
+    in_order(["allocates_here", "many_stacks"], run.stack("allocated"))
+    in_order(["frees_again", "many_stacks"], run.stack("found"))
+
+
 def a_block_whose_number_is_overwritten_is_found():
     run = Run("overwrite-number")
     assert re.match(r"keel: the start of a block is overwritten: 0x\w+; block bytes 30; "

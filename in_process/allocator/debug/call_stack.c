@@ -5,10 +5,12 @@
 #include "os/memory.h"
 #include <string.h>
 
-#define BUCKETS 16384u
-#define CHUNK_SHIFT 17u // words of 8 bytes in a chunk: 1 MiB
+#define BUCKETS (1u << 20) // only those that are used take memory
+#define CHUNK_SHIFT 17u    // words of 8 bytes in a chunk: 1 MiB
 #define CHUNK_BYTES ((size_t)8 << CHUNK_SHIFT)
-#define CHUNKS 4096u
+#define CHUNKS 256u
+#define CHUNKS_WHOLE 128u // then new stacks have few frames
+#define FRAMES_FEW 4u
 
 // --- The table of stacks -------------------------------------------------------------------------
 
@@ -78,18 +80,33 @@ static uint32_t add(const struct walked* walked, atomic_state* bucket) {
     return number;
 }
 
-static uint32_t number_of(const struct walked* walked) {
+static atomic_state* bucket_of(const struct walked* walked) {
+    return &table.buckets[hash_of(walked) % BUCKETS];
+}
+
+// A program may have more different stacks than any memory holds: for example, if it allocates at
+// each level of a deep recursion.
+static uint32_t number_of(struct walked* walked) {
     if (walked->depth == 0) return 0;
-    atomic_state* bucket = &table.buckets[hash_of(walked) % BUCKETS];
-    uint32_t number = find(walked, bucket);
-    return number != 0 ? number : add(walked, bucket);
+    uint32_t number = find(walked, bucket_of(walked));
+    if (number != 0) return number;
+    if (atomic_get(&table.chunks[CHUNKS_WHOLE]) != 0 && walked->depth > FRAMES_FEW) {
+        walked->depth = FRAMES_FEW;
+        number = find(walked, bucket_of(walked));
+    }
+    return number != 0 ? number : add(walked, bucket_of(walked));
 }
 
 void call_stack_visit(call_stack_visitor* visit, void* context) {
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        uint32_t number = atomic_get_acquire(&table.buckets[i]);
-        for (; number != 0; number = call_stack_of(number)->next)
-            visit(context, call_stack_of(number), number);
+    const uint32_t in_chunk = 1u << CHUNK_SHIFT;
+    for (uint32_t number = 1; number < table.used;) {
+        struct call_stack* stack = call_stack_of(number);
+        if (stack->depth == 0) { // the rest of the chunk
+            number = (number + in_chunk) & ~(in_chunk - 1);
+            continue;
+        }
+        visit(context, stack, number);
+        number += (uint32_t)(sizeof *stack / 8) + stack->depth;
     }
 }
 
