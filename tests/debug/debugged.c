@@ -1,5 +1,6 @@
 // debugged MODE: a program that run.py runs with the debug flavour. Each mode is a function below.
 #include <keel/keel.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -255,6 +257,34 @@ static void overflow_of_a_grown_block(void) {
     frees_here(block);
 }
 
+// Aligned so far that the lower block begins in another slice.
+static void far_blocks(void) {
+    enum { BLOCKS = 4000 };
+    static void* blocks[BLOCKS];
+    for (int i = 0; i < 500000; i++) called += malloc(16) == NULL;
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = aligned_alloc(1 << 16, 1 << 16);
+    for (int i = 0; i < BLOCKS; i++) called += malloc_usable_size(blocks[i]) != 1 << 16;
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    for (int i = 0; i < BLOCKS; i++) called += malloc_usable_size(blocks[i]) != 0;
+    printf("unknown %d, seconds %d\n", called, (int)(clock() / CLOCKS_PER_SEC));
+    fflush(stdout);
+    frees_again(blocks[BLOCKS - 1]);
+}
+
+// With KEEL_FAIL: only blocks of 2,000 to 3,000 bytes fail.
+static void failed_resizes(void) {
+    unsigned kept = 0, wrong = 0;
+    for (size_t i = 0; i < 100; i++) {
+        void* block = kl_malloc(5000 + i * 16);
+        void* resized = kl_aligned_realloc(block, 4096, 3000);
+        kept += resized == block;
+        wrong += (uintptr_t)resized % 4096 != 0;
+        if (resized == NULL) resized = kl_aligned_realloc(block, 16, 3000);
+        kept += resized == block;
+    }
+    printf("kept some %d, wrong %u\n", kept > 50, wrong);
+}
+
 static void* works(void* argument) {
     for (uintptr_t i = 0; i < 20000; i++) {
         char* block = malloc(i % 300);
@@ -346,6 +376,8 @@ static const struct {
     {"resizes-in-small-steps", resizes_in_small_steps},
     {"overflow-of-a-grown-block", overflow_of_a_grown_block},
     {"many-stacks", many_stacks},
+    {"far-blocks", far_blocks},
+    {"failed-resizes", failed_resizes},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},
     {"fault-then-fork", fault_then_fork},

@@ -145,6 +145,17 @@ def large_blocks_move_rarely_when_they_are_resized():
     assert run.first().endswith("block bytes 72000; overwritten at offset 72000"), run.err
 
 
+def thousands_of_far_aligned_blocks_are_found_quickly():
+    run = Run("far-blocks")
+    assert re.fullmatch(r"unknown 0, seconds [0-2]\n", run.out), run.out
+    assert "double free" in run.first(), run.err
+
+
+def a_resize_without_memory_keeps_the_alignment():
+    run = Run("failed-resizes", fail="min=2000,max=3000")
+    assert run.out == "kept some 1, wrong 0\n", (run.out, run.err)
+
+
 def a_correct_program_runs():
     for debug in "", "check=1", "quarantine=0", "quarantine=1K,check=7", "stack=0":
         run = Run("correct", debug=debug)

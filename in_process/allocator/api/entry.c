@@ -154,7 +154,7 @@ static void* resize_moving(struct user_heap* heap, void* block, struct request r
     if (!debug_size(block, &size)) return no_memory();
     if (debug_resize_in_place(block, &request)) return block;
     void* resized = request_any(heap, request, size >= ROOM_FROM && request.size >= ROOM_FROM);
-    if (resized == NULL) return debug_shrink(block, request.size) ? block : NULL;
+    if (resized == NULL) return debug_shrink(block, &request) ? block : NULL;
     memcpy(resized, block, size < request.size ? size : request.size);
     debug_free(block);
     return resized;

@@ -74,7 +74,6 @@ void* debug_begin(void* lower, const struct request* request, const struct debug
     record_place(record, lower, debug->prefix);
     record->size = request->size;
     record->roomy = debug->roomy;
-    record->heap = block_user_heap(lower);
     record->allocated_stack = call_stack_capture();
     record->allocated_thread = record_thread();
     record->freed_stack = 0;
@@ -166,12 +165,14 @@ bool debug_size(const void* address, size_t* size) {
     return true;
 }
 
+static bool is_aligned(const void* address, const struct request* request) {
+    return (((uintptr_t)address + request->offset) & (request->alignment - 1)) == 0;
+}
+
 bool debug_resize_in_place(void* address, const struct request* request) {
     struct record* record = record_around(address);
-    uintptr_t place = (uintptr_t)address + request->offset;
     if (settings_fail) return false; // as any allocation, a resize may have to fail
-    if (record == NULL || record->roomy == 0 || (place & (request->alignment - 1)) != 0)
-        return false;
+    if (record == NULL || record->roomy == 0 || !is_aligned(address, request)) return false;
     size_t capacity = contents_capacity(record);
     if (request->size > capacity || request->size < capacity / 2) return false;
     if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
@@ -182,11 +183,12 @@ bool debug_resize_in_place(void* address, const struct request* request) {
     return true;
 }
 
-bool debug_shrink(void* address, size_t size) {
+bool debug_shrink(void* address, const struct request* request) {
     struct record* record = record_around(address);
-    if (record == NULL || size > record->size) return false;
+    if (record == NULL || request->size > record->size || !is_aligned(address, request))
+        return false;
     if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
-    record->size = size;
+    record->size = request->size;
     contents_seal(record);
     atomic_set_release(&record->state, RECORD_LIVE);
     return true;

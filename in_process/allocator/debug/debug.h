@@ -58,8 +58,8 @@ bool debug_size(const void* address, size_t* size);
 // Resizes a live block in place. False: it has no room, or is more than twice as large.
 bool debug_resize_in_place(void* address, const struct request* request);
 
-// Makes a live block smaller. False: it is not that large.
-bool debug_shrink(void* address, size_t size);
+// Makes a live block smaller. False: it is not that large, or does not have the alignment.
+bool debug_shrink(void* address, const struct request* request);
 
 // Returns the size of the block, or 0 if there is no live block at the address.
 size_t debug_usable_bytes(const void* address);

@@ -85,49 +85,46 @@ static struct record* make(void) {
 
 // --- Blocks behind the first slice of their lower block ------------------------------------------
 
-#define FAR_MOST 1024u
+#define FAR_BUCKETS 65536u
 
+// A hash table by the block's address. The records of a bucket are linked by `next_far`.
 static struct {
-    atomic_state numbers[FAR_MOST]; // 0: free entry
-    atomic_state is_full;           // 1: blocks may be missing in the table
+    struct os_lock lock;
+    uint32_t buckets[FAR_BUCKETS]; // numbers of records; 0: none
     atomic_state count;
 } far;
 
-static void far_add(const struct record* record) {
+static uint32_t* far_bucket(const void* block) {
+    return &far.buckets[(((uintptr_t)block >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 40) %
+                        FAR_BUCKETS];
+}
+
+static void far_add(struct record* record) {
+    uint32_t* bucket = far_bucket(record_block(record));
+    os_lock_acquire(&far.lock);
+    record->next_far = *bucket;
+    *bucket = record_number(record);
     (void)atomic_add(&far.count, 1);
-    for (unsigned i = 0; i < FAR_MOST; i++) {
-        uint32_t none = 0;
-        if (atomic_try_state(&far.numbers[i], &none, record_number(record))) return;
-    }
-    atomic_set(&far.is_full, 1);
+    os_lock_release(&far.lock);
 }
 
 static void far_remove(const struct record* record) {
-    uint32_t number = record_number(record);
+    uint32_t* link = far_bucket(record_block(record));
+    os_lock_acquire(&far.lock);
+    while (*link != record_number(record)) link = &record_of_number(*link)->next_far;
+    *link = record->next_far;
     (void)atomic_sub(&far.count, 1);
-    for (unsigned i = 0; i < FAR_MOST; i++) {
-        uint32_t seen = number;
-        if (atomic_try_state(&far.numbers[i], &seen, 0)) return;
-    }
-}
-
-static bool is_far_block(const struct record* record, const void* address) {
-    return record != NULL && record->far != 0 && record_block(record) == address &&
-           atomic_get(&record->state) != RECORD_UNUSED;
+    os_lock_release(&far.lock);
 }
 
 static struct record* far_find(const void* address) {
     if (atomic_get(&far.count) == 0) return NULL;
-    for (unsigned i = 0; i < FAR_MOST; i++) {
-        struct record* record = record_of_number(atomic_get(&far.numbers[i]));
-        if (is_far_block(record, address)) return record;
-    }
-    if (atomic_get(&far.is_full) == 0) return NULL;
-    for (uint32_t number = 0; number < record_end(); number++) {
-        struct record* record = record_of_number(number);
-        if (is_far_block(record, address)) return record;
-    }
-    return NULL;
+    os_lock_acquire(&far.lock);
+    struct record* record = record_of_number(*far_bucket(address));
+    while (record != NULL && record_block(record) != address)
+        record = record_of_number(record->next_far);
+    os_lock_release(&far.lock);
+    return record;
 }
 
 struct record* record_new(void) {
@@ -228,10 +225,12 @@ void record_unhold(struct record* record, enum record_state state) {
 
 void record_before_fork(void) {
     os_lock_acquire(&records.lock);
+    os_lock_acquire(&far.lock);
     for (unsigned i = 0; i < RECORD_SHARDS; i++) os_lock_acquire(&shards[i].lock);
 }
 
 void record_after_fork(void) {
     for (unsigned i = 0; i < RECORD_SHARDS; i++) os_lock_release(&shards[i].lock);
+    os_lock_release(&far.lock);
     os_lock_release(&records.lock);
 }

@@ -27,9 +27,9 @@ struct record {
     char* start;   // of the lower block
     size_t prefix; // bytes before the program's block
     size_t size;   // that the program requested
-    void* heap;    // the user heap, or NULL
     atomic_state state;
     uint32_t next;            // number of the next record in its list; 0: none
+    uint32_t next_far;        // the same, in the table of blocks that are `far`
     uint32_t charge;          // of a kept block, in units of 16 bytes
     uint8_t emptied;          // 1: the system pages of a kept block were discarded, not filled
     uint8_t roomy;            // 1: the block may be resized in place; the canary is limited
@@ -73,7 +73,8 @@ bool record_is_marked(const struct record* record);
 
 // Returns the record of the lower block that contains the address, or NULL if the block's first
 // word does not lead to one. The allocator below knows large blocks by their first slice only. A
-// block that is aligned to a slice or more is behind it, and is found by its own address only.
+// block that is aligned to a slice or more is behind it, and is found by its own address only, in a
+// hash table.
 struct record* record_around(const void* address);
 
 // Likewise, but compares all records if the first word leads to none. If no block is live or kept
