@@ -49,6 +49,51 @@ TEST(the_quarantine_is_bounded) {
     CHECK_WITH(left < 4 * MIB, "%zu KiB are resident", left / KIB);
 }
 
+// The state word of a large block contains the key.
+static uint64_t state_of(const char* block) {
+    return *(const volatile uint64_t*)(const void*)(block + kl_usable_size(block));
+}
+static void check_no_state(const char* block, const uint64_t* states, size_t count) {
+    const volatile uint64_t* words = (const volatile uint64_t*)(const void*)block;
+    for (size_t i = 0; i < kl_usable_size(block) / 8; i++) {
+        uint64_t word = words[i];
+        for (size_t k = 0; word != 0 && k < count; k++)
+            CHECK_WITH(word != states[k] && ~word != states[k], "byte %zu", i * 8);
+    }
+}
+
+TEST(no_state_word_stays_in_a_block_that_grows_or_shrinks) {
+    for (size_t i = 0; i < 10; i++) {
+        char* block = kl_malloc(200000 + i * 7000);
+        uint64_t states[3] = {state_of(block)};
+        block = kl_realloc(block, 300000 + i * 7000);
+        states[1] = state_of(block);
+        block = kl_realloc(block, 250000);
+        states[2] = state_of(block);
+        check_no_state(kl_realloc(block, 400000), states, 3);
+    }
+}
+
+TEST(no_state_word_of_a_freed_large_block_is_in_a_new_one) {
+    static const size_t sizes[] = {100000, 6u * MIB};
+    enum { BLOCKS = 40 };
+    for (size_t i = 0; i < 2; i++) {
+        static char* blocks[BLOCKS];
+        static uint64_t states[BLOCKS];
+        for (int k = 0; k < BLOCKS; k++) {
+            blocks[k] = kl_malloc(sizes[i]);
+            CHECK(blocks[k] != NULL);
+            states[k] = state_of(blocks[k]);
+        }
+        for (int k = 0; k < BLOCKS; k++) kl_free(blocks[k]);
+        for (int k = 0; k < BLOCKS; k++) {
+            blocks[k] = kl_malloc(sizes[i] + sizes[i] / 4);
+            check_no_state(blocks[k], states, BLOCKS);
+        }
+        for (int k = 0; k < BLOCKS; k++) kl_free(blocks[k]);
+    }
+}
+
 // The limit admits the second block only if the quarantine gives up the first.
 TEST(a_program_without_other_memory_gets_it) {
     enum { BLOCK = 3000000 };

@@ -38,8 +38,12 @@ static bool fits_well(size_t size, size_t usable) {
 static void* resize_large(struct page* page, size_t size) {
     struct heap* heap = page_heap(atomic_get(&page->owner));
     unsigned row = large_row(page->bytes);
+    large_unseal(page);
     void* resized = large_resize(page, size + LARGE_STATE_BYTES);
-    if (resized == NULL) return NULL;
+    if (resized == NULL) {
+        large_reseal(page);
+        return NULL;
+    }
     if (KEEL_SECURE) large_seal(page_of(resized), size);
     unsigned now = large_row(page_of(resized)->bytes);
     if (now != row) user_heap_count_large(heap, now);

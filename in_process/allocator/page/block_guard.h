@@ -12,8 +12,12 @@
 //
 // free verifies that the block is live, and malloc that it is free. Therefore a second free, a free
 // of any address that is not a live block, and a write over the end of a block are found at that
-// free, and a write to a free block's link or state at the latest when malloc returns the block. A
-// program that cannot read the memory of Keel guesses a state with a probability of 2^-41.
+// free, and a write to a free block's link or state at the latest when malloc returns the block. An
+// attacker who has not read a state or a link guesses a state with a probability of 2^-41.
+//
+// Either word reveals the key to who knows its address. The words of a page stay in its memory when
+// the page ends, so blocks that use this memory later contain them until the program overwrites
+// them. Those of large blocks are removed (large.h).
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 

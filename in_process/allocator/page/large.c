@@ -161,7 +161,15 @@ static uint64_t large_state_value(const struct page* page) {
 
 void large_seal(struct page* page, size_t size) {
     page->usable = large_good_size(size);
-    *large_state(page) = large_state_value(page);
+    large_reseal(page);
+}
+
+void large_unseal(const struct page* page) {
+    if (KEEL_SECURE) *large_state(page) = 0;
+}
+
+void large_reseal(const struct page* page) {
+    if (KEEL_SECURE) *large_state(page) = large_state_value(page);
 }
 
 void large_verify_state(const struct page* page) {
@@ -202,6 +210,8 @@ static void leave_quarantine(struct quarantined range) {
     if (!is_as_freed(page))
         panic_block(FAULT_AFTER_FREE, page->start,
                     (struct fault_block){.bytes = page->usable, .thread = os_thread_id()});
+    *(uint64_t*)page->start = 0;
+    large_unseal(page);
     run_release(range.start, (unsigned)(range.bytes / SLICE_BYTES));
 }
 
@@ -230,10 +240,12 @@ void large_release(struct page* page) {
     bool jumbo = (atomic_get(&page->owner) & PAGE_JUMBO) != 0;
     if (!jumbo && page->bytes >= FRESH_BYTES_MIN) fresh_end(start);
     if (jumbo) {
+        large_unseal(page);
         jumbo_release(page, reserve_admits_warm());
     } else if (KEEL_SECURE && arena_of(start) == NULL) {
         enter_quarantine(page);
     } else {
+        large_unseal(page);
         unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
         large_end(page);
         run_release(start, slices);

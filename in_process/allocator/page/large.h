@@ -46,6 +46,12 @@ KEEL_INLINE size_t large_good_size(size_t size) {
 // For the secure flavour: sets the usable size to that of a request of `size` bytes.
 void large_seal(struct page* page, size_t size);
 
+// Removes the state word, from which a program that reads memory before it writes to it could
+// compute the key: before the word becomes a part of this block or of another one.
+void large_unseal(const struct page* page);
+// Writes it again.
+void large_reseal(const struct page* page);
+
 // Ends the process if the state word is overwritten.
 void large_verify_state(const struct page* page);
 KEEL_INLINE void large_verify(const struct page* page) {
