@@ -100,6 +100,7 @@ bool os_maps_read(struct os_maps* maps) {
     int saved = errno;
     int cancelling = os_cancel_disable();
     bool done = false;
+    maps->length = 0;
     for (size_t bytes = (size_t)256 << 10; !done && bytes <= (size_t)64 << 20; bytes *= 4) {
         maps->mapped_bytes = bytes;
         maps->text = os_map(bytes, os_page_bytes());
@@ -107,6 +108,7 @@ bool os_maps_read(struct os_maps* maps) {
         done = read_maps(maps) && maps->length < bytes;
         if (!done) os_unmap(maps->text, bytes);
     }
+    if (!done) maps->length = 0;
     os_cancel_restore(cancelling);
     errno = saved;
     return done;

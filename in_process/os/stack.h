@@ -25,7 +25,7 @@ struct os_maps {
     size_t mapped_bytes;
 };
 // Makes a few system calls and allocates nothing, so it may run at a fault. False: the system
-// refuses.
+// refuses, and there are no mappings in `maps`.
 bool os_maps_read(struct os_maps* maps);
 void os_maps_free(struct os_maps* maps);
 

@@ -1,5 +1,8 @@
 // debugged MODE: a program that run.py runs with the debug flavour. Each mode is a function below.
+#include <errno.h>
 #include <keel/keel.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -346,6 +351,36 @@ static void leaks(void) {
     overwrites_the_stack();
 }
 
+// --- Systems that refuse -------------------------------------------------------------------------
+
+static void forbid_files(void) {
+    const struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_NOFILE, &none);
+}
+static void forbid_reading(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+static void fault_without_files(void) {
+    forbid_files();
+    double_free();
+}
+static void leaks_without_files(void) {
+    leaks();
+    forbid_files();
+}
+static void leaks_without_reading(void) {
+    leaks();
+    forbid_reading();
+}
+
 // --- Failures ------------------------------------------------------------------------------------
 
 static unsigned failures_of(size_t size) {
@@ -389,6 +424,9 @@ static const struct {
     {"reuse", reuse},
     {"correct", correct},
     {"leaks", leaks},
+    {"fault-without-files", fault_without_files},
+    {"leaks-without-files", leaks_without_files},
+    {"leaks-without-reading", leaks_without_reading},
     {"failures", failures},
 };
 

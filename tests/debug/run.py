@@ -5,8 +5,11 @@
 """
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 
 PROGRAM = sys.argv[1]
 
@@ -50,6 +53,19 @@ def a_report_names_the_functions():
     in_order(["allocates_here", "double_free", "main"], run.stack("allocated"))
     in_order(["frees_here", "double_free", "main"], run.stack("freed"))
     in_order(["frees_again", "double_free", "main"], run.stack("found"))
+
+
+def a_program_in_a_folder_with_any_name_has_frames():
+    with tempfile.TemporaryDirectory(prefix="libkeel x;") as folder:
+        program = shutil.copy(PROGRAM, folder)
+        done = subprocess.run([program, "double-free"], capture_output=True, text=True, timeout=120)
+        command = next(line for line in done.stderr.splitlines()
+                       if line.startswith("    addr2line ") and folder in line)
+        arguments = shlex.split(command)
+        assert arguments[2] == program, command
+        names = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+        in_order(["allocates_here", "double_free", "main", "frees_here", "frees_again"],
+                 re.findall(r"\w+", names))
 
 
 def a_report_names_the_threads():
@@ -169,6 +185,22 @@ def leaks_are_listed_by_call_stack():
                     err), err
     assert re.search(r"^  3 blocks, 150 bytes lost, allocated at:\n    0x", err, re.M), err
     assert re.search(r"^  4 blocks, 384 bytes reachable, allocated at:\n    0x", err, re.M), err
+
+
+def a_report_has_addresses_where_the_mappings_are_not_readable():
+    run = Run("fault-without-files")
+    parts = re.findall(r"by thread \d+:\n((?:    0x[0-9a-f]+\n)+)", run.err)
+    assert run.status == -6 and len(parts) == 3, run.err
+
+
+def leaks_are_listed_where_their_reachability_is_not_known():
+    for mode, what in (("leaks-without-files", "to read /proc/self/maps"),
+                       ("leaks-without-reading", "the system call process_vm_readv")):
+        err = Run(mode, debug="leaks").err
+        assert re.match(rf"keel: at the end: \d+ blocks, \d+ bytes live; which are lost is not known, "
+                        rf"because the system refuses {what}\n", err), err
+        assert re.search(r"^  3 blocks, 150 bytes live, allocated at:\n    0x", err, re.M), err
+        assert " lost, " not in err and "reachable" not in err, err
 
 
 def allocations_fail_on_request():

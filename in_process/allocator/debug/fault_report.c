@@ -40,7 +40,6 @@ void report_stack(struct text* text, const struct os_maps* maps, uint32_t number
 struct report {
     struct text text;
     struct os_maps maps;
-    bool has_maps;
     struct stack_commands commands;
 };
 static struct report report;
@@ -52,7 +51,7 @@ static void text_number(const char* name, uint64_t value) {
 
 static void first_line(enum fault fault, const void* address, const struct record* record) {
     begin(&report.text);
-    report.has_maps = os_maps_read(&report.maps);
+    (void)os_maps_read(&report.maps); // without them, the addresses are printed
     text_string(&report.text, "keel: ");
     text_string(&report.text, panic_sentence(fault));
     text_string(&report.text, ": ");
@@ -74,7 +73,6 @@ static void stack_of(const char* name, uint32_t thread, uint32_t stack) {
     text_string(&report.text, name);
     text_number(" by thread ", thread);
     text_string(&report.text, ":\n");
-    if (!report.has_maps) return;
     report_stack(&report.text, &report.maps, stack);
     stack_commands_add(&report.commands, &report.maps, stack_of_number(stack));
 }

@@ -21,6 +21,7 @@ static struct search {
     uint32_t end;                 // record_end() at the beginning
     uint32_t jumbos[JUMBOS_MOST]; // records of blocks that may be mappings
     uint32_t jumbo_count;
+    const char* unknown; // why it is not known which blocks are reachable; NULL: it is known
     uintptr_t piece[PIECE_WORDS];
 } search;
 
@@ -167,7 +168,10 @@ static void print_site(const struct choice* choice, const struct os_maps* maps,
     text_begin(&text, buffer, sizeof buffer);
     text_string(&text, "  ");
     text_blocks(&text, blocks_of(choice->stack, choice->lost),
-                bytes_of(choice->stack, choice->lost), choice->lost ? "lost" : "reachable");
+                bytes_of(choice->stack, choice->lost),
+                search.unknown != NULL ? "live"
+                : choice->lost         ? "lost"
+                                       : "reachable");
     text_string(&text, ", allocated at:\n");
     report_stack(&text, maps, choice->number);
     output(buffer);
@@ -195,13 +199,27 @@ static void print_sites(bool lost, const struct os_maps* maps, settings_output* 
 }
 
 static void print_totals(const struct totals* totals, settings_output* output) {
-    char line[160];
+    char line[200];
     struct text text;
     text_begin(&text, line, sizeof line);
     text_string(&text, "keel: at the end: ");
-    text_blocks(&text, totals->lost_blocks, totals->lost_bytes, "lost; ");
-    text_blocks(&text, totals->reachable_blocks, totals->reachable_bytes, "reachable\n");
+    if (search.unknown == NULL) {
+        text_blocks(&text, totals->lost_blocks, totals->lost_bytes, "lost; ");
+        text_blocks(&text, totals->reachable_blocks, totals->reachable_bytes, "reachable\n");
+    } else {
+        text_blocks(&text, totals->lost_blocks, totals->lost_bytes, "live; which are lost is not ");
+        text_string(&text, "known, because the system refuses ");
+        text_string(&text, search.unknown);
+        text_string(&text, "\n");
+    }
     output(line);
+}
+
+static const char* why_unknown(bool has_maps) {
+    uintptr_t word;
+    if (!has_maps) return "to read /proc/self/maps";
+    bool reads = os_read_memory((uintptr_t)&search, &word, sizeof word) == sizeof word;
+    return reads ? NULL : "the system call process_vm_readv";
 }
 
 // The search's own arrays are mapped before the mappings are read, and contain no addresses.
@@ -213,14 +231,18 @@ void leaks_report(settings_output* output) {
     size_t todo_bytes = round_up((search.end + 1) * sizeof(uint32_t), page);
     search.found = os_map(found_bytes, page);
     search.todo = os_map(todo_bytes, page);
-    if (search.found != NULL && search.todo != NULL && os_maps_read(&maps)) {
+    if (search.found != NULL && search.todo != NULL) {
+        bool has_maps = os_maps_read(&maps);
+        search.unknown = why_unknown(has_maps);
         find_jumbos();
-        find_reachable(&maps);
+        if (search.unknown == NULL) find_reachable(&maps);
         struct totals totals = count_live();
         print_totals(&totals, output);
         print_sites(true, &maps, output);
         print_sites(false, &maps, output);
-        os_maps_free(&maps);
+        if (has_maps) os_maps_free(&maps);
+    } else {
+        output("keel: at the end: there is no memory for the list of leaks\n");
     }
     if (search.found != NULL) os_unmap(search.found, found_bytes);
     if (search.todo != NULL) os_unmap(search.todo, todo_bytes);

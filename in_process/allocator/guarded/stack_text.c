@@ -8,6 +8,25 @@ static void text_path(struct text* text, const struct os_module* module) {
     }
 }
 
+// For a shell: in quotes if the path has a character that may have a meaning there.
+static void text_path_quoted(struct text* text, const struct os_module* module) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-";
+    bool quoted = false;
+    for (size_t i = 0; i < module->path_length; i++)
+        quoted = quoted || strchr(plain, module->path[i]) == NULL;
+    if (!quoted) {
+        text_path(text, module);
+        return;
+    }
+    text_string(text, "'");
+    for (size_t i = 0; i < module->path_length; i++) {
+        const char letter[2] = {module->path[i], '\0'};
+        text_string(text, letter[0] == '\'' ? "'\\''" : letter);
+    }
+    text_string(text, "'");
+}
+
 static bool same_file(const struct os_module* a, const struct os_module* b) {
     return a->path_length == b->path_length && memcmp(a->path, b->path, a->path_length) == 0;
 }
@@ -15,10 +34,13 @@ static bool same_file(const struct os_module* a, const struct os_module* b) {
 // True if the address is in a function of Keel's shared library, of which no program needs to see
 // a frame. In a program that Keel is linked into, its functions are like those of the program.
 static bool is_own(const struct os_maps* maps, const struct os_module* module) {
-    static const char name[] = "/libkeel";
+    static const char name[] = "libkeel";
     struct os_module own;
     if (!os_maps_find(maps, (uintptr_t)&stack_text, &own) || !same_file(&own, module)) return false;
-    return memmem(own.path, own.path_length, name, sizeof name - 1) != NULL;
+    const char* slash = memrchr(own.path, '/', own.path_length);
+    const char* base = slash == NULL ? own.path : slash + 1;
+    return own.path_length - (size_t)(base - own.path) >= sizeof name - 1 &&
+           memcmp(base, name, sizeof name - 1) == 0;
 }
 
 // A return address is that of the next instruction, which may belong to another line.
@@ -68,7 +90,7 @@ void stack_commands_text(struct text* text, const struct stack_commands* command
         for (unsigned j = 0; j < i; j++) seen = seen || same_file(&modules[j], &modules[i]);
         if (seen) continue;
         text_string(text, "    addr2line -aCfpie ");
-        text_path(text, &modules[i]);
+        text_path_quoted(text, &modules[i]);
         for (unsigned j = i; j < commands->count; j++) {
             if (!same_file(&modules[j], &modules[i])) continue;
             text_string(text, " ");
