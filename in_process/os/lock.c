@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_PATIENCE_MS 100
+#define LOCK_TIMEOUT_MS 100
 #define WAIT_MS 10
 
 KEEL_TLS bool os_lock_holds_all;
@@ -18,7 +18,7 @@ void os_lock_wait(struct os_lock* lock) {
     int saved = errno;
     bool limited = os_lock_takes_over;
     for (unsigned waits = 0; atomic_swap(&lock->state, 2) != 0; waits++) {
-        if (limited && waits == LOCK_PATIENCE_MS / WAIT_MS) break; // the thread is the holder now
+        if (limited && waits == LOCK_TIMEOUT_MS / WAIT_MS) break; // the thread is the holder now
         (void)syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, limited ? &limit : NULL, NULL,
                       0);
     }

@@ -8,7 +8,7 @@
 //
 // A thread that has found a fault may hold locks whose release it never reaches, and the program's
 // handler of SIGABRT may allocate, free or fork. Therefore such a thread waits for a lock only for
-// LOCK_PATIENCE_MS and then takes it over.
+// LOCK_TIMEOUT_MS and then takes it over.
 #ifndef KEEL_OS_LOCK_H
 #define KEEL_OS_LOCK_H
 

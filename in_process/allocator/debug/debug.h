@@ -50,8 +50,9 @@ void debug_free_sized(void* address, size_t size);
 // Returns the size of a live block. False: a foreign block.
 bool debug_size(const void* address, size_t* size);
 
-// Blocks from this size on get room when they are resized, a quarter of the size, and are resized in
-// place until it is used up. Otherwise a block that grows to n bytes in small steps would cost n^2.
+// Blocks from this size on get room when they are resized, a quarter of the size, and are resized
+// in place until it is used up. Otherwise a block that grows to n bytes in small steps would cost
+// n^2.
 #define ROOM_FROM ((size_t)64 << 10)
 #define ROOM_SHARE 4
 

@@ -9,8 +9,8 @@
 #include "os/stack.h"
 #include <stdbool.h>
 
-// True once a thread reports a fault. The blocks are not verified any more: a handler of the program
-// that allocates or ends the process would find the same fault again.
+// True once a thread reports a fault. The blocks are not verified any more: a handler of the
+// program that allocates or ends the process would find the same fault again.
 bool fault_is_reported(void);
 
 // `address` is that of the call; `record` is NULL if the block is not known. `stack` is that of the
