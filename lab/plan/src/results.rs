@@ -188,6 +188,13 @@ impl Record {
         (faults.min(255) as u32) << Self::FAULTS_SHIFT
     }
 
+    /// Whether the thread was preempted, and the kernel did nothing for the call: no page fault, no
+    /// system call, no wait. Only then is the operating system alone responsible for the time.
+    pub const fn only_preempted(cause: u32) -> bool {
+        const WORK: u32 = CAUSE_FAULT | CAUSE_SYSCALL | CAUSE_SLEPT;
+        cause & CAUSE_INTERRUPTED != 0 && cause & WORK == 0
+    }
+
     /// The part of a cause word for a set of kinds of system calls.
     pub fn with_calls(kinds: u32) -> u32 {
         kinds << Self::CALLS_SHIFT

@@ -269,7 +269,7 @@ impl Tallies {
 
     fn add(&mut self, kind: Kind, record: &Record) {
         let (index, ticks) = (kind as usize, record.ticks);
-        if record.cause & keel_plan::CAUSE_INTERRUPTED != 0 {
+        if Record::only_preempted(record.cause) {
             count(&mut self.interrupted[index], u64::from(ticks), 1);
         }
         self.sums[index] += u64::from(ticks);

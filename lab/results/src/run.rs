@@ -27,8 +27,9 @@ pub struct Run {
     /// operation of which such calls are more than a twentieth has none: `latency` contains them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
-    /// The part of `latency` that was interrupted ([`crate::CAUSE_INTERRUPTED`]). Operations
-    /// without such a call are left out.
+    /// The part of `latency` that was interrupted ([`crate::CAUSE_INTERRUPTED`]) while the kernel
+    /// did nothing for the call: no page fault, no system call, no wait. Operations without such a
+    /// call are left out.
     pub interrupted: BTreeMap<String, Histogram>,
     /// Lateness (actual start minus scheduled start) in ns; empty at pace `max`.
     pub lateness: Option<Histogram>,

@@ -33,8 +33,12 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
     /// The least differences that matter for the advice at the top, in percent: of the time in all
-    /// calls, of a frame at 60 Hz, of the peak memory
-    #[arg(long, value_name = "NAME=PERCENT,...", default_value = "time=5,frame=1,memory=5")]
+    /// calls, of the recorded time (program), of a frame at 60 Hz, of the peak memory
+    #[arg(
+        long,
+        value_name = "NAME=PERCENT,...",
+        default_value = "time=5,program=1,frame=1,memory=5"
+    )]
     matters: keel_report::Matters,
     /// Compare two allocators in each metric, and write no page
     ///

@@ -1,7 +1,7 @@
 //! Time inside calls for each frame of the recorded program.
 
 use super::growing;
-use keel_plan::CAUSE_INTERRUPTED;
+use keel_plan::Record;
 use keel_results::{Frame, FrameSums, Histogram};
 
 /// The most frames that are listed.
@@ -41,7 +41,7 @@ impl<'a> Frames<'a> {
         }
         self.calls += 1;
         self.ticks[thread] += u64::from(ticks);
-        if cause & CAUSE_INTERRUPTED == 0 {
+        if !Record::only_preempted(cause) {
             self.uninterrupted += u64::from(ticks);
         }
     }
@@ -104,7 +104,7 @@ mod tests {
         let starts = [(0, 0), (1, 2), (5, 3)];
         let mut frames = Frames::new(&starts, 2, 2.0);
         for (row, thread, ticks) in [(0, 0, 20), (1, 1, 40), (2, 0, 100), (3, 1, 8), (4, 1, 8)] {
-            frames.add(row, thread, ticks, if row == 0 { CAUSE_INTERRUPTED } else { 0 });
+            frames.add(row, thread, ticks, if row == 0 { keel_plan::CAUSE_INTERRUPTED } else { 0 });
         }
         let sums = frames.finish().unwrap();
         assert_eq!(sums.all_threads.0.len(), 6, "frames 2, 3 and 4 are empty");

@@ -8,6 +8,8 @@ use serde::Serialize;
 pub struct Matters {
     /// The least share of the time in calls.
     pub time: f64,
+    /// The least share of the recorded time, for programs without frames.
+    pub program: f64,
     /// The least share of a frame at 60 Hz, in each frame.
     pub frame: f64,
     /// The least share of the peak memory.
@@ -16,7 +18,7 @@ pub struct Matters {
 
 impl Default for Matters {
     fn default() -> Matters {
-        Matters { time: 0.05, frame: 0.01, memory: 0.05 }
+        Matters { time: 0.05, program: 0.01, frame: 0.01, memory: 0.05 }
     }
 }
 
@@ -38,9 +40,12 @@ impl std::str::FromStr for Matters {
                 .ok_or_else(|| format!("`{value}` is not a number of percent from 0 to 100"))?;
             let place = match name.trim() {
                 "time" => &mut matters.time,
+                "program" => &mut matters.program,
                 "frame" => &mut matters.frame,
                 "memory" => &mut matters.memory,
-                other => return Err(format!("`{other}` is none of time, frame and memory")),
+                other => {
+                    return Err(format!("`{other}`: give time, program, frame or memory"));
+                }
             };
             *place = percent / 100.0;
         }

@@ -4,8 +4,10 @@
 //! Every allocator is compared with the C library's malloc, which a program gets without a choice
 //! (or with the first allocator, if the C library's was not measured). A difference counts if it is
 //! significant and if it matters: see [`Matters`]. An allocator whose runs vary so much that it
-//! might be better by that much makes the advice "the runs vary too much". Interrupted calls are
-//! left out: their length shows how busy the machine was.
+//! might be better by that much makes the advice "the runs vary too much". Calls that were only
+//! preempted are left out: their length shows how busy the machine was. A call that was preempted
+//! while the kernel worked for it, for example at a page fault, counts: that work is part of the
+//! allocator's price, and a long fault is seldom not preempted on a busy machine.
 
 use super::criteria::FEW_RUNS;
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
@@ -14,8 +16,6 @@ use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_labe
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A saving in time matters only if it is also this share of the recorded time.
-const PROGRAM_SHARE: f64 = 0.001;
 /// The time of a frame at 60 Hz.
 const FRAME_NS: f64 = 1e9 / 60.0;
 /// A single frame is compared only if it can be late: its threshold is this multiple of that of all
@@ -134,7 +134,7 @@ impl Choice<'_> {
 
     /// The time in all calls.
     fn time(&self) -> Stake {
-        let least = PROGRAM_SHARE * self.all.comparison.journal.duration_ns as f64;
+        let least = self.matters.program * self.all.comparison.journal.duration_ns as f64;
         Stake { operation: ALL_OPERATIONS, figure: "mean", share: self.matters.time, least }
     }
 

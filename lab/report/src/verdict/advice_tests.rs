@@ -37,7 +37,7 @@ fn with_frames(mut result: AllocatorResult, frames: u64, ns: &[u64]) -> Allocato
 }
 
 fn advise(allocators: Vec<AllocatorResult>, seconds: u64) -> Advice {
-    advise_if(allocators, seconds, Matters::default())
+    advise_if(allocators, seconds, "program=0.1".parse().unwrap())
 }
 
 fn advise_if(allocators: Vec<AllocatorResult>, seconds: u64, matters: Matters) -> Advice {
@@ -153,8 +153,10 @@ fn interrupted_calls_are_left_out() {
 #[test]
 fn differences_that_do_not_matter_are_set_by_the_reader() {
     let field = || vec![result("glibc", &SLOW, MIB), result("keel", &FAST, MIB)];
-    let found = advise_if(field(), 10, "time=60".parse().unwrap());
-    assert!(found.sentence.starts_with("The choice of allocator hardly matters"), "{found:?}");
+    for matters in ["time=60,program=0.1", "time=5,program=1"] {
+        let found = advise_if(field(), 10, matters.parse().unwrap());
+        assert!(found.sentence.starts_with("The choice of allocator hardly matters"), "{found:?}");
+    }
     assert!(advise(field(), 10).sentence.starts_with("Take keel"));
 }
 
