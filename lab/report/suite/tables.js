@@ -12,10 +12,12 @@ const meansTable = () => {
   const time = METRICS[state.time].title;
   const columns = parts.map(([title, list]) => [`${time}, ${title}`, state.time, list]);
   for (const metric of ["peak", "average", "p999", "calls", "faults"]) {
-    // A mean is over the workloads for which the metric was measured on any allocator.
-    const list = workloads.filter((one) =>
-      suite.allocators.some((allocator) => spread(one, allocator, metric)?.median !== undefined),
-    );
+    // A mean is over the workloads for which the metric was measured on every allocator that
+    // completed them.
+    const list = workloads.filter((one) => {
+      const done = suite.allocators.filter((other) => spread(one, other, "elapsed")?.median);
+      return done.length && done.every((other) => spread(one, other, metric)?.median !== undefined);
+    });
     if (list.length) columns.push([METRICS[metric].title, metric, list]);
   }
   const rows = shownAllocators().map((allocator) => [

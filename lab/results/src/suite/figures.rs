@@ -118,12 +118,19 @@ impl Suite {
         SuiteSpread::of(values?.into_iter().flatten().collect())
     }
 
-    /// The medians of a workload divided by the lowest one, in the order of the allocators.
+    /// The medians of a workload divided by the lowest one, in the order of the allocators. All are
+    /// None if the metric could not be measured on an allocator that completed the workload, so
+    /// that means of several allocators are over the same workloads.
     pub fn ratios(&self, workload: &str, metric: SuiteMetric) -> Vec<Option<f64>> {
         let median =
             |allocator: &str| self.spread(workload, allocator, metric).map(|spread| spread.median);
         let medians: Vec<Option<f64>> =
             self.head.allocators.iter().map(|one| median(&one.name)).collect();
+        let completed = |name: &str| self.spread(workload, name, SuiteMetric::Elapsed).is_some();
+        let mut both = medians.iter().zip(&self.head.allocators);
+        if both.any(|(median, one)| median.is_none() && completed(&one.name)) {
+            return vec![None; medians.len()];
+        }
         let least = medians.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         medians.iter().map(|one| one.filter(|_| least > 0.0).map(|one| one / least)).collect()
     }
@@ -243,6 +250,14 @@ mod tests {
         suite.runs[1].outcome = SuiteOutcome::Failed("it took longer than 60 s".into());
         assert_eq!(suite.ratios("synthetic/a", SuiteMetric::Elapsed), [None, Some(1.0)]);
         assert_eq!(suite.means("", SuiteMetric::Elapsed)[0].1, 1);
+        // keel completed b, but its average could not be measured: nobody has a ratio.
+        for run in suite.runs.iter_mut().filter(|run| run.allocator == "glibc") {
+            if let SuiteOutcome::Measured(measured) = &mut run.outcome {
+                measured.average_bytes = Some(5);
+            }
+        }
+        assert_eq!(suite.ratios("synthetic/b", SuiteMetric::Average), [None, None]);
+        assert_eq!(suite.ratios("synthetic/a", SuiteMetric::Average), [None, Some(1.0)]);
     }
 
     #[test]
