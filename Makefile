@@ -104,6 +104,10 @@ bench-causes: ## show the causes of the slowest calls on every allocator; JOURNA
 	@scripts/build.sh
 	@bench/journals/run.py --pace max --no-pages --minutes $(or $(MINUTES),25) $(or $(JOURNALS),samples)
 
+bench-bias: ## measure calls of known cost; fails if one differs by more than 3 ns and 2 % (needs a quiet machine)
+	@scripts/setup.sh build
+	@KEEL_QUIET_MACHINE=1 cargo test --workspace --locked --release --test bias -- --nocapture
+
 bench-blind: ## compare a library with itself, and with itself 3 % slower; COMPARISONS=100 JOURNAL=FILE
 	@scripts/setup.sh build
 	@scripts/build.sh
@@ -164,4 +168,4 @@ docs: ## build the Rust documentation of the lab in target/doc
 clean: ## remove all build output
 	@rm -rf $(BUILD) target lab/peers/target lab/peers/*/target
 
-.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
+.PHONY: help setup build demo test test-secure test-debug test-recorded test-programs test-others test-arm64 check format bench bench-latency bench-throughput bench-programs bench-patterns bench-suite bench-causes bench-bias bench-blind mutants prove stress soak sanitize fuzz install amalgamation crate gallery docs clean
