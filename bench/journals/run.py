@@ -38,7 +38,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import machine, write_raw
+from archive import machine, write_json, write_raw
 from browser import followed, opened
 from causes import write_tables
 
@@ -320,9 +320,7 @@ def main():
             seconds, fresh = compared(journal, folder, settings, runs, settings["pages"])
             say(f"{place} {'compared in' if fresh else 'was compared before, in'} {seconds:.0f} s")
             figures = json.loads((folder / "figures.json").read_text())
-            write_raw(
-                target / f"{name}.json.zst", json.dumps(figures, separators=(",", ":")) + "\n"
-            )
+            write_json(target / f"{name}.json.zst", figures)
             if settings["pages"]:
                 said = with_page(name, folder, target, seconds, arguments, rows)
                 write_table(rows, target, settings)

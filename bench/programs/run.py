@@ -28,7 +28,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from archive import free_name, machine, read_raw, write_raw
+from archive import free_name, machine, read_raw, write_json
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
@@ -262,7 +262,7 @@ def joined(pieces):
 def keep(result, archive):
     archive.mkdir(parents=True, exist_ok=True)
     path = archive / free_name(archive, "programs")
-    write_raw(path.with_suffix(".json.zst"), json.dumps(result) + "\n")
+    write_json(path.with_suffix(".json.zst"), result)
     path.with_suffix(".md").write_text(page(result))
     print(f"programs: kept in {path}.json.zst and {path}.md", file=sys.stderr)
 

@@ -123,7 +123,7 @@ fn assert_each_agrees(mut measure: impl FnMut() -> Vec<Difference>) {
     }
     assert!(!least.is_empty(), "nothing was measured");
     for Difference { what, measured, known } in least.values() {
-        println!("{what}: measured {measured:.1} ns, known {known:.1} ns");
+        eprintln!("{what}: measured {measured:.1} ns, known {known:.1} ns");
     }
     let worst = least.values().max_by(|one, other| one.excess().total_cmp(&other.excess()));
     let Difference { what, measured, known } = worst.unwrap();
