@@ -49,13 +49,13 @@ static void live_and_end(void) {
     struct heap* mine = heap_acquire();
     EXPLORE_CHECK(mine != NULL);
     (void)heap_drain(mine);
-    mine->activity_seen++; // two holders would race here, and in heap_drain
+    mine->refills_seen++; // two holders would race here, and in heap_drain
     heap_leave();
 }
 static void look_after_parked(void) {
     struct heap* parked = heap_take_parked();
     if (parked == NULL) return;
-    parked->activity_seen++;
+    parked->refills_seen++;
     (void)heap_drain(parked);
     heap_park(parked);
 }
@@ -282,7 +282,7 @@ static void look(void) {
     struct heap* looked = watch_take(true);
     if (looked == NULL) return;
     if (heap_unpark(looked)) {
-        looked->activity_seen++; // two threads that look at one heap would race here
+        looked->refills_seen++; // two threads that look at one heap would race here
         (void)heap_drain(looked);
         atomic_set(&looked->reclaim_next, CLASS_COUNT);
         heap_park(looked);

@@ -107,9 +107,9 @@ struct heap {
 
     // --- The keeper alone, but any thread reads the atomic ones ---
     atomic_bits relieved_pages; // pages that the keeper has ended (relief.c)
-    uint64_t activity_seen;     // the owner's activity at the last look
+    uint64_t refills_seen;      // the owner's refills when it was last active
+    uint64_t active_ms;         // the clock at that time
     bool relieved_deeply;       // by the keeper since then
-    uint64_t active_ms;         // the clock when it last changed
     atomic_state relief_left;   // kept pages to be examined once more (relief.h)
 
     // --- The pool (pool.c) changes these under its lock; any thread reads parked and next_all ---

@@ -37,11 +37,13 @@
 // (programs that soon change their own privileges hold 1.1 to 1.8 MiB by then), else 3 MiB.
 #define GROWTH_IF_WANTED 32u
 #define GROWTH_BEFORE_START 48u
-#define RESTART_MS 16u        // from one end to the next start
-#define END_WAITS 10000u      // 1 s
-#define HEAPS_PERIOD_US 4000u // minimum time between two looks at the heaps
-#define IDLE_MS 128u          // a heap whose thread allocated nothing for this time is idle
-#define HUGE_FROM_SLICES 96u  // 6 MiB live: from here on units of 2 MiB are populated
+#define RESTART_MS 16u          // from one end to the next start
+#define END_WAITS 10000u        // 1 s
+#define HEAPS_PERIOD_US 4000u   // minimum time between two looks at the heaps
+#define IDLE_MS 128u            // a heap whose thread was not active for this time is idle
+#define IDLE_REFILLS 3u         // that an idle thread may make
+#define IDLE_REFILLS_BEHIND 16u // the same for a thread whose remote queue is not empty
+#define HUGE_FROM_SLICES 96u    // 6 MiB live: from here on units of 2 MiB are populated
 
 enum { STATE_OFF, STATE_RUNNING, STATE_REFUSED }; // after a refusal, no further attempt
 // Up to TICK_US, TICK_PENDING_US, more. A deaf sleep is not ended by a short reserve, because the
@@ -223,12 +225,21 @@ static void relieve(struct heap* heap) {
     }
 }
 
+// How many refills an idle thread may make. Blocks that wait in the remote queue allow more: each
+// refill takes the blocks of a few pages from there, so a thread that wakes regularly but allocates
+// little would need a long time for all of them.
+static uint32_t idle_refills(const struct heap* heap) {
+    const struct remote_queue* queue = &heap->remote_queue;
+    if (remote_queue_is_empty(queue)) return IDLE_REFILLS;
+    return IDLE_REFILLS_BEHIND + atomic_get(&queue->kept_count) / REMOTE_DRAIN_MAX;
+}
+
 static bool is_idle(struct heap* heap, uint64_t now_ms) {
-    uint64_t activity = atomic_get(&heap->counts[HEAP_REFILLS]) +
-                        atomic_get(&heap->counts[HEAP_PAGES_ENDED]) +
-                        atomic_get(&heap->counts[HEAP_BATCHES_TAKEN]);
-    if (activity != heap->activity_seen) heap->active_ms = now_ms;
-    heap->activity_seen = activity;
+    uint64_t refills = atomic_get(&heap->counts[HEAP_REFILLS]);
+    if (refills - heap->refills_seen > idle_refills(heap)) {
+        heap->active_ms = now_ms;
+        heap->refills_seen = refills;
+    }
     return now_ms - heap->active_ms >= IDLE_MS;
 }
 

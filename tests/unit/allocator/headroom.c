@@ -10,6 +10,7 @@
 #include "check.h"
 #include "keel/keel.h"
 #include "os/machine.h"
+#include "os/process.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -201,10 +202,12 @@ static void test_keeper_pauses(void) {
     CHECK(keeper_start());
     demand(400);
     uint64_t refused = atomic_get(&populates);
+    uint64_t begin_ms = os_clock_ms();
     demand(1000);
-    atomic_set(&refuse, 0);
     uint64_t more = atomic_get(&populates) - refused;
-    CHECK(refused > 0 && more <= 8);
+    atomic_set(&refuse, 0);
+    uint64_t took_ms = os_clock_ms() - begin_ms; // longer on a busy machine
+    CHECK(refused > 0 && more <= 5 + took_ms / 300);
     for (unsigned i = 0; i < 40 && populated() < 20; i++) demand(200);
     CHECK(populated() >= 20);
 }
@@ -217,19 +220,28 @@ static bool populates_again(uint64_t before) {
     return populated() > before;
 }
 
+// True: there is demand, and the keeper populates nothing. On a busy machine it may take the keeper
+// a while to look at the limit.
+static bool stays_within_limit(void) {
+    for (unsigned tries = 0; tries < 5; tries++) {
+        demand(200);
+        reserve_discard_all();
+        uint64_t before = populated();
+        demand(1000);
+        if (populated() == before) return true;
+    }
+    return false;
+}
+
 static void test_keeper_near_a_limit(void) {
     file_bytes(V2 "/a/memory.current", 990 * MIB); // 10 MiB are left
     usleep(2 * HEADROOM_READ_MS * 1000);
-    demand(200);
-    reserve_discard_all();
-    uint64_t before = populated();
-    demand(1000);
-    CHECK(populated() == before);
+    CHECK(stays_within_limit());
     for (unsigned i = 0; i < 100 && reserve_target() != 0; i++) usleep(50000);
     CHECK(reserve_target() == 0);
 
     file_bytes(V2 "/a/memory.current", 100 * MIB);
-    CHECK(populates_again(before));
+    CHECK(populates_again(populated()));
 }
 
 // ---- a real control group, below the one that the process is in ----
@@ -290,20 +302,11 @@ static void test_keeper_in_a_real_group(void) {
     CHECK(write_file(group, limit, 64 * MIB + HEADROOM_KEPT)); // the rest of the process takes some
     CHECK(os_memory_headroom() < HEADROOM_KEPT);
     usleep(2 * HEADROOM_READ_MS * 1000);
-    // On a busy machine it may take the keeper a while to look at the limit.
-    uint64_t before = 0;
-    bool grown = true;
-    for (unsigned tries = 0; grown && tries < 5; tries++) {
-        demand(200);
-        reserve_discard_all();
-        before = populated();
-        demand(1000);
-        grown = populated() != before;
-    }
+    bool within = stays_within_limit();
     CHECK(write_file(group, limit, 1 << 30));
-    bool again = populates_again(before);
+    bool again = populates_again(populated());
     group_leave();
-    CHECK(!grown);
+    CHECK(within);
     CHECK(again);
     puts("a real control group: ok");
 }

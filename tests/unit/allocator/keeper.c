@@ -129,7 +129,7 @@ static void test_memory_goes_back(void) {
 
 // --- heaps that need nothing, and a heap whose thread sleeps ---
 
-enum { SLEEPERS = 200, SLEEPER_BLOCKS = 60000, SLEEPER_BYTES = 128 };
+enum { SLEEPERS = 200, SLEEPER_BLOCKS = 60000, SLEEPER_BYTES = 1024 };
 static void* sleeper_blocks[SLEEPER_BLOCKS];
 static pthread_barrier_t ready, over;
 
@@ -193,9 +193,8 @@ static void test_sleeping_owner(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-// A thread frees one block of each of its pages, so that the pages are in its queues, and sleeps.
-// When all other blocks have been freed, the keeper empties the pages.
-static void* allocate_free_some_and_sleep(void* continues) {
+// A thread frees one block of each of its pages, so that the pages are in its queues.
+static void allocate_and_free_some(void) {
     for (unsigned i = 0; i < SLEEPER_BLOCKS; i++) {
         CHECK((sleeper_blocks[i] = kl_malloc(SLEEPER_BYTES)) != NULL);
         memset(sleeper_blocks[i], 1, SLEEPER_BYTES);
@@ -205,6 +204,11 @@ static void* allocate_free_some_and_sleep(void* continues) {
         sleeper_blocks[i] = NULL;
     }
     (void)pthread_barrier_wait(&ready);
+}
+
+// Such a thread sleeps. When all other blocks have been freed, the keeper empties the pages.
+static void* allocate_free_some_and_sleep(void* continues) {
+    allocate_and_free_some();
     (void)pthread_barrier_wait(&over);
     if (continues == NULL) return NULL;
     // The thread finds its pages as good as before.
@@ -218,13 +222,30 @@ static void* allocate_free_some_and_sleep(void* continues) {
     return NULL;
 }
 
-static void test_sleeping_producer(void* continues) {
+// The same thread, but it wakes every 10 ms and allocates a little: too little to take all blocks
+// from its remote queue within seconds.
+static atomic_state wakes;
+static void* allocate_free_some_and_wake(void* argument) {
+    (void)argument;
+    allocate_and_free_some();
+    for (; atomic_get(&wakes) != 0; sleep_ms(10)) {
+        void* some[8];
+        for (unsigned i = 0; i < 8; i++) CHECK((some[i] = kl_malloc(200)) != NULL);
+        for (unsigned i = 0; i < 8; i++) kl_free(some[i]);
+    }
+    (void)pthread_barrier_wait(&over);
+    return NULL;
+}
+
+static void test_producer(void* (*producer)(void*), void* continues) {
     enum { PAGES = SLEEPER_BLOCKS * SLEEPER_BYTES / SLICE_BYTES };
     static uintptr_t addresses[PAGES];
     pthread_t thread;
+    uint64_t emptied = event(EVENT_EMPTIED_PAGES);
+    atomic_set(&wakes, 1);
     CHECK(pthread_barrier_init(&ready, NULL, 2) == 0);
     CHECK(pthread_barrier_init(&over, NULL, 2) == 0);
-    CHECK(pthread_create(&thread, NULL, allocate_free_some_and_sleep, continues) == 0);
+    CHECK(pthread_create(&thread, NULL, producer, continues) == 0);
     (void)pthread_barrier_wait(&ready);
     size_t live = run_live_slices();
     for (unsigned i = 0; i < PAGES; i++)
@@ -238,7 +259,8 @@ static void test_sleeping_producer(void* continues) {
         for (unsigned i = 0; i < PAGES; i++) resident += is_resident(addresses[i]);
     }
     CHECK(resident <= PAGES / 10);
-    CHECK(event(EVENT_EMPTIED_PAGES) > 0);
+    CHECK(event(EVENT_EMPTIED_PAGES) - emptied > PAGES / 2); // and the owner did not
+    atomic_set(&wakes, 0);
     (void)pthread_barrier_wait(&over);
     CHECK(pthread_join(thread, NULL) == 0);
     // A thread that ends at once leaves pages in its queues, which are released then.
@@ -258,8 +280,9 @@ int main(void) {
     test_reserve();
     test_memory_goes_back();
     test_sleeping_owner();
-    test_sleeping_producer(blocks);
-    test_sleeping_producer(NULL);
+    test_producer(allocate_free_some_and_sleep, blocks);
+    test_producer(allocate_free_some_and_sleep, NULL);
+    test_producer(allocate_free_some_and_wake, NULL);
     test_idle_heaps();
     check_work_bounds();
     return 0;
