@@ -20,13 +20,14 @@
 //      |- page->owner == heap: push, decrement `used`
 //      |  `- the page is empty now: free_page_emptied         alloc/free.c
 //      `- the owner word differs: free_slow
-//         |- page of this heap, but its owner word has a flag. Either the page is full, or p is
-//         |  in a slice after the page's first one: each of these has an owner word of its own,
-//         |  with the flag. Push, decrement `used`
+//         |- page of this heap, but the owner word has a flag. PAGE_FULL: all blocks of the page
+//         |  are used. PAGE_INTERIOR: p is not in the page's first slice; each later slice has its
+//         |  own owner word, with this flag. Push, decrement `used`
 //         |- page of another heap: p goes into a batch; later one compare-and-swap puts the
 //         |  batch into the remote list of the page       heap/remote_queue.h
 //         |- page of a user heap: under the lock of that heap
-//         |- large: back to the slices; jumbo (a mapping): cached, or unmapped; guarded: closed
+//         |- large: its slices are released, or the heap keeps them for its next large block;
+//         |  jumbo (a mapping): cached or unmapped; guarded: made inaccessible, now or later
 //         `- no owner. p is NULL: do nothing. p is in memory of Keel that is not in use:
 //            panic. p is any other address (a foreign block): print a warning
 //
@@ -75,8 +76,7 @@ KEEL_INLINE void* alloc_hit(size_t size) {
 
 // Every 8th refill takes the slow path, which drains the remote queue. Therefore a thread that
 // never needs a fresh page receives its remote frees too. If no keeper runs, the slow path also
-// returns a bounded amount of surplus memory to the system (a quantum, slices/reserve.h), and does
-// one step for a parked heap.
+// does a quantum (alloc_quantum) and one step for a parked heap.
 #define MAINTENANCE_REFILLS 8u
 // Every 2nd refill, instead of every 8th, takes the slow path if remote frees still wait after a
 // drain. If no keeper runs, every 2nd refill also takes it while there is surplus memory, or while
@@ -87,9 +87,10 @@ KEEL_INLINE bool maintenance_is_due(const struct heap* heap) {
     return atomic_get(&heap->counts[HEAP_REFILLS]) >= heap->maintenance_at;
 }
 
-// The most frequent refill: takes the free list of the current page in three cases: the list has at
-// least REFILL_SHORT blocks, or all blocks of the page are carved, or carving the next block may
-// cause a page fault. Returns NULL in all other cases, and when maintenance is due.
+// The most frequent refill: takes the free list of the current page. The list must not be empty,
+// and one of these conditions must hold: it has at least REFILL_SHORT blocks, or all blocks of the
+// page are carved, or carving the next block may cause a page fault. Returns NULL in all other
+// cases, when maintenance is due, and when guarded sampling has chosen one of these blocks.
 KEEL_INLINE struct block* alloc_from_current(struct heap* heap, unsigned size_class) {
     struct page* page = heap->current[size_class];
     if (page == NULL || maintenance_is_due(heap)) return NULL;
@@ -176,9 +177,11 @@ KEEL_INLINE void free_block(void* address) {
     }
 }
 
-// Like free_block, for a caller that knows the size and the alignment (1: any) that it requested.
-// The secure flavour verifies them. `exact`: the block has never been resized.
+// For the secure flavour: ends the process if the size or the alignment (1: any) is not that of the
+// block. `exact`: the block has never been resized.
 void free_verify_size(const void* address, size_t size, size_t alignment, bool exact);
+
+// Like free_block, for a caller that knows the size and the alignment that it requested.
 KEEL_INLINE void free_sized_block(void* address, size_t size, size_t alignment, bool exact) {
     if (KEEL_SECURE) free_verify_size(address, size, alignment, exact);
     free_block(address);
@@ -209,15 +212,16 @@ bool block_is_ours(const void* address);
 // Returns the usable size of a block from malloc(size).
 size_t good_size(size_t size);
 
-// Returns surplus memory to the system, at most one quantum. Does nothing if there is no surplus,
+// Does a quantum: one step of maintenance, which returns a bounded number of surplus slices to the
+// system (slices/reserve.h). Does nothing if there is no surplus,
 // if a keeper runs, or if the calling thread is a realtime thread.
 void alloc_quantum(void);
 
 // Does one step of work for a parked heap (a heap whose thread has ended), which the caller has
 // taken from the pool. If the remote queue is not empty, the step drains it once. Otherwise it
-// starts where the last step stopped, empties bins and releases pages. One step does at most 256
-// units of work: a block put back is 1 unit, a released page is 16. False: there is nothing to do
-// now.
+// starts where the last step stopped, empties bins and releases pages, with at
+// most 256 units of work: a block put back is 1 unit, a released page is 16. False: there is nothing
+// to do now.
 bool reclaim_step(struct heap* heap);
 
 // Looks at a quarter of the classes that have a current page. If the thread has not used a class
@@ -225,10 +229,11 @@ bool reclaim_step(struct heap* heap);
 // page. At most 256 units of work, as above.
 void reclaim_look(struct heap* heap);
 
-// Called after the heap has obtained or released a page. If the heap uses more than a few classes,
+// Called before the heap obtains a fresh page, and after a page has become empty. If the heap uses more than a few classes,
 // it gives up pages of unused ones (reclaim_look), so a thread that used many classes and then
-// sleeps keeps the pages of only a few. Does nothing in the secure flavour: there the free blocks
-// of a page that would be given up are in quarantine, and another class would reuse their memory.
+// sleeps keeps the pages of only a few. It does nothing for a realtime heap, or in the secure
+// flavour. There, a page's free blocks are in quarantine, and another class could reuse them if the
+// heap gave up the page.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
     if (KEEL_SECURE) return;

@@ -8,7 +8,9 @@
  *     does not replace the program's malloc.
  *
  * With libkeel both ways use the same allocator: free() accepts a block from kl_malloc, and kl_free
- * accepts one from malloc(). docs/guide/linking.md describes every way to link.
+ * accepts one from malloc(). libkeel has three flavours (build variants): the plain one, the secure
+ * one (libkeel-secure) and the debug one (libkeel-debug). docs/guide/linking.md describes every way
+ * to link.
  *
  * These rules apply to every function, unless its comment states an exception:
  *
@@ -139,8 +141,8 @@ KEEL_API size_t kl_usable_size(const void* block) KEEL_NOEXCEPT;
  * size use the same amount of memory. */
 KEEL_API size_t kl_good_size(size_t size) KEEL_NOEXCEPT;
 
-/* Returns true in two cases: the address is in a page of blocks (the block there may be free), or
- * it is in the first 64 KiB of a block of more than 64 KiB. */
+/* Returns true in two cases: the address is in memory that Keel divides into blocks of one size
+ * (the block there may be free), or in the first 64 KiB of a block of more than 64 KiB. */
 KEEL_API bool kl_contains(const void* address) KEEL_NOEXCEPT;
 
 /* --- Strings and paths ------------------------------------------------------------------------ */
@@ -273,10 +275,11 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *
  * In a process with one thread, the keeper is a special thread: the C library does not know it, and
  * it can do nothing but manage memory. This needs glibc on x86-64 or arm64; on other systems a
- * process with one thread gets no keeper. The special thread ends when the process forks and, with
+ * process with one thread gets a keeper only with KEEL_KEEPER=on, as an ordinary thread. The special thread ends when the process forks and, with
  * libkeel, when the program calls unshare or setns. Keel starts a new one when it next needs it.
- * With libkeel it also ends at prctl(PR_SET_NO_NEW_PRIVS) and prctl(PR_SET_SECCOMP), with which a
- * program enters a sandbox, and Keel starts no new one.
+ * A program enters a sandbox with prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). With
+ * libkeel, the special thread then ends, and Keel starts no new special thread. With KEEL_KEEPER=on,
+ * Keel starts an ordinary thread instead.
  *
  * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
  * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it
@@ -310,10 +313,10 @@ KEEL_API void kl_thread_idle(void) KEEL_NOEXCEPT;
  * there is no memory, or if the thread is exiting and no longer has a heap. */
 KEEL_API bool kl_thread_set_realtime(size_t spare_bytes) KEEL_NOEXCEPT;
 
-/* If `force` is true, returns to the system the unused memory of the calling thread, the unused
- * memory of threads that have ended, and the unused memory that no thread owns. Unused memory in
+/* If `force` is true, the function returns unused memory to the system: that of the calling thread,
+ * that of threads that have ended, and that which no thread owns. Unused memory in
  * the heaps of other running threads, and in heaps from kl_heap_new, stays there. The cost is
- * linear in the amount of returned memory: gigabytes take milliseconds. If `force` is false, the
+ * linear in the amount of returned memory: 30 to 100 ms for each GiB. If `force` is false, the
  * function works like kl_thread_idle. In both cases it calls the handler of
  * kl_register_deferred_free (keel/runtime.h). */
 KEEL_API void kl_collect(bool force) KEEL_NOEXCEPT;

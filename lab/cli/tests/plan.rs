@@ -155,3 +155,16 @@ fn the_queries_of_the_guide_work() {
     assert!(output.status.success(), "{}", messages(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), queries.len());
 }
+
+#[test]
+fn a_plan_has_a_fixed_number_of_rounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = root().join("samples/minetest-slice.journal.parquet");
+    for runs in ["auto", "2..4"] {
+        let plan = ["compare", "plan", sample.to_str().unwrap(), "-a", "glibc", "-r", runs];
+        let output = keel(folder.path(), &plan);
+        assert_eq!(output.status.code(), Some(1), "{runs}");
+        assert!(messages(&output).contains("give one number with -r"), "{}", messages(&output));
+    }
+    assert!(folder.path().read_dir().unwrap().next().is_none(), "a plan was written");
+}

@@ -65,7 +65,7 @@ impl TextForm {
     pub fn written_as(self) -> &'static str {
         match self {
             TextForm::Doom3 => {
-                "the Doom 3 blog's text journal with calloc, realloc and aligned lines"
+                "text trace as in \"Benchmarking Malloc with Doom 3\", with more kinds of lines"
             }
             TextForm::Judy => {
                 "the Judy kit's `a ADDR BYTES POPULATION`; marks become lines of their own"
@@ -76,7 +76,7 @@ impl TextForm {
             TextForm::Mtrace => "glibc's mtrace",
             TextForm::Valgrind => "`valgrind --trace-malloc=yes`",
             TextForm::Heaptrack => "heaptrack, raw",
-            TextForm::Rep => "the malloc lab's .rep",
+            TextForm::Rep => ".rep traces of the CS:APP malloc lab",
             TextForm::Tags => "`Allocate TAG SIZE`, `Free TAG`",
             TextForm::Numbered => "`Alloc(SIZE),`, `Free(N),`",
         }

@@ -26,8 +26,8 @@ pub const SHORT_LIVED_US: u64 = 1000;
 /// the number of calls, the bytes requested, the bytes live when the program's live bytes were
 /// highest, the bytes never freed, and the number of short-lived blocks. For a result folder of
 /// such a journal it shows, for each call site and allocator, the time in the allocator's
-/// functions, the share of the time beyond the budget (--budget), and the number of slow calls
-/// (--slow).
+/// functions, the part of the time over the budget (--budget) that is due to this call site, and
+/// the number of slow calls (--slow).
 ///
 /// Some functions allocate for their callers: those of the standard libraries, xmalloc and similar
 /// ones. A call site is the innermost call outside such functions. Names of functions and lines are

@@ -9,7 +9,7 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a journal from allocation traces that a program prints (read from standard input)
+/// Read allocation traces, printed by a program, from standard input and write them as a journal
 ///
 /// The traces may have any form that `keel import` reads. One of them is the output of programs
 /// that use the Judy library, compiled with the macro TRACEMI, TRACEMI2 or TRACEJM. A line that is

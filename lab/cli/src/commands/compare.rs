@@ -91,8 +91,8 @@ struct How {
     #[arg(long)]
     touch_untimed: bool,
     /// The number of rounds. FEWEST..MOST: FEWEST rounds with all allocators, then more rounds, up
-    /// to MOST in total, with only those allocators whose p50 is not yet known to 2 % or whose
-    /// p99.9 is not yet known to 5 %. auto: 5..12
+    /// to MOST in total, with only those allocators whose p50 is not yet known to within 2 % or
+    /// whose p99.9 is not yet known to within 5 %. auto: 5..12
     /// [default: auto at pace max, else 1]
     #[arg(short, long, value_parser = runs)]
     runs: Option<Runs>,
@@ -116,7 +116,7 @@ struct How {
     /// monotonic
     #[arg(long, default_value = "auto", value_parser = clock)]
     clock: ClockChoice,
-    /// Omit the runs at pace max that do not time each call and measure the throughput
+    /// At pace max, omit the additional runs that measure the throughput without timing each call
     #[arg(long)]
     no_throughput: bool,
     /// Do not measure the internal fragmentation. (Without this option, each allocator has one
@@ -129,9 +129,13 @@ struct How {
 }
 
 impl How {
-    /// The number of rounds of a plan.
-    fn rounds(&self) -> u32 {
-        self.runs.unwrap_or(AUTO).0
+    /// The number of rounds of a plan, which does not depend on results.
+    fn rounds(&self) -> Result<u32> {
+        match self.runs {
+            None => Ok(AUTO.0),
+            Some(Runs(fewest, most)) if fewest == most => Ok(fewest),
+            Some(_) => bail!("a plan has a fixed number of rounds: give one number with -r"),
+        }
     }
 }
 

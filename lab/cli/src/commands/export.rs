@@ -37,8 +37,9 @@ pub struct Arguments {
     /// For perfetto: omit calls that took less than this many ns
     #[arg(long, value_name = "NS", default_value_t = 1000.0)]
     slower_than: f64,
-    /// For call stacks (collapsed, speedscope, pprof, firefox): the value that is shown first, as
-    /// in `keel blame --sort`; the only one for collapsed [default: as in `keel blame`]
+    /// For call stacks (collapsed, speedscope, pprof, firefox): the value that is shown first;
+    /// the names are those of `keel blame --sort`. The format collapsed contains only this value
+    /// [default: as in `keel blame`]
     #[arg(long, value_name = "VALUE")]
     weight: Option<Value>,
     /// For call stacks of results: see `keel blame --budget`
@@ -122,7 +123,7 @@ impl StackForm {
             StackForm::Collapsed => "a line for each stack, for flame graphs",
             StackForm::Speedscope => "JSON for speedscope.app, with all values",
             StackForm::Pprof => "profile for pprof, with all values",
-            StackForm::Firefox => "JSON for profiler.firefox.com, a thread for each value",
+            StackForm::Firefox => "JSON for profiler.firefox.com; each value is a separate thread of the profile",
         }
     }
 

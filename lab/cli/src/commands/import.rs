@@ -16,7 +16,9 @@ use std::time::Instant;
 /// or a zip archive with one file. The forms:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
-///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS
+///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS; frees with
+///               hints: s SIZE PTR THREAD NS, l ALIGN PTR THREAD NS,
+///               d ALIGN SIZE PTR THREAD NS
 ///   judy        a ADDR BYTES POPULATION; 0xADDR SEQ = j__udyAllocJBL(), Words = N;
 ///               0xADDR = JudyMalloc(N); other lines become markers
 ///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
@@ -25,15 +27,15 @@ use std::time::Instant;
 ///   mtrace      @ WHERE + PTR SIZE                               (glibc)
 ///   valgrind    --PID-- malloc(SIZE) = PTR                       (valgrind --trace-malloc=yes)
 ///   heaptrack   + SIZE TRACE PTR, or + KIND                      (raw and interpreted)
-///   rep         a ID SIZE, r ID SIZE, f ID                       (malloc lab)
+///   rep         a ID SIZE, r ID SIZE, f ID                       (CS:APP malloc lab)
 ///   tags        Allocate TAG SIZE, Free TAG
-///   numbered    Alloc(SIZE), and Free(N),                        (wee_alloc)
+///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
 ///
 /// If a form has no times, the journal has times that are 1 µs apart. They only show the order of
 /// the operations, and the journal's metadata states this.
 ///
 /// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
-/// the file that a program records of itself through keel/recorder.h. With --skip-module the input
+/// the file that a program writes when it records itself through keel/recorder.h. With --skip-module the input
 /// may also be a journal.
 ///
 /// Examples:
@@ -49,11 +51,12 @@ pub struct Arguments {
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Frame marks with times of the same clock: lines `F NS`, plain or zstd
+    /// A file of frame marks, a line `F NS` for each, plain or compressed with zstd. The times must be
+    /// from the clock of the trace
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
-    /// Repair times out of order, unknown frees, duplicate allocations and similar faults, and
-    /// count them by kind
+    /// Correct timestamps that are out of order, frees of unknown blocks, duplicate allocations and
+    /// similar faults, and count them by kind
     #[arg(long)]
     repair: bool,
     /// The input has this form [default: detected]
@@ -62,8 +65,9 @@ pub struct Arguments {
     /// If the trace contains several processes: the one to import
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// For an excerpt of a longer trace, with times. Allocations with the first timestamp become
-    /// blocks that were live when the excerpt began. A replay makes them before its clock starts
+    /// Use this for an excerpt of a longer trace that has timestamps. The allocations with the first
+    /// timestamp are treated as blocks that were already live when the excerpt began. A replay
+    /// allocates these blocks before its clock starts
     #[arg(long)]
     prologue: bool,
     /// Accept at most this much text from one compressed input: bytes, or with K, M or G. The limit

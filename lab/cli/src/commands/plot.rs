@@ -92,7 +92,7 @@ enum Hues {
     Size,
     /// The cause of the call's duration
     Cause,
-    /// The thread that made most of the calls
+    /// The thread that made most calls of this cell of the chart
     Thread,
 }
 

@@ -32,8 +32,9 @@ pub struct Arguments {
     /// Print the tables as Markdown, and write no page
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
-    /// The least differences that matter for the advice at the top, in percent: of the time in all
-    /// calls, of the recorded time (program), of a frame at 60 Hz, of the peak memory
+    /// Smaller differences are ignored in the advice at the top. time: percent of the time in all
+    /// calls; program: percent of the recorded time (for programs without frames); frame: percent of
+    /// a frame at 60 Hz; memory: percent of the peak memory
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",

@@ -33,8 +33,9 @@ pub enum Part {
 
 /// Plan a comparison whose rounds run separately
 ///
-/// Writes a folder for `keel compare run`. The options are those of `keel compare`; --runs is the
-/// number of rounds (5 if absent). Paths of libraries are those on the machines that run rounds.
+/// Writes a folder for `keel compare run`. The options are those of `keel compare`, with two
+/// exceptions: --runs is a fixed number of rounds (5 if absent), and --raw=median saves the calls of
+/// round 0. Paths of libraries are those on the machines that run rounds.
 #[derive(Args)]
 pub struct PlanArguments {
     /// The journal; each machine that runs rounds needs it
@@ -48,8 +49,9 @@ pub struct PlanArguments {
 
 /// Run rounds of a plan that are not complete yet
 ///
-/// In a round each allocator runs once, on this machine, so a scheduler can spread rounds over
-/// machines that share the folder. A round that Ctrl-C stops is discarded; the same command then
+/// All runs of a round take place on one machine: in each round, each allocator runs once. Different
+/// rounds may run on different machines that share the folder, started by a scheduler for example. A
+/// round that Ctrl-C stops is discarded; the same command then
 /// continues with it.
 #[derive(Args)]
 pub struct RunArguments {
@@ -58,7 +60,8 @@ pub struct RunArguments {
     /// The rounds to run, from 0, separated by commas [default: all that are not complete]
     #[arg(long, value_delimiter = ',', value_name = "K")]
     round: Vec<u32>,
-    /// The journal on this machine, if it has another path than on the planning one
+    /// The path of the journal on this machine, if it differs from that on the machine of `keel compare
+    /// plan`
     #[arg(long)]
     journal: Option<PathBuf>,
 }
@@ -119,6 +122,7 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
     if chosen(&Layout::discover()?, &specs(&arguments.how)).is_none() {
         return Ok(ExitCode::from(2));
     }
+    let rounds = arguments.how.rounds()?;
     Journal::open(&arguments.journal)?;
     let folder = match &arguments.output {
         Some(folder) if output::is_occupied(folder) => {
@@ -132,7 +136,6 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
     };
     let journal = arguments.journal.canonicalize()?;
     let (journal_bytes, journal_checksum) = checksum(&journal)?;
-    let rounds = arguments.how.rounds();
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let plan = Plan {
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
