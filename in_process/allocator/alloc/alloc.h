@@ -213,15 +213,14 @@ bool block_is_ours(const void* address);
 size_t good_size(size_t size);
 
 // Does a quantum: one step of maintenance, which returns a bounded number of surplus slices to the
-// system (slices/reserve.h). Does nothing if there is no surplus,
-// if a keeper runs, or if the calling thread is a realtime thread.
+// system (slices/reserve.h). Does nothing if there is no surplus, if a keeper runs, or if the
+// calling thread is a realtime thread.
 void alloc_quantum(void);
 
 // Does one step of work for a parked heap (a heap whose thread has ended), which the caller has
 // taken from the pool. If the remote queue is not empty, the step drains it once. Otherwise it
-// starts where the last step stopped, empties bins and releases pages, with at
-// most 256 units of work: a block put back is 1 unit, a released page is 16. False: there is nothing
-// to do now.
+// starts where the last step stopped, empties bins and releases pages, with at most 256 units of
+// work: a block put back is 1 unit, a released page is 16. False: there is nothing to do now.
 bool reclaim_step(struct heap* heap);
 
 // Looks at a quarter of the classes that have a current page. If the thread has not used a class
@@ -229,11 +228,11 @@ bool reclaim_step(struct heap* heap);
 // page. At most 256 units of work, as above.
 void reclaim_look(struct heap* heap);
 
-// Called before the heap obtains a fresh page, and after a page has become empty. If the heap uses more than a few classes,
-// it gives up pages of unused ones (reclaim_look), so a thread that used many classes and then
-// sleeps keeps the pages of only a few. It does nothing for a realtime heap, or in the secure
-// flavour. There, a page's free blocks are in quarantine, and another class could reuse them if the
-// heap gave up the page.
+// Called before the heap obtains a fresh page, and after a page has become empty. If the heap uses
+// more than a few classes, it gives up pages of unused ones (reclaim_look), so a thread that used
+// many classes and then sleeps keeps the pages of only a few. It does nothing for a realtime heap,
+// or in the secure flavour. There, a page's free blocks are in quarantine, and another class could
+// reuse them if the heap gave up the page.
 #define RECLAIM_FEW_CLASSES 4u
 KEEL_INLINE void reclaim_unused_classes(struct heap* heap) {
     if (KEEL_SECURE) return;

@@ -275,11 +275,12 @@ KEEL_API size_t kl_check_all(void) KEEL_NOEXCEPT;
  *
  * In a process with one thread, the keeper is a special thread: the C library does not know it, and
  * it can do nothing but manage memory. This needs glibc on x86-64 or arm64; on other systems a
- * process with one thread gets a keeper only with KEEL_KEEPER=on, as an ordinary thread. The special thread ends when the process forks and, with
- * libkeel, when the program calls unshare or setns. Keel starts a new one when it next needs it.
- * A program enters a sandbox with prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). With
- * libkeel, the special thread then ends, and Keel starts no new special thread. With KEEL_KEEPER=on,
- * Keel starts an ordinary thread instead.
+ * process with one thread gets a keeper only with KEEL_KEEPER=on, as an ordinary thread. The
+ * special thread ends when the process forks and, with libkeel, when the program calls unshare or
+ * setns. Keel starts a new one when it next needs it. A program enters a sandbox with
+ * prctl(PR_SET_NO_NEW_PRIVS) or prctl(PR_SET_SECCOMP). With libkeel, the special thread then ends,
+ * and Keel starts no new special thread. With KEEL_KEEPER=on, Keel starts an ordinary thread
+ * instead.
  *
  * This function starts an ordinary thread. Do not call it from a constructor. A program that calls
  * unshare(CLONE_NEWUSER) or setns, or that changes its user or capabilities, must do so before it

@@ -25,17 +25,18 @@ const SUITE_RUNS: u32 = 3;
 /// Run synthetic workloads on each allocator
 ///
 /// Each run has its own process, and the allocators take turns. Without --suite, the command runs
-/// two groups of small workloads. `throughput` measures the cost of all calls together. `latency` measures the slowest individual calls of each
-/// kind; each run also measures the noise of the machine, which is subtracted. Keel is measured
-/// with default settings (`keel`), with KEEL_KEEPER=on (`keel+keeper`) and, in `latency`,
-/// also with warm memory that is prepared at the start (`keel+warm`).
+/// two groups of small workloads. `throughput` measures the cost of all calls together. `latency`
+/// measures the slowest individual calls of each kind; each run also measures the noise of the
+/// machine, which is subtracted. Keel is measured with default settings (`keel`), with
+/// KEEL_KEEPER=on (`keel+keeper`) and, in `latency`, also with warm memory that is prepared at the
+/// start (`keel+warm`).
 ///
 /// `--suite` runs whole programs instead: `synthetic` (modelled on well-known allocator
 /// benchmarks), `patterns` (patterns of use) and `real` (installed programs). It also replays
-/// journals (`journals`). It measures elapsed and processor time, peak and average memory, page faults, context switches, system calls
-/// and the slowest calls, and writes a page (index.html), suite.md, runs.parquet and every run
-/// (runs.jsonl) into the folder of -o. The same command with the same folder continues a suite that
-/// was stopped.
+/// journals (`journals`). It measures elapsed and processor time, peak and average memory, page
+/// faults, context switches, system calls and the slowest calls, and writes a page (index.html),
+/// suite.md, runs.parquet and every run (runs.jsonl) into the folder of -o. The same command with
+/// the same folder continues a suite that was stopped.
 ///
 /// Ctrl-C ends the benchmark and keeps the complete runs. The exit code is then 130.
 #[derive(Args)]

@@ -123,7 +123,9 @@ impl StackForm {
             StackForm::Collapsed => "a line for each stack, for flame graphs",
             StackForm::Speedscope => "JSON for speedscope.app, with all values",
             StackForm::Pprof => "profile for pprof, with all values",
-            StackForm::Firefox => "JSON for profiler.firefox.com; each value is a separate thread of the profile",
+            StackForm::Firefox => {
+                "JSON for profiler.firefox.com; each value is a separate thread of the profile"
+            }
         }
     }
 

@@ -35,8 +35,8 @@ use std::time::Instant;
 /// the operations, and the journal's metadata states this.
 ///
 /// Keel's own files are detected as well: the FILE.partial that a killed `keel record` leaves, and
-/// the file that a program writes when it records itself through keel/recorder.h. With --skip-module the input
-/// may also be a journal.
+/// the file that a program writes when it records itself through keel/recorder.h. With
+/// --skip-module the input may also be a journal.
 ///
 /// Examples:
 ///   keel import trace.txt.zst -o trace.journal.parquet
@@ -51,8 +51,8 @@ pub struct Arguments {
     /// The journal to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A file of frame marks, a line `F NS` for each, plain or compressed with zstd. The times must be
-    /// from the clock of the trace
+    /// A file of frame marks, a line `F NS` for each, plain or compressed with zstd. The times must
+    /// be from the clock of the trace
     #[arg(long, value_name = "FILE")]
     frames: Option<PathBuf>,
     /// Correct timestamps that are out of order, frees of unknown blocks, duplicate allocations and
@@ -65,9 +65,9 @@ pub struct Arguments {
     /// If the trace contains several processes: the one to import
     #[arg(long, value_name = "ID")]
     process: Option<u64>,
-    /// Use this for an excerpt of a longer trace that has timestamps. The allocations with the first
-    /// timestamp are treated as blocks that were already live when the excerpt began. A replay
-    /// allocates these blocks before its clock starts
+    /// Use this for an excerpt of a longer trace that has timestamps. The allocations with the
+    /// first timestamp are treated as blocks that were already live when the excerpt began. A
+    /// replay allocates these blocks before its clock starts
     #[arg(long)]
     prologue: bool,
     /// Accept at most this much text from one compressed input: bytes, or with K, M or G. The limit

@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["output", "open"])]
     markdown: bool,
     /// Smaller differences are ignored in the advice at the top. time: percent of the time in all
-    /// calls; program: percent of the recorded time (for programs without frames); frame: percent of
-    /// a frame at 60 Hz; memory: percent of the peak memory
+    /// calls; program: percent of the recorded time (for programs without frames); frame: percent
+    /// of a frame at 60 Hz; memory: percent of the peak memory
     #[arg(
         long,
         value_name = "NAME=PERCENT,...",
