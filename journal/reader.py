@@ -3,6 +3,7 @@
 
     reader.py FILE            checks every checksum and rule, and prints the rows as text
     reader.py --origins FILE  prints the module and the stack of each row
+    reader.py --calls FILE    prints the calls of each row's stack, the innermost first
     reader.py --metadata FILE prints the metadata as JSON
 
 Needs pyarrow: python3 -m venv build/venv && build/venv/bin/pip install pyarrow
@@ -112,6 +113,34 @@ def verify_hint(number, row, requested):
         assert differs, f"row {number}: the hint is correct but marked as wrong"
 
 
+def stack_names(metadata):
+    """The names of each site's calls. They are in the order of the sites, innermost call first."""
+    stacks, modules = metadata.get("stacks", {}), metadata.get("modules", [])
+    names = [[] for _ in stacks.get("sites", [])]
+    last = 0
+    for call in stacks.get("names", []):
+        site, module = call.get("site", 0), call.get("module")
+        assert last <= site < len(names), f"the name of site {site} is out of order"
+        assert module is None or module < len(modules), f"site {site}: module {module}"
+        file = "" if module is None else modules[module]["path"].rsplit("/", 1)[-1]
+        place = f" ({call['file']}:{call.get('line', 0)})" if "file" in call else ""
+        names[site].append(call.get("function", file) + place)
+        last = site
+    for (module, offset), calls in zip(stacks.get("sites", []), names):
+        file = "" if module < 0 else modules[module]["path"].rsplit("/", 1)[-1] + "+"
+        calls or calls.append(f"{file}{offset:#x}")
+    return names
+
+
+def calls_of(row, metadata, names):
+    """The calls of a row's stack, the innermost first."""
+    calls, node = [], row["stack"]
+    while node is not None and node >= 0:
+        node, site = metadata["stacks"]["nodes"][node]
+        calls += names[site]
+    return " < ".join(calls) or "-"
+
+
 def operation(row):
     """The name of the operation with its hint; a wrong hint as "!SIZE:ALIGN" behind it."""
     hint = row["free_hint"]
@@ -127,8 +156,12 @@ def main(arguments):
     if "--metadata" in arguments:
         print(json.dumps(metadata, indent=1, sort_keys=True, ensure_ascii=False))
         return
+    names = stack_names(metadata)
     columns = ORIGIN_COLUMNS if "--origins" in arguments else COLUMNS
     for row in verified(rows(file), metadata):
+        if "--calls" in arguments:
+            print(calls_of(row, metadata, names))
+            continue
         row["op"] = operation(row)
         print(" ".join("-" if row[name] is None else str(row[name]) for name in columns))
 

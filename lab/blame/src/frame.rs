@@ -34,6 +34,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Frame {
+    /// What contains the function: its module, or its source file if it is interpreted.
+    pub fn container(&self) -> &str {
+        if self.module.is_empty() { &self.file } else { &self.module }
+    }
+
     /// File and line, with the file's name only; empty if unknown.
     pub fn place(&self) -> String {
         let name = self.file.rsplit('/').next().unwrap_or_default();

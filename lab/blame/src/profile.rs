@@ -142,14 +142,15 @@ pub(crate) fn named(
     (modules, stacks): (&[Module], &Stacks),
     folders: &DebugFolders,
 ) -> Profile {
-    let mut symbols = Symbols::new(modules, folders);
+    let mut symbols = Symbols::new(modules, stacks, folders);
     let mut by_stack: Vec<(u32, Vec<u64>)> = by_stack.into_iter().collect();
     by_stack.sort_unstable_by_key(|(stack, _)| *stack);
     let mut samples = Vec::with_capacity(by_stack.len());
     for (stack, values) in by_stack {
         let mut frames = Vec::new();
         if stack != Origin::NONE {
-            stacks.walk(stack).for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
+            let sites = stacks.walk_indices(stack);
+            sites.for_each(|site| frames.extend_from_slice(symbols.frames_at(site)));
         }
         samples.push(Sample { stack, frames, values });
     }

@@ -93,8 +93,8 @@ type Identity<'a> = (&'a str, &'a str, u32);
 fn identity(frame: &Frame, place: Place) -> Identity<'_> {
     match place {
         Place::Line => (&frame.function, &frame.file, frame.line),
-        Place::Function => (&frame.function, &frame.module, 0),
-        Place::Module => (&frame.module, "", 0),
+        Place::Function => (&frame.function, frame.container(), 0),
+        Place::Module => (frame.container(), "", 0),
     }
 }
 

@@ -1,22 +1,24 @@
-//! The functions and lines of return addresses.
+//! The functions and lines of return addresses: those that the recording names, and those of the
+//! modules' object files.
 
 use crate::debug_files::{DebugFolders, Files, ModuleState};
 use crate::frame::{Frame, file_name};
 use crate::wrapper::Function;
 use addr2line::{Loader, demangle_auto, gimli};
-use keel_journal::Module;
+use keel_journal::{Module, NamedCall, Stacks};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use rustc_hash::FxHashMap;
 
 /// Names the calls at return addresses. Each address is looked up once.
 pub struct Symbols<'a> {
     modules: &'a [Module],
+    stacks: &'a Stacks,
     folders: &'a DebugFolders,
     files: FxHashMap<u32, Option<ObjectFile>>,
     states: Vec<Option<ModuleState>>,
     frames: Vec<Frame>,
     indices: FxHashMap<Frame, u32>,
-    sites: FxHashMap<(i64, u64), Vec<u32>>,
+    sites: FxHashMap<u32, Vec<u32>>,
 }
 
 struct ObjectFile {
@@ -30,9 +32,14 @@ struct ObjectFile {
 
 impl<'a> Symbols<'a> {
     /// No file is read before the first address of its module is looked up.
-    pub fn new(modules: &'a [Module], folders: &'a DebugFolders) -> Symbols<'a> {
+    pub fn new(
+        modules: &'a [Module],
+        stacks: &'a Stacks,
+        folders: &'a DebugFolders,
+    ) -> Symbols<'a> {
         Symbols {
             modules,
+            stacks,
             folders,
             files: FxHashMap::default(),
             states: vec![None; modules.len()],
@@ -42,11 +49,15 @@ impl<'a> Symbols<'a> {
         }
     }
 
-    /// The calls at a return address, innermost first, as indices of frames: several where
-    /// functions were inlined.
-    pub fn frames_at(&mut self, site: (i64, u64)) -> &[u32] {
+    /// The calls at a site, innermost first, as indices of frames: several where functions were
+    /// inlined. `site` is an index into the sites of the stacks.
+    pub fn frames_at(&mut self, site: u32) -> &[u32] {
         if !self.sites.contains_key(&site) {
-            let found = self.look_up(site);
+            let mut found = self.recorded(self.stacks.names_of(site));
+            if found.is_empty() {
+                let place = self.stacks.sites.get(site as usize).copied();
+                found = place.map(|place| self.look_up(place)).unwrap_or_default();
+            }
             let indices = found.into_iter().map(|frame| self.intern(frame)).collect();
             self.sites.insert(site, indices);
         }
@@ -71,6 +82,20 @@ impl<'a> Symbols<'a> {
         self.frames.push(frame.clone());
         self.indices.insert(frame, index);
         index
+    }
+
+    /// The frames of names in the recording.
+    fn recorded(&self, names: &[NamedCall]) -> Vec<Frame> {
+        let frames = names.iter().enumerate().map(|(index, name)| {
+            let module = name.module.and_then(|module| self.modules.get(module as usize));
+            let module = module.map_or("", |module| file_name(&module.path));
+            let function = if name.function.is_empty() { module } else { &name.function };
+            let file = Some(name.file.as_str()).filter(|file| !file.is_empty());
+            let place = file.map(|file| (file, name.line));
+            let inlined = index + 1 < names.len();
+            Frame { inlined, ..frame(function, None, place, module) }
+        });
+        frames.collect()
     }
 
     fn look_up(&mut self, (module, offset): (i64, u64)) -> Vec<Frame> {

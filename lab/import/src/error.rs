@@ -42,6 +42,20 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// A record of a binary file that cannot be read, or that contradicts earlier records.
+    #[error("{path}, byte {offset}: expected {expected}, found {found}. {advice}")]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Where the record begins in the decompressed file.
+        offset: u64,
+        /// What was expected.
+        expected: String,
+        /// What was found.
+        found: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// The input has no operation.
     #[error(
         "{path} holds no operation: a text journal has lines such as `a 2048 23101F264A0 \
@@ -89,6 +103,12 @@ impl Fault {
         let Fault { expected, found, advice, column } = self;
         Error::Line { path: path.to_path_buf(), line, column, expected, found, advice }
     }
+
+    /// The fault of a record of a binary file.
+    pub fn at_byte(self, path: &std::path::Path, offset: u64) -> Error {
+        let Fault { expected, found, advice, .. } = self;
+        Error::Record { path: path.to_path_buf(), offset, expected, found, advice }
+    }
 }
 
 /// The reason why an operation was not written to the journal.
@@ -114,6 +134,14 @@ impl Refusal {
     pub fn at(self, path: &std::path::Path, line: u64) -> Error {
         match self {
             Refusal::Line(fault) => fault.at(path, line),
+            Refusal::Journal(error) => error,
+        }
+    }
+
+    /// The refusal of a record of a binary file.
+    pub fn at_byte(self, path: &std::path::Path, offset: u64) -> Error {
+        match self {
+            Refusal::Line(fault) => fault.at_byte(path, offset),
             Refusal::Journal(error) => error,
         }
     }

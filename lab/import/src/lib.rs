@@ -7,11 +7,14 @@ mod capture;
 mod error;
 mod forms;
 mod live;
+mod memray;
+mod object_files;
 mod objects;
 mod opening;
 mod overlaps;
 mod plain;
 mod source;
+mod stacks;
 mod text;
 mod zip;
 
@@ -24,10 +27,11 @@ pub use source::Limits;
 
 use error::Fault;
 use forms::{Line, Parser, Record, doom3};
-use keel_journal::{Event, Mark, Metadata, Writer};
+use keel_journal::{Event, Mark, Metadata, Origin, Writer};
+use memray::Memray;
 use objects::Objects;
 use opening::Opening;
-use source::Source;
+use source::{Block, Source};
 use std::path::{Path, PathBuf};
 
 /// The options of an import.
@@ -82,8 +86,8 @@ impl Options {
 /// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The form of the text.
-    pub form: Form,
+    /// The name of the trace's form.
+    pub form: &'static str,
     /// Operations in the journal.
     pub rows: u64,
     /// Size of the journal, bytes.
@@ -115,13 +119,13 @@ pub fn import(
     let mut frames =
         options.frames.as_deref().map_or(Ok(Vec::new()), |path| read_frames(path, options))?;
     let source = Source::start(inputs, options.limits)?;
-    let mut lines = None;
+    let mut trace = None;
     let mut text_bytes = 0;
     while let Some(block) = source.next() {
         let block = block?;
         let path = &inputs[block.input];
-        let lines = match &mut lines {
-            Some(lines) => lines,
+        let trace = match &mut trace {
+            Some(trace) => trace,
             none => {
                 let journal = || {
                     Ok(Opening::new(
@@ -130,21 +134,18 @@ pub fn import(
                     ))
                 };
                 let frames = std::mem::take(&mut frames);
-                none.insert(Lines::start(block.text(), path, options, frames, journal)?)
+                none.insert(Trace::start(block.text(), path, options, frames, journal)?)
             }
         };
-        if block.input != lines.input {
-            (lines.input, lines.line) = (block.input, 0);
-        }
         text_bytes += block.text().len() as u64;
-        lines.take(block.text(), path)?;
+        trace.take(&block, path)?;
         progress(block.consumed);
         source.recycle(block);
     }
     let last = inputs.last().cloned().unwrap_or_default();
-    let Some(lines) = lines else { return Err(Error::Empty { path: last }) };
-    let form = lines.form;
-    let (opening, mut metadata) = lines.finish(&last, &options.program)?;
+    let Some(trace) = trace else { return Err(Error::Empty { path: last }) };
+    let form = trace.form();
+    let (opening, mut metadata) = trace.finish(&last, &options.program)?;
     if options.prologue && metadata.clock == ORDER {
         return Err(Error::Unsupported {
             path: last,
@@ -154,6 +155,7 @@ pub fn import(
             advice: "import it without --prologue",
         });
     }
+    object_files::locate(&mut metadata);
     let (writer, prologue) = opening.into_parts();
     metadata.prologue = prologue;
     if writer.rows() == 0 {
@@ -164,6 +166,58 @@ pub fn import(
     let written = writer.finish(metadata)?;
     let (rows, bytes) = (written.rows, written.bytes);
     Ok(Summary { form, rows, bytes, text_bytes, frames, threads, marks, repairs })
+}
+
+/// A trace while it is read.
+enum Trace {
+    Lines(Box<Lines<Opening>>),
+    Memray(Box<Memray<Opening>>),
+}
+
+impl Trace {
+    fn start(
+        bytes: &[u8],
+        path: &Path,
+        options: &Options,
+        frames: Vec<u64>,
+        journal: impl FnOnce() -> Result<Opening>,
+    ) -> Result<Trace> {
+        if memray::recognises(bytes) {
+            return Ok(Trace::Memray(Box::new(Memray::new(options, frames, journal()?))));
+        }
+        Ok(Trace::Lines(Box::new(Lines::start(bytes, path, options, frames, journal)?)))
+    }
+
+    fn take(&mut self, block: &Block, path: &Path) -> Result<()> {
+        match self {
+            Trace::Lines(lines) => {
+                if block.input != lines.input {
+                    (lines.input, lines.line) = (block.input, 0);
+                }
+                lines.take(block.text(), path)
+            }
+            Trace::Memray(_) if block.input > 0 => Err(Error::Unsupported {
+                path: path.to_path_buf(),
+                found: "it follows a capture file of memray, which is a whole trace".to_owned(),
+                advice: "import each file into a journal of its own",
+            }),
+            Trace::Memray(memray) => memray.take(block.text(), path),
+        }
+    }
+
+    fn form(&self) -> &'static str {
+        match self {
+            Trace::Lines(lines) => lines.form.name(),
+            Trace::Memray(_) => memray::NAME,
+        }
+    }
+
+    fn finish(self, path: &Path, program: &str) -> Result<(Opening, Metadata)> {
+        match self {
+            Trace::Lines(lines) => lines.finish(path, program),
+            Trace::Memray(memray) => memray.finish(path, program),
+        }
+    }
 }
 
 /// Converts a plain text in memory to events, with the metadata that their journal would have.
@@ -191,6 +245,8 @@ struct Lines<S> {
     /// Lines parsed and not yet applied, with their numbers; only the first ones are used.
     waiting: Vec<(u64, Record)>,
     waiting_count: usize,
+    /// The origins of the lines in `waiting`, if the form has call stacks.
+    origins: Vec<Origin>,
     marks: Vec<Mark>,
 }
 
@@ -212,6 +268,9 @@ const ORDER: &str = "order";
 /// Receives the events.
 pub(crate) trait Sink {
     fn push(&mut self, event: &Event) -> Result<()>;
+
+    /// Sets the origin of the events that follow.
+    fn set_origin(&mut self, _origin: Origin) {}
 }
 
 impl Sink for Writer {
@@ -251,6 +310,7 @@ impl<S: Sink> Lines<S> {
             cut_off: 0,
             waiting: vec![(0, Record::default()); WAITING_LINES],
             waiting_count: 0,
+            origins: Vec::new(),
             marks: Vec::new(),
         })
     }
@@ -301,6 +361,9 @@ impl<S: Sink> Lines<S> {
                 Ok(Line::Operation(record)) => {
                     self.waiting[self.waiting_count] = (self.line, record);
                     self.waiting_count += 1;
+                    if self.parser.has_stacks() {
+                        self.origins.push(self.parser.origin());
+                    }
                 }
                 Ok(aside) => return (line, bytes, Some(Stop::Aside(aside))),
                 Err(fault) => return (line, bytes, Some(Stop::Fault(fault))),
@@ -315,6 +378,15 @@ impl<S: Sink> Lines<S> {
             self.objects.adapt_once(&self.parser);
         }
         self.objects.warm(waiting.iter().map(|(_, record)| record));
+        if !self.origins.is_empty() {
+            for ((line, record), origin) in waiting.iter().zip(self.origins.drain(..)) {
+                self.sink.set_origin(origin);
+                self.objects
+                    .apply(record, &mut self.sink)
+                    .map_err(|refusal| refusal.at(path, *line))?;
+            }
+            return Ok(());
+        }
         for (line, record) in waiting {
             self.objects
                 .apply(record, &mut self.sink)
@@ -346,6 +418,7 @@ impl<S: Sink> Lines<S> {
             ended => ended.map_err(|fault| fault.at(path, self.line))?,
         }
         let timed = self.objects.is_timed();
+        let (modules, stacks) = self.parser.into_stacks().into_parts();
         let mut remains = self.objects.finish();
         if self.cut_off > 0 {
             remains.repairs.insert("incomplete last line: left out".to_owned(), self.cut_off);
@@ -359,6 +432,8 @@ impl<S: Sink> Lines<S> {
             frames: remains.frames,
             marks: self.marks,
             foreign: remains.foreign,
+            modules,
+            stacks,
             repairs: remains.repairs,
             ..Metadata::default()
         };

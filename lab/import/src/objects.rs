@@ -70,6 +70,8 @@ pub(crate) struct Objects {
     /// Whether the parser has determined the properties of the text.
     adapted: bool,
     naming: Naming,
+    /// Frees of unknown blocks are no faults.
+    begins_late: bool,
     /// Ids whose threads have ended.
     ended: FxHashSet<u64>,
 }
@@ -94,6 +96,7 @@ impl Objects {
             times_are_whole: false,
             adapted: false,
             naming: Naming::Address,
+            begins_late: false,
             ended: FxHashSet::default(),
         }
     }
@@ -101,12 +104,21 @@ impl Objects {
     /// Sets the properties of the text, which its parser may detect only from the first lines.
     pub fn adapt_once(&mut self, parser: &Parser) {
         if !self.adapted {
-            self.adapted = true;
-            let times = parser.times();
-            (self.timed, self.naming) = (times != Times::None, parser.naming());
-            self.zero = (times != Times::SinceBefore).then_some(0);
-            self.times_are_whole = times == Times::SinceStart;
+            self.adapt(parser.times(), parser.naming());
         }
+    }
+
+    /// Sets the properties of the trace.
+    pub fn adapt(&mut self, times: Times, naming: Naming) {
+        self.adapted = true;
+        (self.timed, self.naming) = (times != Times::None, naming);
+        self.zero = (times != Times::SinceBefore).then_some(0);
+        self.times_are_whole = times == Times::SinceStart;
+    }
+
+    /// The trace begins while the program runs, so it may free blocks that were allocated before.
+    pub fn accept_unknown_frees(&mut self) {
+        self.begins_late = true;
     }
 
     /// Whether the times are those of the text.
@@ -267,11 +279,13 @@ impl Objects {
             self.events += 1;
             return Ok(sink.push(&event)?);
         }
-        let found = format!(
-            "{}, which is not live: never allocated, or freed already",
-            self.name(record.old)
-        );
-        self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
+        if !self.begins_late {
+            let found = format!(
+                "{}, which is not live: never allocated, or freed already",
+                self.name(record.old)
+            );
+            self.repair(Repair::UnknownFree, "the address of a live block", &found)?;
+        }
         event.op = Op::ForeignFree;
         self.foreign += 1;
         self.events += 1;

@@ -1,8 +1,8 @@
 //! The prologue of a trace that was cut from a longer one: the blocks that were live at its start
 //! come first, as allocations at its first time.
 
-use crate::{Result, Sink};
-use keel_journal::{Event, Writer};
+use crate::{Error, Result, Sink};
+use keel_journal::{Event, Origin, Writer};
 
 /// Forwards events, and counts those of the prologue.
 pub struct Opening {
@@ -10,12 +10,13 @@ pub struct Opening {
     first: Option<u64>,
     blocks: u64,
     is_open: bool,
+    origin: Origin,
 }
 
 impl Opening {
     /// `counted`: whether the prologue is counted.
     pub fn new(writer: Writer, counted: bool) -> Opening {
-        Opening { writer, first: None, blocks: 0, is_open: counted }
+        Opening { writer, first: None, blocks: 0, is_open: counted, origin: Origin::UNKNOWN }
     }
 
     /// Returns the inner sink, and the number of blocks of the prologue.
@@ -37,6 +38,10 @@ impl Sink for Opening {
         if self.is_open {
             self.count(event);
         }
-        Sink::push(&mut self.writer, event)
+        self.writer.push_from(event, self.origin).map_err(Error::from)
+    }
+
+    fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 }

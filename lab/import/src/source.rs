@@ -1,6 +1,7 @@
-//! Reads and decompresses the inputs on a separate thread, as blocks of whole lines.
+//! Reads and decompresses the inputs on a separate thread, as blocks of whole lines. Binary files are
+//! divided anywhere.
 
-use crate::{Error, Result, zip};
+use crate::{Error, Result, memray, zip};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ impl Read for Limited<'_> {
     }
 }
 
-/// Some whole lines of one input.
+/// Some whole lines of one input; of a binary file, some of its bytes.
 pub(crate) struct Block {
     /// Index of the input.
     pub input: usize,
@@ -144,6 +145,7 @@ impl Output {
 
     fn send_blocks(&self, input: usize, path: &Path, text: &mut dyn Read) -> Result<bool> {
         let mut rest = Vec::new();
+        let (mut is_first, mut is_binary) = (true, false);
         loop {
             // The length stays, so that the bytes are not zeroed again.
             let mut bytes = self.empty.try_recv().unwrap_or_default();
@@ -154,7 +156,9 @@ impl Output {
             let read = read.map_err(|cause| Error::Read { path: path.to_path_buf(), cause })?;
             let at_end = read < BLOCK_BYTES;
             let mut length = start + read;
-            if !at_end {
+            is_binary |= is_first && memray::recognises(&bytes[..length]);
+            is_first = false;
+            if !at_end && !is_binary {
                 let end = memchr::memrchr(b'\n', &bytes[..length]).map_or(0, |newline| newline + 1);
                 if end == 0 {
                     return Err(Error::Unsupported {
@@ -254,6 +258,9 @@ fn with_text<T>(
             decoder.window_log_max(limits.zstd_window_log).map_err(read_error)?;
             limited(&mut decoder)
         }
+        head if head.starts_with(&LZ4_MAGIC) => {
+            limited(&mut lz4_flex::frame::FrameDecoder::new(whole))
+        }
         head if head.starts_with(&GZIP_MAGIC) => {
             limited(&mut flate2::read::MultiGzDecoder::new(whole))
         }
@@ -290,10 +297,12 @@ fn stored(pipe: &mut dyn Read) -> io::Result<File> {
 }
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 fn is_packed(head: &[u8]) -> bool {
-    head.starts_with(&ZSTD_MAGIC) || head.starts_with(&GZIP_MAGIC) || head.starts_with(zip::MAGIC)
+    let magics = [&ZSTD_MAGIC[..], &LZ4_MAGIC, &GZIP_MAGIC, zip::MAGIC];
+    magics.iter().any(|magic| head.starts_with(magic))
 }
 
 fn recognise_other(head: &[u8]) -> Option<(&'static str, &'static str)> {

@@ -32,6 +32,11 @@ impl<'a> Cursor<'a> {
         &self.bytes[self.at..]
     }
 
+    /// Skips bytes, up to the end of the line.
+    pub fn skip(&mut self, count: usize) {
+        self.at = self.at.saturating_add(count).min(self.bytes.len());
+    }
+
     #[inline]
     pub fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {

@@ -8,7 +8,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use keel_journal::{Event, FreeHint, Metadata, Module, Op, Origin, Stacks};
+use keel_journal::{Event, FreeHint, Metadata, Module, NamedCall, Op, Origin, Stacks};
 use std::path::{Path, PathBuf};
 
 fn main() {
@@ -22,6 +22,7 @@ fn main() {
     write(&folder, "v1-whole-bytes", &events, &metadata, 500);
     write(&folder, "v1-empty", &[], &common::metadata(vec![]), 120);
     write_origins(&folder);
+    write_names(&folder);
     write_hints(&folder);
 }
 
@@ -74,6 +75,7 @@ fn write_origins(folder: &Path) {
         stacks: Stacks {
             sites: vec![(0, 0x1234), (1, 1 << 40), (-1, 0x7f00_0000_0010), (0, 0x2000)],
             nodes: vec![(-1, 0), (0, 3), (1, 1), (-1, 2)],
+            names: Vec::new(),
         },
         ..metadata
     };
@@ -86,15 +88,58 @@ fn write_origins(folder: &Path) {
             })
         })
         .collect();
-    let (name, path) = ("v1-origins", folder.join("v1-origins.journal.parquet"));
+    write_with_origins(folder, "v1-origins", &events, &origins, &metadata);
+}
+
+/// Stacks with sites that have names, one of them two, and one without a function.
+fn write_names(folder: &Path) {
+    let row = |time, size, created| Event { size, created, ..Event::at(time, Op::Malloc) };
+    let events = vec![row(1, 10, 1), row(2, 20, 2), row(3, 30, 3)];
+    let name = |site, function: &str, file: &str, line, module| NamedCall {
+        site,
+        function: function.to_owned(),
+        file: file.to_owned(),
+        line,
+        module,
+    };
+    let metadata = Metadata {
+        modules: vec![Module { path: "/bin/game".to_owned(), build_id: "0a".to_owned() }],
+        stacks: Stacks {
+            sites: vec![(-1, 0), (-1, 0x10), (0, 0x20), (-1, 0x30)],
+            nodes: vec![(-1, 0), (0, 1), (1, 2), (0, 3)],
+            names: vec![
+                name(0, "<module>", "/game/level.py", 19, None),
+                name(1, "Vec::new", "", 0, Some(0)),
+                name(1, "load", "/game/load.rs", 4, Some(0)),
+                name(3, "", "", 0, Some(0)),
+            ],
+        },
+        ..common::metadata(vec![])
+    };
+    let known = [(0, 2), (0, 3), (Origin::NONE, Origin::NONE)];
+    let origins = known.map(|(module, stack)| Origin { module, stack });
+    write_with_origins(folder, "v1-names", &events, &origins, &metadata);
+    let calls = "game+0x20 < Vec::new < load (/game/load.rs:4) < <module> (/game/level.py:19)\n\
+                 game < <module> (/game/level.py:19)\n-\n";
+    std::fs::write(folder.join("v1-names.calls"), calls).unwrap();
+}
+
+fn write_with_origins(
+    folder: &Path,
+    name: &str,
+    events: &[Event],
+    origins: &[Origin],
+    metadata: &Metadata,
+) {
     let options = keel_journal::Options { rows_per_group: 4, ..Default::default() };
+    let path = folder.join(format!("{name}.journal.parquet"));
     let mut writer = keel_journal::Writer::with_options(path, options).unwrap();
-    for (event, origin) in events.iter().zip(&origins) {
+    for (event, origin) in events.iter().zip(origins) {
         writer.push_from(event, *origin).unwrap();
     }
     writer.finish(metadata.clone()).unwrap();
-    describe(folder, name, &events, &metadata);
-    std::fs::write(folder.join(format!("{name}.origins")), common::origins_as_text(&origins))
+    describe(folder, name, events, metadata);
+    std::fs::write(folder.join(format!("{name}.origins")), common::origins_as_text(origins))
         .unwrap();
 }
 

@@ -267,6 +267,7 @@ struct RecordedLists {
     marks: usize,
     sites: usize,
     nodes: usize,
+    names: usize,
 }
 
 impl RecordedLists {
@@ -278,8 +279,9 @@ impl RecordedLists {
         new.marks.drain(..self.marks.min(marks.len()));
         new.stacks.sites.drain(..self.sites.min(stacks.sites.len()));
         new.stacks.nodes.drain(..self.nodes.min(stacks.nodes.len()));
-        let (sites, nodes) = (stacks.sites.len(), stacks.nodes.len());
-        *self = RecordedLists { frames: frames.len(), marks: marks.len(), sites, nodes };
+        new.stacks.names.drain(..self.names.min(stacks.names.len()));
+        let (sites, nodes, names) = (stacks.sites.len(), stacks.nodes.len(), stacks.names.len());
+        *self = RecordedLists { frames: frames.len(), marks: marks.len(), sites, nodes, names };
         new
     }
 }

@@ -39,7 +39,7 @@ pub use encoder::Options;
 pub use error::{Error, Result};
 pub use event::{Event, Op, Origin};
 pub use free_hint::{FreeHint, Requested};
-pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, Stacks, Thread};
+pub use metadata::{FORMAT_VERSION, Mark, Metadata, Module, NamedCall, Stacks, Thread};
 pub use reader::{Batches, ColumnSize, Reader};
 pub use rules::{Rules, Violation};
 pub use salvage::{Salvaged, is_partial, salvage};

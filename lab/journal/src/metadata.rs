@@ -73,6 +73,11 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero_32(number: &u32) -> bool {
+    *number == 0
+}
+
 /// An object file of the recorded program: the executable or a shared library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -95,6 +100,31 @@ pub struct Stacks {
     /// The calls: `[index of the parent or -1, index into sites]`. A parent comes before its
     /// children.
     pub nodes: Vec<(i64, u32)>,
+    /// The names of sites whose functions cannot be looked up in an object file: those of
+    /// interpreters and just-in-time compilers, and those of imported traces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NamedCall>,
+}
+
+/// A call at a site, by name. A site has several if functions were inlined into each other: then the
+/// innermost is first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamedCall {
+    /// Index into [`Stacks::sites`]. Does not decrease from entry to entry.
+    pub site: u32,
+    /// The function's name; empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub function: String,
+    /// Path of the source file; empty if unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    /// Line in the source file; 0 if unknown.
+    #[serde(skip_serializing_if = "is_zero_32")]
+    pub line: u32,
+    /// Index into the modules; None for code that is in no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<u32>,
 }
 
 impl Stacks {
@@ -105,14 +135,26 @@ impl Stacks {
 
     /// Returns the sites of a stack, innermost first. The iteration ends at a damaged node.
     pub fn walk(&self, stack: u32) -> impl Iterator<Item = (i64, u64)> + '_ {
+        self.walk_indices(stack).filter_map(|site| self.sites.get(site as usize).copied())
+    }
+
+    /// As [`Stacks::walk`], but returns indices into [`Stacks::sites`].
+    pub fn walk_indices(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
         let mut next = i64::from(stack);
         std::iter::from_fn(move || {
             let index = usize::try_from(next).ok()?;
             let (parent, site) = *self.nodes.get(index)?;
             // A parent precedes its children, so the loop ends even if the numbers are damaged.
             next = if parent < next { parent } else { -1 };
-            self.sites.get(site as usize).copied()
+            ((site as usize) < self.sites.len()).then_some(site)
         })
+    }
+
+    /// The names of a site, innermost first; empty if it has none.
+    pub fn names_of(&self, site: u32) -> &[NamedCall] {
+        let first = self.names.partition_point(|name| name.site < site);
+        let rest = &self.names[first..];
+        &rest[..rest.iter().take_while(|name| name.site == site).count()]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the rules that every journal must keep.
 
-use crate::{Event, FreeHint, Metadata, Op, Origin};
+use crate::{Event, FreeHint, Metadata, Op, Origin, Stacks};
 
 /// The first row that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,11 +28,26 @@ impl<'a> Rules<'a> {
     /// Checks the rules of the metadata.
     ///
     /// # Errors
-    /// Frame marks out of order.
+    /// Frame marks or names of sites out of order.
     pub fn new(metadata: &'a Metadata) -> Result<Rules<'a>, Violation> {
         let unsorted = metadata.frames.windows(2).position(|pair| pair[0] > pair[1]);
         if let Some(index) = unsorted {
             let what = format!("metadata: frame mark {} is before frame mark {index}", index + 1);
+            return Err(Violation { row: 0, what });
+        }
+        let Stacks { sites, names, .. } = &metadata.stacks;
+        let misplaced = names.windows(2).position(|pair| pair[0].site > pair[1].site);
+        let modules = metadata.modules.len();
+        let unknown = names.iter().position(|name| {
+            let module = name.module.is_some_and(|module| module as usize >= modules);
+            name.site as usize >= sites.len() || module
+        });
+        if let Some(index) = misplaced.map(|index| index + 1).or(unknown) {
+            let what = format!(
+                "metadata: name {index} of the stacks is out of order, or its site {} or its \
+                 module is not listed",
+                names[index].site
+            );
             return Err(Violation { row: 0, what });
         }
         Ok(Rules { metadata, row: 0, last_time: 0, objects: 0, frame: 0, live: Vec::new() })

@@ -191,6 +191,7 @@ fn merged(records: &[Record]) -> Metadata {
         merged.marks.extend(metadata.marks.iter().cloned());
         merged.stacks.sites.extend(&metadata.stacks.sites);
         merged.stacks.nodes.extend(&metadata.stacks.nodes);
+        merged.stacks.names.extend(metadata.stacks.names.iter().cloned());
     }
     merged.ended = "recorder killed".to_owned();
     merged

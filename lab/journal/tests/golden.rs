@@ -74,13 +74,36 @@ fn a_stack_lists_the_innermost_call_first() {
     let stacks = &reader.metadata().stacks;
     assert_eq!(stacks.walk(2).collect::<Vec<_>>(), [(1, 1 << 40), (0, 0x2000), (0, 0x1234)]);
     assert_eq!((stacks.walk(4).count(), stacks.walk(Origin::NONE).count()), (0, 0));
-    let broken = keel_journal::Stacks { sites: vec![(0, 1)], nodes: vec![(1, 0), (0, 0)] };
+    let broken = keel_journal::Stacks {
+        sites: vec![(0, 1)],
+        nodes: vec![(1, 0), (0, 0)],
+        ..Default::default()
+    };
     assert_eq!(broken.walk(1).count(), 2, "a cycle ends");
     let mut rules = Rules::new(reader.metadata()).unwrap();
     rules.check(&reader.events().next().unwrap().unwrap()).unwrap();
     for (module, stack) in [(2, Origin::NONE), (Origin::NONE, 4)] {
         rules.check_origin(Origin { module, stack }).unwrap_err();
     }
+}
+
+#[test]
+fn sites_have_the_names_of_their_calls() {
+    let path = root().join("journal/golden/v1-names.journal.parquet");
+    let reader = Reader::open(path).unwrap();
+    let stacks = &reader.metadata().stacks;
+    assert_eq!(stacks.walk_indices(2).collect::<Vec<_>>(), [2, 1, 0]);
+    let functions = |site| -> Vec<&str> {
+        stacks.names_of(site).iter().map(|name| name.function.as_str()).collect()
+    };
+    assert_eq!(functions(0), ["<module>"]);
+    assert_eq!(functions(1), ["Vec::new", "load"], "the innermost of inlined functions is first");
+    assert_eq!((functions(2), functions(3)), (vec![], vec![""]));
+    let mut metadata = reader.metadata().clone();
+    metadata.stacks.names.swap(0, 3);
+    assert!(Rules::new(&metadata).is_err(), "names out of order");
+    metadata.stacks.names = vec![keel_journal::NamedCall { site: 4, ..Default::default() }];
+    assert!(Rules::new(&metadata).is_err(), "a name of no site");
 }
 
 /// Returns a Python with pyarrow: the Python of `make test`, or the one on the path.
@@ -125,6 +148,10 @@ fn the_reference_reader_reads_the_same() {
             assert_eq!(origins, expected, "{stem:?}");
         } else {
             assert_eq!(origins, "- -\n".repeat(rows.lines().count()), "{stem:?}");
+        }
+        if let Ok(expected) = std::fs::read_to_string(with(&stem, "calls")) {
+            let (success, calls, errors) = run(&[Path::new("--calls"), &journal]);
+            assert!(success && calls == expected, "{calls}{errors}");
         }
         let (success, metadata, errors) = run(&[Path::new("--metadata"), &journal]);
         assert!(success, "{errors}");

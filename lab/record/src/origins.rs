@@ -153,7 +153,7 @@ impl Origins {
             }
             _ => (-1, address),
         };
-        let Stacks { sites, nodes } = &mut self.stacks;
+        let Stacks { sites, nodes, .. } = &mut self.stacks;
         let site = *self.sites.entry(place).or_insert_with(|| {
             sites.push(place);
             sites.len() as u32 - 1

@@ -299,8 +299,8 @@ pub fn warnings(profile: &Profile) -> Vec<String> {
             if recorded.is_empty() { "unknown" } else { recorded }
         )),
         ModuleState::Missing => Some(format!(
-            "{path} does not exist here, so its functions have no names; its build id is \
-             {recorded}"
+            "{path} does not exist here, so its functions have no names (build id {})",
+            if recorded.is_empty() { "unknown" } else { recorded }
         )),
         ModuleState::Changed { found } => {
             let found = if found.is_empty() { "none" } else { found };

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Convert a trace of another tool into a journal
 ///
 /// The form of the trace is detected from its content, and so is its compression: none, zstd, gzip,
-/// or a zip archive with one file. The forms:
+/// LZ4, or a zip archive with one file. The forms:
 ///
 ///   doom3       a SIZE PTR THREAD NS, f PTR THREAD NS, c TOTAL PTR THREAD NS,
 ///               r SIZE OLDPTR NEWPTR THREAD NS, m ALIGN SIZE PTR THREAD NS; frees with
@@ -24,12 +24,13 @@ use std::time::Instant;
 ///   android     TID: malloc PTR SIZE [START_NS END_NS]           (malloc_debug, memory_replay)
 ///   logalloc    PID TID malloc(SIZE)=PTR, or =#NUMBER            (Mozilla)
 ///   cmt         malloc(SIZE) = PTR                               (CHERI)
-///   mtrace      @ WHERE + PTR SIZE                               (glibc)
+///   mtrace      @ WHERE + PTR SIZE; with the calling function    (glibc)
 ///   valgrind    --PID-- malloc(SIZE) = PTR                       (valgrind --trace-malloc=yes)
-///   heaptrack   + SIZE TRACE PTR, or + KIND                      (raw and interpreted)
+///   heaptrack   + SIZE TRACE PTR, or + KIND; with call stacks    (raw and interpreted)
 ///   rep         a ID SIZE, r ID SIZE, f ID                       (CS:APP malloc lab)
 ///   tags        Allocate TAG SIZE, Free TAG
 ///   numbered    lines `Alloc(SIZE),` and `Free(N),`              (wee_alloc)
+///   memray      binary capture files; with call stacks           (Python: memray 1.19, 1.20)
 ///
 /// If a form has no times, the journal has times that are 1 µs apart. They only show the order of
 /// the operations, and the journal's metadata states this.
@@ -141,7 +142,7 @@ fn report(summary: &Summary, journal: &Path, seconds: f64) -> Result<()> {
         "{} ({}): {} operations, {} threads, {} frame marks, {} markers; {} ({:.2} bytes per \
             operation)\n",
         journal.display(),
-        summary.form.name(),
+        summary.form,
         format::count(summary.rows),
         summary.threads,
         format::count(summary.frames),

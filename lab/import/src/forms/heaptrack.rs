@@ -19,13 +19,17 @@
 //! - KIND              free
 //! ```
 //!
+//! The other lines describe call stacks: see `heaptrack_calls`.
+//!
 //! heaptrack writes a realloc as a free and an allocation, and calloc and aligned allocations as
 //! plain allocations.
 
+use super::heaptrack_calls::HeaptrackCalls;
 use super::{Form, Guess, Line, Record, fields, is_hexadecimal};
 use crate::error::Fault;
+use crate::stacks::{StackNumber, StackTable};
 use crate::text::Cursor;
-use keel_journal::Op;
+use keel_journal::{Op, Origin};
 
 const ADVICE: &str = "Lines have the forms `+ SIZE TRACE PTR` and `- PTR` in a raw file of \
     heaptrack, `a SIZE TRACE`, \
@@ -39,10 +43,14 @@ pub(crate) struct Heaptrack {
     kinds: Vec<Kind>,
     created: u64,
     raw: bool,
+    calls: HeaptrackCalls,
+    /// The stack of the last operation.
+    stack: StackNumber,
 }
 
 struct Kind {
     size: u64,
+    stack: StackNumber,
     live: Vec<u64>,
 }
 
@@ -67,9 +75,9 @@ impl Heaptrack {
             Some(b'-') => self.free(cursor),
             Some(b'a') => {
                 let size = cursor.hexadecimal_size("a size")?;
-                cursor.hexadecimal("a trace")?;
+                let stack = self.calls.stack(cursor.hexadecimal("a trace")?);
                 cursor.end()?;
-                self.kinds.push(Kind { size, live: Vec::new() });
+                self.kinds.push(Kind { size, stack, live: Vec::new() });
                 Ok(Line::Silent)
             }
             Some(b'c') => {
@@ -81,14 +89,24 @@ impl Heaptrack {
                 cursor.end()?;
                 Ok(Line::Silent)
             }
-            // Programs, modules, strings, instructions, traces, resident memory, page size,
-            // suppressions.
-            None
-            | Some(b'v' | b'x' | b'X' | b'm' | b's' | b'i' | b't' | b'R' | b'I' | b'A' | b'S') => {
+            Some(letter @ (b'v' | b'x' | b'm' | b's' | b'i' | b't')) => {
+                self.calls.parse(letter, cursor)?;
                 Ok(Line::Silent)
             }
+            // Command line, resident memory, page size, attached, suppressions.
+            None | Some(b'X' | b'R' | b'I' | b'A' | b'S') => Ok(Line::Silent),
             Some(_) => Err(cursor.fault_at(0, "a line of heaptrack (+, -, a, c and others)")),
         }
+    }
+
+    /// The origin of the last operation.
+    pub fn origin(&self) -> Origin {
+        self.calls.table.origin(self.stack)
+    }
+
+    /// The call stacks of the file.
+    pub fn into_stacks(self) -> StackTable {
+        self.calls.table
     }
 
     fn allocation(&mut self, mut cursor: Cursor<'_>) -> Result<Line, Fault> {
@@ -104,10 +122,12 @@ impl Heaptrack {
             self.created += 1;
             kind.live.push(self.created);
             let size = kind.size;
+            self.stack = kind.stack;
             return Ok(self.operation(Record { size, new: self.created, ..Record::default() }));
         }
         self.raw = true;
-        cursor.hexadecimal_here("a trace")?;
+        let trace = cursor.hexadecimal_here("a trace")?;
+        self.stack = self.calls.stack(trace);
         let new = cursor.hexadecimal("a pointer")?;
         cursor.end()?;
         Ok(self.operation(Record { size: first, new, ..Record::default() }))
@@ -127,6 +147,7 @@ impl Heaptrack {
             // No block has this key, so a lookup reports that it is not live.
             old = kind.live.pop().unwrap_or(u64::MAX);
         }
+        self.stack = 0;
         Ok(self.operation(Record { op: Op::Free, old, ..Record::default() }))
     }
 

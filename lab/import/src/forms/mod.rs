@@ -4,13 +4,15 @@ pub(crate) mod android;
 pub(crate) mod calls;
 pub(crate) mod doom3;
 pub(crate) mod heaptrack;
+mod heaptrack_calls;
 pub(crate) mod judy;
 pub(crate) mod mtrace;
 pub(crate) mod rep;
 pub(crate) mod tags;
 
 use crate::error::Fault;
-use keel_journal::{FreeHint, Op, TextForm as Form};
+use crate::stacks::StackTable;
+use keel_journal::{FreeHint, Op, Origin, TextForm as Form};
 
 /// The form of a text that begins with these lines: the form of the first line that only one form
 /// has.
@@ -168,6 +170,29 @@ impl Parser {
             Parser::Heaptrack(parser) => parser.parse(line),
             Parser::Rep(parser) => parser.parse(line),
             Parser::Tags(parser) => parser.parse(line),
+        }
+    }
+
+    /// Whether the form has call stacks.
+    pub const fn has_stacks(&self) -> bool {
+        matches!(self, Parser::Heaptrack(_) | Parser::Mtrace(_))
+    }
+
+    /// The origin of the operation that was read last.
+    pub fn origin(&self) -> Origin {
+        match self {
+            Parser::Heaptrack(parser) => parser.origin(),
+            Parser::Mtrace(parser) => parser.origin(),
+            _ => Origin::UNKNOWN,
+        }
+    }
+
+    /// The call stacks of the text.
+    pub fn into_stacks(self) -> StackTable {
+        match self {
+            Parser::Heaptrack(parser) => parser.into_stacks(),
+            Parser::Mtrace(parser) => parser.into_stacks(),
+            _ => StackTable::default(),
         }
     }
 

@@ -9,11 +9,15 @@
 //! @ ./program:[0x127c] - 0x5564ab6cd940                     free
 //! = End
 //! ```
+//!
+//! WHERE is the call: the module, the function with the offset in it if it is known, and the address.
 
 use super::{Form, Guess, Line, Record};
 use crate::error::Fault;
+use crate::stacks::{StackNumber, StackTable};
 use crate::text::Cursor;
-use keel_journal::Op;
+use keel_journal::{NamedCall, Op, Origin};
+use rustc_hash::FxHashMap;
 
 const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `>` or `!` for \
     `+`; repair or remove this line";
@@ -22,6 +26,11 @@ const ADVICE: &str = "Lines have the form `@ WHERE + PTR SIZE`, with `-`, `<`, `
 pub(crate) struct Mtrace {
     /// The old block of a realloc whose line with the new block comes next.
     moving: Option<u64>,
+    table: StackTable,
+    /// The stacks of the calls, by their text.
+    known: FxHashMap<Vec<u8>, StackNumber>,
+    /// The stack of the last operation.
+    stack: StackNumber,
 }
 
 pub(crate) fn recognises(line: &[u8]) -> Guess {
@@ -55,6 +64,7 @@ impl Mtrace {
                 cursor.token();
             }
         }
+        let place = line[..cursor.position()].trim_ascii();
         let sign = cursor.token();
         let after_old = self.moving.take();
         if (sign == b">") != after_old.is_some() {
@@ -82,7 +92,46 @@ impl Mtrace {
             }
         }
         cursor.end()?;
+        self.stack = place.strip_prefix(b"@ ").map_or(0, |place| self.stack_at(place));
         Ok(if sign == b"!" { Line::Silent } else { Line::Operation(record) })
+    }
+
+    /// The stack of a call: `MODULE:(FUNCTION+OFFSET)[ADDRESS]`.
+    fn stack_at(&mut self, place: &[u8]) -> StackNumber {
+        if let Some(stack) = self.known.get(place) {
+            return *stack;
+        }
+        let text = String::from_utf8_lossy(place);
+        let (rest, address) = text.rsplit_once('[').unwrap_or((&text, ""));
+        let address = address.trim_end_matches(']').trim_start_matches("0x");
+        let address = u64::from_str_radix(address, 16).unwrap_or(0);
+        let (module, function) = rest.split_once(":(").unwrap_or((rest, ""));
+        let function = function.trim_end_matches(')');
+        let (name, offset) = function.rsplit_once('+').unwrap_or((function, ""));
+        let module = module.trim_end_matches(':');
+        let file = module.rsplit('/').next().unwrap_or(module);
+        let function = match (name, offset) {
+            ("", "") => format!("{file}+{address:#x}"),
+            ("", offset) => format!("{file}+{offset}"),
+            (name, _) => name.to_owned(),
+        };
+        let module = Some(module).filter(|path| !path.is_empty());
+        let module = module.map(|path| self.table.module(path));
+        let call = NamedCall { function, module, ..NamedCall::default() };
+        let site = self.table.named_site(address, std::iter::once(call));
+        let stack = self.table.stack(0, site);
+        self.known.insert(place.to_vec(), stack);
+        stack
+    }
+
+    /// The origin of the last operation.
+    pub fn origin(&self) -> Origin {
+        self.table.origin(self.stack)
+    }
+
+    /// The calls as stacks of one call each.
+    pub fn into_stacks(self) -> StackTable {
+        self.table
     }
 
     pub fn finish(&self) -> Result<(), Fault> {

@@ -100,9 +100,14 @@ fn with_unit(value: u64, column: &Column) -> String {
 fn names(profile: &Profile, site: &Site, place: Place) -> Vec<String> {
     let calls = profile.calls(&site.stack).into_iter();
     if place == Place::Module {
-        return calls.take(1).map(|frame| frame.module.clone()).collect();
+        return calls.take(1).map(|frame| file_name(frame.container())).collect();
     }
     calls.map(name).collect()
+}
+
+/// The name of a module or a source file without its folders.
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 fn name(frame: &Frame) -> String {

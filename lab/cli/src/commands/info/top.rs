@@ -94,9 +94,9 @@ pub fn top(reader: &Reader, count: usize, progress: &mut dyn FnMut(u64)) -> Resu
     stacks.sort_unstable_by_key(|(index, place)| (std::cmp::Reverse(place.blocks), *index));
     stacks.truncate(count);
     let folders = crate::commands::blame::debug_folders();
-    let mut symbols = Symbols::new(&metadata.modules, &folders);
+    let mut symbols = Symbols::new(&metadata.modules, &metadata.stacks, &folders);
     let sites = stacks.into_iter().map(|(index, place)| {
-        let name = metadata.stacks.walk(index).flat_map(|site| {
+        let name = metadata.stacks.walk_indices(index).flat_map(|site| {
             let frames = symbols.frames_at(site).to_vec();
             frames.into_iter().map(|frame| name(symbols.frame(frame))).collect::<Vec<_>>()
         });
