@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #define HAS_RULES 1
@@ -71,6 +72,30 @@ KEEL_INLINE struct unwind_rule rule_of(uintptr_t address, uint64_t salt) {
 
 _Static_assert(ENTRIES == 1 << (64 - 51), "the index of an entry is the upper bits of a hash");
 
+// Code without tables, such as that of just-in-time compilers, usually keeps a frame pointer: it
+// points to the caller's frame pointer, and the return address is beside that. In other code the
+// register has any value, so it must be a little above the stack pointer, within the thread's stack.
+// A thread of the C library has its thread pointer at the upper end of its stack.
+enum { FRAME_BYTES_MAX = 1 << 18, STACK_BYTES_MAX = 8 << 20 };
+extern void* __libc_stack_end; // NOLINT: the C library's name for the end of the first thread's stack
+
+KEEL_COLD static bool is_frame_pointer(uintptr_t bp, uintptr_t sp) {
+    if (bp < sp || bp - sp > FRAME_BYTES_MAX || bp % sizeof(uintptr_t) != 0) return false;
+    uintptr_t ends[] = {(uintptr_t)__libc_stack_end, (uintptr_t)__builtin_thread_pointer()};
+    for (int i = 0; i < 2; i++) {
+        bool is_in_stack = sp < ends[i] && ends[i] - sp <= STACK_BYTES_MAX;
+        if (is_in_stack && bp + 2 * sizeof(uintptr_t) <= ends[i]) return true;
+    }
+    return false;
+}
+
+// The code that Python 3.12 makes for perf has no frame pointer. After its call it returns at once:
+// add rsp, 8; ret.
+KEEL_COLD static bool returns_at_once(uintptr_t address) {
+    static const unsigned char code[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
+    return memcmp((const void*)address, code, sizeof code) == 0;
+}
+
 // Adds an offset to an address and reads the word there.
 KEEL_INLINE uintptr_t word_at(uintptr_t address, int32_t offset) {
     return *(const uintptr_t*)(address + (uintptr_t)(intptr_t)offset);
@@ -82,6 +107,8 @@ KEEL_NOINLINE int unwind_walk(void** addresses, int count) {
     const uintptr_t* frame = __builtin_frame_address(0);
     uintptr_t bp = frame[0], address = frame[1], sp = (uintptr_t)(frame + 2);
     uint64_t salt = (atomic_get_acquire(&generation) + 1) * UINT64_C(0xd6e8feb86659fd93);
+    // Whether the address is surely code: it was found by tables, not by a frame pointer.
+    bool is_code = true;
     for (int found = 0; found < count;) {
         addresses[found++] = (void*)address;
         struct unwind_rule rule = rule_of(address, salt);
@@ -97,6 +124,16 @@ KEEL_NOINLINE int unwind_walk(void** addresses, int count) {
             break;
         case FRAME_AT_BP:
             cfa = word_at(bp, rule.frame_offset);
+            break;
+        case FRAME_NO_TABLE:
+            if (is_code && returns_at_once(address)) {
+                cfa = sp + 2 * sizeof(uintptr_t);
+                break;
+            }
+            if (!is_frame_pointer(bp, sp)) return found;
+            is_code = false;
+            cfa = bp + 2 * sizeof(uintptr_t);
+            bp = word_at(bp, 0);
             break;
         default:
             return -1;

@@ -19,6 +19,7 @@ enum { PCREL_S4 = 0x1b, DATAREL_S4 = 0x3b, UDATA4 = 0x03, FORMAT_MASK = 0x0f };
 enum { SAVED_STATES = 8 };
 
 static const struct unwind_rule unknown = {.frame_kind = FRAME_UNKNOWN};
+static const struct unwind_rule no_table = {.frame_kind = FRAME_NO_TABLE};
 
 // A reader of one table entry. `at` never exceeds `end`; reading beyond the end sets `failed`.
 struct cursor {
@@ -382,7 +383,8 @@ static struct unwind_rule rule_of_entry(const uint8_t* entry, uintptr_t begin, u
     if (pointer == 0) return unknown;
     skip(&cursor, pointer);
     uint64_t length = read_bytes(&cursor, pointer);
-    if (cursor.failed || address - begin >= length) return unknown;
+    if (cursor.failed) return unknown;
+    if (address - begin >= length) return no_table;
     if (common.has_augmentation) skip(&cursor, read_uleb(&cursor));
     struct machine machine = {.location = 0, .wanted = UINTPTR_MAX, .common = &common};
     if (!execute(&machine, common.instructions)) return unknown;
@@ -427,14 +429,15 @@ struct unwind_rule unwind_rule_find(uintptr_t address) {
     struct dl_find_object found;
     // The call instruction ends at the return address, which may belong to the next function.
     uintptr_t call = address - 1;
-    if (&_dl_find_object == NULL || _dl_find_object((void*)call, &found) != 0) return unknown;
+    if (&_dl_find_object == NULL) return unknown;
+    if (_dl_find_object((void*)call, &found) != 0) return no_table;
     const struct table_header* header = found.dlfo_eh_frame;
     if (header == NULL || header->version != 1 || header->table_encoding != PCREL_S4 ||
         header->count_encoding != UDATA4 || header->pair_encoding != DATAREL_S4) {
         return unknown;
     }
     const int32_t* pair = pair_find(header, call);
-    if (pair == NULL) return unknown;
+    if (pair == NULL) return no_table;
     uintptr_t base = (uintptr_t)header;
     return rule_of_entry((const uint8_t*)base + pair[1], base + (uintptr_t)pair[0], call);
 }

@@ -8,11 +8,12 @@
 // How to compute the canonical frame address (CFA): the stack pointer before the call instruction
 // pushed the return address. The return address is the word below the CFA.
 enum frame_kind {
-    FRAME_UNKNOWN, // the tables say nothing, or something that a rule cannot express
+    FRAME_UNKNOWN, // the tables cannot be read, or say what a rule cannot express
     FRAME_LAST,    // the outermost frame
     FRAME_FROM_SP, // stack pointer + offset
     FRAME_FROM_BP, // frame pointer + offset
     FRAME_AT_BP,   // the word at frame pointer + offset (functions that realign the stack)
+    FRAME_NO_TABLE // the tables have no entry, as for the code of a just-in-time compiler
 };
 
 // Where the caller's frame pointer is.

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { DEPTH = 100 };
 
@@ -159,9 +160,64 @@ TEST(code_that_was_replaced_is_forgotten) {
     CHECK(known == 4 && unknown == 0);
 }
 
-TEST(addresses_without_a_table_are_unknown) {
+TEST(addresses_without_a_table_are_recognized) {
     static char no_code[64];
-    CHECK(unwind_rule_find((uintptr_t)no_code + 8).frame_kind == FRAME_UNKNOWN);
-    CHECK(unwind_rule_find(1).frame_kind == FRAME_UNKNOWN);
-    CHECK(unwind_rule_find(UINTPTR_MAX).frame_kind == FRAME_UNKNOWN);
+    CHECK(unwind_rule_find((uintptr_t)no_code + 8).frame_kind == FRAME_NO_TABLE);
+    CHECK(unwind_rule_find(1).frame_kind == FRAME_NO_TABLE);
+    CHECK(unwind_rule_find(UINTPTR_MAX).frame_kind == FRAME_NO_TABLE);
+}
+
+/* Copies machine code to memory where it can run. */
+static void* made_code(const unsigned char* bytes, size_t size) {
+    void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    memcpy(page, bytes, size);
+    return page;
+}
+
+static void* walked[DEPTH];
+static int walked_count;
+
+__attribute__((noinline)) static void note_walk(void) {
+    walked_count = unwind_walk(walked, DEPTH);
+}
+
+/* Runs code that calls its argument. Returns the number of addresses from its frame outwards. */
+__attribute__((noinline)) static int outward_of(const unsigned char* bytes, size_t size) {
+    char* code = made_code(bytes, size);
+    void (*run)(void (*)(void));
+    memcpy(&run, &code, sizeof run);
+    for (int round = 0; round < 2; round++) run(note_walk);
+    for (int i = 0; i < walked_count; i++) {
+        if ((char*)walked[i] > code && (char*)walked[i] < code + size) return walked_count - i;
+    }
+    return 0;
+}
+
+static void* in_thread_with_code(void* argument) {
+    (void)argument;
+    const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+    CHECK(outward_of(code, sizeof code) >= 3);
+    return NULL;
+}
+
+TEST(code_without_tables_has_a_frame_pointer) {
+    /* push rbp; mov rbp, rsp; call rdi; pop rbp; ret */
+    const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+    CHECK(outward_of(code, sizeof code) >= 3);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, in_thread_with_code, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST(other_values_of_the_frame_pointer_end_the_stack) {
+    /* push rbp; mov rbp, 16; call rdi; pop rbp; ret, and the same with rbp = rsp + 200000000 */
+    const unsigned char low[] = {0x55, 0x48, 0xc7, 0xc5, 16, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
+    CHECK(outward_of(low, sizeof low) == 1);
+    const unsigned char high[] = {0x55, 0x48, 0x8d, 0xac, 0x24, 0,    0xc2, 0xeb,
+                                  0x0b, 0xff, 0xd7, 0x5d, 0xc3};
+    CHECK(outward_of(high, sizeof high) == 1);
+    /* sub rsp, 8; call rdi; add rsp, 8; ret: needs no frame pointer */
+    const unsigned char direct[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};
+    CHECK(outward_of(direct, sizeof direct) >= 3);
 }

@@ -39,7 +39,7 @@ pub struct Sites {
 /// Adds up the stacks of each call site and sorts by the column `by`.
 ///
 /// `depth` is the number of calls that identify a site, at least 1. `wrappers` are names of further
-/// functions that allocate for their callers.
+/// functions, and of modules, that allocate for their callers.
 pub fn sites(
     profile: &Profile,
     by: usize,
@@ -82,7 +82,9 @@ fn frame(profile: &Profile, index: u32) -> &Frame {
 
 /// The position of the innermost call that is in no wrapper; 0 if all are in wrappers.
 fn site_start(profile: &Profile, sample: &Sample, wrappers: &[String]) -> usize {
-    let is_wrapper = |frame: &Frame| frame.wrapper || wrappers.contains(&frame.function);
+    let is_wrapper = |frame: &Frame| {
+        frame.wrapper || wrappers.contains(&frame.function) || wrappers.contains(&frame.module)
+    };
     let mut frames = sample.frames.iter().map(|index| frame(profile, *index));
     frames.position(|frame| !is_wrapper(frame)).unwrap_or(0)
 }

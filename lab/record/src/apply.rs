@@ -119,6 +119,9 @@ impl Applier {
     pub fn finish(mut self, names: &Names) -> Facts {
         self.retire_threads(names);
         (self.facts.modules, self.facts.stacks) = self.origins.finish();
+        if let Some(code) = &names.code {
+            code.name(&mut self.facts.stacks);
+        }
         if self.reissued > 0 {
             self.facts.repairs.insert("unseen_free".to_owned(), self.reissued);
         }

@@ -1,6 +1,7 @@
 //! A program image of a recorded process, from the process's start or exec to its next exec or end.
 
 use crate::origins::{self, Mapping};
+use crate::perf_map::PerfMap;
 use crate::program_file::{self, program_of_image};
 use crate::ring::{ORIGIN_STACK, RawEvent, op};
 use crate::rows::Names;
@@ -10,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const NAMES_EVERY: Duration = Duration::from_millis(500);
 const MAPS_EVERY: Duration = Duration::from_millis(10);
@@ -96,7 +97,8 @@ impl Image {
             Path::new(&self.metadata.program).file_name().unwrap_or_default().to_string_lossy();
         let program = program.chars().take(15).collect();
         self.names_read = None;
-        Names { threads: std::mem::take(&mut self.names), program }
+        let code = PerfMap::find(self.pid, SystemTime::now() - self.admitted.elapsed());
+        Names { threads: std::mem::take(&mut self.names), program, code }
     }
 
     /// Reads the names of the running threads. A thread that ends records its own name.

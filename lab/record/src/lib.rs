@@ -21,6 +21,7 @@ mod log;
 mod machine;
 mod origins;
 mod paths;
+mod perf_map;
 mod program;
 mod program_file;
 mod prologue;

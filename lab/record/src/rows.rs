@@ -1,5 +1,6 @@
 //! The assembler's output: rows for a sink, and metadata.
 
+use crate::perf_map::PerfMap;
 use keel_journal::{Event, Mark, Metadata, Module, Origin, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -73,6 +74,8 @@ pub struct Names {
     pub threads: FxHashMap<u64, String>,
     /// For the others: the program's.
     pub program: String,
+    /// The map of the code that the program made, if it wrote one.
+    pub code: Option<PerfMap>,
 }
 
 /// Puts the facts into the metadata.

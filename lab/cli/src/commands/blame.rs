@@ -54,9 +54,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..))]
     depth: u8,
-    /// This function allocates for its callers, so the call site is outside of it. This option may
-    /// be given several times
-    #[arg(long, value_name = "FUNCTION")]
+    /// This function, or each function of this module, allocates for its callers, so the call site
+    /// is outside of it. This option may be given several times
+    #[arg(long, value_name = "NAME")]
     wrapper: Vec<String>,
     /// Show this many call sites
     #[arg(long, value_name = "N", default_value_t = 10)]
