@@ -28,6 +28,26 @@ pub struct Explained {
     pub over_time: Vec<(u32, u32, Vec<u64>)>,
 }
 
+impl Explained {
+    /// Keeps only the columns of these allocators; those of the journal have the name "".
+    pub fn keep_columns(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let columns = self.profile.columns.iter();
+        let kept: Vec<bool> = columns.map(|column| is_kept(&column.allocator)).collect();
+        for (_, _, values) in &mut self.over_time {
+            retain(values, &kept);
+        }
+        for sample in &mut self.profile.samples {
+            retain(&mut sample.values, &kept);
+        }
+        retain(&mut self.profile.columns, &kept);
+    }
+}
+
+fn retain<T>(values: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    values.retain(|_| kept.next().copied().unwrap_or(false));
+}
+
 /// Explains the results in a folder. The time is `0..span_ns`; a block is short-lived if it is
 /// freed within `short_ns`.
 ///

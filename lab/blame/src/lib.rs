@@ -40,7 +40,7 @@ pub use frame::Frame;
 pub use measured::{Limits, MEASURED, measured};
 pub use pinned::{LiveBlock, Memory, PINNED, Shares, pinned};
 pub use profile::{Column, Profile, Sample, Unit, ValueKind};
-pub use requests::requested;
+pub use requests::{requested, requested_over_time};
 pub use sites::{Place, Site, Sites, sites};
 pub use symbols::Symbols;
 pub use tally::REQUESTED;

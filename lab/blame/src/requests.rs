@@ -2,8 +2,9 @@
 
 use crate::debug_files::DebugFolders;
 use crate::error::BlameError;
-use crate::over_time::Parts;
-use crate::profile::{Column, Profile, named, over_the_whole_time};
+use crate::explained::Explained;
+use crate::over_time::{OverTime, Parts};
+use crate::profile::{ByStack, Column, Profile, named, over_the_whole_time};
 use crate::tally::{Block, PeakFinder, REQUESTED, Tally};
 use keel_journal::{Event, Origin, Reader};
 
@@ -18,19 +19,53 @@ pub fn requested(
     folders: &DebugFolders,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Profile, BlameError> {
+    let values = over_the_whole_time(tally(reader, short_ns, 1, progress)?.into_rows());
+    Ok(profile(reader, values, folders))
+}
+
+/// As [`requested`], also over time, which is divided into at most `parts` parts, a power of two.
+///
+/// # Errors
+/// As [`requested`].
+pub fn requested_over_time(
+    reader: &Reader,
+    short_ns: u64,
+    parts: u32,
+    folders: &DebugFolders,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Explained, BlameError> {
+    let values = tally(reader, short_ns, parts, progress)?;
+    let parts = values.parts();
+    let over_time: Vec<(u32, u32, Vec<u64>)> = values.into_rows().collect();
+    let sums = over_the_whole_time(over_time.iter().cloned());
+    Ok(Explained { profile: profile(reader, sums, folders), parts, over_time })
+}
+
+fn profile(reader: &Reader, values: ByStack, folders: &DebugFolders) -> Profile {
     let metadata = reader.metadata();
-    if metadata.stacks.is_empty() {
+    let columns = REQUESTED.map(|kind| Column { kind, allocator: String::new() }).to_vec();
+    named(columns, values, (&metadata.modules, &metadata.stacks), folders)
+}
+
+fn tally(
+    reader: &Reader,
+    short_ns: u64,
+    parts: u32,
+    progress: &mut dyn FnMut(u64),
+) -> Result<OverTime<u64>, BlameError> {
+    if reader.metadata().stacks.is_empty() {
         return Err(BlameError::NoStacks(reader.path().to_path_buf()));
     }
-    let mut peak = PeakFinder::default();
+    let (mut peak, mut span_ns) = (PeakFinder::default(), 0);
     each(reader, progress, &mut |event, _| {
+        span_ns = event.time;
         peak.release(event.released);
         if event.created != 0 {
             peak.create(event.created, event.size);
         }
         peak.end_row();
     })?;
-    let mut tally = Tally::new(Parts::WHOLE, short_ns);
+    let mut tally = Tally::new(Parts { count: parts, span_ns }, short_ns);
     let mut row = 0;
     each(reader, progress, &mut |event, origin| {
         tally.release(event.released, event.begin);
@@ -43,9 +78,7 @@ pub fn requested(
         }
         row += 1;
     })?;
-    let columns = REQUESTED.map(|kind| Column { kind, allocator: String::new() }).to_vec();
-    let values = over_the_whole_time(tally.values.into_rows());
-    Ok(named(columns, values, (&metadata.modules, &metadata.stacks), folders))
+    Ok(tally.values)
 }
 
 fn each(

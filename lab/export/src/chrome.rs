@@ -1,39 +1,26 @@
 //! The trace event format (JSON) of a journal: live memory over time, frames and marks. Perfetto
 //! (ui.perfetto.dev) and chrome://tracing open it.
 
-use keel_journal::{Error, Metadata, Reader};
-use rustc_hash::FxHashMap;
+use crate::timeline::{self, Live, TimelineError};
+use keel_journal::{Metadata, Reader};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Points of a counter: the highest value in each part of the recorded time.
-const POINTS: u64 = 20_000;
 /// The only process of the trace; its frames and marks are on these tracks.
 const PROCESS: u32 = 1;
 const FRAMES: u32 = 1;
 const MARKS: u32 = 2;
 
-/// Why no trace was written.
-#[derive(Debug, thiserror::Error)]
-pub enum ChromeError {
-    /// The journal cannot be read.
-    #[error(transparent)]
-    Journal(#[from] Error),
-    /// The output cannot be written.
-    #[error("the output cannot be written: {0}")]
-    Output(#[from] std::io::Error),
-}
-
 /// Writes the trace and returns the number of its events.
 ///
 /// # Errors
-/// See [`ChromeError`].
-pub fn chrome(reader: &Reader, output: &mut dyn Write) -> Result<u64, ChromeError> {
+/// See [`TimelineError`].
+pub fn chrome(reader: &Reader, output: &mut dyn Write) -> Result<u64, TimelineError> {
     let metadata = reader.metadata();
     let mut events = Events { output, written: 0 };
     events.output.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     events.name("process_name", 0, &metadata.program)?;
-    let end = memory(reader, &mut events)?;
+    let end = timeline::live(reader, &mut |live| events.write(&counter(live)))?;
     frames(metadata, end, &mut events)?;
     marks(metadata, &mut events)?;
     events.output.write_all(b"]}\n")?;
@@ -65,51 +52,11 @@ fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-/// Live bytes and blocks: the highest number of bytes in each part of the time, and the last one.
-/// Returns the time of the last operation.
-fn memory(reader: &Reader, events: &mut Events<'_>) -> Result<u64, ChromeError> {
-    let end = last_time(reader)?;
-    let (mut sizes, mut live) = (FxHashMap::default(), 0_u64);
-    // Of the current part: time, bytes and blocks at its highest point.
-    let (mut part, mut highest) = (0, (0, 0, 0));
-    let counter = |(time, bytes, blocks): (u64, u64, usize)| {
-        json!({
-            "ph": "C", "name": "live memory", "pid": PROCESS, "ts": microseconds(time),
-            "args": { "bytes": bytes, "blocks": blocks },
-        })
-    };
-    let mut last = highest;
-    for batch in reader.batches() {
-        for event in batch? {
-            let released: u64 = sizes.remove(&event.released).unwrap_or(0);
-            live = live.saturating_sub(released);
-            if event.created != 0 {
-                sizes.insert(event.created, event.size);
-                live = live.saturating_add(event.size);
-            }
-            let now = u128::from(event.time) * u128::from(POINTS) / u128::from(end.max(1));
-            last = (event.time, live, sizes.len());
-            if now != part {
-                events.write(&counter(highest))?;
-                (part, highest) = (now, last);
-            } else if live > highest.1 {
-                highest = last;
-            }
-        }
-    }
-    events.write(&counter(highest))?;
-    if last != highest {
-        events.write(&counter(last))?;
-    }
-    Ok(end)
-}
-
-fn last_time(reader: &Reader) -> Result<u64, ChromeError> {
-    let mut end = 0;
-    for batch in reader.batches() {
-        end = batch?.last().map_or(end, |event| event.time);
-    }
-    Ok(end)
+fn counter(Live { time, bytes, blocks }: Live) -> Value {
+    json!({
+        "ph": "C", "name": "live memory", "pid": PROCESS, "ts": microseconds(time),
+        "args": { "bytes": bytes, "blocks": blocks },
+    })
 }
 
 /// A slice for each frame, from its mark to the next one.
@@ -118,11 +65,10 @@ fn frames(metadata: &Metadata, end: u64, events: &mut Events<'_>) -> std::io::Re
         return Ok(());
     }
     events.name("thread_name", FRAMES, "frames")?;
-    let ends = metadata.frames.iter().skip(1).copied().chain([end]);
-    for ((begin, end), number) in metadata.frames.iter().zip(ends).zip(1_u64..) {
+    for ((begin, end), number) in timeline::frames(&metadata.frames, end).zip(1_u64..) {
         events.write(&json!({
             "ph": "X", "name": format!("frame {number}"), "pid": PROCESS, "tid": FRAMES,
-            "ts": microseconds(*begin), "dur": microseconds(end.saturating_sub(*begin)),
+            "ts": microseconds(begin), "dur": microseconds(end - begin),
         }))?;
     }
     Ok(())

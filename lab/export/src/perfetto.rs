@@ -1,5 +1,5 @@
 //! Perfetto traces: a process for each allocator, a track for each of its threads with a slice for
-//! each call, and counters of live and resident memory.
+//! each call, and counters of live and resident memory. For a journal: `journal`.
 //!
 //! The format is Perfetto's protocol buffers: a trace is a sequence of packets (field 1), and
 //! packets of track events name their tracks by `uuid`. The field numbers are those of
@@ -16,9 +16,15 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
+mod journal;
+
+pub use journal::perfetto_of_journal;
+
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
+const UNIT_COUNT: u64 = 2;
 const UNIT_BYTES: u64 = 3;
 /// The sequence of packets in which names are interned once.
 const SEQUENCE: u64 = 1;
@@ -45,7 +51,8 @@ pub fn perfetto(
     for ((result, raw), process) in kept.iter().zip(1..) {
         names.push(result.name.as_str());
         let mut trace = ProcessTrace { process, threads: BTreeSet::new(), output };
-        trace.describe_process(&format!("{} {}", result.name, result.version))?;
+        let counters = [(1, "live bytes", UNIT_BYTES), (2, "resident bytes", UNIT_BYTES)];
+        trace.describe_process(&format!("{} {}", result.name, result.version), &counters)?;
         if let Some(run) = result.runs.iter().find(|run| run.raw.as_deref() == Some(raw)) {
             trace.memory(run)?;
         }
@@ -89,18 +96,19 @@ impl ProcessTrace<'_> {
         self.process << 32 | number
     }
 
-    fn describe_process(&mut self, name: &str) -> io::Result<()> {
+    /// `counters`: track, name and unit of each.
+    fn describe_process(&mut self, name: &str, counters: &[(u64, &str, u64)]) -> io::Result<()> {
         let mut process = Message::default();
         process.number(1, self.process).text(6, name.trim_end());
         let mut track = Message::default();
         track.number(1, self.track(0)).message(3, &process);
         self.describe(&track)?;
-        for (number, name) in [(1, "live bytes"), (2, "resident bytes")] {
+        for (number, name, unit) in counters {
             let mut counter = Message::default();
-            counter.number(3, UNIT_BYTES);
+            counter.number(3, *unit);
             let mut track = Message::default();
             track
-                .number(1, self.track(number))
+                .number(1, self.track(*number))
                 .text(2, name)
                 .number(5, self.track(0))
                 .message(8, &counter);
@@ -118,12 +126,17 @@ impl ProcessTrace<'_> {
     fn memory(&mut self, run: &Run) -> io::Result<()> {
         for MemorySample { time, resident, live } in run.memory.iter().copied() {
             for (number, value) in [(1, live), (2, resident)] {
-                let mut event = Message::default();
-                event.number(9, COUNTER).number(11, self.track(number)).number(30, value);
-                self.event(time, &event)?;
+                self.count(number, time, value)?;
             }
         }
         Ok(())
+    }
+
+    /// The value of a counter.
+    fn count(&mut self, number: u64, time: u64, value: u64) -> io::Result<()> {
+        let mut event = Message::default();
+        event.number(9, COUNTER).number(11, self.track(number)).number(30, value);
+        self.event(time, &event)
     }
 
     fn call(&mut self, call: &Call, length: u64) -> io::Result<()> {
@@ -167,7 +180,7 @@ impl ProcessTrace<'_> {
 }
 
 /// All recorded causes, not only the main one.
-fn cause(bits: u8) -> String {
+pub(crate) fn cause(bits: u8) -> String {
     let names = [
         (CAUSE_INTERRUPTED, "preempted"),
         (CAUSE_SLEPT, "slept"),
@@ -214,14 +227,14 @@ pub(crate) mod tests {
     }
 
     /// Field number, plain value, bytes.
-    type Field = (u64, u64, Vec<u8>);
+    pub(crate) type Field = (u64, u64, Vec<u8>);
 
-    fn number(fields: &[Field], field: u64) -> u64 {
+    pub(crate) fn number(fields: &[Field], field: u64) -> u64 {
         fields.iter().find(|found| found.0 == field).unwrap().1
     }
 
     /// Time and event of every event's packet.
-    fn events(trace: &[u8]) -> Vec<(u64, Vec<Field>)> {
+    pub(crate) fn events(trace: &[u8]) -> Vec<(u64, Vec<Field>)> {
         let packets = fields(trace).into_iter().map(|(field, _, packet)| {
             assert_eq!(field, 1);
             fields(&packet)

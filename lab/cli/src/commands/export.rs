@@ -5,7 +5,8 @@ use crate::format;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use keel_export::{TraceForm, Written, WrittenTrace};
+use keel_blame::Limits;
+use keel_export::{Timeline, TraceForm, Written, WrittenTrace};
 use keel_journal::Reader;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -78,6 +79,9 @@ const OF_STACKS: [StackForm; 4] =
 const OF_RESULTS: [Format; 5] =
     [Format::Csv, Format::Parquet, Format::Hdr, Format::Perfetto, Format::Json];
 
+/// Parts of the time of a journal in the Firefox Profiler.
+const PARTS: u32 = 256;
+
 static FORMATS: LazyLock<Vec<Format>> = LazyLock::new(|| {
     let of_both = OF_STACKS.map(Format::Stacks);
     let traces = TraceForm::ALL.iter().copied().map(Format::Trace);
@@ -101,7 +105,9 @@ impl ValueEnum for Format {
             Format::Hdr => "Folder: HdrHistogram interval log, one interval for each run, values \
                 in ns"
                 .into(),
-            Format::Perfetto => "Folder: Perfetto trace, for ui.perfetto.dev".into(),
+            Format::Perfetto => "Perfetto trace, for ui.perfetto.dev. Folder: the calls and the \
+                memory; journal: live memory, frames and marks"
+                .into(),
             Format::Json => "Folder: percentiles, times and memory as JSON".into(),
             Format::Chrome => {
                 "Journal: JSON trace of live memory, frames and marks, for ui.perfetto.dev and \
@@ -124,7 +130,8 @@ impl StackForm {
             StackForm::Speedscope => "JSON for speedscope.app, with all values",
             StackForm::Pprof => "profile for pprof, with all values",
             StackForm::Firefox => {
-                "JSON for profiler.firefox.com; each value is a separate thread of the profile"
+                "JSON for profiler.firefox.com, with frames and slow calls; each value is a separate \
+                 thread of the profile"
             }
         }
     }
@@ -141,7 +148,7 @@ impl StackForm {
 
 impl Format {
     fn is_of_results(self) -> bool {
-        OF_RESULTS.contains(&self)
+        OF_RESULTS.contains(&self) && self != Format::Perfetto
     }
 
     fn is_of_journals(self) -> bool {
@@ -239,9 +246,14 @@ fn write(
         unless_closed(output.flush().with_context(|| place.display().to_string()))?;
         return Ok(());
     }
-    if format == Format::Chrome {
+    let is_journal = !arguments.input.is_dir();
+    if format == Format::Chrome || format == Format::Perfetto && is_journal {
         let reader = Reader::open(&arguments.input)?;
-        let outcome = keel_export::chrome(&reader, output).map_err(anyhow::Error::from);
+        let outcome = match format {
+            Format::Chrome => keel_export::chrome(&reader, output),
+            _ => keel_export::perfetto_of_journal(&reader, output),
+        };
+        let outcome = outcome.map_err(anyhow::Error::from);
         if let Some(count) = unless_closed(outcome)? {
             eprintln!("{} events", format::count(count));
         }
@@ -288,6 +300,9 @@ fn unless_closed<T>(outcome: Result<T>) -> Result<Option<T>> {
 
 /// Writes the call stacks and returns their number.
 fn stacks(arguments: &Arguments, form: StackForm, output: &mut (dyn Write + Send)) -> Result<u64> {
+    if form == StackForm::Firefox {
+        return firefox(arguments, output);
+    }
     let profile = match arguments.input.is_dir() {
         true => {
             let allocator = arguments.allocator.as_deref();
@@ -298,13 +313,41 @@ fn stacks(arguments: &Arguments, form: StackForm, output: &mut (dyn Write + Send
     let allocator = arguments.allocator.as_deref();
     let column = blame::chosen_column(&profile, arguments.weight, allocator, "--weight")?;
     blame::warnings(&profile).iter().for_each(|warning| eprintln!("note: {warning}"));
-    let name = arguments.input.file_name().unwrap_or_default().to_string_lossy();
+    let name = name(&arguments.input);
     Ok(match form {
         StackForm::Collapsed => keel_export::collapsed(&profile, column, output)?,
         StackForm::Speedscope => keel_export::speedscope(&profile, column, &name, output)?,
-        StackForm::Pprof => keel_export::pprof(&profile, column, output)?,
-        StackForm::Firefox => keel_export::firefox(&profile, column, &name, output)?,
+        _ => keel_export::pprof(&profile, column, output)?,
     })
+}
+
+/// The name of the input in the viewer.
+fn name(input: &Path) -> String {
+    input.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Writes the call stacks over time, the frames and the slow calls; returns the number of stacks.
+fn firefox(arguments: &Arguments, output: &mut (dyn Write + Send)) -> Result<u64> {
+    let (input, allocator) = (&arguments.input, arguments.allocator.as_deref());
+    let (short_ns, folders) = (blame::SHORT_LIVED_US * 1000, blame::debug_folders());
+    let (explained, timeline) = if input.is_dir() {
+        let (budget_ns, slow_ns) = (arguments.budget * 1000.0, blame::SLOW_US * 1000.0);
+        let timeline = Timeline::of_results(input, allocator, slow_ns)?;
+        let limits = Limits { budget_ns, slow_ns };
+        let times = (short_ns, timeline.span_ns);
+        let mut explained = keel_blame::explained(input, limits, times, &folders)?;
+        // Without an allocator, the columns of the journal are left out, as in other formats.
+        explained.keep_columns(|name| allocator.map_or(!name.is_empty(), |one| one == name));
+        (explained, timeline)
+    } else {
+        let reader = Reader::open(input)?;
+        let explained =
+            keel_blame::requested_over_time(&reader, short_ns, PARTS, &folders, &mut |_| {})?;
+        (explained, Timeline::of_journal(&reader)?)
+    };
+    let column = blame::chosen_column(&explained.profile, arguments.weight, allocator, "--weight")?;
+    blame::warnings(&explained.profile).iter().for_each(|warning| eprintln!("note: {warning}"));
+    Ok(keel_export::firefox(&explained, &timeline, column, &name(input), output)?)
 }
 
 fn results(

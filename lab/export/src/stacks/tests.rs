@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 use super::*;
+use crate::timeline::{SlowCall, Timeline};
 use flate2::read::GzDecoder;
-use keel_blame::{Frame, REQUESTED, Sample};
+use keel_blame::{Explained, Frame, REQUESTED, Sample};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
@@ -63,9 +64,64 @@ fn speedscope_has_a_profile_for_each_column() {
     assert_eq!(bytes["weights"], json!([7, 300, 50]));
 }
 
+/// The profile with a number for each stack, and its values in two parts of the time.
+fn explained() -> Explained {
+    let mut profile = profile();
+    profile.samples.iter_mut().zip(0..).for_each(|(sample, number)| sample.stack = number);
+    profile.samples[0].stack = u32::MAX;
+    let mut over_time: Vec<(u32, u32, Vec<u64>)> = Vec::new();
+    for (sample, part) in profile.samples.iter().zip([1, 0, 1, 0]) {
+        over_time.push((sample.stack, part, sample.values.clone()));
+    }
+    Explained { profile, parts: 2, over_time }
+}
+
+#[test]
+fn firefox_has_markers_for_frames_and_slow_calls() {
+    let slow = SlowCall {
+        operation: "malloc",
+        size: 70,
+        thread: 3,
+        start: 5_000_000,
+        length: 250_000.0,
+        cause: "page fault".to_owned(),
+        stack: 1,
+        ..SlowCall::default()
+    };
+    let other = SlowCall { allocator: "other".to_owned(), ..slow.clone() };
+    let frames = vec![(1_000_000, 4_000_000), (4_000_000, 8_000_000)];
+    let timeline = Timeline { span_ns: 8_000_000, frames, slow: vec![slow, other] };
+    let document = json_of(|output| drop(firefox(&explained(), &timeline, 1, "x", output)));
+    let thread = &document["threads"][0];
+    assert_eq!(thread["samples"]["time"], json!([0.0, 4.0, 4.0]));
+    let markers = &thread["markers"];
+    assert_eq!(
+        markers["startTime"],
+        json!([1.0, 4.0, 5.0]),
+        "that of another allocator is not here"
+    );
+    assert_eq!(markers["endTime"], json!([4.0, 8.0, 5.25]));
+    let call = &markers["data"][2];
+    assert_eq!((&call["why"], &call["size"]), (&"page fault".into(), &70.into()));
+    // Its stack is that of the samples: `load` in `main`.
+    let stack = call["cause"]["stack"].as_u64().unwrap() as usize;
+    assert_eq!(thread["stackTable"]["frame"][stack], 0);
+    assert_eq!(thread["stringArray"][markers["name"][2].as_u64().unwrap() as usize], "malloc");
+    assert_eq!(document["threads"][1]["markers"]["length"], 0);
+    for data in markers["data"].as_array().unwrap() {
+        let mut schemas = document["meta"]["markerSchema"].as_array().unwrap().iter();
+        assert!(schemas.any(|schema| schema["name"] == data["type"]));
+    }
+}
+
 #[test]
 fn firefox_has_a_thread_for_each_column_and_shares_outer_calls() {
-    let document = json_of(|output| assert_eq!(firefox(&profile(), 0, "x", output).unwrap(), 4));
+    let mut whole = explained();
+    whole.parts = 1;
+    whole.over_time.iter_mut().for_each(|row| row.1 = 0);
+    let write =
+        |output: &mut Vec<u8>| firefox(&whole, &Timeline::default(), 0, "x", output).unwrap();
+    let document = json_of(|output| assert_eq!(write(output), 4));
     let thread = &document["threads"][0];
     assert_eq!(
         (&thread["name"], &document["threads"][1]["name"]),
@@ -73,11 +129,11 @@ fn firefox_has_a_thread_for_each_column_and_shares_outer_calls() {
     );
     assert_eq!(thread["stackTable"]["prefix"], json!([null, 0, 0]));
     assert_eq!(thread["stackTable"]["frame"], json!([1, 0, 2]));
-    assert_eq!(thread["samples"]["stack"], json!([null, 1, 1, 2]));
-    assert_eq!(thread["samples"]["weight"], json!([1, 3, 1, 5]));
+    assert_eq!(thread["samples"]["stack"], json!([1, 1, 2, null]));
+    assert_eq!(thread["samples"]["weight"], json!([3, 1, 5, 1]));
     assert_eq!(thread["frameTable"]["line"], json!([10, 3, null]));
     // Every table has columns of its length.
-    for name in ["samples", "stackTable", "frameTable", "funcTable", "resourceTable"] {
+    for name in ["samples", "markers", "stackTable", "frameTable", "funcTable", "resourceTable"] {
         let table = thread[name].as_object().unwrap();
         let length = table["length"].as_u64().unwrap() as usize;
         let columns = table.values().filter_map(Value::as_array);
