@@ -38,7 +38,7 @@ pub use error::BlameError;
 pub use explained::{Explained, explained, requested_of_results};
 pub use frame::Frame;
 pub use measured::{Limits, MEASURED, measured};
-pub use pinned::{LiveBlock, Memory, PINNED, Shares, pinned};
+pub use pinned::{LiveBlock, Memory, PINNED, Shares, has_stacks_of, pinned, pinned_of_results};
 pub use profile::{Column, Profile, Sample, Unit, ValueKind};
 pub use requests::{requested, requested_over_time};
 pub use sites::{Place, Site, Sites, sites};

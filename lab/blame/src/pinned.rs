@@ -7,9 +7,13 @@
 //! - If there are none, no block keeps the page: the allocator does.
 
 use crate::debug_files::DebugFolders;
+use crate::error::BlameError;
 use crate::profile::{ByStack, Column, Profile, Unit, ValueKind, named};
+use crate::recorded::Recorded;
 use keel_journal::Metadata;
+use keel_results::Pinned;
 use rustc_hash::FxHashMap;
+use std::path::Path;
 
 /// The values of [`pinned`], for each allocator.
 pub const PINNED: [ValueKind; 2] = [
@@ -81,6 +85,38 @@ pub fn pinned(
     }
     let profile = named(columns, by_stack, (&metadata.modules, &metadata.stacks), folders);
     (profile, shares)
+}
+
+/// What a result folder has about pinned memory, with the columns of [`pinned`]; None if nothing was
+/// added to it.
+///
+/// # Errors
+/// The folder cannot be read, or its journal had no stacks.
+pub fn pinned_of_results(
+    folder: &Path,
+    folders: &DebugFolders,
+) -> Result<Option<(Profile, Pinned)>, BlameError> {
+    let Some(found) = Pinned::load(folder)? else { return Ok(None) };
+    let recorded = Recorded::read(folder)?;
+    let width = PINNED.len() * found.allocators.len();
+    let (mut by_stack, mut columns) = (ByStack::default(), Vec::new());
+    for (index, memory) in found.allocators.iter().enumerate() {
+        columns.extend(PINNED.map(|kind| Column { kind, allocator: memory.name.clone() }));
+        for (stack, pinned, live) in &memory.stacks {
+            let values = by_stack.entry(*stack).or_insert_with(|| vec![0; width]);
+            values[PINNED.len() * index..][..PINNED.len()].copy_from_slice(&[*pinned, *live]);
+        }
+    }
+    Ok(Some((named(columns, by_stack, recorded.both(), folders), found)))
+}
+
+/// Whether a result folder has the stacks of this journal.
+///
+/// # Errors
+/// The folder cannot be read, or its journal had no stacks.
+pub fn has_stacks_of(folder: &Path, metadata: &Metadata) -> Result<bool, BlameError> {
+    let recorded = Recorded::read(folder)?;
+    Ok(recorded.both() == (&metadata.modules[..], &metadata.stacks))
 }
 
 /// Pinned and live bytes by stack, and the bytes that no block keeps.

@@ -77,6 +77,49 @@ fn survivors_are_charged_for_the_pages_that_they_keep() {
 }
 
 #[test]
+fn results_and_their_page_can_have_the_pinned_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    recorded(folder.path());
+    let run = |arguments: &[&str]| {
+        let output = keel(folder.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {errors}");
+        errors
+    };
+    let journal = "program.journal.parquet";
+    run(&["compare", "-a", "glibc,null", "--runs", "1", journal, "-o", "results"]);
+    let page = || {
+        run(&["report", "results", "-o", "page.html"]);
+        std::fs::read_to_string(folder.path().join("page.html")).unwrap()
+    };
+    assert!(page().contains("\"pinned\":null"));
+    let saved = run(&["blame", "--pinned", "end", "--save", "results", journal]);
+    assert!(saved.contains("saved in results"), "{saved}");
+    let text = std::fs::read_to_string(folder.path().join("results/pinned.json")).unwrap();
+    let memory = &serde_json::from_str::<Value>(&text).unwrap()["allocators"];
+    assert_eq!((memory[0]["name"].as_str(), memory.as_array().unwrap().len()), (Some("glibc"), 1));
+    let sum: u64 = memory[0]["stacks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stack| stack[1].as_u64().unwrap())
+        .sum();
+    assert_eq!(memory[0]["pinned"], sum);
+    let page = page();
+    let (_, pinned) = page.split_once("\"pinned\":{\"moment\":\"end\"").unwrap();
+    assert!(pinned.split(']').next().unwrap().contains("[["), "{}", &pinned[..200]);
+    let (_, rows) = pinned.split_once("\"rows\":").unwrap();
+    assert!(rows[..200].contains("scatter (program.c:"), "{}", &rows[..200]);
+    // Results of another journal are refused.
+    let other = folder.path().join("results/stacks.json");
+    std::fs::write(other, "{\"modules\":[],\"stacks\":{}}").unwrap();
+    let arguments = ["blame", "--pinned", "end", "-a", "glibc", "--save", "results", journal];
+    let output = keel(folder.path(), &arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("not the results of"), "{errors}");
+}
+
+#[test]
 fn wrong_requests_have_clear_messages() {
     let folder = tempfile::tempdir().unwrap();
     recorded(folder.path());

@@ -271,6 +271,7 @@ const start = async () => {
   setUpStrips();
   setUpPairs();
   setUpCallSites();
+  setUpPinned();
   await setUpStacks();
   invalidate(["operation", "shown", "theme", "colour", "view"]);
   await loadAllFrames();

@@ -21,11 +21,15 @@ fn make_page(folder: &Path) -> (PathBuf, common::Journal) {
     let document = r#"{"modules": [], "stacks": {
         "sites": [[-1, 12288], [-1, 4096], [-1, 8192]], "nodes": [[-1, 0], [0, 1], [-1, 2]]}}"#;
     journal.save_with_stacks(folder, &stacks, document);
+    (build_page(folder), journal)
+}
+
+fn build_page(folder: &Path) -> PathBuf {
     let options = keel_report::Options::default();
     let report = keel_report::build(&[folder.to_path_buf()], options, &|_, _| {}).unwrap();
     let page = folder.join("report.html");
     std::fs::write(&page, report.html).unwrap();
-    (page, journal)
+    page
 }
 
 fn text(window: &Window, selector: &str) -> String {
@@ -148,6 +152,50 @@ fn flame_graph_follows_the_time_range_the_search_and_the_keyboard() {
     let wide = window.number("document.documentElement.scrollWidth");
     assert!(wide <= 390.0, "the page is {wide} px wide");
     window.assert_no_problems();
+}
+
+/// Adds pinned memory of the first allocator: 0x1000 keeps 3 MiB, 0x2000 1 MiB.
+fn add_pinned(folder: &Path) {
+    let allocator = keel_results::Comparison::load(folder).unwrap().allocators[0].name.clone();
+    let memory = keel_results::PinnedMemory {
+        name: allocator,
+        live: 5 << 20,
+        pinned: 4 << 20,
+        free: 1 << 20,
+        kernel: 10 << 20,
+        stacks: vec![(1, 3 << 20, 2 << 20), (2, 1 << 20, 3 << 20)],
+    };
+    let allocators = vec![memory];
+    keel_results::Pinned { moment: "peak".to_owned(), allocators }.save(folder).unwrap();
+}
+
+#[test]
+fn who_holds_memory_is_a_table_where_it_is_known() {
+    for width in [1280, 390] {
+        let Some(window) = Window::open(width, 900, &screenshots()) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let (page, _) = make_page(folder.path());
+        window.show(&page);
+        window.wait_until_drawn();
+        assert!(is_hidden(&window, "pinned-part"));
+        add_pinned(folder.path());
+        window.show(&build_page(folder.path()));
+        window.wait_until_drawn();
+        assert!(!is_hidden(&window, "pinned-part"));
+        assert!(text(&window, "#pinned-note").contains("when the most bytes are live"));
+        let rows = texts(&window, "#pinned tbody tr");
+        let value = |row: &String| row.replace('\u{a0}', " ");
+        assert_eq!(rows.len(), 5, "live, pinned, two call sites, free: {rows:?}");
+        assert!(value(&rows[0]).ends_with("5.00 MiB"), "{rows:?}");
+        assert!(rows[2].starts_with("0x1000") && value(&rows[2]).ends_with("3.00 MiB"), "{rows:?}");
+        assert!(rows[3].starts_with("0x2000"), "{rows:?}");
+        assert_eq!(texts(&window, "#pinned thead th").len(), 2, "only allocators with values");
+        let wide = window.number("document.documentElement.scrollWidth");
+        assert!(wide <= f64::from(width), "the page is {wide} px wide");
+        let part = "document.querySelector('#pinned-part')";
+        window.screenshot_of(&format!("pinned-{width}.png"), part);
+        window.assert_no_problems();
+    }
 }
 
 #[test]

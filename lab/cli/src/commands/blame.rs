@@ -68,6 +68,9 @@ pub struct Arguments {
     /// allocators of -a, and charge each resident page to the live blocks in it or around it
     #[arg(long, value_name = "MOMENT", conflicts_with = "sort")]
     pinned: Option<When>,
+    /// With --pinned: add the values to this result folder of the same journal, for its page
+    #[arg(long, value_name = "RESULTS", requires = "pinned")]
+    save: Option<PathBuf>,
     /// For results: the allocator whose values are shown and sorted [default: sort by the first
     /// one and show one column for each]. With --pinned: allocators, separated by commas
     /// [default: keel,glibc]
@@ -190,7 +193,14 @@ fn read(arguments: &Arguments) -> Result<Option<(Profile, Vec<pinned::Total>)>> 
     let Arguments { input, short_lived, .. } = arguments;
     if let Some(when) = arguments.pinned {
         let moment = if when == When::Peak { Moment::Peak } else { Moment::End };
-        return pinned::pinned(input, moment, arguments.allocator.as_deref(), &debug_folders());
+        let allocators =
+            pinned::allocators(arguments.allocator.as_deref(), arguments.save.as_deref())?;
+        let found = pinned::pinned(input, moment, &allocators, &debug_folders())?;
+        if let (Some(results), Some((profile, totals))) = (&arguments.save, &found) {
+            pinned::save(input, results, moment, (profile, totals))?;
+            eprintln!("saved in {}: `keel report` shows it on the page", results.display());
+        }
+        return Ok(found);
     }
     let of_program = matches!(arguments.sort, Some(Value::Peak | Value::Kept | Value::Churn));
     let profile = match (input.is_dir(), of_program) {

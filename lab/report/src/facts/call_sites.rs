@@ -50,7 +50,8 @@ fn values(profile: &Profile, site: &Site, allocator: &str) -> Option<[u64; 5]> {
     Some(values)
 }
 
-fn text(frame: &Frame) -> String {
+/// A call as `function (file:line)`.
+pub(super) fn text(frame: &Frame) -> String {
     match frame.place() {
         place if place.is_empty() => frame.function.clone(),
         place => format!("{} ({place})", frame.function),

@@ -53,6 +53,7 @@ pub fn part(
     let found = stacks.map(|stacks| stacks.encode(counted, &prefix));
     let mut facts = facts(counted, allocators, verdict, slow_calls, [prefix, label]);
     facts.call_sites = stacks.and_then(|one| call_sites(&one.explained.profile, comparison));
+    facts.pinned = stacks.and_then(|one| one.pinned.clone());
     if let Some((found, blocks)) = found {
         facts.stacks = Some(found);
         packed.extend(blocks);
@@ -111,6 +112,7 @@ fn facts(
         pair_phrases: PAIR_PHRASES,
         hitches: hitches(counted),
         call_sites: None,
+        pinned: None,
         stacks: None,
         slow_calls,
         allocators,

@@ -4,6 +4,7 @@ mod blocks;
 mod call_sites;
 mod collect;
 mod model;
+mod pinned;
 mod stacks;
 
 pub use collect::part;

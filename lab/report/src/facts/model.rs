@@ -94,6 +94,8 @@ pub struct Facts {
     pub hitches: Vec<Hitch>,
     /// The call sites with the most time over the budget; None if the journal had no stacks.
     pub call_sites: Option<CallSites>,
+    /// The call sites that keep memory resident; None if the results do not have them.
+    pub pinned: Option<PinnedFacts>,
     /// The tree of all call stacks, in the blocks `block-stacks` and `block-stack-names`; None if
     /// the journal had no stacks.
     pub stacks: Option<StackFacts>,
@@ -122,6 +124,28 @@ pub struct CallSite {
     /// For each allocator: calls, time in ns, time over the budget in ns, slow calls, calls with
     /// page faults; None if the rows of none of its runs were kept.
     pub values: Vec<Option<[u64; 5]>>,
+}
+
+/// Resident memory at one moment, by call site.
+#[derive(Clone, Debug, Serialize)]
+pub struct PinnedFacts {
+    /// `peak` or `end`.
+    pub moment: String,
+    /// Live, pinned and free bytes of each allocator; None if they were not read.
+    pub totals: Vec<Option<[u64; 3]>>,
+    /// Number of all call sites that pin memory.
+    pub count: usize,
+    /// The call sites with the most pinned bytes.
+    pub rows: Vec<PinnedSite>,
+}
+
+/// A call site that pins memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct PinnedSite {
+    /// The calls, from the call site outwards: `function (file:line)`.
+    pub calls: Vec<String>,
+    /// Pinned bytes on each allocator; None if they were not read.
+    pub bytes: Vec<Option<u64>>,
 }
 
 /// The tree of all call stacks.

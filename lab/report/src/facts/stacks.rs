@@ -1,6 +1,7 @@
 //! The call stacks of the page: a tree of calls, and the values of each call in all and over time.
 
-use super::model::{StackColumn, StackFacts};
+use super::model::{PinnedFacts, StackColumn, StackFacts};
+use super::pinned::pinned;
 use crate::counts::Counted;
 use crate::encode::{Block, Stream};
 use crate::error::ReportError;
@@ -27,6 +28,8 @@ pub struct Stacks {
     /// What the call stacks requested and what their calls took.
     pub explained: Explained,
     tree: CallTree,
+    /// The call sites that keep memory resident, if the folder has them.
+    pub pinned: Option<PinnedFacts>,
     /// The stack of each slow call, by row.
     of_row: FxHashMap<u64, u32>,
 }
@@ -50,7 +53,8 @@ impl Stacks {
         let mut seen = FxHashSet::default();
         wanted.retain(|stack| seen.insert(*stack));
         let tree = CallTree::new(&explained.profile, &wanted, MOST_NODES);
-        Ok(Some(Stacks { explained, tree, of_row }))
+        let pinned = pinned(folder, counted.comparison, debug).map_err(ReportError::CallSites)?;
+        Ok(Some(Stacks { explained, tree, pinned, of_row }))
     }
 
     /// The number of a slow call's stack in the block of slow calls: twice the node of its

@@ -11,7 +11,7 @@ const STYLE: [&str; 3] = [
     include_str!("../../page/views.css"),
 ];
 /// In order of dependence: while it loads, a file uses only files above its line.
-const SCRIPTS: [&str; 28] = [
+const SCRIPTS: [&str; 29] = [
     include_str!("../../page/format.js"),
     include_str!("../../page/data.js"),
     include_str!("../../page/pyramid.js"),
@@ -32,6 +32,7 @@ const SCRIPTS: [&str; 28] = [
     include_str!("../../page/outliers.js"),
     include_str!("../../page/table.js"),
     include_str!("../../page/call_sites.js"),
+    include_str!("../../page/pinned.js"),
     include_str!("../../page/flame.js"),
     include_str!("../../page/flame_tools.js"),
     include_str!("../../page/pairs.js"),

@@ -4,14 +4,17 @@ use crate::format;
 use crate::layout::Layout;
 use crate::selection::chosen;
 use anyhow::{Result, bail};
-use keel_blame::{DebugFolders, Memory, Profile, Shares};
+use keel_blame::{DebugFolders, Memory, PINNED, Profile, Shares};
 use keel_journal::Reader;
 use keel_replay::{Holding, Moment, Player};
+use keel_results::{Comparison, Pinned, PinnedMemory};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// The null allocator.
+const FLOOR: &str = "null";
 /// The default of `--allocator`.
 const ALLOCATORS: &str = "keel,glibc";
 
@@ -22,24 +25,66 @@ pub struct Total {
     kernel_bytes: u64,
 }
 
-/// Replays the journal up to the moment on each allocator (names separated by commas). None if an
+/// Writes the values into a result folder of the same journal, for its page.
+pub fn save(
+    journal: &Path,
+    results: &Path,
+    moment: Moment,
+    (profile, totals): (&Profile, &[Total]),
+) -> Result<()> {
+    let column = |name: &str, kind: usize| profile.column(PINNED[kind].name, name);
+    let memory = |total: &Total| {
+        let (name, shares) = (total.allocator.clone(), total.shares);
+        let mut stacks = Vec::new();
+        if let (Some(pinned), Some(live)) = (column(&name, 0), column(&name, 1)) {
+            let samples = profile.samples.iter();
+            let values =
+                samples.map(|sample| (sample.stack, sample.values[pinned], sample.values[live]));
+            stacks.extend(values.filter(|(_, pinned, live)| pinned + live > 0));
+        }
+        let Shares { live, pinned, free } = shares;
+        PinnedMemory { name, live, pinned, free, kernel: total.kernel_bytes, stacks }
+    };
+    let moment = if moment == Moment::Peak { "peak" } else { "end" }.to_owned();
+    if !keel_blame::has_stacks_of(results, Reader::open(journal)?.metadata())? {
+        bail!(
+            "{}: these are not the results of {}: their call stacks differ",
+            results.display(),
+            journal.display()
+        );
+    }
+    Ok(Pinned { moment, allocators: totals.iter().map(memory).collect() }.save(results)?)
+}
+
+/// The allocators to replay on: the named ones (separated by commas), or those of the results, or
+/// the default.
+pub fn allocators(names: Option<&str>, results: Option<&Path>) -> Result<Vec<String>> {
+    let names = match (names, results) {
+        (None, Some(results)) => {
+            let allocators = Comparison::load(results)?.allocators.into_iter();
+            return Ok(allocators.map(|one| one.name).filter(|name| name != FLOOR).collect());
+        }
+        (names, _) => names.unwrap_or(ALLOCATORS),
+    };
+    Ok(names.split(',').map(str::to_owned).collect())
+}
+
+/// Replays the journal up to the moment on each allocator. None if an
 /// allocator cannot be used; stderr then has the reason.
 pub fn pinned(
     journal: &Path,
     moment: Moment,
-    allocators: Option<&str>,
+    specs: &[String],
     folders: &DebugFolders,
 ) -> Result<Option<(Profile, Vec<Total>)>> {
     if journal.is_dir() {
         bail!("{}: --pinned needs the journal, not the results", journal.display());
     }
     let layout = Layout::discover()?;
-    let specs: Vec<String> =
-        allocators.unwrap_or(ALLOCATORS).split(',').map(str::to_owned).collect();
-    if specs.iter().any(|name| name == "null") {
+    if specs.iter().any(|name| name == FLOOR) {
         bail!("--pinned: the null allocator never reuses memory, so nothing is pinned in it");
     }
-    let Some(allocators) = chosen(&layout, &specs) else { return Ok(None) };
+    let Some(allocators) = chosen(&layout, specs) else { return Ok(None) };
     let reader = Reader::open(journal)?;
     if reader.metadata().stacks.is_empty() {
         return Err(keel_blame::BlameError::NoStacks(journal.to_path_buf()).into());

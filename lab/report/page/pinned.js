@@ -1,0 +1,50 @@
+// Who holds memory: the resident memory of each allocator at one moment, and the call sites whose
+// live blocks keep the part of it that is not live. `keel blame --pinned --save` adds it to results.
+
+const drawPinned = () => {
+  const { totals, rows } = facts.pinned;
+  const indices = shown().filter((index) => totals[index]);
+  const cell = (value) => make("td", { text: (value ?? null) === null ? "–" : bytes(value) });
+  const row = (name, values) => make("tr", {}, name, ...values.map(cell));
+  const sum = (text, at) =>
+    row(
+      make("th", { scope: "row", class: "words", text }),
+      indices.map((index) => totals[index][at]),
+    );
+  const largest = (one) => Math.max(0, ...indices.map((index) => one.bytes[index] ?? 0));
+  const sites = rows.filter((one) => largest(one) > 0).sort((a, b) => largest(b) - largest(a));
+  const names = indices.map((index) => make("th", { scope: "col" }, nameTag(index)));
+  const head = make("tr", {}, make("th", { class: "words", text: "resident memory" }), ...names);
+  const body = [
+    sum("live: requested by the program", 0),
+    sum("pinned by live blocks, of which by", 1),
+    ...sites.map((one) =>
+      row(
+        siteName(one.calls),
+        indices.map((index) => one.bytes[index]),
+      ),
+    ),
+    sum("free: kept by the allocator", 2),
+  ];
+  byId("pinned").replaceChildren(
+    make(
+      "table",
+      { "aria-label": "Resident memory by call site" },
+      make("thead", {}, head),
+      make("tbody", {}, ...body),
+    ),
+  );
+};
+
+const setUpPinned = () => {
+  if (!facts.pinned) return;
+  byId("pinned-part").hidden = false;
+  const { moment, count: all, rows } = facts.pinned;
+  const when = moment === "peak" ? "when the most bytes are live" : "at the end of the recording";
+  byId("pinned-note").textContent =
+    `Resident memory ${when}, in a replay on one thread. A page cannot be returned to the system ` +
+    `while it, or the 64 KiB around it, has a live block. Such memory is divided equally among ` +
+    `these blocks, and charged to the lines that allocated them: ${rows.length} of ${count(all)} ` +
+    `lines. Click a line to see its callers.`;
+  watch(["shown", "theme"], drawPinned);
+};
