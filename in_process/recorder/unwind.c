@@ -74,10 +74,11 @@ _Static_assert(ENTRIES == 1 << (64 - 51), "the index of an entry is the upper bi
 
 // Code without tables, such as that of just-in-time compilers, usually keeps a frame pointer: it
 // points to the caller's frame pointer, and the return address is beside that. In other code the
-// register has any value, so it must be a little above the stack pointer, within the thread's stack.
-// A thread of the C library has its thread pointer at the upper end of its stack.
+// register has any value, so it must be a little above the stack pointer, within the thread's
+// stack. A thread of the C library has its thread pointer at the upper end of its stack.
 enum { FRAME_BYTES_MAX = 1 << 18, STACK_BYTES_MAX = 8 << 20 };
-extern void* __libc_stack_end; // NOLINT: the C library's name for the end of the first thread's stack
+// The C library's variable for the end of the first thread's stack.
+extern void* __libc_stack_end;
 
 KEEL_COLD static bool is_frame_pointer(uintptr_t bp, uintptr_t sp) {
     if (bp < sp || bp - sp > FRAME_BYTES_MAX || bp % sizeof(uintptr_t) != 0) return false;

@@ -4,9 +4,9 @@
 #define KEEL_RECORDER_UNWIND_H
 
 // Stores at most `count` return addresses, innermost first. The first one is in the calling
-// function. Code without tables needs a frame pointer; otherwise the stack ends there. Returns their
-// number, or -1 if a frame needs the C library's unwinder: that of a signal handler, another processor than x86-64, or a C library without
-// _dl_find_object.
+// function. Code without tables needs a frame pointer; otherwise the stack ends there. Returns
+// their number, or -1 if a frame needs the C library's unwinder: that of a signal handler, another
+// processor than x86-64, or a C library without _dl_find_object.
 //
 // Does not allocate and takes no lock, so it may run in signal handlers.
 int unwind_walk(void** addresses, int count);

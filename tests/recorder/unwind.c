@@ -169,7 +169,8 @@ TEST(addresses_without_a_table_are_recognized) {
 
 /* Copies machine code to memory where it can run. */
 static void* made_code(const unsigned char* bytes, size_t size) {
-    void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     memcpy(page, bytes, size);
     return page;
@@ -214,8 +215,8 @@ TEST(other_values_of_the_frame_pointer_end_the_stack) {
     /* push rbp; mov rbp, 16; call rdi; pop rbp; ret, and the same with rbp = rsp + 200000000 */
     const unsigned char low[] = {0x55, 0x48, 0xc7, 0xc5, 16, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
     CHECK(outward_of(low, sizeof low) == 1);
-    const unsigned char high[] = {0x55, 0x48, 0x8d, 0xac, 0x24, 0,    0xc2, 0xeb,
-                                  0x0b, 0xff, 0xd7, 0x5d, 0xc3};
+    const unsigned char high[] = {0x55, 0x48, 0x8d, 0xac, 0x24, 0,   0xc2,
+                                  0xeb, 0x0b, 0xff, 0xd7, 0x5d, 0xc3};
     CHECK(outward_of(high, sizeof high) == 1);
     /* sub rsp, 8; call rdi; add rsp, 8; ret: needs no frame pointer */
     const unsigned char direct[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};

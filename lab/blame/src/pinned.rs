@@ -87,8 +87,8 @@ pub fn pinned(
     (profile, shares)
 }
 
-/// What a result folder has about pinned memory, with the columns of [`pinned`]; None if nothing was
-/// added to it.
+/// What a result folder has about pinned memory, with the columns of [`pinned`]; None if nothing
+/// was added to it.
 ///
 /// # Errors
 /// The folder cannot be read, or its journal had no stacks.

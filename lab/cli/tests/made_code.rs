@@ -1,5 +1,5 @@
-//! Call stacks through code that a program makes while it runs, as a just-in-time compiler does, and
-//! that it describes in a map for `perf`.
+//! Call stacks through code that a program makes while it runs, as a just-in-time compiler does,
+//! and that it describes in a map for `perf`.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -304,7 +304,7 @@ fn options_are_checked_and_explained() {
     std::fs::write(folder.path().join("text"), "a 8 10 1 5\n").unwrap();
     refused(
         &["import", "text", "--skip-module", "libc", "-o", "x"],
-        "traces of other tools do not contain them",
+        "first import the trace without it",
     );
     refused(&["import", "none", "-o", "x"], "cannot read none");
 }

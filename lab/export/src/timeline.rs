@@ -33,8 +33,8 @@ pub(crate) struct Live {
     pub blocks: u64,
 }
 
-/// Calls `each` with live bytes and blocks: the highest number of bytes in each part of the time, and
-/// the last one. Returns the time of the last operation.
+/// Calls `each` with live bytes and blocks: the highest number of bytes in each part of the time,
+/// and the last one. Returns the time of the last operation.
 pub(crate) fn live(
     reader: &Reader,
     each: &mut dyn FnMut(Live) -> std::io::Result<()>,
@@ -126,8 +126,8 @@ impl Timeline {
 }
 
 impl Timeline {
-    /// That of the kept runs of a result folder: of all allocators, or of one. Calls up to `slow_ns`
-    /// are left out. All times are those of the journal.
+    /// That of the kept runs of a result folder: of all allocators, or of one. Calls up to
+    /// `slow_ns` are left out. All times are those of the journal.
     ///
     /// # Errors
     /// See [`ExportError`].

@@ -1,5 +1,5 @@
-//! Completes the modules of a trace from their object files: a trace has addresses in modules as the
-//! linker assigned them, and no build ids, while a journal has offsets in the files.
+//! Completes the modules of a trace from their object files: a trace has addresses in modules as
+//! the linker assigned them, and no build ids, while a journal has offsets in the files.
 
 use keel_journal::{Metadata, Module};
 use object::{Object as _, ObjectSegment as _, ReadCache};

@@ -1,5 +1,5 @@
-//! Reads and decompresses the inputs on a separate thread, as blocks of whole lines. Binary files are
-//! divided anywhere.
+//! Reads and decompresses the inputs on a separate thread, as blocks of whole lines. Binary files
+//! are divided anywhere.
 
 use crate::{Error, Result, memray, zip};
 use std::fs::File;

@@ -106,8 +106,8 @@ pub struct Stacks {
     pub names: Vec<NamedCall>,
 }
 
-/// A call at a site, by name. A site has several if functions were inlined into each other: then the
-/// innermost is first.
+/// A call at a site, by name. A site has several if functions were inlined into each other: then
+/// the innermost is first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NamedCall {

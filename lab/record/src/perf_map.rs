@@ -1,8 +1,8 @@
 //! The names of code that a just-in-time compiler or an interpreter made, from the map that it
 //! writes for `perf`.
 //!
-//! `/tmp/perf-PID.map` has lines `START SIZE NAME`; the numbers are hexadecimal. Code may be replaced,
-//! so the last line of an address is used.
+//! `/tmp/perf-PID.map` has lines `START SIZE NAME`; the numbers are hexadecimal. Code may be
+//! replaced, so the last line of an address is used.
 
 use keel_journal::{NamedCall, Stacks};
 use std::fs::File;

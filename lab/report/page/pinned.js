@@ -1,5 +1,6 @@
 // Who holds memory: the resident memory of each allocator at one moment, and the call sites whose
-// live blocks keep the part of it that is not live. `keel blame --pinned --save` adds it to results.
+// live blocks keep the part of it that is not live. `keel blame --pinned --save` adds it to
+// results.
 
 const drawPinned = () => {
   const { totals, rows } = facts.pinned;
@@ -8,7 +9,7 @@ const drawPinned = () => {
   const row = (name, values) => make("tr", {}, name, ...values.map(cell));
   const sum = (text, at) =>
     row(
-      make("th", { scope: "row", class: "words", text }),
+      make("td", { class: "words", text }),
       indices.map((index) => totals[index][at]),
     );
   const largest = (one) => Math.max(0, ...indices.map((index) => one.bytes[index] ?? 0));
@@ -17,7 +18,7 @@ const drawPinned = () => {
   const head = make("tr", {}, make("th", { class: "words", text: "resident memory" }), ...names);
   const body = [
     sum("live: requested by the program", 0),
-    sum("pinned by live blocks, of which by", 1),
+    sum("pinned by live blocks, in all", 1),
     ...sites.map((one) =>
       row(
         siteName(one.calls),

@@ -1,5 +1,5 @@
-//! `pinned.json`: the memory that live blocks keep resident, by call stack, on each allocator. `keel
-//! blame --pinned --save` adds it to a result folder.
+//! `pinned.json`: the memory that live blocks keep resident, by call stack, on each allocator.
+//! `keel blame --pinned --save` adds it to a result folder.
 
 use crate::FolderError;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! v VERSION FORMAT                          strings have their length before them from format 3 on
-//! t IP PARENT                               the next stack: its innermost call, and the stack around it
+//! t IP PARENT                               the next stack: its innermost call, and the stack
+//!                                           around it
 //! ```
 //!
 //! In a raw file, IP is an address, and the modules are:
@@ -17,8 +18,8 @@
 //!
 //! ```text
 //! s TEXT                                    the next string
-//! i IP MODULE [FUNCTION FILE LINE]...       the next address, by indices of strings; 0 is no string.
-//!                                           Several functions where the compiler inlined them
+//! i IP MODULE [FUNCTION FILE LINE]...       the next address, by indices of strings; 0 is none.
+//!                                           Several functions where they were inlined
 //! ```
 //!
 //! heaptrack subtracts 1 from return addresses, so that they are in the call.

@@ -10,7 +10,8 @@
 //! = End
 //! ```
 //!
-//! WHERE is the call: the module, the function with the offset in it if it is known, and the address.
+//! WHERE is the call: the module, the function with the offset in it if it is known, and the
+//! address.
 
 use super::{Form, Guess, Line, Record};
 use crate::error::Fault;

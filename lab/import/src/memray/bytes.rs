@@ -50,8 +50,8 @@ impl<'a> Bytes<'a> {
         bytes.map(u64::from_le_bytes).map_err(|_| Stop::Incomplete)
     }
 
-    /// A number in groups of seven bits, the lowest first; the upper bit of a byte says that another
-    /// follows.
+    /// A number in groups of seven bits, the lowest first; the upper bit of a byte says that
+    /// another follows.
     pub fn varint(&mut self) -> Result<u64, Stop> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {

@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn each_form_of_entry_advances_the_line() {
-        // Two instructions on line 10 (short form), one on 12 (one line), one without a line, one on
-        // 9 (no columns: -3), one on 49 (long form: +40).
+        // Two instructions on line 10 (short form), one on 12 (one line), one without a line, one
+        // on 9 (no columns: -3), one on 49 (long form: +40).
         let table = [0x80 | 1, 0, 0x80 | 12 << 3, 0, 0, 0x80 | 15 << 3, 0x80 | 13 << 3, 7];
         let mut table = table.to_vec();
         table.extend([0x80 | 14 << 3, 64 | 16, 1, 0, 0, 0]);

@@ -17,8 +17,8 @@ pub fn import(
     let Some(kind) = inputs.first().and_then(|path| Kind::of(path)) else {
         if !skip_modules.is_empty() {
             bail!(
-                "--skip-module needs the callers, and traces of other tools do not contain them; \
-                 leave it out"
+                "--skip-module needs a journal or a recording: first import the trace without it, \
+                 then import the resulting journal with it"
             );
         }
         return Ok(None);
