@@ -9,8 +9,10 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+/// A process may have begun this long before it is noticed.
+const NOTICED_AFTER: Duration = Duration::from_secs(60);
 /// The kinds of code that V8 puts before a name.
 const V8_KINDS: [&str; 6] = ["JS", "LazyCompile", "Function", "Eval", "Script", "Builtin"];
 
@@ -21,9 +23,10 @@ pub struct PerfMap {
 }
 
 impl PerfMap {
-    /// The map of a process that began after `earliest`; None if it has written none.
-    pub fn find(pid: u32, earliest: SystemTime) -> Option<PerfMap> {
-        PerfMap::open(&PathBuf::from(format!("/tmp/perf-{pid}.map")), earliest)
+    /// The map of a process that was first noticed at this time; None if it has written none.
+    pub fn find(pid: u32, noticed: SystemTime) -> Option<PerfMap> {
+        let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        PerfMap::open(&path, noticed.checked_sub(NOTICED_AFTER)?)
     }
 
     /// Everyone may write to the folder: links and the files of other users are not read. An older
@@ -137,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("perf-1.map");
         std::fs::write(&path, "").unwrap();
-        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        let later = SystemTime::now() + Duration::from_secs(60);
         assert!(PerfMap::open(&path, later).is_none());
         let link = folder.path().join("perf-2.map");
         std::os::unix::fs::symlink(&path, &link).unwrap();
