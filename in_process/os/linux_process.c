@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
@@ -12,6 +14,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#define FULL_MS 1000
 
 #if defined(__x86_64__)
 bool os_order_threads(void) {
@@ -59,16 +63,38 @@ uint64_t os_random(void) {
     return number;
 }
 
-void os_write_error(const char* text, size_t length) {
-    int saved = errno;
-    int cancelling = os_cancel_disable();
+// For a stderr that does not block and is full. False: it stayed full.
+static bool wait_for_room(void) {
+    struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&error, 1, FULL_MS) > 0;
+}
+
+static void write_all(const char* text, size_t length) {
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, text, length);
         if (written < 0 && errno == EINTR) continue;
+        if (written < 0 && errno == EAGAIN && wait_for_room()) continue;
         if (written <= 0) break;
         text += written;
         length -= (size_t)written;
     }
+}
+
+// If stderr is a pipe that nobody reads, the message is lost, but SIGPIPE does not end the process.
+void os_write_error(const char* text, size_t length) {
+    int saved = errno;
+    int cancelling = os_cancel_disable();
+    sigset_t pipe_signal, before, pending;
+    const struct timespec at_once = {0, 0};
+    (void)sigemptyset(&pipe_signal);
+    (void)sigaddset(&pipe_signal, SIGPIPE);
+    (void)sigemptyset(&pending);
+    bool blocked = pthread_sigmask(SIG_BLOCK, &pipe_signal, &before) == 0;
+    (void)sigpending(&pending);
+    write_all(text, length);
+    if (blocked && sigismember(&pending, SIGPIPE) == 0)
+        (void)sigtimedwait(&pipe_signal, NULL, &at_once);
+    if (blocked) (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     os_cancel_restore(cancelling);
     errno = saved;
 }

@@ -7,6 +7,7 @@
 #include <keel/runtime.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,6 +343,66 @@ static void to_stderr(const char* text, void* argument) {
     (void)argument;
     (void)!write(STDERR_FILENO, "heard: ", 7);
     (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+enum { FAULTY = 8 };
+static pthread_barrier_t all_ready;
+static void* frees_twice(void* block) {
+    pthread_barrier_wait(&all_ready);
+    kl_free(block);
+    kl_free(block);
+    return NULL;
+}
+static void fault_in_threads(void) {
+    pthread_t threads[FAULTY];
+    pthread_barrier_init(&all_ready, NULL, FAULTY);
+    for (int i = 0; i < FAULTY; i++)
+        CHECK(pthread_create(&threads[i], NULL, frees_twice, kl_malloc(700000)) == 0);
+    for (int i = 0; i < FAULTY; i++) pthread_join(threads[i], NULL);
+}
+TEST(threads_that_fault_at_once_print_one_message) {
+    for (int turn = 0; turn < 20; turn++) {
+        static char text[65536];
+        int pipe_ends[2];
+        CHECK(pipe(pipe_ends) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(pipe_ends[1], STDERR_FILENO);
+            close(pipe_ends[1]);
+            fault_in_threads();
+            _exit(1);
+        }
+        close(pipe_ends[1]);
+        size_t length = 0;
+        for (ssize_t count = 1; count > 0 && length < sizeof text - 1; length += (size_t)count)
+            count = read(pipe_ends[0], text + length, sizeof text - 1 - length);
+        text[length] = 0;
+        close(pipe_ends[0]);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+        char* first = strstr(text, "keel: ");
+        CHECK_WITH(first != NULL && strstr(first + 1, "keel: ") == NULL, "%s", text);
+    }
+}
+
+static sigjmp_buf before_fault;
+static void leaves_handler(int number) {
+    static int count;
+    if (count++ == 0) siglongjmp(before_fault, number);
+    _exit(0);
+}
+TEST(a_thread_reports_after_another_has_left_its_report) {
+    pthread_t thread;
+    pthread_barrier_init(&all_ready, NULL, 1);
+    signal(SIGABRT, leaves_handler);
+    pid_t child = fork();
+    if (child == 0) {
+        if (sigsetjmp(before_fault, 1) == 0) frees_twice(kl_malloc(700000));
+        CHECK(pthread_create(&thread, NULL, frees_twice, kl_malloc(700000)) == 0);
+        pthread_join(thread, NULL);
+        _exit(1);
+    }
+    check_child(__FILE__, __LINE__, child);
 }
 
 TEST_DIES(a_fault_goes_to_the_output_and_ends_the_process, SIGABRT,

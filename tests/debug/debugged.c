@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -193,6 +194,26 @@ static void fault_then_free(void) {
     fault_with_handler(frees_in_handler);
 }
 
+// A handler that leaves the first report. The second one ends the process.
+static sigjmp_buf before_fault;
+static void leaves_handler(int number) {
+    static int count;
+    if (count++ == 0) siglongjmp(before_fault, number);
+    _exit(3);
+}
+static void* faults_in_thread(void* argument) {
+    double_free();
+    return argument;
+}
+static void fault_then_leave(void) {
+    pthread_t thread;
+    alarm(20);
+    signal(SIGABRT, leaves_handler);
+    if (sigsetjmp(before_fault, 1) == 0) double_free();
+    pthread_create(&thread, NULL, faults_in_thread, NULL);
+    pthread_join(thread, NULL);
+}
+
 static void write_and_leave(size_t offset) {
     volatile char* block = allocates_here(600000);
     frees_here((void*)block);
@@ -218,6 +239,7 @@ static void reuse(void) {
     void* first = malloc(100);
     bool same = false;
     free(first);
+    called += malloc(SIZE_MAX / 4) != NULL; // no memory would be enough for this
     for (int i = 0; i < 100; i++) {
         void* other = malloc(100);
         same = same || other == first;
@@ -418,6 +440,7 @@ static const struct {
     {"fault-then-allocate", fault_then_allocate},
     {"fault-then-exit", fault_then_exit},
     {"fault-then-free", fault_then_free},
+    {"fault-then-leave", fault_then_leave},
     {"write-into-discarded-pages", write_into_discarded_pages},
     {"contents", contents},
     {"reuse", reuse},

@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 PROGRAM = sys.argv[1]
 
@@ -66,6 +68,33 @@ def a_program_in_a_folder_with_any_name_has_frames():
         names = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
         in_order(["allocates_here", "double_free", "main", "frees_here", "frees_again"],
                  re.findall(r"\w+", names))
+
+
+def a_report_waits_for_a_full_stderr():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"." * 65536)
+    except BlockingIOError:
+        pass
+    process = subprocess.Popen([PROGRAM, "double-free"], stderr=writer)
+    os.close(writer)
+    time.sleep(0.3)
+    with os.fdopen(reader, "rb") as pipe:
+        text = pipe.read().lstrip(b".")
+    assert process.wait(timeout=60) == -6
+    assert text.startswith(b"keel: double free") and b"addr2line" in text, text
+
+
+def a_closed_stderr_does_not_change_the_exit_status():
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "KEEL_DEBUG": "leaks", "KEEL_STATS": "1"}
+    done = subprocess.run([PROGRAM, "leaks"], stderr=writer, env=environment, timeout=60,
+                          preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+    os.close(writer)
+    assert done.returncode == 0, done.returncode
 
 
 def a_report_names_the_threads():
@@ -131,6 +160,12 @@ def a_handler_of_a_fault_may_use_the_heap():
             assert run.status == 3 and run.err.count("keel: the end of a block") == 1, (
                 debug, action, run.status, run.err)
         assert Run("fault-then-free", debug=debug).status == -6, debug
+
+
+def a_handler_of_a_fault_may_leave_by_longjmp():
+    run = Run("fault-then-leave")
+    assert run.status == 3 and run.err.count("keel: double free") == 1, (run.status, run.err)
+    assert run.err.endswith("keel: another fault while a fault was reported\n"), run.err
 
 
 def writes_to_discarded_pages_are_found():

@@ -4,6 +4,7 @@
 //     guarded trials NAME BYTES COUNT   plants it in COUNT children, each time in another
 //                                       allocation, and prints how many the system ended
 //     guarded count PATTERN COUNT       prints how many of COUNT allocations were guarded
+//     guarded threads                   eight threads make the same error at once
 //     guarded use                       uses guarded blocks correctly in every way
 #include <keel/heap.h>
 #include <keel/keel.h>
@@ -101,6 +102,23 @@ static __attribute__((noinline)) int one_bug(const struct bug* bug, size_t bytes
     fflush(stdout);
     bug->plant(block, bytes);
     puts("survived");
+    return 0;
+}
+
+// Eight threads make the same error at the same time.
+static pthread_barrier_t all_ready;
+static void* reads_freed(void* block) {
+    frees_here(block);
+    pthread_barrier_wait(&all_ready);
+    sink = *(volatile char*)block;
+    return NULL;
+}
+static int bug_of_threads(void) {
+    pthread_t threads[8];
+    pthread_barrier_init(&all_ready, NULL, 8);
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, reads_freed, (void*)allocates_here(100));
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     return 0;
 }
 
@@ -361,6 +379,7 @@ int main(int count, char** arguments) {
                       (unsigned)atoi(arguments[4]));
     if (count == 4 && strcmp(mode, "count") == 0)
         return count_guarded(arguments[2], (unsigned)atoi(arguments[3]));
+    if (strcmp(mode, "threads") == 0) return bug_of_threads();
     if (strcmp(mode, "use") == 0) return use();
     if (strcmp(mode, "handled") == 0) return handled();
     fprintf(stderr, "see the head of guarded.c\n");

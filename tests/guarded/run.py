@@ -188,6 +188,13 @@ def writes_beside_a_block_are_found_at_its_free():
                 "; 1 bytes before its start", False, begin=False)
 
 
+def threads_that_fault_at_once_have_one_whole_report():
+    for _ in range(30):
+        done = run("threads")
+        assert done.returncode == -11 and done.stderr.count("keel: ") == 1, done
+        assert re.search(r"found by thread \d+:\n(    0x.*\n)+.*\n    addr2line", done.stderr), done
+
+
 def the_keeper_closes_freed_blocks():
     for size in 100, 200000:
         reports("read-freed", size, "read of a freed block", -11,

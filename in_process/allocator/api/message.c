@@ -3,7 +3,10 @@
 #include "base/options.h"
 #include "os/lock.h"
 #include "os/process.h"
+#include "os/thread.h"
 #include <errno.h>
+
+#define REPORT_WAITS 5 // seconds
 
 // A function of the program and its argument. The argument is written first.
 struct callback {
@@ -69,7 +72,20 @@ void message_error(int code, const char* text) {
     call_error_handler(code);
 }
 
+// The first thread that finds a fault reports it and ends the process. Others wait, but not for
+// ever: a handler of the program may have left the report with longjmp.
+static void wait_for_other_report(void) {
+    static atomic_state reporting; // 1: a thread reports
+    static KEEL_TLS bool reports;  // this one
+    uint32_t expected = 0;
+    if (!atomic_try_state(&reporting, &expected, 1) && !reports) {
+        for (unsigned waits = 0; waits < REPORT_WAITS; waits++) os_wait(&reporting, 1, 1000000);
+    }
+    reports = true;
+}
+
 void message_panic(enum fault fault, const char* text, size_t length) {
+    wait_for_other_report();
     os_lock_takes_over = true; // handlers of the program may use the heap
     call_error_handler(fault == FAULT_FREE_NOT_ALLOCATED ? EAGAIN
                        : fault == FAULT_FREE_MISALIGNED  ? EINVAL

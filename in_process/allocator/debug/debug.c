@@ -56,8 +56,8 @@ bool debug_lower(const struct request* request, struct debug_request* debug) {
     bool inner = (request->offset & (request->alignment - 1)) != 0;
     debug->prefix = PREFIX_BYTES;
     if (!inner && request->alignment > PREFIX_BYTES) debug->prefix = request->alignment;
-    if (!size_add(request->size, debug->prefix + CANARY_BYTES, &bytes) || bytes > KEEL_SIZE_MAX)
-        return false;
+    if (!size_add(request->size, debug->prefix + CANARY_BYTES, &bytes)) return false;
+    if (!large_is_possible(bytes, request->alignment)) return false;
     debug->roomy = false;
     debug->lower = *request;
     debug->lower.size = bytes;

@@ -5,18 +5,20 @@
 #include "os/thread.h"
 
 #define REPORT_BYTES 16384u
+#define WAITS 5 // seconds
 
 static char buffer[REPORT_BYTES];
 static atomic_state reporting; // 1: a thread reports
 static KEEL_TLS bool reports;  // this one, also in a child that it forks
 
-// Only the first fault is reported. Other threads wait for the end of the process.
+// Only the first fault is reported. Other threads wait for the end of the process, but not for
+// ever: a handler of the program may have left the report with longjmp.
 static void begin(struct text* text) {
     uint32_t expected = 0;
     static const char again[] = "keel: another fault while a fault was reported\n";
     if (!atomic_try_state(&reporting, &expected, 1)) {
-        if (reports) os_abort(again, sizeof again - 1);
-        for (;;) os_wait(&reporting, expected, 1000000);
+        for (int i = 0; i < WAITS && !reports; i++) os_wait(&reporting, expected, 1000000);
+        os_abort(again, sizeof again - 1);
     }
     reports = true;
     text_begin(text, buffer, sizeof buffer);

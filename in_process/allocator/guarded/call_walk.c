@@ -4,8 +4,12 @@
 
 #define OWN_FRAMES 8u // between os_stack_walk and the function that captures
 
-static KEEL_TLS bool walking; // the unwinder may allocate
 static KEEL_TLS uint32_t captures;
+
+// The unwinder may allocate, but only a few blocks. More captures than that show that the thread
+// has left the unwinder: a signal handler called longjmp.
+#define NESTED_MOST 64u
+static KEEL_TLS uint32_t walking; // 0: no. Else 1, and 1 for each capture since then
 
 // --- Steps: what the unwinder has found out ------------------------------------------------------
 
@@ -126,11 +130,11 @@ static void learn_frames(const struct os_frame* frames, unsigned count, bool who
 void call_walk_unwind(struct walked* walked, uint32_t wanted, uintptr_t caller) {
     struct os_frame frames[WALK_FRAMES_MAX + OWN_FRAMES + 1];
     walked->depth = 0;
-    if (walking) return;
-    walking = true;
+    if (walking > 0 && walking++ <= NESTED_MOST) return;
+    walking = 1;
     unsigned most = wanted + OWN_FRAMES + 1;
     unsigned count = os_stack_walk(frames, most);
-    walking = false;
+    walking = 0;
     unsigned first = 0;
     while (first < count && frames[first].address != caller) first++;
     for (unsigned i = first; i < count && walked->depth < wanted; i++)

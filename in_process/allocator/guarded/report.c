@@ -1,10 +1,14 @@
 #include "allocator/guarded/report.h"
 #include "allocator/guarded/stack_text.h"
+#include "os/thread.h"
 
 #define REPORT_BYTES 12288u
+#define WAITS 5 // seconds
 
 static char buffer[REPORT_BYTES];
+enum { REPORT_NONE, REPORT_BEGUN, REPORT_WRITTEN };
 static atomic_state reporting;
+static KEEL_TLS bool reports; // this thread, also in a child that it forks
 static guarded_output* write_report;
 
 static struct report {
@@ -24,8 +28,9 @@ static void add(const char* string) {
 
 // The first line, up to the size of the block. False: another thread reports a fault.
 static bool begin(const char* sentence, const struct guarded* block, const char* address) {
-    uint32_t expected = 0;
-    if (!atomic_try_state(&reporting, &expected, 1)) return false;
+    uint32_t expected = REPORT_NONE;
+    if (!atomic_try_state(&reporting, &expected, REPORT_BEGUN)) return false;
+    reports = true;
     text_begin(&report.text, buffer, sizeof buffer);
     report.has_maps = os_maps_read(&report.maps);
     add("keel: ");
@@ -99,10 +104,21 @@ static const char* sentence_of(const struct guarded* block, const char* address,
     return sentences[row][access];
 }
 
+// The caller's return may end the process, before another thread has written its report.
+static void wait_for_other_report(void) {
+    for (int i = 0; i < WAITS && !reports && atomic_get(&reporting) == REPORT_BEGUN; i++)
+        os_wait(&reporting, REPORT_BEGUN, 1000000);
+}
+
 void guarded_report_access(const struct guarded* block, const char* address,
                            enum os_access access) {
-    if (!begin(sentence_of(block, address, access), block, address)) return;
+    if (!begin(sentence_of(block, address, access), block, address)) {
+        wait_for_other_report();
+        return;
+    }
     distance(block, address);
     last_lines(block);
     if (write_report != NULL) write_report(buffer);
+    atomic_set(&reporting, REPORT_WRITTEN);
+    os_wake(&reporting);
 }
