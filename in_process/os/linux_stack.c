@@ -1,79 +1,12 @@
-#include "base/atomic.h"
 #include "os/memory.h"
 #include "os/stack.h"
 #include "os/thread.h"
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include <unwind.h>
-
-// --- The call stack ------------------------------------------------------------------------------
-//
-// The unwinder of C++ exceptions needs no frame pointers. It is in libgcc_s, with which a C program
-// is not linked; so it is loaded at start. A static program has it only if it is linked into it.
-
-#pragma weak _Unwind_Backtrace
-#pragma weak _Unwind_GetIP
-#pragma weak _Unwind_GetCFA
-
-static struct {
-    _Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void*);
-    _Unwind_Word (*address)(struct _Unwind_Context*);
-    _Unwind_Word (*stack)(struct _Unwind_Context*);
-} unwinder;
-static atomic_state prepared;
-
-static void* symbol(void* library, const char* name) {
-    return library == NULL ? NULL : dlsym(library, name);
-}
-
-void os_stack_prepare(void) {
-    struct os_frame frame;
-    if (atomic_get(&prepared) != 0) return;
-    unwinder.backtrace = _Unwind_Backtrace;
-    unwinder.address = _Unwind_GetIP;
-    unwinder.stack = _Unwind_GetCFA;
-    if (_Unwind_Backtrace == NULL) {
-        void* library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
-        *(void**)&unwinder.backtrace = symbol(library, "_Unwind_Backtrace");
-        *(void**)&unwinder.address = symbol(library, "_Unwind_GetIP");
-        *(void**)&unwinder.stack = symbol(library, "_Unwind_GetCFA");
-    }
-    if (unwinder.backtrace == NULL || unwinder.address == NULL || unwinder.stack == NULL) return;
-    atomic_set_release(&prepared, 1);
-    (void)os_stack_walk(&frame, 1); // its first call may allocate
-}
-
-struct walk {
-    struct os_frame* frames;
-    unsigned count;
-    unsigned most;
-};
-
-// The return address of a call is below the stack pointer that its caller has after the return: on
-// x86-64 by one word; elsewhere it may be anywhere.
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context* context, void* argument) {
-    struct walk* walk = argument;
-    uintptr_t address = unwinder.address(context);
-    uintptr_t place = 0;
-    if (address == 0) return _URC_END_OF_STACK;
-#if defined(__x86_64__)
-    place = unwinder.stack(context) - sizeof(uintptr_t);
-#endif
-    walk->frames[walk->count++] = (struct os_frame){address, place};
-    return walk->count == walk->most ? _URC_END_OF_STACK : _URC_NO_REASON;
-}
-
-unsigned os_stack_walk(struct os_frame* frames, unsigned most) {
-    struct walk walk = {frames, 0, most};
-    if (most == 0 || atomic_get_acquire(&prepared) == 0) return 0;
-    (void)unwinder.backtrace(add_frame, &walk);
-    return walk.count;
-}
 
 // --- The mappings --------------------------------------------------------------------------------
 

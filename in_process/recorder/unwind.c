@@ -8,7 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/attributes.h"
-#include "unwind_rules.h"
+#include "os/unwind_rules.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -100,6 +100,57 @@ static void change_of_stacks(void) {
     swapcontext(&outside, &inside);
 }
 
+// A stack made by hand, as those of coroutine libraries: behind its outermost call is no return
+// address. Above it the memory is not accessible.
+static void allocates_in_coroutine(void) {
+    char* block = allocates_here(30);
+    frees_here(block);
+    puts("came back");
+    frees_again(block);
+}
+static void run_on_stack_with_end(uintptr_t end) {
+#if defined(__x86_64__)
+    const size_t bytes = (size_t)64 << 10;
+    char* memory = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(memory, bytes, PROT_READ | PROT_WRITE);
+    uintptr_t* top = (uintptr_t*)(void*)(memory + bytes - 64);
+    for (int i = 0; i < 8; i++) top[i] = end;
+    __asm__ volatile("mov %0, %%rsp; xor %%ebp, %%ebp; jmp *%1"
+                     :
+                     : "r"(top + 1), "r"(allocates_in_coroutine)
+                     : "memory");
+#else
+    (void)end;
+    allocates_in_coroutine();
+#endif
+}
+static void stack_with_invalid_end(void) {
+    setvbuf(stdout, NULL, _IONBF, 0);
+    run_on_stack_with_end(UINT64_C(0xdeaddeaddeaddead));
+}
+// The functions of the C library have frames, which this stack does not.
+static void stack_with_wrong_end(void) {
+    setvbuf(stdout, NULL, _IONBF, 0);
+    run_on_stack_with_end((uintptr_t)&varying_frames + 16);
+}
+
+// Frames through a signal handler, which on x86-64 the tables of frames do not describe.
+static void* volatile handled;
+static void allocates_in_signal(int number) {
+    handled = allocates_here(30);
+    called += number;
+}
+APART static void raises_here(void) {
+    raise(SIGUSR1);
+    called++;
+}
+static void stack_through_signal(void) {
+    signal(SIGUSR1, allocates_in_signal);
+    raises_here();
+    frees_here(handled);
+    frees_again(handled);
+}
+
 // Each digit of the number is a call in another place of this function.
 APART static void allocates_along(unsigned number, unsigned depth) {
     if (depth == 0) {
@@ -432,6 +483,9 @@ static const struct {
     {"resizes-in-small-steps", resizes_in_small_steps},
     {"overflow-of-a-grown-block", overflow_of_a_grown_block},
     {"many-stacks", many_stacks},
+    {"stack-with-invalid-end", stack_with_invalid_end},
+    {"stack-with-wrong-end", stack_with_wrong_end},
+    {"stack-through-signal", stack_through_signal},
     {"far-blocks", far_blocks},
     {"failed-resizes", failed_resizes},
     {"overflow-is-never-freed", overflow_is_never_freed},

@@ -115,6 +115,19 @@ def a_thread_may_change_stacks():
     assert (run.status, run.out, run.err) == (0, "came back\n", ""), (run.status, run.err)
 
 
+def a_stack_may_end_in_any_way():
+    for mode in "stack-with-invalid-end", "stack-with-wrong-end":
+        run = Run(mode)
+        assert run.status == -6 and run.out == "came back\n", (mode, run.status, run.err)
+        in_order(["allocates_here", "allocates_in_coroutine"], run.stack("allocated"))
+
+
+def frames_behind_a_signal_are_found():
+    run = Run("stack-through-signal")
+    in_order(["allocates_here", "allocates_in_signal", "raises_here", "stack_through_signal",
+              "main"], run.stack("allocated"))
+
+
 def stacks_have_the_frames_that_are_asked_for():
     # A static library prints its own frames too.
     depth = 8
@@ -122,6 +135,10 @@ def stacks_have_the_frames_that_are_asked_for():
     assert "allocates_here" in run.stack("allocated")
     for part in re.findall(r"by thread \d+:\n((?:    0x.*\n)*)", run.err):
         assert 0 < part.count("\n") <= depth, run.err
+    if not PROGRAM.endswith("-static"):
+        one = Run("double-free", debug="stack=1")
+        assert one.stack("allocated") == ["allocates_here"], one.err
+        assert one.stack("found") == ["frees_again"], one.err
     none = Run("double-free", debug="stack=0")
     assert none.err.count("(no call stack)") == 3, none.err
 

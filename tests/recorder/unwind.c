@@ -5,7 +5,7 @@
  */
 #include "recorder/unwind.h"
 #include "check.h"
-#include "recorder/unwind_rules.h"
+#include "os/unwind_rules.h"
 #include "unwind_cases.h"
 
 #include <alloca.h>

@@ -2,7 +2,7 @@
 #include "base/atomic.h"
 #include "os/stack.h"
 
-#define OWN_FRAMES 8u // between os_stack_walk and the function that captures
+#define OWN_FRAMES 16u // between os_stack_walk and the program
 
 static KEEL_TLS uint32_t captures;
 
@@ -97,12 +97,21 @@ static void span_add(uintptr_t low, uintptr_t high) {
 
 // --- Capture -------------------------------------------------------------------------------------
 
+static bool is_own(uintptr_t address) {
+    return address - os_own_code.start < os_own_code.bytes;
+}
+
+// Adds a frame, unless it is one of Keel's, of which no program needs to know.
+static void add_frame(struct walked* walked, uintptr_t address) {
+    if (walked->depth > 0 || !is_own(address)) walked->addresses[walked->depth++] = address;
+}
+
 // False: a step is not known.
 static bool follow_steps(struct walked* walked, uint32_t wanted, uintptr_t place,
                          uintptr_t address) {
     const uintptr_t end = span_end(place);
     for (walked->depth = 0;;) {
-        walked->addresses[walked->depth++] = address;
+        add_frame(walked, address);
         if (walked->depth == wanted) return true;
         uint32_t step = step_of(address);
         if (step == STEP_LAST) return true;
@@ -138,7 +147,7 @@ void call_walk_unwind(struct walked* walked, uint32_t wanted, uintptr_t caller) 
     unsigned first = 0;
     while (first < count && frames[first].address != caller) first++;
     for (unsigned i = first; i < count && walked->depth < wanted; i++)
-        walked->addresses[walked->depth++] = frames[i].address;
+        add_frame(walked, frames[i].address);
     learn_frames(&frames[first], count - first, count < most);
 }
 

@@ -2,7 +2,7 @@
 // "Exception Frames", with the instructions of DWARF's call frame information. Only the usual forms
 // of tables are read. Everything else gives FRAME_UNKNOWN, and the caller uses the C library's
 // unwinder.
-#include "unwind_rules.h"
+#include "os/unwind_rules.h"
 
 #include "base/attributes.h"
 #include <dlfcn.h>
@@ -424,6 +424,10 @@ static const int32_t* pair_find(const struct table_header* header, uintptr_t add
 
 // C libraries before glibc 2.35 do not have it.
 extern int _dl_find_object(void* address, struct dl_find_object* found) __attribute__((weak));
+
+bool unwind_rules_exist(void) {
+    return &_dl_find_object != NULL;
+}
 
 struct unwind_rule unwind_rule_find(uintptr_t address) {
     struct dl_find_object found;

@@ -1,8 +1,9 @@
 // How to find the caller's frame from a return address, by the unwind tables that C++ exceptions
-// use (.eh_frame).
-#ifndef KEEL_RECORDER_UNWIND_RULES_H
-#define KEEL_RECORDER_UNWIND_RULES_H
+// use (.eh_frame). x86-64 only.
+#ifndef KEEL_OS_UNWIND_RULES_H
+#define KEEL_OS_UNWIND_RULES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // How to compute the canonical frame address (CFA): the stack pointer before the call instruction
@@ -29,6 +30,9 @@ struct unwind_rule {
     int32_t frame_offset;
     int32_t base_offset;
 };
+
+// False: the C library is one without _dl_find_object, and there are no rules.
+bool unwind_rules_exist(void);
 
 // Returns the rule for the call that returns to `address`. Does not allocate and takes no lock, so
 // it may run in signal handlers. Cost: a binary search, and the instructions of one function's
