@@ -15,9 +15,9 @@
 // free, and a write to a free block's link or state at the latest when malloc returns the block. An
 // attacker who has not read a state or a link guesses a state with a probability of 2^-41.
 //
-// Either word reveals the key to who knows its address. The words of a page stay in its memory when
-// the page ends, so blocks that use this memory later contain them until the program overwrites
-// them. Those of large blocks are removed (large.h).
+// Either word reveals the key to who knows its address. Therefore no block that malloc returns has
+// such a word among its bytes: malloc removes the link, and the end of a page the words of all its
+// blocks. Those of large blocks are removed too (large.h).
 #ifndef KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 #define KEEL_ALLOCATOR_PAGE_BLOCK_GUARD_H
 

@@ -62,9 +62,20 @@ static void page_verify_zero(const struct page* page) {
     }
 }
 
+// Erases the links and states of all blocks, from which the key follows. Other blocks may use the
+// memory next, and the program may print them before it has written to them.
+static void page_erase_words(struct page* page) {
+    for (uint32_t i = 0; i < page_use(page)->carved; i++) {
+        char* block = page->start + (size_t)i * page->block_bytes;
+        ((struct block*)(void*)block)->next = NULL;
+        *block_state(block, page->block_bytes) = 0;
+    }
+}
+
 void page_end(struct page* page) {
     KEEL_ASSERT(page_check(page));
     if (KEEL_SECURE && block_guard.zero != 0) page_verify_zero(page);
+    if (KEEL_SECURE) page_erase_words(page);
     unsigned slices = (unsigned)(page->bytes / SLICE_BYTES);
     for (unsigned i = 0; i < slices; i++) atomic_set_release(&page[i].owner, 0);
 }
@@ -72,8 +83,7 @@ void page_end(struct page* page) {
 void page_forget_blocks(struct page* page) {
     struct page_use* use = page_use(page);
     if (!KEEL_SECURE) return;
-    for (uint32_t i = 0; i < use->carved; i++)
-        *block_state(page->start + (size_t)i * page->block_bytes, page->block_bytes) = 0;
+    page_erase_words(page);
     use->local_free = NULL;
     use->used = use->carved = 0;
 }

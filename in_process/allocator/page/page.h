@@ -55,7 +55,8 @@ KEEL_INLINE unsigned page_slices(unsigned size_class) {
 // address, `fresh` a set of enum page_fresh.
 struct page* page_begin(char* start, unsigned size_class, uintptr_t owner, unsigned fresh);
 
-// Ends the page. No block of it may be live. The caller then owns its slices.
+// Ends the page. No block of it may be live. The caller then owns its slices. In the secure flavour
+// linear in the blocks: at most 4,096 of 16 bytes.
 void page_end(struct page* page);
 
 // For the secure flavour, before the end of a page with live blocks: no block of it is live. Linear
