@@ -471,6 +471,23 @@ static void failures(void) {
     (void)!write(STDOUT_FILENO, line, (size_t)length); // no buffer has to be allocated
 }
 
+APART static void* allocates_elsewhere(size_t size) {
+    void* block = malloc(size);
+    called++;
+    return block;
+}
+static void failures_at_site(void) {
+    static char line[64];
+    unsigned here = 0, elsewhere = 0;
+    for (int i = 0; i < 100; i++) {
+        here += allocates_here(5000) == NULL;
+        elsewhere += allocates_elsewhere(5000) == NULL;
+    }
+    int length = snprintf(line, sizeof line, "failed %u %u at %p\n", here, elsewhere,
+                          (void*)(uintptr_t)&allocates_here);
+    (void)!write(STDOUT_FILENO, line, (size_t)length);
+}
+
 static const struct {
     const char* name;
     void (*run)(void);
@@ -504,6 +521,7 @@ static const struct {
     {"leaks-without-files", leaks_without_files},
     {"leaks-without-reading", leaks_without_reading},
     {"failures", failures},
+    {"failures-at-site", failures_at_site},
 };
 
 int main(int count, char** arguments) {

@@ -270,16 +270,52 @@ def allocations_fail_on_request():
     assert some != failed("probability=0.05,min=5000,max=5000,seed=2")
 
 
+def allocations_fail_at_a_site():
+    def failed(site, more="min=5000"):
+        run = Run("failures-at-site", fail=f"{more},{site}")
+        assert (run.status, run.err) == (0, ""), (site, run.err)
+        return tuple(map(int, re.match(r"failed (\d+) (\d+) at", run.out).groups()))
+    assert failed("site=allocates_here") == failed("site:allocates_h*") == (100, 0)
+    assert failed("site=allocates_*") == failed("site=main") == (100, 100)
+    assert failed("site=allocates") == failed("site=no_function") == (0, 0)
+    assert failed("site=allocates_elsewhere,after=10,count=7") == (0, 7)
+
+    report = Run("double-free").err
+    at = re.search(rf"allocated by.*\n(?:.*\n)*?.*{re.escape(PROGRAM)}\+(0x\w+)$", report, re.M)
+    functions = subprocess.run(["nm", PROGRAM], check=True, capture_output=True, text=True).stdout
+    begin = int(re.search(r"^(\w+) t allocates_here$", functions, re.M).group(1), 16)
+    offsets = [int(offset, 16) for offset in
+               re.findall(rf"{re.escape(PROGRAM)}\+(0x\w+)$", report, re.M)]
+    offset = next(offset for offset in offsets if begin <= offset < begin + 64)
+    name = os.path.basename(PROGRAM)
+    assert at and failed(f"site={name}+{offset:#x}") == (100, 0)
+    assert failed(f"site={PROGRAM}+{offset:#x}") == (100, 0)
+    assert failed(f"site={name[1:]}+{offset:#x}") == failed(f"site={name}+{offset + 1:#x}") == (0, 0)
+    assert failed(f"site={name}+{offset:#x}-{offset + 1:#x}") == (100, 0)
+    assert failed(f"site={name}+{offset + 1:#x}-{offset + 2:#x}") == (0, 0)
+    # Addresses in memory are the same in each run only without their randomization.
+    command = ["setarch", "-R", PROGRAM, "failures-at-site"]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    start = int(plain.split()[-1], 16)
+    for first, end, expected in (start, start + 64, "100 0"), (start - 64, start, "0 0"):
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env={
+            **os.environ, "KEEL_FAIL": f"min=5000,site={first:#x}-{end:#x}"})
+        assert run.stdout.startswith(f"failed {expected} at"), run.stdout
+
+
 def help_lists_every_setting():
     err = Run("contents", debug="help,quarantine=3M,fill=1K").err
     for name, value in ("quarantine", "3.0 MiB"), ("fill", "1.0 KiB"), ("stack", "12"):
         assert re.search(rf"^  {name} +\w.* \(now {value}\)$", err, re.M), err
     for name in ("check check_blocks check_at_exit leaks help probability every after count min "
-                 "max seed").split():
+                 "max seed site").split():
         assert re.search(rf"^  {name} +\w.* \(now .*\)$", err, re.M), (name, err)
 
 
 def wrong_settings_are_reported():
+    for site in "site", "site=", "site=0x10", "site=a+12", "site=a+0x5-0x5", "site=+0x5":
+        run = Run("contents", fail=site)
+        assert f"keel: KEEL_FAIL={site}: not valid" in run.err, (site, run.err)
     run = Run("contents", debug="quarantine=x,stack=1000,colour,leaks=0", fail="probability=2")
     assert run.status == 0
     for part in "DEBUG=quarantine=x", "DEBUG=stack=1000", "DEBUG=colour", "FAIL=probability=2":

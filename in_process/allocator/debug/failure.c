@@ -1,12 +1,13 @@
 #include "allocator/debug/failure.h"
 #include "allocator/debug/settings.h"
+#include "allocator/debug/site.h"
 #include "base/atomic.h"
 #include "base/random.h"
 
 #define MILLION 1000000u
 
 static atomic_state allowed;
-static atomic_bits candidates; // allocations of a size that may fail
+static atomic_bits candidates; // allocations of a size and at a site that may fail
 static atomic_bits failed;
 
 void failure_allow(void) {
@@ -25,6 +26,7 @@ static bool is_chosen(uint64_t index) {
 bool failure_is_due(size_t size) {
     if (!settings_fail || atomic_get(&allowed) == 0) return false;
     if (size < setting(SETTING_FAIL_MIN) || size > setting(SETTING_FAIL_MAX)) return false;
+    if (site_excludes_caller()) return false;
     uint64_t index = atomic_add(&candidates, 1) + 1;
     if (index <= setting(SETTING_FAIL_AFTER)) return false;
     if (!is_chosen(index - setting(SETTING_FAIL_AFTER))) return false;

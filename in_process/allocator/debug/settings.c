@@ -1,4 +1,5 @@
 #include "allocator/debug/settings.h"
+#include "allocator/debug/site.h"
 #include "base/format.h"
 #include <string.h>
 
@@ -12,7 +13,7 @@ int64_t setting_values[SETTING_COUNT] = {
 };
 bool settings_fail;
 
-enum kind { NUMBER, BYTES, SWITCH, FRACTION };
+enum kind { NUMBER, BYTES, SWITCH, FRACTION, SITE };
 
 static const struct {
     const char* name;
@@ -40,6 +41,8 @@ static const struct {
     [SETTING_FAIL_MIN] = {"min", BYTES, INT64_MAX, "fail no allocation of fewer bytes"},
     [SETTING_FAIL_MAX] = {"max", BYTES, INT64_MAX, "fail no allocation of more bytes"},
     [SETTING_FAIL_SEED] = {"seed", NUMBER, INT64_MAX, "of the random choice"},
+    [SETTING_FAIL_SITE] = {"site", SITE, 1,
+                           "fail only in this function, at FILE+0xOFFSET or in 0xFROM-0xTO"},
 };
 
 // --- Values --------------------------------------------------------------------------------------
@@ -108,6 +111,9 @@ static bool parse_value(enum kind kind, struct word word, int64_t* value) {
         return parse_fraction(word, value);
     case SWITCH:
         return parse_switch(word, value);
+    case SITE:
+        *value = 1;
+        return site_parse(word.text, word.length);
     case NUMBER:
     default:
         return take_digits(&word, value) && word.length == 0;
@@ -125,9 +131,10 @@ static const struct variable debug_variable = {"KEEL_DEBUG=", 0, SETTING_FAIL_PR
 static const struct variable fail_variable = {"KEEL_FAIL=", SETTING_FAIL_PROBABILITY,
                                               SETTING_COUNT};
 
-// "NAME" or "NAME=VALUE".
+// "NAME", "NAME=VALUE" or "NAME:VALUE".
 static bool parse_part(const struct variable* variable, struct word part) {
     const char* equals = memchr(part.text, '=', part.length);
+    if (equals == NULL) equals = memchr(part.text, ':', part.length);
     struct word name = part, word = {part.text, 0};
     if (equals != NULL) {
         name.length = (size_t)(equals - part.text);
@@ -175,6 +182,8 @@ static bool parse_variable(const struct variable* variable, const char* list,
 static void text_value(struct text* text, enum kind kind, int64_t value) {
     if (value == INT64_MAX)
         text_string(text, "no limit");
+    else if (kind == SITE)
+        text_string(text, value == 0 ? "any" : "set");
     else if (kind == BYTES && value >= 1024)
         text_bytes(text, (uint64_t)value);
     else if (kind == FRACTION && value > 0) {

@@ -27,6 +27,7 @@ enum setting {
     SETTING_FAIL_MIN,
     SETTING_FAIL_MAX,
     SETTING_FAIL_SEED,
+    SETTING_FAIL_SITE, // 1: site.h has one
     SETTING_COUNT
 };
 
