@@ -28,6 +28,8 @@ const char* panic_sentence(enum fault fault) {
         return "a live block is in a list of free blocks";
     case FAULT_FREE_SIZE:
         return "free with a size that is not the block's";
+    case FAULT_FREE_KIND:
+        return "free by a function for blocks of another kind";
     case FAULT_CORRUPT:
     default:
         return "the heap's own data is corrupt";

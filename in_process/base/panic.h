@@ -21,6 +21,7 @@ enum fault {
     FAULT_AFTER_FREE,         // a write to a free block
     FAULT_LIVE_IN_LIST,       // a live block is in a list of free blocks
     FAULT_FREE_SIZE,          // free with a size that the block cannot have
+    FAULT_FREE_KIND,          // free by a function for blocks of another kind
     FAULT_FREE_FOREIGN,       // free of an address that is not Keel's: only a warning
     FAULT_COUNT
 };

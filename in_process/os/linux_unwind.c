@@ -120,7 +120,7 @@ static bool populates(uintptr_t address) {
     return madvise((void*)(address & ~(PAGE - 1)), PAGE, POPULATE_READ) == 0;
 }
 
-// True if the byte can be read, or if the system does not tell. `known` can be read.
+// True if the byte can be read, or if the system does not state it. `known` can be read.
 static bool is_readable(uintptr_t address, uintptr_t known) {
     int saved = errno;
     char byte;

@@ -156,7 +156,8 @@ static void* resize_moving(struct user_heap* heap, void* block, struct request r
     void* resized = request_any(heap, request, size >= ROOM_FROM && request.size >= ROOM_FROM);
     if (resized == NULL) return debug_shrink(block, &request) ? block : NULL;
     memcpy(resized, block, size < request.size ? size : request.size);
-    debug_free(block);
+    debug_set_kind(resized, debug_kind(block));
+    debug_free(block, BLOCK_ANY);
     return resized;
 }
 

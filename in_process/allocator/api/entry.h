@@ -34,23 +34,30 @@ KEEL_INLINE void* entry_allocate(size_t size) {
 
 // The functions of alloc/ for addresses that the program passes. In the debug flavour, those of
 // debug/.
-KEEL_INLINE void entry_free(void* block) {
+KEEL_INLINE void entry_free_kind(void* block, enum block_kind kind) {
     if (KEEL_DEBUG)
-        debug_free(block);
+        debug_free(block, kind);
     else
         free_block(block);
 }
+KEEL_INLINE void entry_free(void* block) {
+    entry_free_kind(block, BLOCK_ANY);
+}
 KEEL_INLINE void entry_free_any(void* block) {
     if (KEEL_DEBUG)
-        debug_free(block);
+        debug_free(block, BLOCK_ANY);
     else
         free_any(block);
 }
-KEEL_INLINE void entry_free_sized(void* block, size_t size, size_t alignment, bool exact) {
+KEEL_INLINE void entry_free_sized_kind(void* block, size_t size, size_t alignment, bool exact,
+                                       enum block_kind kind) {
     if (KEEL_DEBUG)
-        debug_free_sized(block, size);
+        debug_free_sized(block, size, kind);
     else
         free_sized_block(block, size, alignment, exact);
+}
+KEEL_INLINE void entry_free_sized(void* block, size_t size, size_t alignment, bool exact) {
+    entry_free_sized_kind(block, size, alignment, exact, BLOCK_ANY);
 }
 KEEL_INLINE size_t entry_usable_bytes(const void* block) {
     if (KEEL_DEBUG) return debug_usable_bytes(block);

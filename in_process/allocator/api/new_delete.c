@@ -91,6 +91,11 @@ static void* new_aligned_nothrow(size_t size, size_t alignment) {
     return KEEL_LIKELY(block != NULL) ? block : new_aligned_nothrow_retry(size, alignment);
 }
 
+KEEL_INLINE void* of_kind(enum block_kind kind, void* block) {
+    if (KEEL_DEBUG) debug_set_kind(block, kind);
+    return block;
+}
+
 // The operators are weak symbols, because a program may define its own. Those take precedence, also
 // if the program links keel.o or libkeel.a, which is one object.
 #define OPERATOR(result, name, mangled, ...)                                                       \
@@ -98,66 +103,69 @@ static void* new_aligned_nothrow(size_t size, size_t alignment) {
     KEEL_EXPORT result name(__VA_ARGS__)
 
 OPERATOR(void*, operator_new, "_Znw" SIZE_CODE, size_t size) {
-    return new_or_throw(size);
+    return of_kind(BLOCK_NEW, new_or_throw(size));
 }
 OPERATOR(void*, operator_new_array, "_Zna" SIZE_CODE, size_t size) {
-    return new_or_throw(size);
+    return of_kind(BLOCK_NEW_ARRAY, new_or_throw(size));
 }
 OPERATOR(void*, operator_new_nothrow, "_Znw" SIZE_CODE "RKSt9nothrow_t", size_t size,
          const void* tag) {
     (void)tag;
-    return new_or_null(size);
+    return of_kind(BLOCK_NEW, new_or_null(size));
 }
 OPERATOR(void*, operator_new_array_nothrow, "_Zna" SIZE_CODE "RKSt9nothrow_t", size_t size,
          const void* tag) {
     (void)tag;
-    return new_or_null(size);
+    return of_kind(BLOCK_NEW_ARRAY, new_or_null(size));
 }
 OPERATOR(void*, operator_new_aligned, "_Znw" SIZE_CODE "St11align_val_t", size_t size,
          size_t alignment) {
-    return new_aligned_or_throw(size, alignment);
+    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_or_throw(size, alignment));
 }
 OPERATOR(void*, operator_new_array_aligned, "_Zna" SIZE_CODE "St11align_val_t", size_t size,
          size_t alignment) {
-    return new_aligned_or_throw(size, alignment);
+    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_or_throw(size, alignment));
 }
 OPERATOR(void*, operator_new_aligned_nothrow, "_Znw" SIZE_CODE "St11align_val_tRKSt9nothrow_t",
          size_t size, size_t alignment, const void* tag) {
     (void)tag;
-    return new_aligned_nothrow(size, alignment);
+    return of_kind(BLOCK_NEW_ALIGNED, new_aligned_nothrow(size, alignment));
 }
 OPERATOR(void*, operator_new_array_aligned_nothrow,
          "_Zna" SIZE_CODE "St11align_val_tRKSt9nothrow_t", size_t size, size_t alignment,
          const void* tag) {
     (void)tag;
-    return new_aligned_nothrow(size, alignment);
+    return of_kind(BLOCK_NEW_ARRAY_ALIGNED, new_aligned_nothrow(size, alignment));
 }
 
-// All forms of delete find the block's size themselves. Only the secure flavour uses the size and
-// alignment that the caller passes, and verifies them.
-#define OPERATOR_DELETE(name, mangled, ...)                                                        \
+// All forms of delete find the block's size themselves. Only the secure and the debug flavour use
+// the size that the caller passes, and verify it. The debug flavour verifies the kind, too.
+#define OPERATOR_DELETE(name, kind, mangled, ...)                                                  \
     OPERATOR(void, name, mangled, void* block __VA_ARGS__) {                                       \
-        entry_free(block);                                                                         \
+        entry_free_kind(block, kind);                                                              \
     }
-#define OPERATOR_DELETE_SIZED(name, mangled, asked_alignment, ...)                                 \
+#define OPERATOR_DELETE_SIZED(name, kind, mangled, asked_alignment, ...)                           \
     OPERATOR(void, name, mangled, void* block, size_t size __VA_ARGS__) {                          \
-        entry_free_sized(block, size, asked_alignment, true);                                      \
+        entry_free_sized_kind(block, size, asked_alignment, true, kind);                           \
     }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-OPERATOR_DELETE(operator_delete, "_ZdlPv")
-OPERATOR_DELETE(operator_delete_array, "_ZdaPv")
-OPERATOR_DELETE_SIZED(operator_delete_sized, "_ZdlPv" SIZE_CODE, 1)
-OPERATOR_DELETE_SIZED(operator_delete_array_sized, "_ZdaPv" SIZE_CODE, 1)
-OPERATOR_DELETE(operator_delete_nothrow, "_ZdlPvRKSt9nothrow_t", , const void* tag)
-OPERATOR_DELETE(operator_delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", , const void* tag)
-OPERATOR_DELETE(operator_delete_aligned, "_ZdlPvSt11align_val_t", , size_t alignment)
-OPERATOR_DELETE(operator_delete_array_aligned, "_ZdaPvSt11align_val_t", , size_t alignment)
-OPERATOR_DELETE_SIZED(operator_delete_sized_aligned, "_ZdlPv" SIZE_CODE "St11align_val_t",
-                      alignment, , size_t alignment)
-OPERATOR_DELETE_SIZED(operator_delete_array_sized_aligned, "_ZdaPv" SIZE_CODE "St11align_val_t",
-                      alignment, , size_t alignment)
-OPERATOR_DELETE(operator_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t", ,
-                size_t alignment, const void* tag)
-OPERATOR_DELETE(operator_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t", ,
-                size_t alignment, const void* tag)
+OPERATOR_DELETE(operator_delete, BLOCK_NEW, "_ZdlPv")
+OPERATOR_DELETE(operator_delete_array, BLOCK_NEW_ARRAY, "_ZdaPv")
+OPERATOR_DELETE_SIZED(operator_delete_sized, BLOCK_NEW, "_ZdlPv" SIZE_CODE, 1)
+OPERATOR_DELETE_SIZED(operator_delete_array_sized, BLOCK_NEW_ARRAY, "_ZdaPv" SIZE_CODE, 1)
+OPERATOR_DELETE(operator_delete_nothrow, BLOCK_NEW, "_ZdlPvRKSt9nothrow_t", , const void* tag)
+OPERATOR_DELETE(operator_delete_array_nothrow, BLOCK_NEW_ARRAY, "_ZdaPvRKSt9nothrow_t", ,
+                const void* tag)
+OPERATOR_DELETE(operator_delete_aligned, BLOCK_NEW_ALIGNED, "_ZdlPvSt11align_val_t", ,
+                size_t alignment)
+OPERATOR_DELETE(operator_delete_array_aligned, BLOCK_NEW_ARRAY_ALIGNED, "_ZdaPvSt11align_val_t", ,
+                size_t alignment)
+OPERATOR_DELETE_SIZED(operator_delete_sized_aligned, BLOCK_NEW_ALIGNED,
+                      "_ZdlPv" SIZE_CODE "St11align_val_t", alignment, , size_t alignment)
+OPERATOR_DELETE_SIZED(operator_delete_array_sized_aligned, BLOCK_NEW_ARRAY_ALIGNED,
+                      "_ZdaPv" SIZE_CODE "St11align_val_t", alignment, , size_t alignment)
+OPERATOR_DELETE(operator_delete_aligned_nothrow, BLOCK_NEW_ALIGNED,
+                "_ZdlPvSt11align_val_tRKSt9nothrow_t", , size_t alignment, const void* tag)
+OPERATOR_DELETE(operator_delete_array_aligned_nothrow, BLOCK_NEW_ARRAY_ALIGNED,
+                "_ZdaPvSt11align_val_tRKSt9nothrow_t", , size_t alignment, const void* tag)

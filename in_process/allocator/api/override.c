@@ -11,29 +11,31 @@ KEEL_EXPORT void* malloc(size_t size) {
     return entry_allocate(size);
 }
 KEEL_EXPORT void free(void* block) {
-    entry_free(block);
+    entry_free_kind(block, BLOCK_MALLOC);
 }
 KEEL_EXPORT void cfree(void* block) {
-    entry_free(block);
+    entry_free_kind(block, BLOCK_MALLOC);
 } // removed in glibc 2.26; old programs still refer to it
 // C23. libc may not declare them yet.
 void free_sized(void* block, size_t size);
 void free_aligned_sized(void* block, size_t alignment, size_t size);
 
 KEEL_EXPORT void free_sized(void* block, size_t size) {
-    entry_free_sized(block, size, 1, false);
+    entry_free_sized_kind(block, size, 1, false, BLOCK_MALLOC);
 }
 KEEL_EXPORT void free_aligned_sized(void* block, size_t alignment, size_t size) {
-    entry_free_sized(block, size, alignment, false);
+    entry_free_sized_kind(block, size, alignment, false, BLOCK_MALLOC);
 }
 KEEL_EXPORT void* calloc(size_t count, size_t size) {
     return entry_zeroed(entry_product(count, size));
 }
 KEEL_EXPORT void* realloc(void* block, size_t size) {
+    if (KEEL_DEBUG) debug_require_kind(block, BLOCK_MALLOC);
     return entry_realloc(block, size);
 }
 
 KEEL_EXPORT void* reallocarray(void* block, size_t count, size_t size) {
+    if (KEEL_DEBUG) debug_require_kind(block, BLOCK_MALLOC);
     return entry_realloc(block, entry_product(count, size));
 }
 

@@ -74,6 +74,7 @@ void* debug_begin(void* lower, const struct request* request, const struct debug
     record_place(record, lower, debug->prefix);
     record->size = request->size;
     record->roomy = debug->roomy;
+    record->kind = BLOCK_MALLOC;
     record->allocated_stack = call_stack_capture();
     record->allocated_thread = record_thread();
     record->freed_stack = 0;
@@ -129,18 +130,25 @@ static void free_record(struct record* record, uint32_t stack) {
     quarantine_add(record, stack);
 }
 
-void debug_free(void* address) {
+static void require_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
+    if (KEEL_LIKELY(record->kind == (uint8_t)kind || kind == BLOCK_ANY)) return;
+    if (setting(SETTING_MISMATCH) != 0) fault_of_kind(record, kind, stack);
+}
+
+void debug_free(void* address, enum block_kind kind) {
     if (address == NULL) return;
     address = address_untagged(address);
     uint32_t stack = call_stack_capture();
     struct record* record = live_record(address, stack);
-    if (record != NULL)
-        free_record(record, stack);
-    else
+    if (record == NULL) {
         free_any(address); // counts it, and prints a warning
+        return;
+    }
+    require_kind(record, kind, stack);
+    free_record(record, stack);
 }
 
-void debug_free_sized(void* address, size_t size) {
+void debug_free_sized(void* address, size_t size, enum block_kind kind) {
     if (address == NULL) return;
     address = address_untagged(address);
     uint32_t stack = call_stack_capture();
@@ -149,6 +157,7 @@ void debug_free_sized(void* address, size_t size) {
         free_any(address);
         return;
     }
+    require_kind(record, kind, stack);
     if (record->size != size) fault_of_size(record, size, stack);
     free_record(record, stack);
 }
@@ -199,6 +208,22 @@ static struct record* live_at(const void* address) {
     if (record == NULL || record_block(record) != address) return NULL;
     uint32_t state = atomic_get_acquire(&record->state) & ~(uint32_t)RECORD_BUSY;
     return state == RECORD_LIVE ? record : NULL;
+}
+
+void debug_require_kind(const void* address, enum block_kind kind) {
+    const struct record* record = live_at(address_untagged(address));
+    if (record != NULL && record->kind != (uint8_t)kind)
+        require_kind(record, kind, call_stack_capture());
+}
+
+void debug_set_kind(const void* address, enum block_kind kind) {
+    struct record* record = live_at(address);
+    if (record != NULL) record->kind = (uint8_t)kind;
+}
+
+enum block_kind debug_kind(const void* address) {
+    const struct record* record = live_at(address_untagged(address));
+    return record == NULL ? BLOCK_MALLOC : (enum block_kind)record->kind;
 }
 
 size_t debug_usable_bytes(const void* address) {

@@ -13,6 +13,7 @@
 #define KEEL_ALLOCATOR_DEBUG_DEBUG_H
 
 #include "allocator/alloc/user_heap.h"
+#include "allocator/debug/record.h"
 #include "allocator/debug/settings.h"
 
 // --- The process ---------------------------------------------------------------------------------
@@ -45,8 +46,16 @@ void* debug_begin(void* lower, const struct request* request, const struct debug
 
 // These end the process if the address is not that of a live block, with one exception: that of a
 // foreign block, if the option `foreign_free` allows it.
-void debug_free(void* address);
-void debug_free_sized(void* address, size_t size);
+// `kind` is that of the blocks which the calling function may free; another one is a fault too,
+// unless a setting allows it.
+void debug_free(void* address, enum block_kind kind);
+void debug_free_sized(void* address, size_t size, enum block_kind kind);
+// For a block that is resized. NULL has no kind.
+void debug_require_kind(const void* address, enum block_kind kind);
+// Of a block that was just allocated, as BLOCK_MALLOC. NULL has no kind.
+void debug_set_kind(const void* address, enum block_kind kind);
+enum block_kind debug_kind(const void* address);
+
 // Returns the size of a live block. False: a foreign block.
 bool debug_size(const void* address, size_t* size);
 

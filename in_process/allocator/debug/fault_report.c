@@ -106,6 +106,29 @@ void fault_of_size(const struct record* record, size_t size, uint32_t stack) {
     last_lines(FAULT_FREE_SIZE, record, false, stack);
 }
 
+void fault_of_kind(const struct record* record, enum block_kind kind, uint32_t stack) {
+    static const char* const allocated[] = {
+        [BLOCK_MALLOC] = "malloc",
+        [BLOCK_NEW] = "operator new",
+        [BLOCK_NEW_ARRAY] = "operator new[]",
+        [BLOCK_NEW_ALIGNED] = "operator new(std::align_val_t)",
+        [BLOCK_NEW_ARRAY_ALIGNED] = "operator new[](std::align_val_t)",
+    };
+    static const char* const freed[] = {
+        [BLOCK_MALLOC] = "free or realloc",
+        [BLOCK_NEW] = "operator delete",
+        [BLOCK_NEW_ARRAY] = "operator delete[]",
+        [BLOCK_NEW_ALIGNED] = "operator delete(std::align_val_t)",
+        [BLOCK_NEW_ARRAY_ALIGNED] = "operator delete[](std::align_val_t)",
+    };
+    first_line(FAULT_FREE_KIND, record_block(record), record);
+    text_string(&report.text, "; allocated by ");
+    text_string(&report.text, allocated[record->kind]);
+    text_string(&report.text, "; freed by ");
+    text_string(&report.text, freed[kind]);
+    last_lines(FAULT_FREE_KIND, record, false, stack);
+}
+
 void fault_of_write(const struct record* record, const char* byte, bool freed, uint32_t stack) {
     enum fault fault = freed                         ? FAULT_AFTER_FREE
                        : byte < record_block(record) ? FAULT_UNDERFLOW

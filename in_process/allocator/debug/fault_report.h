@@ -20,6 +20,9 @@ KEEL_COLD KEEL_NORETURN void fault_of_call(enum fault fault, const void* address
 // The same for a free with a size.
 KEEL_COLD KEEL_NORETURN void fault_of_size(const struct record* record, size_t size,
                                            uint32_t stack);
+// The same for a free by a function for blocks of another kind.
+KEEL_COLD KEEL_NORETURN void fault_of_kind(const struct record* record, enum block_kind kind,
+                                           uint32_t stack);
 
 // `byte` is one that the program has overwritten, in or around the block. `freed`: the block is in
 // quarantine.

@@ -23,6 +23,16 @@ enum record_state {
     RECORD_BUSY = 8 // flag: a thread verifies the block, and others must wait
 };
 
+// The functions that allocate blocks, each with those that may free them.
+enum block_kind {
+    BLOCK_MALLOC,
+    BLOCK_NEW,
+    BLOCK_NEW_ARRAY,
+    BLOCK_NEW_ALIGNED,
+    BLOCK_NEW_ARRAY_ALIGNED,
+    BLOCK_ANY // for functions that free blocks of any kind
+};
+
 struct record {
     char* start;   // of the lower block
     size_t prefix; // bytes before the program's block
@@ -34,6 +44,7 @@ struct record {
     uint8_t emptied;          // 1: the system pages of a kept block were discarded, not filled
     uint8_t roomy;            // 1: the block may be resized in place; the canary is limited
     uint8_t far;              // 1: the block begins behind the first slice of a large lower block
+    uint8_t kind;             // enum block_kind
     uint32_t allocated_stack; // numbers of call_stack.h
     uint32_t freed_stack;
     uint32_t allocated_thread;

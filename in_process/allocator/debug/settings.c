@@ -7,9 +7,9 @@
 #define MILLION 1000000
 
 int64_t setting_values[SETTING_COUNT] = {
-    [SETTING_QUARANTINE] = 8 << 20, [SETTING_FILL] = 64 << 10,   [SETTING_STACK] = 12,
-    [SETTING_CHECK] = 512,          [SETTING_CHECK_BLOCKS] = 16, [SETTING_CHECK_AT_EXIT] = 1,
-    [SETTING_FAIL_MAX] = INT64_MAX,
+    [SETTING_QUARANTINE] = 8 << 20, [SETTING_FILL] = 64 << 10,      [SETTING_STACK] = 12,
+    [SETTING_CHECK] = 512,          [SETTING_CHECK_BLOCKS] = 16,    [SETTING_CHECK_AT_EXIT] = 1,
+    [SETTING_MISMATCH] = 1,         [SETTING_FAIL_MAX] = INT64_MAX,
 };
 bool settings_fail;
 
@@ -32,6 +32,8 @@ static const struct {
                               "blocks that such a check verifies; 0: all blocks"},
     [SETTING_CHECK_AT_EXIT] = {"check_at_exit", SWITCH, 1, "verify all blocks at the end"},
     [SETTING_LEAKS] = {"leaks", SWITCH, 1, "list the blocks that are not freed at the end"},
+    [SETTING_MISMATCH] = {"mismatch", SWITCH, 1,
+                          "report blocks of malloc, new and new[] that another's function frees"},
     [SETTING_HELP] = {"help", SWITCH, 1, "print this list"},
     [SETTING_FAIL_PROBABILITY] = {"probability", FRACTION, MILLION,
                                   "fail this share of the allocations, from 0 to 1"},

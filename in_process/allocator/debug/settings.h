@@ -18,6 +18,7 @@ enum setting {
     SETTING_CHECK_BLOCKS,  // blocks that such a check verifies; 0: all
     SETTING_CHECK_AT_EXIT, // 1: all blocks are verified when the process ends
     SETTING_LEAKS,         // 1: live blocks are listed when the process ends
+    SETTING_MISMATCH,      // 1: a free by a function for other blocks is a fault
     SETTING_HELP,          // 1: the settings are listed when the process starts
     // KEEL_FAIL
     SETTING_FAIL_PROBABILITY, // in millionths
