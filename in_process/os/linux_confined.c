@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "os/lock.h"
 #include "os/memory.h"
+#include "os/memory_checker.h"
 #include "os/thread.h"
 #include <errno.h>
 
@@ -129,6 +130,7 @@ static int find_storage(struct dl_phdr_info* module, size_t size, void* largest)
 // have their variables farther from the thread pointer, and the thread does not use them.
 void os_confined_prepare(void) {
     size_t reach = 0;
+    if (os_valgrind_runs()) return; // it ends a process that makes such a thread
     make_reported();
     (void)dl_iterate_phdr(find_storage, &reach);
     // Without Keel's own variables the thread would use its stack in their place.

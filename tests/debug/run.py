@@ -308,8 +308,8 @@ def help_lists_every_setting():
     err = Run("contents", debug="help,quarantine=3M,fill=1K").err
     for name, value in ("quarantine", "3.0 MiB"), ("fill", "1.0 KiB"), ("stack", "12"):
         assert re.search(rf"^  {name} +\w.* \(now {value}\)$", err, re.M), err
-    for name in ("check check_blocks check_at_exit leaks mismatch help probability every after count min "
-                 "max seed site").split():
+    for name in ("check check_blocks check_at_exit leaks mismatch help probability every after "
+                 "count min max seed site").split():
         assert re.search(rf"^  {name} +\w.* \(now .*\)$", err, re.M), (name, err)
 
 

@@ -1,4 +1,5 @@
 #include "allocator/debug/contents.h"
+#include "allocator/debug/checker.h"
 #include "allocator/debug/settings.h"
 #include "allocator/slices/arena.h"
 #include "allocator/slices/page_map.h"
@@ -68,18 +69,18 @@ static char* canary_start(const struct record* record) {
     return record_block(record) + record->size;
 }
 
-static char* lower_end(const struct record* record) {
+char* contents_end(const struct record* record) {
     return record->start + page_usable_bytes(page_around(record->start));
 }
 
 static char* canary_end(const struct record* record) {
-    char* end = lower_end(record);
+    char* end = contents_end(record);
     bool limited = record->roomy != 0 && end - canary_start(record) > (ptrdiff_t)CANARY_ROOMY;
     return limited ? canary_start(record) + CANARY_ROOMY : end;
 }
 
 size_t contents_capacity(const struct record* record) {
-    return (size_t)(lower_end(record) - record_block(record)) - CANARY_BYTES;
+    return (size_t)(contents_end(record) - record_block(record)) - CANARY_BYTES;
 }
 
 void contents_seal(const struct record* record) {
@@ -88,13 +89,20 @@ void contents_seal(const struct record* record) {
     pattern_write(canary_start(record), canary_end(record), GUARD);
 }
 
-struct wrong contents_verify(const struct record* record) {
+static struct wrong verify(const struct record* record) {
     const char* block = record_block(record);
     struct wrong wrong = {pattern_last_wrong(guard_start(record), block, GUARD)};
     if (wrong.byte == NULL && !record_is_marked(record))
         wrong.byte = record->start + sizeof(uint64_t) - 1;
     if (wrong.byte == NULL)
         wrong.byte = pattern_first_wrong(canary_start(record), canary_end(record), GUARD);
+    return wrong;
+}
+
+struct wrong contents_verify(const struct record* record) {
+    checker_pause();
+    struct wrong wrong = verify(record);
+    checker_resume();
     return wrong;
 }
 
@@ -125,7 +133,7 @@ void contents_fill_freed(struct record* record) {
     char* block = record_block(record);
     char* end = canary_start(record);
     char* pages = pages_start(record);
-    size_t charge = (size_t)(lower_end(record) - record->start);
+    size_t charge = (size_t)(contents_end(record) - record->start);
     record->emptied = 0;
     if (record->size >= DISCARD_BYTES && arena_of(record->start) == NULL)
         record->emptied = os_discard(pages, (size_t)(pages_end(record) - pages)) ? 1 : 0;
@@ -159,7 +167,7 @@ static const char* discarded_first_wrong(char* from, const char* end) {
     return NULL;
 }
 
-struct wrong contents_verify_freed(const struct record* record) {
+static struct wrong verify_freed(const struct record* record) {
     const char* block = record_block(record);
     const char* end = canary_start(record);
     struct wrong wrong = {NULL};
@@ -171,5 +179,12 @@ struct wrong contents_verify_freed(const struct record* record) {
             wrong.byte = discarded_first_wrong(pages_start(record), pages_end(record));
         if (wrong.byte == NULL) wrong.byte = pattern_first_wrong(pages_end(record), end, FREED);
     }
-    return wrong.byte != NULL ? wrong : contents_verify(record);
+    return wrong.byte != NULL ? wrong : verify(record);
+}
+
+struct wrong contents_verify_freed(const struct record* record) {
+    checker_pause();
+    struct wrong wrong = verify_freed(record);
+    checker_resume();
+    return wrong;
 }

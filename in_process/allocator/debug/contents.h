@@ -22,6 +22,9 @@
 // Bytes that the program's block may have without another lower block.
 size_t contents_capacity(const struct record* record);
 
+// The end of the lower block.
+char* contents_end(const struct record* record);
+
 // Writes the number, the guard and the canary of a new block.
 void contents_seal(const struct record* record);
 // Fills the first bytes of a new block, as many as the setting says.

@@ -2,6 +2,7 @@
 #include "allocator/alloc/alloc.h"
 #include "allocator/debug/call_stack.h"
 #include "allocator/debug/check_blocks.h"
+#include "allocator/debug/checker.h"
 #include "allocator/debug/contents.h"
 #include "allocator/debug/failure.h"
 #include "allocator/debug/fault_report.h"
@@ -18,6 +19,7 @@
 
 void debug_start(char* const* environment, settings_output* output) {
     settings_read(environment, output);
+    os_checker_prepare();
 }
 
 void debug_loaded(void) {
@@ -80,6 +82,7 @@ void* debug_begin(void* lower, const struct request* request, const struct debug
     record->freed_stack = 0;
     contents_seal(record);
     if (!request->zero) contents_fill_new(record);
+    checker_begin(record, request->zero);
     void* block = record_block(record);
     uint32_t stack = record->allocated_stack;
     atomic_set_release(&record->state, RECORD_LIVE);
@@ -127,6 +130,7 @@ static void free_record(struct record* record, uint32_t stack) {
     record->freed_stack = stack;
     record->freed_thread = record_thread();
     contents_fill_freed(record);
+    checker_end(record);
     quarantine_add(record, stack);
 }
 
@@ -187,7 +191,10 @@ bool debug_resize_in_place(void* address, const struct request* request) {
     if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
     record->allocated_stack = call_stack_capture();
     record->allocated_thread = record_thread();
+    const size_t before = record->size;
+    checker_leave_canary(record);
     contents_resize(record, request->size, request->zero);
+    checker_resize(record, before, request->zero);
     atomic_set_release(&record->state, RECORD_LIVE);
     return true;
 }
@@ -197,8 +204,10 @@ bool debug_shrink(void* address, const struct request* request) {
     if (record == NULL || request->size > record->size || !is_aligned(address, request))
         return false;
     if (record_change(record, RECORD_LIVE, RECORD_MOVING) != RECORD_LIVE) return false;
+    const size_t before = record->size;
     record->size = request->size;
     contents_seal(record);
+    checker_resize(record, before, false);
     atomic_set_release(&record->state, RECORD_LIVE);
     return true;
 }
@@ -261,11 +270,14 @@ static bool end_block(void* context, const struct visited_page* area, void* lowe
     uint32_t state = record_change(record, RECORD_LIVE, RECORD_MOVING);
     if (state == RECORD_LIVE) {
         verify(record, ending->stack);
+        checker_end(record);
+        checker_leave(record);
         record->freed_stack = ending->stack;
         record->freed_thread = record_thread();
         record->next = ending->gone == NULL ? 0 : record_number(ending->gone);
         ending->gone = record;
     } else if (state == RECORD_KEPT) {
+        checker_leave(record);
         state = record_change(record, RECORD_KEPT, RECORD_GONE);
     }
     if (state == RECORD_MOVING) ending->incomplete = true;

@@ -1,5 +1,6 @@
 #include "allocator/debug/quarantine.h"
 #include "allocator/alloc/alloc.h"
+#include "allocator/debug/checker.h"
 #include "allocator/debug/contents.h"
 #include "allocator/debug/fault_report.h"
 #include "allocator/debug/settings.h"
@@ -56,6 +57,7 @@ static void give_back(struct record* record, uint32_t stack) {
     if (record_change(record, RECORD_KEPT, RECORD_MOVING) == RECORD_KEPT) {
         struct wrong wrong = contents_verify_freed(record);
         if (wrong.byte != NULL) fault_of_write(record, wrong.byte, true, stack);
+        checker_leave(record);
         free_block(record->start);
     }
     record_release(record);

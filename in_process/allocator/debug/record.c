@@ -1,4 +1,5 @@
 #include "allocator/debug/record.h"
+#include "allocator/debug/checker.h"
 #include "allocator/slices/page_map.h"
 #include "base/panic.h"
 #include "os/lock.h"
@@ -171,10 +172,14 @@ static char* lower_block_around(const void* address) {
 
 struct record* record_around(const void* address) {
     const char* start = lower_block_around(address);
-    if (start == NULL) return far_find(address_untagged(address));
-    uint64_t word = *(const uint64_t*)(const void*)start ^ MARK;
-    struct record* record = word < record_end() ? record_of_number((uint32_t)word) : NULL;
-    return record != NULL && record->start == start ? record : NULL;
+    if (start != NULL) {
+        checker_pause();
+        uint64_t word = *(const uint64_t*)(const void*)start ^ MARK;
+        checker_resume();
+        struct record* record = word < record_end() ? record_of_number((uint32_t)word) : NULL;
+        if (record != NULL && record->start == start) return record;
+    }
+    return far_find(address_untagged(address));
 }
 
 static bool is_in(const struct record* record, const char* address) {

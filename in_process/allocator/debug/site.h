@@ -4,8 +4,8 @@
 //   FILE+0xOFFSET                      a return address, as reports print it
 //   FILE+0xFROM-0xTO, 0xFROM-0xTO      return addresses in a range: in a file, in memory
 //
-// FILE is a path as reports print it, or its last part. A call stack matches if one of its innermost
-// 32 frames does.
+// FILE is a path as reports print it, or its last part. A call stack matches if one of its 32
+// innermost frames does.
 #ifndef KEEL_ALLOCATOR_DEBUG_SITE_H
 #define KEEL_ALLOCATOR_DEBUG_SITE_H
 
