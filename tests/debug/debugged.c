@@ -348,6 +348,24 @@ static void far_blocks(void) {
     frees_again(blocks[BLOCKS - 1]);
 }
 
+// A block that begins in the last slice of its lower block, where the next mapping begins, too.
+static void far_blocks_beside_mappings(void) {
+    enum { BLOCKS = 32 };
+    static void* blocks[BLOCKS];
+    static size_t sizes[BLOCKS];
+    uint32_t random = 1;
+    for (int i = 0; i < 20000; i++) {
+        random = random * 1664525 + 1013904223;
+        unsigned at = (random >> 8) % BLOCKS;
+        bool far = (random >> 30) == 0;
+        if (blocks[at] != NULL) called += malloc_usable_size(blocks[at]) != sizes[at];
+        free(blocks[at]);
+        sizes[at] = far ? (random >> 13) % 50000 : 4000000 + (random >> 10) % 30000000;
+        blocks[at] = aligned_alloc(far ? (size_t)1 << (20 + (random >> 27) % 4) : 16, sizes[at]);
+    }
+    printf("wrong %d\n", called);
+}
+
 // With KEEL_FAIL: only blocks of 2,000 to 3,000 bytes fail.
 static void failed_resizes(void) {
     unsigned kept = 0, wrong = 0;
@@ -504,6 +522,7 @@ static const struct {
     {"stack-with-wrong-end", stack_with_wrong_end},
     {"stack-through-signal", stack_through_signal},
     {"far-blocks", far_blocks},
+    {"far-blocks-beside-mappings", far_blocks_beside_mappings},
     {"failed-resizes", failed_resizes},
     {"overflow-is-never-freed", overflow_is_never_freed},
     {"overflow-is-checked", overflow_is_checked},

@@ -17,8 +17,8 @@ PROGRAM = sys.argv[1]
 
 
 class Run:
-    def __init__(self, mode, debug="", fail=None):
-        environment = {**os.environ, "KEEL_DEBUG": debug}
+    def __init__(self, mode, debug="", fail=None, **more):
+        environment = {**os.environ, "KEEL_DEBUG": debug, **more}
         if fail is not None:
             environment["KEEL_FAIL"] = fail
         done = subprocess.run([PROGRAM, mode], capture_output=True, text=True, timeout=120,
@@ -217,6 +217,11 @@ def thousands_of_far_aligned_blocks_are_found_quickly():
     run = Run("far-blocks")
     assert re.fullmatch(r"unknown 0, seconds [0-2]\n", run.out), run.out
     assert "double free" in run.first(), run.err
+
+
+def far_blocks_beside_mappings_are_known():
+    run = Run("far-blocks-beside-mappings", debug="quarantine=0", KEEL_KEEPER="off")
+    assert (run.status, run.out, run.err) == (0, "wrong 0\n", ""), (run.out, run.err)
 
 
 def a_resize_without_memory_keeps_the_alignment():

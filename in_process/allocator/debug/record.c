@@ -164,7 +164,8 @@ bool record_is_marked(const struct record* record) {
 static char* lower_block_around(const void* address) {
     const struct page* page = page_around(address);
     if (atomic_get(&page->owner) == 0) return NULL;
-    if (page->block_bytes == 0) return page->start;
+    // A mapping need not end with a slice. Then the next one may begin in the same slice.
+    if (page->block_bytes == 0) return (const char*)address < page->start ? NULL : page->start;
     size_t offset = (size_t)((const char*)address_untagged(address) - page->start);
     if (offset / page->block_bytes >= page_use(page)->carved) return NULL;
     return page->start + offset - offset % page->block_bytes;
