@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -42,6 +43,39 @@ uint64_t os_clock_ms(void) {
 
 uint32_t os_process_id(void) {
     return (uint32_t)getpid();
+}
+
+// A page that the system zeroes in each copy of the process, with its address and whether it was
+// written, which it copies.
+static struct {
+    atomic_word page;
+    atomic_state is_marked;
+} mark;
+
+void os_process_mark(void) {
+    atomic_word* page = (atomic_word*)atomic_get(&mark.page);
+    int saved = errno;
+    if (page == NULL) {
+        page = os_map(os_page_bytes(), os_page_bytes());
+        if (page == NULL) return;
+        if (madvise(page, os_page_bytes(), 18 /* MADV_WIPEONFORK, Linux 4.14 */) != 0) {
+            os_unmap(page, os_page_bytes());
+            errno = saved;
+            return;
+        }
+        atomic_set(&mark.page, (uintptr_t)page);
+    }
+    atomic_set(page, 1);
+    atomic_set_release(&mark.is_marked, 1);
+}
+
+void os_process_unmark(void) {
+    atomic_set(&mark.is_marked, 0);
+}
+
+bool os_process_is_copy(void) {
+    if (atomic_get_acquire(&mark.is_marked) == 0) return false;
+    return atomic_get((const atomic_word*)atomic_get(&mark.page)) == 0;
 }
 
 char* const* os_environment(void) {

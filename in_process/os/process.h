@@ -2,6 +2,7 @@
 #ifndef KEEL_OS_PROCESS_H
 #define KEEL_OS_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,13 @@ uint64_t os_clock_ms(void);
 
 // The number of the calling process. A system call.
 uint32_t os_process_id(void);
+
+// Marks the process, so that a copy of it is recognised which was made without the C library's fork:
+// by the system call clone, or by _Fork. Handlers of fork do not run then.
+void os_process_mark(void);
+void os_process_unmark(void);
+// True in such a copy, until os_process_unmark. False if the system cannot mark (before Linux 4.14).
+bool os_process_is_copy(void);
 
 // NAME=VALUE list of the process, or NULL when it must not be trusted (set-user-id programs).
 char* const* os_environment(void);

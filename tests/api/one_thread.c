@@ -143,6 +143,18 @@ TEST(a_fork_ends_the_keeper) {
     CHECK_EQUAL(threads(NULL), 2); // required again
 }
 
+TEST(a_copy_of_the_process_gets_a_keeper_of_its_own) {
+    (void)keeper_of(16u * MIB);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        hold(1u * MIB);
+        if (threads(NULL) != 1) _exit(2);
+        (void)keeper_of(16u * MIB);
+        _exit(0);
+    }
+    check_child(__FILE__, __LINE__, child);
+}
+
 TEST(forks_in_succession_start_few_keepers) {
     (void)keeper_of(16u * MIB);
     for (int i = 0; i < 200; i++) {

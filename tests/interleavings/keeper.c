@@ -184,6 +184,11 @@ void os_confined_forget(void) {}
 bool os_confined_is_orphan(void) {
     return false;
 }
+void os_process_mark(void) {}
+void os_process_unmark(void) {}
+bool os_process_is_copy(void) {
+    return false;
+}
 uint32_t os_process_id(void) {
     return 1;
 }

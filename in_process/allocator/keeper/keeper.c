@@ -416,6 +416,7 @@ static bool start(bool confined) {
     atomic_set(&asked_to_end, 0);
     atomic_set(&is_confined, confined);
     started_in = os_process_id();
+    os_process_mark();
     guarded_set_wake(wake_for_guarded);
     reserve_set_keeper(true); // before the start: the thread may end at once
     if (thread_start(confined)) return true;
@@ -483,6 +484,10 @@ static void start_if_required(void) {
 
 void keeper_consider(void) {
     uint32_t now = atomic_get(&state);
+    if (now == STATE_RUNNING && KEEL_UNLIKELY(os_process_is_copy())) {
+        keeper_forget(); // no handler of fork has done it
+        now = STATE_OFF;
+    }
     if (now == STATE_RUNNING) wake_if_needed();
     if (KEEL_LIKELY(now != STATE_OFF) || atomic_get(&allowed) == 0) return;
     start_if_required();
@@ -499,6 +504,7 @@ bool keeper_thread_set_realtime(size_t spare_bytes) {
 }
 
 void keeper_forget(void) {
+    os_process_unmark();
     atomic_set(&state, STATE_OFF);
     uint64_t taken = heaps_taken();
     atomic_set(&heaps_at_fork, taken > 0 ? taken - 1 : 0);
