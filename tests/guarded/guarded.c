@@ -297,8 +297,9 @@ static void* use_blocks(void* argument) {
         if (each->block != NULL) verify(each, each->bytes, each->bytes);
         free(each->block);
         each->bytes = bytes;
-        each->block =
-            (random & 32) != 0 ? memalign((size_t)16 << (random & 7), bytes) : calloc(1, bytes);
+        size_t alignment = (size_t)16 << (random & 15) % 12;
+        each->block = (random & 32) != 0 ? memalign(alignment, bytes) : calloc(1, bytes);
+        if ((random & 32) != 0 && (uintptr_t)each->block % alignment != 0) exit(3);
         fill(each);
     }
     for (unsigned i = 0; i < LIVE; i++) free(owned[i].block);

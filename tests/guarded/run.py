@@ -141,6 +141,7 @@ def run_at(begin, *arguments, **options):
 def reports(bug, size, sentence, status, rest, freed, begin=None, **options):
     done = run_at(begin, "bug", bug, size, **options)
     address = address_of(done)
+    assert address % (16 if size > 8 else 8) == 0, (bug, size, hex(address))
     assert done.returncode == status and "survived" not in done.stdout, (bug, done)
     line = re.match(rf"keel: {sentence}: (0x\w+); block bytes {size}{rest}\n", done.stderr)
     assert line, (bug, size, done.stderr)
@@ -152,7 +153,7 @@ def reports(bug, size, sentence, status, rest, freed, begin=None, **options):
 
 
 def accesses_are_reported():
-    for size in 1, 8, 96, 100, 4000, 60000, 61440, 61441, 200000, 5000000:
+    for size in 1, 8, 40, 96, 100, 4000, 60000, 61440, 61441, 200000, 5000000:
         for word, bug in ("read", "read-behind"), ("write", "write-behind"):
             at = reports(bug, size, f"{word} behind the end of a block", -11,
                          rf"; {(size + 15) // 16 * 16 - size} bytes behind its end", False,

@@ -26,7 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "mutants"
 RESULTS = WORK / "results.tsv"
-COPIED = ["CMakeLists.txt", "cmake", "in_process", "journal", "samples/engine", "tests"]
+COPIED = ["CMakeLists.txt", "cmake", "in_process", "journal", "samples/engine",
+          "bench/CMakeLists.txt", "bench/synthetic", "bench/patterns", "tests"]
 BUILD_SECONDS = 600
 TEST_SECONDS = 60  # a test that takes longer counts as failed: a mutation may loop for ever
 
@@ -53,6 +54,9 @@ def explored(names):
             [("", f"{{build}}/tests/interleavings_{t}") for t in names])
 
 
+GUARDED = ("guarded", (["guarded-blocks"],
+                       [("", "python3 tests/guarded/run.py {build}/tests/guarded-blocks")]))
+
 # Fastest first: (name, (targets, commands)). {build} is the folder of the build.
 QUICK = [
     ("unit", unit(["modules", "scale", "slow_paths", "growth", "threads", "forked",
@@ -67,6 +71,7 @@ QUICK = [
     ("stress", (["stress"],
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),
+    GUARDED,
 ]
 THOROUGH = [  # minutes each
     ("work bounds", (["bounded"], [("", "{build}/tests/bounded")])),
@@ -185,9 +190,11 @@ class Tree:
                     f"-DKEEL_OUTPUT_DIR={self.build}/out", "-DCMAKE_C_FLAGS_RELEASE=-O1 -w"],
                    self.log, BUILD_SECONDS)
 
-    def examine(self):
-        """(verdict, detail) of the sources as they are now: the first test that fails."""
-        for stage, (targets, commands) in stages:
+    def examine(self, file=""):
+        """(verdict, detail) of the sources as they are now: the first test that fails. `file` is
+        the one that was changed: tests of its folder alone come first."""
+        first = [GUARDED] if file.startswith("allocator/guarded/") else []
+        for stage, (targets, commands) in first + [each for each in stages if each not in first]:
             code = run(["ninja", "-C", self.build, "-j", "2", *targets], self.log, BUILD_SECONDS)
             if stopping.is_set():
                 return None
@@ -213,7 +220,7 @@ class Tree:
         original = path.read_text()
         try:
             path.write_text(original.replace(mutation.old, mutation.new))
-            return self.examine()
+            return self.examine(mutation.file)
         finally:
             path.write_text(original)
 
