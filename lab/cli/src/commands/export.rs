@@ -130,8 +130,8 @@ impl StackForm {
             StackForm::Speedscope => "JSON for speedscope.app, with all values",
             StackForm::Pprof => "profile for pprof, with all values",
             StackForm::Firefox => {
-                "JSON for profiler.firefox.com, with frames and slow calls; each value is a separate \
-                 thread of the profile"
+                "JSON for profiler.firefox.com, with frames and slow calls; each value is a thread \
+                 of its own"
             }
         }
     }
