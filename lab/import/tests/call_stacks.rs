@@ -116,6 +116,12 @@ fn memray_files_may_be_damaged_or_of_another_version() {
     let outcomes: Vec<(bool, bool)> = (0..whole.len()).step_by(61).map(outcome).collect();
     assert!(outcomes.contains(&(false, true)), "within a record: {outcomes:?}");
     assert!(!outcomes.contains(&(true, false)) && !outcomes[0].1, "{outcomes:?}");
+    // A changed byte gives other rows or a message.
+    for (at, bit) in (0..whole.len()).step_by(23).zip((0..8).cycle()) {
+        let mut changed = whole.clone();
+        changed[at] ^= 1 << bit;
+        drop(error(&changed, &repair));
+    }
 }
 
 #[test]

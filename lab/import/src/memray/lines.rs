@@ -21,7 +21,7 @@ impl Code {
         let line = match python {
             _ if self.table.is_empty() => Some(self.first_line),
             PYTHON_3_11.. => self.line_of_locations(offset),
-            PYTHON_3_10.. => Some(self.line_of_pairs(offset * 2, Some(-128))),
+            PYTHON_3_10.. => Some(self.line_of_pairs(offset.saturating_mul(2), Some(-128))),
             _ => Some(self.line_of_pairs(offset, None)),
         };
         line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
@@ -50,14 +50,15 @@ impl Code {
                 15 => {}
                 kind @ 13..=14 => {
                     let value = number(&mut at)?;
-                    line += if value & 1 == 0 { value >> 1 } else { -(value >> 1) };
+                    let change = if value & 1 == 0 { value >> 1 } else { -(value >> 1) };
+                    line = line.wrapping_add(change);
                     // The long form also has the last line and the columns.
                     for _ in 0..if kind == 14 { 3 } else { 0 } {
                         number(&mut at)?;
                     }
                 }
                 kind @ 10..=12 => {
-                    line += i64::from(kind) - 10;
+                    line = line.wrapping_add(i64::from(kind) - 10);
                     at += 2;
                 }
                 _ => at += 1,
@@ -80,7 +81,7 @@ impl Code {
             if no_line.is_none() && code > offset {
                 break;
             }
-            line += if Some(advance) == no_line { 0 } else { advance };
+            line = line.wrapping_add(if Some(advance) == no_line { 0 } else { advance });
             if no_line.is_some() && code > offset {
                 break;
             }
