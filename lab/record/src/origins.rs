@@ -35,7 +35,9 @@ pub fn parse_maps(text: &str) -> Vec<Mapping> {
         let path = rest.split_once(' ').map_or("", |(_, path)| path).trim_start();
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-        let path = if path.starts_with('/') { path.to_owned() } else { String::new() };
+        // Memory of `memfd_create` has a name, but no file: .NET puts its code there.
+        let is_file = path.starts_with('/') && !path.starts_with("/memfd:");
+        let path = if is_file { path.to_owned() } else { String::new() };
         (permissions.as_bytes().get(2) == Some(&b'x')).then_some(Mapping {
             start,
             end,
@@ -229,6 +231,7 @@ mod tests {
     const MAPS: &str = "55d0000-55e0000 r--p 00000000 fe:00 123    /usr/bin/a program
 55e0000-55f0000 r-xp 00001000 fe:00 123    /usr/bin/a program
 7000000-7100000 rwxp 00000000 00:00 0
+7200000-7300000 r-xs 00000000 00:01 2049   /memfd:doublemapper (deleted)
 7f00000-7fff000 r-xp 00028000 fe:00 77     /usr/lib/libc.so.6 (deleted)
 ffff000-fffffff000 r-xp 00000000 00:00 0    [vdso]
 nonsense
@@ -242,7 +245,7 @@ nonsense
     fn only_code_is_parsed_and_paths_may_contain_spaces() {
         let maps = parse_maps(MAPS);
         let paths: Vec<&str> = maps.iter().map(|mapping| mapping.path.as_str()).collect();
-        assert_eq!(paths, ["/usr/bin/a program", "", "/usr/lib/libc.so.6 (deleted)", ""]);
+        assert_eq!(paths, ["/usr/bin/a program", "", "", "/usr/lib/libc.so.6 (deleted)", ""]);
         assert_eq!((maps[0].start, maps[0].end, maps[0].offset), (0x55e_0000, 0x55f_0000, 0x1000));
     }
 

@@ -12,6 +12,11 @@ const drawPinned = () => {
       make("td", { class: "words", text }),
       indices.map((index) => totals[index][at]),
     );
+  const indented = (calls) => {
+    const name = siteName(calls);
+    name.style.paddingInlineStart = "2em";
+    return name;
+  };
   const largest = (one) => Math.max(0, ...indices.map((index) => one.bytes[index] ?? 0));
   const sites = rows.filter((one) => largest(one) > 0).sort((a, b) => largest(b) - largest(a));
   const names = indices.map((index) => make("th", { scope: "col" }, nameTag(index)));
@@ -21,7 +26,7 @@ const drawPinned = () => {
     sum("pinned by live blocks, in all", 1),
     ...sites.map((one) =>
       row(
-        siteName(one.calls),
+        indented(one.calls),
         indices.map((index) => one.bytes[index]),
       ),
     ),
