@@ -84,9 +84,11 @@ const setUpComparisons = () => {
   if (comparisonElements.length < 2) return;
   byId("comparisons-section").hidden = false;
   const all = comparisonElements.map((element) => JSON.parse(element.textContent));
-  byId("comparisons-note").textContent =
+  putText(
+    "comparisons-note",
     `This page contains ${comparisonElements.length} comparisons. All charts below show ` +
-    `${facts.label}. Values of different paces or different journals cannot be compared.`;
+      `${facts.label}. Values of different paces or different journals cannot be compared.`,
+  );
   const select = (id) => {
     comparedFigure = id;
     invalidate(["comparison"]);

@@ -52,16 +52,21 @@ const list = (names) =>
 /** The parts that are not empty, separated by dots. */
 const joined = (parts) => parts.filter(Boolean).join(" · ");
 
+/** The text with no-break spaces between numbers and their units. */
+const bound = (text) =>
+  text.replace(/(\d) (?=(?:[nµm]?s|[KMGTPE]?i?B|Hz)\b|%)/g, "$1\u00a0");
+
 /** An element. Attributes that begin with "on" are listeners; `text` is the text content. */
 const make = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === "text") element.textContent = value;
+    if (name === "text") element.textContent = bound(String(value));
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  const known = children.filter((child) => child !== null && child !== undefined);
+  element.append(...known.map((child) => (typeof child === "string" ? bound(child) : child)));
   return element;
 };
 
@@ -71,4 +76,8 @@ const setLabel = (canvas, text) => {
 };
 
 const byId = (id) => document.getElementById(id);
+/** Replaces the text of an element. */
+const putText = (id, text) => {
+  byId(id).textContent = bound(text);
+};
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);

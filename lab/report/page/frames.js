@@ -371,16 +371,18 @@ const frameLegend = () =>
 const setUpFrames = () => {
   if (!periodSums.frames.size && !periodSums.windows.size) return;
   byId("frames-section").hidden = false;
-  byId("frames-title").textContent = facts.frame_count ? "Frame and audio budget" : "Audio budget";
+  putText("frames-title", facts.frame_count ? "Frame and audio budget" : "Audio budget");
   const note = facts.frame_count
     ? `${count(facts.frame_count)} frames. `
     : "The journal has no frame marks. ";
-  byId("frames-note").textContent =
+  putText(
+    "frames-note",
     `${note}A frame or an audio buffer has a limited time, its budget. The chart shows which ` +
-    "share of the budget the allocator calls took, on a logarithmic scale. Each bar shows the " +
-    "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls " +
-    "took the whole budget. Chart and tables show each allocator's median run; single bad frames " +
-    "of one run prove little.";
+      "share of the budget the allocator calls took, on a logarithmic scale. Each bar shows the " +
+      "worst frame or buffer in its time interval. If a bar fills its row, the allocator calls " +
+      "took the whole budget. Chart and tables show each allocator's median run; single bad " +
+      "frames of one run prove little.",
+  );
   const options = [
     ...(facts.frame_count ? RATES.map(([hertz, label]) => [`frames ${1e9 / hertz}`, label]) : []),
     ...(periodSums.windows.size

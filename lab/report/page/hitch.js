@@ -22,10 +22,14 @@ const hitchCard = async ({
   return make(
     "article",
     { class: "hitch-card", "data-attribution": attribution },
-    make("p", {}, make("b", { text: title }), ` ${sentence}`),
-    make("p", {}, make("b", { text: "Cause:" }), ` ${cause}. ${verdict}`),
+    make("p", {}, make("b", { text: title }), ` ${sentence} ${cause}`),
     site && stackDetails(outliers, at, site),
-    make("p", {}, ...[others, otherRuns].filter(Boolean).map((text) => `${text} `), show),
+    make(
+      "p",
+      { class: "fine" },
+      ...[verdict, others, otherRuns].filter(Boolean).map((text) => `${text} `),
+      show,
+    ),
   );
 };
 

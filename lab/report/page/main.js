@@ -15,7 +15,7 @@ const setTheme = (theme, keep) => {
     } catch {
       /* the theme is applied but not stored */
     }
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  putText("theme", theme === "dark" ? "Light" : "Dark");
   byId("theme").setAttribute(
     "aria-label",
     `Switch to the ${theme === "dark" ? "light" : "dark"} theme`,

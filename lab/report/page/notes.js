@@ -31,26 +31,36 @@ const callsNote = () => {
 };
 
 const setUpNotes = () => {
-  byId("calls-note").textContent = callsNote();
-  byId("percentiles-note").textContent =
+  putText("calls-note", callsNote());
+  putText(
+    "percentiles-note",
     "Latency of the selected operation. 99 % means: 99 % of the calls take at most this long. " +
-    "The last point is the worst call. Line: median of the runs. Shaded area: from the lowest " +
-    "run to the highest. Vertical line: 95 % interval. The dashed grey line is the null " +
-    "allocator, which does nothing: its times are the cost of measuring.";
-  byId("memory-note").textContent =
+      "The last point is the worst call. Line: median of the runs. Shaded area: from the lowest " +
+      "run to the highest. Vertical line: 95 % interval. The dashed grey line is the null " +
+      "allocator, which does nothing: its times are the cost of measuring.",
+  );
+  putText(
+    "memory-note",
     "Resident memory of each allocator in its median run. The grey area shows the program's " +
-    "live bytes: requested and not yet freed.";
-  byId("sizes-note").textContent =
-    "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.";
-  byId("causes-note").textContent =
+      "live bytes: requested and not yet freed.",
+  );
+  putText(
+    "sizes-note",
+    "All calls of the selected operation. Horizontal axis: block size. Vertical axis: latency.",
+  );
+  putText(
+    "causes-note",
     "The calls above p99.9 in each allocator's median run, by what was observed during the " +
-    "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free " +
-    "call, and so on.";
-  byId("table-note").textContent =
+      "call. The limit is the p99.9 of malloc for a malloc call, the p99.9 of free for a free " +
+      "call, and so on.",
+  );
+  putText(
+    "table-note",
     "Medians of the runs. Below each median is the 95 % interval of the geometric mean. If a " +
-    "value has no interval, the lowest and the highest run are shown in italics. Bold: the " +
-    "lowest value, and all values without a significant difference from it. A dash: fewer than " +
-    "ten calls are above the percentile. Click a heading to sort.";
+      "value has no interval, the lowest and the highest run are shown in italics. Bold: the " +
+      "lowest value, and all values without a significant difference from it. A dash: fewer than " +
+      "ten calls are above the percentile. Click a heading to sort.",
+  );
 };
 
 const byName = (counts) =>
@@ -130,9 +140,8 @@ const factRows = () => {
 
 const setUpFacts = () => {
   const row = ([name, text]) => [make("dt", { text: name }), make("dd", { text })];
-  byId("journal").textContent = facts.journal.name;
+  putText("journal", facts.journal.name);
   byId("facts-list").append(...factRows().flatMap(row));
-  byId("footer").textContent =
-    `Made by keel ${facts.keel_version}. This file contains all of its data.`;
+  putText("footer", `Made by keel ${facts.keel_version}. This file contains all of its data.`);
   byId("memory-section").hidden = !facts.allocators.some((one) => one.memory.length);
 };

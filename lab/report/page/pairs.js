@@ -139,7 +139,7 @@ const drawPairs = () => {
   if (!pair) return;
   const names = pair.map((index) => facts.allocators[index].name);
   const rows = pairRows(pair);
-  byId("pair-summary").textContent = pairSummary(rows, names);
+  putText("pair-summary", pairSummary(rows, names));
   const values = rows.flatMap(({ ratio }) => (ratio ? [Math.abs(Math.log(ratio[0]))] : []));
   const reach = clamp(Math.max(0, ...values) * 1.25, Math.log(1.1), Math.log(100));
   const ends = `← ${names[0]} lower · equal · ${names[1]} lower →`;

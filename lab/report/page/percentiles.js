@@ -118,7 +118,7 @@ const drawCurve = (context, index) => {
 };
 
 const drawPercentiles = () => {
-  byId("percentiles-title").textContent = `Latency percentiles: ${state.operation}`;
+  putText("percentiles-title", `Latency percentiles: ${state.operation}`);
   const canvas = byId("percentiles");
   const { context, width, height } = fitCanvas(canvas);
   const indices = curveIndices();

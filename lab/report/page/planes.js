@@ -164,10 +164,12 @@ const drawLifetimes = async () => {
     const step = shares.findIndex((calls) => (sum += calls) >= freed * part);
     return duration(2 ** ((step + 1) / octave));
   };
-  byId("lifetimes-note").textContent =
+  putText(
+    "lifetimes-note",
     "Horizontal axis: block size. Vertical axis: lifetime, from allocation to free. Of " +
-    `${count(freed)} freed blocks, half lived less than ${within(0.5)} and 90 % less than ` +
-    `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes depend on the program and ` +
-    "are the same with every allocator.";
+      `${count(freed)} freed blocks, half lived less than ${within(0.5)} and 90 % less than ` +
+      `${within(0.9)}; ${count(kept)} blocks were never freed. Lifetimes depend on the program ` +
+      "and are the same with every allocator.",
+  );
   canvas.setAttribute("aria-label", byId("lifetimes-note").textContent);
 };

@@ -182,14 +182,18 @@ const showLaneMark = (event) => {
 };
 
 const setUpStrips = () => {
-  byId("lateness-note").textContent =
+  putText(
+    "lateness-note",
     "The lateness of a call is the time when it began minus the time when it was due. The chart " +
-    "shows the greatest lateness at each time. A slow call or a busy machine delays the calls " +
-    "after it.";
-  byId("threads-note").textContent =
+      "shows the greatest lateness at each time. A slow call or a busy machine delays the calls " +
+      "after it.",
+  );
+  putText(
+    "threads-note",
     "The number of operations of each thread over time, on a logarithmic scale. The dots " +
-    `show, for each selected allocator, the ${WORST_IN_LANE} slowest calls in the visible time ` +
-    "range, in the colour of the allocator.";
+      `show, for each selected allocator, the ${WORST_IN_LANE} slowest calls in the visible time ` +
+      "range, in the colour of the allocator.",
+  );
   listenStrip(byId("lateness"), () => latenessPlot);
   listenStrip(byId("lanes"), () => lanesPlot);
   byId("lanes").addEventListener("pointermove", showLaneMark);

@@ -108,9 +108,9 @@ const drawVerdict = () => {
     }),
   );
   const { advice, headline } = facts.verdict;
-  byId("headline").textContent = advice.sentence || headline;
-  byId("advice").textContent = advice.more;
-  byId("overall").textContent = advice.sentence ? headline : "";
+  putText("grade", advice.grade);
+  putText("headline", advice.sentence || headline);
+  putText("advice", advice.more);
   drawAnswers();
   byId("cautions").replaceChildren(...facts.verdict.cautions.map((text) => make("li", { text })));
 };
@@ -140,17 +140,21 @@ const drawWorkload = () => {
   const runs = Math.max(...facts.allocators.map((one) => one.runs));
   const names = contenders.map((index) => facts.allocators[index].name);
   const program = programName(facts.journal.program || facts.journal.name);
-  byId("workload").textContent =
+  putText(
+    "workload",
     `${count(total)} operations of ${program} ` +
-    `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
-    `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`;
-  byId("criteria-note").textContent =
+      `replayed on ${names.length === 1 ? names[0] : `${names.length} allocators`}, ` +
+      `${pluralize(runs, "run", "runs")} each. ${paceText(facts.settings.pace)}`,
+  );
+  putText(
+    "criteria-note",
     runs > 1
       ? "Dot: median of the runs. Bar: from the lowest run to the highest. Thin line: 95 % " +
-        "interval (Student's t) of the geometric mean of the runs. The dot is the median, so it " +
-        "can lie outside of this interval. The null allocator does nothing: its value is the " +
-        "cost of measuring."
-      : "";
+          "interval (Student's t) of the geometric mean of the runs. The dot is the median, so " +
+          "it can lie outside of this interval. The null allocator does nothing: its value is " +
+          "the cost of measuring."
+      : "",
+  );
 };
 
 /** Whether an allocator is significantly higher than the lowest. The noisy ones are not. */

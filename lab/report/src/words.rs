@@ -13,6 +13,22 @@ pub fn list(names: &[&str]) -> String {
     }
 }
 
+/// `12 %`, with a digit below 10 %.
+pub fn short_percent(share: f64) -> String {
+    let value = 100.0 * share;
+    let digits = usize::from(value < 9.95);
+    format!("{value:.digits$} %")
+}
+
+/// `1.3 % of the recorded time`.
+pub fn percent_of(share: f64, of: &str) -> String {
+    match 100.0 * share {
+        value if value < 0.01 => format!("less than 0.01 % {of}"),
+        value if value < 1.0 => format!("{value:.2} % {of}"),
+        value => format!("{value:.1} % {of}"),
+    }
+}
+
 /// Beyond this factor the end of a ratio's interval is not printed: the runs varied too much for it
 /// to mean more than "many times".
 pub const WIDEST: f64 = 100.0;
@@ -24,6 +40,22 @@ pub fn ratio(value: f64, digits: usize) -> String {
         _ if value < 1.0 / WIDEST => format!("<{}", 1.0 / WIDEST),
         _ => format!("{value:.digits$}"),
     }
+}
+
+/// The text with no-break spaces between numbers and their units, for the page.
+pub fn bound(text: &str) -> String {
+    const UNITS: [&str; 12] =
+        ["ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "Hz", "%", "PiB"];
+    let mut words = text.split(' ').peekable();
+    let mut bound = String::with_capacity(text.len() + 16);
+    while let Some(word) = words.next() {
+        bound.push_str(word);
+        let Some(next) = words.peek() else { break };
+        let unit = next.trim_end_matches(['.', ',', ';', ':', ')']);
+        let number = word.ends_with(|last: char| last.is_ascii_digit());
+        bound.push(if number && UNITS.contains(&unit) { '\u{a0}' } else { ' ' });
+    }
+    bound
 }
 
 /// Text for the inside of an element or of an attribute.
@@ -50,6 +82,14 @@ mod tests {
     fn text_cannot_become_markup() {
         assert_eq!(escape_markup("<a b=\"&\">"), "&lt;a b=&quot;&amp;&quot;&gt;");
         assert_eq!(escape_cell("a|b`<"), "a\\|b'&lt;");
+    }
+
+    #[test]
+    fn numbers_stay_with_their_units() {
+        let text = "12 % of 3.5 MiB, (2 ms) in 5 runs of sed 4 strings, 7 s.";
+        let expected =
+            "12\u{a0}% of 3.5\u{a0}MiB, (2\u{a0}ms) in 5 runs of sed 4 strings, 7\u{a0}s.";
+        assert_eq!(bound(text), expected);
     }
 
     #[test]

@@ -5,11 +5,15 @@ use super::spread::Spread;
 use super::summary::{FLOOR, OperationSummary, summarize};
 use crate::error::ReportError;
 use keel_results::{
-    AllocatorResult, Comparison, OPERATIONS, RESULTS_FILE, RUN, Run, frame_figures,
+    AllocatorResult, Comparison, Histogram, OPERATIONS, RESULTS_FILE, RUN, Run, frame_figures,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The figure of [`AllocatorFigures::figures`] with the calls above 1 ms of a run.
+pub const CALLS_ABOVE_1_MS: &str = "calls_above_1_ms";
+const MS_NS: f64 = 1e6;
 
 /// The figures of one allocator; field names are those that the page's scripts read.
 #[derive(Debug, Serialize)]
@@ -30,7 +34,8 @@ pub struct AllocatorFigures {
     pub undisturbed: BTreeMap<String, OperationSummary>,
     /// Figures of whole runs by name: `peak`, `throughput` (ns per operation, in runs that do not
     /// time each call), `minor_faults`, `major_faults`, `elapsed`, `cpu`, `background`, `waited`,
-    /// `voluntary_switches`, `involuntary_switches`.
+    /// `voluntary_switches`, `involuntary_switches`, [`CALLS_ABOVE_1_MS`] (without interrupted
+    /// calls, if interruptions were recorded).
     pub figures: BTreeMap<&'static str, Spread>,
     /// Time inside the calls of one frame, ns: `mean`, `p50` ... , `worst`; empty without frames.
     pub frames: BTreeMap<String, Spread>,
@@ -54,7 +59,10 @@ impl AllocatorFigures {
             runs: result.runs.len(),
             operations: summarize(result, clock),
             undisturbed: calm.map_or_else(BTreeMap::new, |calm| summarize(calm, clock)),
-            figures: run_figures(result),
+            figures: run_figures(result)
+                .into_iter()
+                .chain(long_calls(calm.unwrap_or(result), clock.ticks_per_ns))
+                .collect(),
             frames: frame_spreads(result),
             undisturbed_frames: calm.map_or_else(BTreeMap::new, frame_spreads),
         }
@@ -102,6 +110,17 @@ fn run_figures(result: &AllocatorResult) -> BTreeMap<&'static str, Spread> {
         (name, spread.with(intervals.and_then(|found| found.get(name)), runs))
     };
     of.into_iter().filter_map(of_runs).chain(throughput).map(with).collect()
+}
+
+/// The calls of a run that take more than 1 ms; None without runs.
+fn long_calls(result: &AllocatorResult, ticks_per_ns: f64) -> Option<(&'static str, Spread)> {
+    let least = (MS_NS * ticks_per_ns) as u64;
+    let above = |counts: &Histogram| {
+        let longer = counts.0.iter_recorded().filter(|step| step.value_iterated_to() > least);
+        longer.map(|step| step.count_since_last_iteration()).sum::<u64>()
+    };
+    let of_run = |run: &Run| run.latency.values().map(above).sum::<u64>() as f64;
+    Some((CALLS_ABOVE_1_MS, Spread::of(result.runs.iter().map(of_run))?))
 }
 
 fn frame_spreads(result: &AllocatorResult) -> BTreeMap<String, Spread> {

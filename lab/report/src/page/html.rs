@@ -1,7 +1,7 @@
 //! Puts the parts of the page into one file.
 
 use crate::facts::{Facts, Part};
-use crate::words::escape_markup as escape;
+use crate::words::{bound, escape_markup as escape};
 use serde::Serialize as _;
 
 const HTML: &str = include_str!("../../page/page.html");
@@ -67,7 +67,9 @@ fn place(html: &mut String, name: &str, parts: &[Part]) {
         "title" => first.into_iter().for_each(|facts| html.push_str(&escape(&facts.journal.name))),
         "headline" => {
             let verdict = first.map(|facts| &facts.verdict);
-            verdict.into_iter().for_each(|one| html.push_str(&escape(one.first_sentence())));
+            verdict
+                .into_iter()
+                .for_each(|one| html.push_str(&escape(&bound(one.first_sentence()))));
         }
         "style" => STYLE.iter().for_each(|style| html.push_str(style)),
         "facts" => parts.iter().for_each(|part| html.push_str(&facts(&part.facts))),

@@ -169,10 +169,7 @@ mod tests {
             verdict(&comparison, Path::new("no folder is needed where no run kept its rows"))
                 .unwrap();
         assert!(
-            text.starts_with("Take keel: no other allocator saves time that matters")
-                && text.contains(
-                    " keel has the lowest malloc p50 and p99.9, and the least time in all calls."
-                ),
+            text.starts_with("Use keel: ") && text.contains("\nThe choice of allocator "),
             "{text}"
         );
         assert!(text.contains("\n  malloc p99.9       keel is lowest"), "{text}");

@@ -9,9 +9,11 @@
 //! while the kernel worked for it, for example at a page fault, counts: that work is part of the
 //! allocator's price, and a long fault is seldom not preempted on a busy machine.
 
-use super::criteria::FEW_RUNS;
+use super::criteria::{Criterion, FEW_RUNS, Figure};
+use super::price::{background, calls_above, memory_price, peak};
+use super::sentences::NAMES;
 use crate::figures::{AllocatorFigures, Matters, Spread, ratio};
-use crate::words::{bytes, duration, list};
+use crate::words::{bytes, duration, list, percent_of, short_percent};
 use keel_results::{ALL_OPERATIONS, Comparison, FRAME, Interval, RUN, figure_label};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,17 +23,26 @@ const FRAME_NS: f64 = 1e9 / 60.0;
 /// A single frame is compared only if it can be late: its threshold is this multiple of that of all
 /// frames.
 const WORST_FRAME: f64 = 10.0;
+/// The choice matters much if it saves this multiple of the least that matters.
+const MUCH: f64 = 10.0;
+/// And a little below this multiple.
+const A_LITTLE: f64 = 3.0;
 const MINUTE_NS: f64 = 60e9;
 /// The allocator that a program gets without a choice.
 const C_LIBRARY: &str = "glibc";
 
-/// One sentence, and what follows from it. Empty if there is nothing to compare.
+/// What to do, and why. Empty if there is nothing to compare.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Advice {
+    /// Whether the choice of allocator matters, a sentence.
+    pub grade: String,
     /// What to do, with its gain and its price.
     pub sentence: String,
     /// Further sentences; may be empty.
     pub more: String,
+    /// The figure of frames that decided; None if the program has no frames.
+    #[serde(skip)]
+    pub frame_figure: Option<&'static str>,
 }
 
 /// What an allocator gains over the base in one figure.
@@ -93,25 +104,32 @@ pub fn advice(evidence: &Evidence<'_>, matters: Matters) -> Advice {
 
 impl Choice<'_> {
     fn advice(&self) -> Advice {
+        let stakes = self.stakes();
         let mut unknown: BTreeMap<usize, (Stake, f64)> = BTreeMap::new();
-        for stake in self.stakes() {
-            let gains = self.others().map(|index| (index, self.gain(&stake, index)));
-            let gains: Vec<(usize, Gain)> = gains.collect();
-            let saves = |(index, gain): &(usize, Gain)| match gain {
-                Gain::Saves(saved) => Some((*index, *saved)),
-                _ => None,
-            };
-            let most = gains.iter().filter_map(saves).max_by(|a, b| a.1.total_cmp(&b.1));
-            if let Some((index, _)) = most {
-                return self.take(&stake, index);
-            }
-            for (index, gain) in gains {
-                if let Gain::Unknown(up_to) = gain {
-                    unknown.entry(index).or_insert((stake, up_to));
+        for stake in &stakes {
+            let mut saving: Vec<(usize, f64)> = Vec::new();
+            for index in self.others() {
+                match self.gain(stake, index) {
+                    Gain::Saves(saved) => saving.push((index, saved)),
+                    Gain::Unknown(up_to) => {
+                        unknown.entry(index).or_insert((*stake, up_to));
+                    }
+                    Gain::Nothing => {}
                 }
             }
+            let ranked = self.ranked(stake);
+            // An allocator is not recommended while another one, whose runs vary, may be lowest.
+            let saves = |index: &usize| saving.iter().any(|one| one.0 == *index);
+            let lowest = ranked.rows.first().map(|row| row.0);
+            let mut may_be_lowest = ranked.best.iter().copied().chain(lowest);
+            let contested = !ranked.best.iter().any(saves)
+                && may_be_lowest.any(|index| unknown.contains_key(&index));
+            if !saving.is_empty() && !contested {
+                return decided_by(stake, self.take(stake, &ranked, &saving));
+            }
         }
-        if unknown.is_empty() { self.stay() } else { self.undecided(&unknown) }
+        let advice = if unknown.is_empty() { self.stay() } else { self.undecided(&unknown) };
+        decided_by(&stakes[0], advice)
     }
 
     /// The figures to judge by, most important first. A program with frames is judged by them, a
@@ -157,16 +175,18 @@ impl Choice<'_> {
 
     /// The median over the runs; of the time in all calls the total.
     fn value(&self, stake: &Stake, index: usize) -> Option<f64> {
-        let one = &self.all.allocators[index];
-        let median = |spread: &Spread| spread.median;
+        self.spread(stake, &self.all.allocators[index]).map(|spread| spread.median)
+    }
+
+    fn spread(&self, stake: &Stake, one: &AllocatorFigures) -> Option<Spread> {
         if stake.operation == FRAME {
             let calm = !one.undisturbed_frames.is_empty();
             let frames = if calm { &one.undisturbed_frames } else { &one.frames };
-            return frames.get(stake.figure).map(median);
+            return frames.get(stake.figure).copied();
         }
         let calm = !one.undisturbed.is_empty();
         let operations = if calm { &one.undisturbed } else { &one.operations };
-        operations.get(stake.operation).map(|summary| median(&summary.total))
+        operations.get(stake.operation).map(|summary| summary.total)
     }
 
     /// The pairs of a stake are those without interrupted calls, if frames or calls have them.
@@ -207,142 +227,249 @@ impl Choice<'_> {
         })
     }
 
-    fn take(&self, stake: &Stake, index: usize) -> Advice {
-        let [name, base] = [index, self.base].map(|index| self.name(index));
-        let gain = if stake.operation == FRAME {
-            self.frames_saved(stake, index)
-        } else {
-            format!("it saves {}", self.time_difference(stake, index, self.base))
+    fn take(&self, stake: &Stake, ranked: &Criterion, saving: &[(usize, f64)]) -> Advice {
+        let index = self.pick(stake, ranked, saving);
+        let name = self.name(index);
+        let saved = saving.iter().find(|one| one.0 == index).map_or(0.0, |one| one.1);
+        let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
+        let sentence = format!("Use {name}: {}, {price}.", self.saving(stake, index, saved));
+        let degree = match saved / stake.least {
+            much if much >= MUCH && much.is_finite() => "matters much",
+            little if little < A_LITTLE => "matters a little",
+            _ => "matters",
         };
-        let sentence = format!("Take {name} instead of {base}: {gain}, {}.", self.price(index));
-        let rivals = || self.others().filter(|other| *other != index);
-        let (as_good, rest): (Vec<usize>, Vec<usize>) =
-            rivals().partition(|other| self.is_as_good(stake, index, *other));
-        // Those that save time, too, and that the runs do not set above it.
-        let similar = |other: &usize| {
-            matches!(self.gain(stake, *other), Gain::Saves(_))
-                && !self.is_lower(stake, index, *other)
+        let sentences = [
+            self.equals(index, ranked),
+            self.slightly_slower(stake, index, ranked),
+            self.too_noisy(index, ranked),
+            self.avoid().0,
+            background(&self.all.allocators[index], saved),
+            calls_above(self.all.allocators, self.base, index),
+        ];
+        Advice {
+            grade: format!("The choice of allocator {degree} for this program."),
+            sentence,
+            more: self.completed(sentences),
+            ..Advice::default()
+        }
+    }
+
+    /// The allocators ranked as the table and the answers show them.
+    fn ranked(&self, stake: &Stake) -> Criterion {
+        let at = |one: &AllocatorFigures| self.spread(stake, one);
+        let figure = Figure { operation: stake.operation, name: stake.figure, step: 0.0, of: &at };
+        let pairs = self.pairs(stake.operation);
+        Criterion::default().rank(pairs, self.all.allocators, &figure)
+    }
+
+    /// The allocator to take: of those that may be lowest and save time, the one with the lowest
+    /// median; or one with less memory, if their difference is less than what matters to a program
+    /// that uses the base.
+    fn pick(&self, stake: &Stake, ranked: &Criterion, saving: &[(usize, f64)]) -> usize {
+        let saves = |index: &usize| saving.iter().any(|one| one.0 == *index);
+        let value = |index: usize| self.value(stake, index).unwrap_or(f64::MAX);
+        let lowest = |from: &mut dyn Iterator<Item = usize>| {
+            from.min_by(|a, b| value(*a).total_cmp(&value(*b)))
         };
-        let similar: Vec<usize> = rest.into_iter().filter(similar).collect();
-        let percent = format!("{:.0} %", 100.0 * self.matters.time);
-        let as_good = match as_good.len() {
-            0 => String::new(),
-            1 => format!("{} is as good: it differs by less than {percent}.", self.names(&as_good)),
-            _ => {
-                format!("{} are as good: they differ by less than {percent}.", self.names(&as_good))
+        let may_be_lowest: Vec<usize> = ranked.best.iter().copied().filter(saves).collect();
+        let first = lowest(&mut may_be_lowest.iter().copied())
+            .or_else(|| lowest(&mut saving.iter().map(|one| one.0)))
+            .unwrap_or(self.base);
+        let memory = |index: usize| peak(&self.all.allocators[index]).unwrap_or(f64::MAX);
+        let slight = self.matters.time * value(self.base);
+        let near = |index: &usize| value(*index) - value(first) <= slight;
+        let leanest = may_be_lowest
+            .into_iter()
+            .filter(near)
+            .min_by(|a, b| memory(*a).total_cmp(&memory(*b)))
+            .unwrap_or(first);
+        let leaner = memory(leanest) <= memory(first) * (1.0 - self.matters.memory);
+        if leaner { leanest } else { first }
+    }
+
+    /// The others that may be lowest: the same as in the table and the answers.
+    fn equals(&self, index: usize, ranked: &Criterion) -> String {
+        let (names, _) = ranked.parted(self.all.allocators);
+        let own = self.name(index);
+        let others: Vec<&str> = names.iter().copied().filter(|name| *name != own).collect();
+        if others.is_empty() || !names.contains(&own) {
+            return String::new();
+        }
+        let equal = format!("{} may be as good (no significant difference)", list(&others));
+        let memory = |index: &usize| peak(&self.all.allocators[*index]).unwrap_or(f64::MAX);
+        let leanest = ranked.best.iter().min_by(|a, b| memory(a).total_cmp(&memory(b)));
+        let least = leanest.filter(|least| {
+            **least != index && memory(least) <= memory(&index) * (1.0 - self.matters.memory)
+        });
+        match least {
+            Some(least) => {
+                let less = bytes(memory(&index) - memory(least));
+                format!("{equal}; {} needs {less} less memory than {own}.", self.name(*least))
             }
-        };
-        let similar = match similar.len() {
-            0 => String::new(),
-            1 => format!("{} is not significantly slower.", self.names(&similar)),
-            _ => format!("{} are not significantly slower.", self.names(&similar)),
-        };
-        Advice { sentence, more: self.completed([as_good, similar, self.avoid().0]) }
+            None if leanest == Some(&index) => {
+                format!("{equal}; {own} needs the least memory of them.")
+            }
+            None => format!("{equal}."),
+        }
     }
 
-    /// Whether `other` is known to be within the least share that matters of `index`.
-    fn is_as_good(&self, stake: &Stake, index: usize, other: usize) -> bool {
-        let found = self.ratio(stake, index, other);
-        found.is_some_and(|ratio| ratio.high < 1.0 + self.matters.time)
+    /// Those that are significantly slower, but by less than what matters.
+    fn slightly_slower(&self, stake: &Stake, index: usize, ranked: &Criterion) -> String {
+        let near = |other: &usize| {
+            *other != index
+                && !ranked.best.contains(other)
+                && self
+                    .ratio(stake, index, *other)
+                    .is_some_and(|ratio| ratio.low >= 1.0 && ratio.high < 1.0 + self.matters.time)
+        };
+        let near: Vec<usize> = self.others().filter(near).collect();
+        if near.is_empty() {
+            return String::new();
+        }
+        format!("Slower by less than {:.0} %: {}.", 100.0 * self.matters.time, self.names(&near))
     }
 
-    fn frames_saved(&self, stake: &Stake, index: usize) -> String {
-        let [with, before] =
-            [index, self.base].map(|at| duration(self.value(stake, at).unwrap_or(0.0)));
+    fn too_noisy(&self, index: usize, ranked: &Criterion) -> String {
+        let noisy: Vec<usize> =
+            self.others().filter(|other| *other != index && ranked.noisy.contains(other)).collect();
+        match noisy.is_empty() {
+            true => String::new(),
+            false => format!("Too noisy to compare: {}.", self.names(&noisy)),
+        }
+    }
+
+    /// `51 % less time in allocation calls than with glibc (306 ms per minute, ...)`
+    fn saving(&self, stake: &Stake, index: usize, saved: f64) -> String {
+        let base = self.name(self.base);
+        let [with, before] = [index, self.base].map(|at| self.value(stake, at).unwrap_or(0.0));
+        let less = format!("{} less time in allocation calls", short_percent(saved / before));
+        if stake.operation != FRAME {
+            return match self.per_minute(saved) {
+                Some(time) => format!("{less} than with {base}, which saves {time}"),
+                None => format!("{less} than with {base}"),
+            };
+        }
+        let [with, before] = [with, before].map(duration);
         match stake.figure {
-            "mean" => format!("a frame spends {with} in calls on average instead of {before}"),
-            "worst" => format!("the worst frame spends {with} in calls instead of {before}"),
+            "mean" => {
+                format!("{less} in an average frame ({with} instead of {before} with {base})")
+            }
+            "worst" => {
+                format!("{less} in the worst frame ({with} instead of {before} with {base})")
+            }
             _ => format!(
-                "the slowest 1 % of the frames spend {with} or more in calls instead of {before}"
+                "{less} in the slowest 1 % of the frames ({with} or more instead of \
+                 {before} with {base})"
             ),
         }
     }
 
-    /// By how much more time `more` takes in calls than `less`.
-    fn time_difference(&self, stake: &Stake, less: usize, more: usize) -> String {
-        let [less, more] = [less, more].map(|at| self.value(stake, at).unwrap_or(0.0));
-        self.time_share(more - less, more)
-    }
-
-    /// `306 ms per minute in calls (0.51 % of the recorded time)`, or the share of `all` if the
-    /// journal has no times.
-    fn time_share(&self, ns: f64, all: f64) -> String {
+    /// `306 ms per minute (0.51 % of the recorded time)`; None if the journal has no times.
+    fn per_minute(&self, ns: f64) -> Option<String> {
         let recorded = self.all.comparison.journal.duration_ns as f64;
-        if recorded == 0.0 {
-            return format!("{:.0} % of the time in calls", 100.0 * ns / all);
-        }
-        format!(
-            "{} per minute in calls ({})",
-            duration(ns / recorded * MINUTE_NS),
-            percent(ns / recorded, "of the recorded time")
-        )
-    }
-
-    /// What an allocator costs in memory, after `for` or `with`.
-    fn price(&self, index: usize) -> String {
-        let peak = |index: usize| Some(self.all.allocators[index].figures.get("peak")?.median);
-        let [Some(own), Some(base)] = [peak(index), peak(self.base)] else {
-            return "its memory was not measured".to_owned();
-        };
-        let share = (own - base).abs() / base.max(1.0);
-        if base == 0.0 || share < self.matters.memory {
-            return "with about the same peak memory".to_owned();
-        }
-        let (what, word) = (bytes((own - base).abs()), if own > base { "more" } else { "less" });
-        let preposition = if own > base { "for" } else { "with" };
-        format!("{preposition} {what} ({:.0} %) {word} peak memory", 100.0 * share)
+        let share = ns / recorded;
+        (recorded > 0.0).then(|| {
+            let time = duration(share * MINUTE_NS);
+            format!("{time} per minute ({})", percent_of(share, "of the recorded time"))
+        })
     }
 
     fn stay(&self) -> Advice {
         let base = self.name(self.base);
         let (avoid, worse) = self.avoid();
-        let similar = self.others().count() - worse;
-        let sentence = if similar == 0 {
-            let verb = if base == C_LIBRARY { "Stay with" } else { "Take" };
-            format!("{verb} {base}: no other allocator saves time that matters.")
-        } else {
-            let choice = match worse {
-                0 => "The choice of allocator".to_owned(),
-                _ => format!("The choice among {} of the allocators", similar + 1),
-            };
-            format!(
-                "{choice} hardly matters for this program: {}, and no other allocator saves \
-                 enough of that to matter.",
-                self.spends()
-            )
+        let verb = if base == C_LIBRARY { "Stay with" } else { "Use" };
+        let sentence = format!(
+            "{verb} {base}: {}, and no other allocator saves enough of that to matter.",
+            self.spends()
+        );
+        let hardly = "The choice of allocator hardly matters for this program";
+        let grade = match worse.as_slice() {
+            [] => format!("{hardly}."),
+            all if all.len() == self.others().count() => format!(
+                "The choice of allocator matters for this program: all others are clearly slower \
+                 than {base}."
+            ),
+            few if few.len() <= NAMES => {
+                format!("{hardly}, unless you take a slow one ({}).", self.names(few))
+            }
+            many => format!("{hardly}, unless you take one of {} slow ones.", many.len()),
         };
-        let leaner = self.others().filter(|index| self.is_leaner(*index)).min_by(|a, b| {
-            let peak =
-                |index: usize| self.all.allocators[index].figures.get("peak").map(|s| s.median);
-            peak(*a).unwrap_or(f64::MAX).total_cmp(&peak(*b).unwrap_or(f64::MAX))
-        });
-        let leaner = leaner.map_or_else(String::new, |index| {
-            format!("If memory matters, take {}: it runs {}.", self.name(index), self.price(index))
-        });
-        Advice { sentence, more: self.completed([avoid, leaner]) }
+        let sentences = [
+            self.fastest(),
+            avoid,
+            self.leaner(&worse),
+            calls_above(self.all.allocators, self.base, self.base),
+        ];
+        Advice { grade, sentence, more: self.completed(sentences), ..Advice::default() }
+    }
+
+    /// The stake of which the advice to stay speaks.
+    fn usual(&self) -> Stake {
+        self.stakes().pop().unwrap_or_else(|| self.time())
     }
 
     /// What the calls take with the base.
     fn spends(&self) -> String {
-        let stake = self.stakes().pop().unwrap_or_else(|| self.time());
+        let stake = self.usual();
         let value = self.value(&stake, self.base).unwrap_or(0.0);
-        let base = self.name(self.base);
         if stake.operation == FRAME {
-            let share = percent(value / FRAME_NS, "of a frame at 60 Hz");
-            return format!(
-                "with {base} a frame spends {} in calls on average ({share})",
-                duration(value)
-            );
+            let share = percent_of(value / FRAME_NS, "of a frame at 60 Hz");
+            let time = duration(value);
+            return format!("a frame spends {time} in allocation calls on average ({share})");
         }
-        if self.all.comparison.journal.duration_ns == 0 {
-            return format!("all calls take {} with {base}", duration(value));
-        }
-        format!("{base} spends {}", self.time_share(value, value))
+        let Some(time) = self.per_minute(value) else {
+            return format!("allocation calls take {} in a run", duration(value));
+        };
+        format!("allocation calls take {time}")
     }
 
-    /// The allocators that are worse than the base by more than what matters, how much, and their
-    /// number.
-    fn avoid(&self) -> (String, usize) {
+    /// The allocator with the lowest median, if it is below that of the base.
+    fn fastest(&self) -> String {
+        let stake = self.usual();
+        let value = |index: usize| self.value(&stake, index).unwrap_or(f64::MAX);
+        let base = value(self.base);
+        let fastest = self.others().min_by(|a, b| value(*a).total_cmp(&value(*b)));
+        let Some(index) = fastest.filter(|index| value(*index) < base && base < f64::MAX) else {
+            return String::new();
+        };
+        let saved = base - value(index);
+        let of_frame = || format!("{} in an average frame", duration(saved));
+        let time = match stake.operation {
+            FRAME => of_frame(),
+            _ => self.per_minute(saved).unwrap_or_else(|| duration(saved)),
+        };
+        let limit = match stake.operation {
+            FRAME => format!("; a gain matters from {} %", 100.0 * self.matters.frame),
+            _ if self.all.comparison.journal.duration_ns == 0 => String::new(),
+            _ => format!("; a gain matters from {} %", 100.0 * self.matters.program),
+        };
+        let (name, share) = (self.name(index), short_percent(saved / base));
+        format!("{name} has the lowest median: {share} less, which would save {time}{limit}.")
+    }
+
+    /// The allocator with the least peak memory, if it has clearly less than the base. Allocators
+    /// that are `worse` in time are left out.
+    fn leaner(&self, worse: &[usize]) -> String {
+        let memory = |index: usize| peak(&self.all.allocators[index]).unwrap_or(f64::MAX);
+        let leaner = self.others().filter(|index| self.is_leaner(*index) && !worse.contains(index));
+        let Some(index) = leaner.min_by(|a, b| memory(*a).total_cmp(&memory(*b))) else {
+            let known = peak(&self.all.allocators[self.base]).is_some_and(|value| value > 0.0);
+            let least = "No other allocator that is as fast needs clearly less peak memory.";
+            return if known { least.to_owned() } else { String::new() };
+        };
+        let price = memory_price(self.all.allocators, index, self.base, self.matters.memory);
+        let stake = self.usual();
+        let [own, base] = [index, self.base].map(|at| self.value(&stake, at).unwrap_or(0.0));
+        let slower = match own - base > self.matters.time * base {
+            true => format!(", but with {} more time in calls", short_percent(own / base - 1.0)),
+            false => String::new(),
+        };
+        format!("If memory matters, use {}: it runs {price}{slower}.", self.name(index))
+    }
+
+    /// The allocators that are worse than the base by more than what matters, in a sentence that
+    /// says by how much, and their indices.
+    fn avoid(&self) -> (String, Vec<usize>) {
         for stake in self.stakes() {
             let mut worse: Vec<(usize, f64)> =
                 self.others().filter_map(|at| Some((at, self.loss(&stake, at)?))).collect();
@@ -351,22 +478,33 @@ impl Choice<'_> {
                 continue;
             };
             let names: Vec<usize> = worse.iter().map(|one| one.0).collect();
+            let shown = |ns: f64| self.shown(&stake, ns);
             let range = match worse.len() {
-                1 => duration(*most),
-                _ => format!("{} to {}", duration(*least), duration(*most)),
+                1 => shown(*most),
+                _ => format!("{} to {}", shown(*least), shown(*most)),
             };
             let what = match (stake.operation, stake.figure) {
                 (FRAME, "mean") => "a frame spends {} in calls on average",
                 (FRAME, "worst") => "the worst frame spends {} in calls",
                 (FRAME, _) => "the slowest 1 % of the frames spend {} or more in calls",
-                _ => "all calls take {}",
+                _ if self.all.comparison.journal.duration_ns == 0 => "all calls take {}",
+                _ => "allocation calls take {} per minute",
             };
-            let base = duration(self.value(&stake, self.base).unwrap_or(0.0));
+            let base = shown(self.value(&stake, self.base).unwrap_or(0.0));
             let (what, all) = (what.replace("{}", &range), self.names(&names));
             let text = format!("Avoid {all}: {what} ({}: {base}).", self.name(self.base));
-            return (text, names.len());
+            return (text, names);
         }
-        (String::new(), 0)
+        (String::new(), Vec::new())
+    }
+
+    /// A value as the sentences show it: the time in all calls in a minute of the program.
+    fn shown(&self, stake: &Stake, ns: f64) -> String {
+        let recorded = self.all.comparison.journal.duration_ns as f64;
+        match stake.operation == FRAME || recorded == 0.0 {
+            true => duration(ns),
+            false => duration(ns / recorded * MINUTE_NS),
+        }
     }
 
     /// The value of an allocator that is certainly worse than the base by what matters.
@@ -385,21 +523,37 @@ impl Choice<'_> {
 
     fn undecided(&self, unknown: &BTreeMap<usize, (Stake, f64)>) -> Advice {
         let indices: Vec<usize> = unknown.keys().copied().collect();
-        let others = if unknown.len() == 1 { "whether" } else { "whether one of" };
-        let names = self.names(&indices);
+        let who = match indices.as_slice() {
+            [only] => format!("whether {} is", self.name(*only)),
+            few if few.len() <= NAMES => format!("whether one of {} is", self.names(few)),
+            many => format!("whether one of {} allocators is", many.len()),
+        };
+        let base = self.name(self.base);
         let sentence = format!(
-            "The runs vary too much to show {others} {names} serves this program better than {}.",
-            self.name(self.base)
+            "Too noisy to tell: the runs vary too much to show {who} better than {base} for this \
+             program."
         );
         let most = unknown.values().max_by(|a, b| a.1.total_cmp(&b.1));
         let bound = most.map_or_else(String::new, |(stake, ns)| match stake.operation {
             FRAME => format!("At best, a frame spends {} less in calls.", duration(*ns)),
             _ => {
-                let all = self.value(stake, self.base).unwrap_or(0.0);
-                format!("At best, it saves {}.", self.time_share(*ns, all))
+                let time = self.per_minute(*ns).unwrap_or_else(|| duration(*ns));
+                format!("At best, another allocator saves {time}.")
             }
         });
-        Advice { sentence, more: self.completed([bound, self.avoid().0, self.remedy()]) }
+        let sentences = [
+            bound,
+            self.avoid().0,
+            self.remedy(),
+            calls_above(self.all.allocators, self.base, self.base),
+        ];
+        Advice {
+            grade: "It is not known whether the choice of allocator matters for this program."
+                .to_owned(),
+            sentence,
+            more: self.completed(sentences),
+            ..Advice::default()
+        }
     }
 
     /// How to obtain a decision.
@@ -430,13 +584,9 @@ impl Choice<'_> {
     }
 }
 
-/// `1.3 % of the recorded time`.
-fn percent(share: f64, of: &str) -> String {
-    match 100.0 * share {
-        value if value < 0.01 => format!("less than 0.01 % {of}"),
-        value if value < 1.0 => format!("{value:.2} % {of}"),
-        value => format!("{value:.1} % {of}"),
-    }
+fn decided_by(stake: &Stake, advice: Advice) -> Advice {
+    let frame_figure = (stake.operation == FRAME).then_some(stake.figure);
+    Advice { frame_figure, ..advice }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use std::collections::HashMap;
 
 /// Page faults of a call are counted up to this number.
 const MOST_FAULTS: u32 = 255;
+/// The cause of a call for which none was recorded.
+pub const OWN_WORK: &str = "the allocator's own work";
 
 /// To what the duration of a slow call is attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -268,7 +270,7 @@ fn cause_words(outlier: &Outlier) -> String {
     match words.is_empty() {
         false => words.join(", "),
         true if has(CAUSE_INTERRUPTED_UNKNOWN | CAUSE_SYSCALL_UNKNOWN) => "unknown".into(),
-        true => "the allocator's own work".into(),
+        true => OWN_WORK.into(),
     }
 }
 

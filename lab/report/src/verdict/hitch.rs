@@ -2,7 +2,7 @@
 //! the slowest of all if that is another one. They are calls of the median runs, because only these
 //! are drawn. If another run had a slower one, the description states this.
 
-use super::cause::{Attribution, SlowCalls};
+use super::cause::{Attribution, OWN_WORK, SlowCalls};
 use crate::counts::Counted;
 use crate::error::ReportError;
 use crate::figures::{FLOOR, median_run};
@@ -21,11 +21,12 @@ pub struct Hitch {
     pub at: usize,
     /// To what its duration is attributed.
     pub attribution: Option<Attribution>,
-    /// `Slowest call: 12 ms`.
+    /// `Worst hitch: 12 ms`.
     pub title: String,
     /// Continues the title: the operation, the allocator, the time, the thread.
     pub sentence: String,
-    /// What was recorded about it: `preempted, 2 page faults`.
+    /// What was recorded about it, and whose doing it is: `Cause: 2 page faults (the
+    /// allocator's doing).`
     pub cause: String,
     /// The attribution with its reason, a sentence.
     pub verdict: String,
@@ -39,7 +40,7 @@ impl Hitch {
     /// The whole text.
     pub fn text(&self) -> String {
         let Hitch { title, sentence, cause, verdict, other_runs, .. } = self;
-        let text = format!("{title} {sentence} Cause: {cause}. {verdict} {other_runs}");
+        let text = format!("{title} {sentence} {cause} {verdict} {other_runs}");
         text.trim_end().to_owned()
     }
 }
@@ -115,25 +116,28 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
         match slowest(false, wanted).filter(|other| other.ns > call.ns) {
             None => Chosen { title: title.to_owned(), call, slower: String::new() },
             Some(Call { ns, name, .. }) => Chosen {
-                title: format!("{} in the median runs", title.trim_end_matches(" of all")),
+                title: title.to_owned(),
                 call,
-                slower: format!("Of all runs, the slowest {what} took {} ({name}).", duration(ns)),
+                slower: format!(
+                    "This is of the median runs; of all runs, the worst {what} took {} ({name}).",
+                    duration(ns)
+                ),
             },
         }
+    };
+    let beside = |call: &Call<'_>| match words.verdict(call.outlier).attribution {
+        Attribution::System => "Longer, but not caused by an allocator",
+        _ => "Longer, but not known by whom",
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
     let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };
     match slowest(true, &own) {
         Some(found) if !own(&worst) => vec![
-            chosen(
-                "Slowest call caused by an allocator",
-                "call caused by an allocator",
-                found,
-                &own,
-            ),
-            chosen("Slowest call of all", "call", worst, &|_| true),
+            chosen("Worst hitch", "hitch caused by an allocator", found, &own),
+            chosen(beside(&worst), "call", worst, &|_| true),
         ],
-        _ => vec![chosen("Slowest call", "call", worst, &|_| true)],
+        Some(_) => vec![chosen("Worst hitch", "hitch caused by an allocator", worst, &own)],
+        None => vec![chosen("Slowest call", "call", worst, &|_| true)],
     }
 }
 
@@ -162,7 +166,10 @@ fn describe(
     comparison: &Comparison,
     words: &SlowCalls,
 ) -> Hitch {
-    let name = OPERATIONS.get(usize::from(operation.kind)).copied().unwrap_or("call");
+    let name = match OPERATIONS.get(usize::from(operation.kind)).copied().unwrap_or("call") {
+        "aligned" => "an aligned allocation".to_owned(),
+        name => format!("a {name}"),
+    };
     let size = if operation.size > 0 {
         format!(" of {}", bytes(operation.size as f64))
     } else {
@@ -180,11 +187,25 @@ fn describe(
         at: 0,
         attribution: Some(verdict.attribution),
         title: format!("{title}: {}", duration(call.ns)),
-        sentence: format!("in a {name}{size} with {}, at {at}{frame}{thread}.", call.name),
-        cause: words.cause(call.outlier).to_owned(),
+        sentence: format!("in {name}{size} with {}, at {at}{frame}{thread}.", call.name),
+        cause: cause_and_doing(words.cause(call.outlier), verdict.attribution),
         verdict: verdict.sentence.clone(),
         others: String::new(),
         other_runs: String::new(),
+    }
+}
+
+/// `Cause: 2 page faults (the allocator's doing).`
+fn cause_and_doing(cause: &str, attribution: Attribution) -> String {
+    let doing = match attribution {
+        Attribution::Allocator => "the allocator's doing",
+        Attribution::System => "the operating system's doing",
+        Attribution::Unknown => "it is not known whose doing",
+    };
+    match (cause == OWN_WORK, attribution) {
+        (true, Attribution::Allocator) => format!("Cause: {cause}."),
+        (true, _) => format!("Cause: none was recorded ({doing})."),
+        _ => format!("Cause: {cause} ({doing})."),
     }
 }
 
@@ -254,17 +275,18 @@ mod tests {
             found,
             [
                 [
-                    "Slowest call caused by an allocator in the median runs",
-                    "Of all runs, the slowest call caused by an allocator took 50 ns (keel)."
+                    "Worst hitch",
+                    "This is of the median runs; of all runs, the worst hitch caused by an \
+                     allocator took 50 ns (keel)."
                 ],
                 [
-                    "Slowest call in the median runs",
-                    "Of all runs, the slowest call took 90 ns (keel)."
+                    "Longer, but not caused by an allocator",
+                    "This is of the median runs; of all runs, the worst call took 90 ns (keel)."
                 ]
             ]
         );
         let found = titles(&comparison([[30, 50], [40, 60], [10, 20]]));
-        assert_eq!(found[0], ["Slowest call caused by an allocator", ""]);
-        assert_eq!(found[1], ["Slowest call of all", ""]);
+        assert_eq!(found[0], ["Worst hitch", ""]);
+        assert_eq!(found[1], ["Longer, but not caused by an allocator", ""]);
     }
 }

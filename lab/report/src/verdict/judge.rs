@@ -14,7 +14,7 @@ use serde::Serialize;
 pub struct Verdict {
     /// Which allocator to take; empty if fewer than two were compared in two rounds.
     pub advice: Advice,
-    /// The lowest allocators, one sentence or two.
+    /// Why there is no advice; empty if there is one.
     pub headline: String,
     /// The operation whose percentiles are compared: the allocating one with most calls.
     pub operation: &'static str,
@@ -32,8 +32,7 @@ impl Verdict {
 
     /// The sentences after it.
     pub fn next_sentences(&self) -> String {
-        let headline = if self.advice.sentence.is_empty() { "" } else { &self.headline };
-        let parts = [self.advice.more.as_str(), headline];
+        let parts = [self.advice.grade.as_str(), self.advice.more.as_str()];
         let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         known.join(" ")
     }
@@ -52,14 +51,19 @@ pub fn judge(
     let runs = compared.map(|one| one.runs).min().unwrap_or(0);
     let operation = main_operation(comparison);
     let evidence = Evidence { comparison, calm, allocators, runs };
-    let criteria = criteria(&evidence, operation);
-    let headline = headline(&criteria, allocators, operation, runs);
     let advice = advice(&evidence, matters);
+    let criteria = criteria(&evidence, operation, advice.frame_figure);
+    let headline = headline(&criteria, runs);
     let cautions = cautions(comparison, calm, allocators, &criteria, operation, runs);
     Verdict { advice, headline, operation, criteria, cautions }
 }
 
-fn criteria(evidence: &Evidence<'_>, operation: &'static str) -> Vec<Criterion> {
+/// `frame_figure`: the figure of frames on which the advice is based.
+fn criteria(
+    evidence: &Evidence<'_>,
+    operation: &'static str,
+    frame_figure: Option<&'static str>,
+) -> Vec<Criterion> {
     let Evidence { comparison, calm, allocators, runs } = *evidence;
     let step = clock_step_ns(comparison);
     let new = |id: &'static str,
@@ -98,7 +102,7 @@ fn criteria(evidence: &Evidence<'_>, operation: &'static str) -> Vec<Criterion> 
             &of_run("peak", &peak),
         ),
     ];
-    found.splice(3..3, uninterrupted(evidence, calm.unwrap_or(comparison)));
+    found.splice(3..3, uninterrupted(evidence, calm.unwrap_or(comparison), frame_figure));
     // A figure that is zero everywhere was not measured.
     let measured =
         |criterion: &Criterion| criterion.rows.iter().any(|(_, spread)| spread.high > 0.0);
@@ -107,7 +111,11 @@ fn criteria(evidence: &Evidence<'_>, operation: &'static str) -> Vec<Criterion> 
 
 /// The time in all calls, and in those of a frame. Interrupted calls are left out where they are
 /// known: they would measure how busy the machine was.
-fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
+fn uninterrupted(
+    evidence: &Evidence<'_>,
+    calm: &Comparison,
+    frame_figure: Option<&'static str>,
+) -> [Criterion; 2] {
     let Evidence { allocators, runs, .. } = *evidence;
     let is_calm = evidence.calm.is_some();
     let without = if is_calm { "; interrupted calls are not counted" } else { "" };
@@ -122,10 +130,12 @@ fn uninterrupted(evidence: &Evidence<'_>, calm: &Comparison) -> [Criterion; 2] {
     };
     // Many frames have a p99; of few, the worst one is shown.
     let has_tail = allocators.iter().any(|one| frames(one, "p99").is_some());
-    let (name, which) = if has_tail {
-        ("p99", "99 % of the frames spend at most this long in calls")
-    } else {
-        ("worst", "no frame spends longer than this in calls")
+    let usual = if has_tail { "p99" } else { "worst" };
+    let name = frame_figure.unwrap_or(usual);
+    let which = match name {
+        "mean" => "the average time that a frame spends in calls",
+        "p99" => "99 % of the frames spend at most this long in calls",
+        _ => "no frame spends longer than this in calls",
     };
     let of = |one: &AllocatorFigures| frames(one, name);
     let frame = Figure { operation: FRAME, name, step: 0.0, of: &of };

@@ -10,6 +10,7 @@ mod headline;
 mod hitch;
 mod judge;
 mod pairs;
+mod price;
 mod sentences;
 #[cfg(test)]
 mod tests;
