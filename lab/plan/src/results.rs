@@ -32,6 +32,9 @@ pub struct Orders {
     pub verify: bool,
     /// See [`ClockChoice`].
     pub clock: ClockChoice,
+    /// Bytes that each thread reads between two calls, to evict caches, until the next call is due.
+    /// 0: none. Only with a schedule.
+    pub evict_bytes: u64,
     /// No clock around each call, no records, no schedule: only the time of the whole run.
     pub unclocked: bool,
     /// In an unclocked run, sum up the usable sizes of all blocks. The time of such a run means
@@ -76,6 +79,7 @@ pub struct Control {
     pub self_test: [[AtomicU32; 2]; SELF_TESTS.len()],
     unclocked: AtomicU32,
     usable_sizes: AtomicU32,
+    evict_bytes: AtomicU64,
     /// Ticks and CLOCK_MONOTONIC (ns) at the start of the run.
     pub start_ticks: AtomicU64,
     /// See `start_ticks`.
@@ -162,7 +166,9 @@ pub struct ThreadState {
     pub pair_ticks: AtomicU64,
     /// The number of these measurements.
     pub pair_count: AtomicU64,
-    reserved_end: [AtomicU64; 4],
+    /// Bytes that were read between calls: see [`Orders::evict_bytes`].
+    pub evicted_bytes: AtomicU64,
+    reserved_end: [AtomicU64; 3],
 }
 
 /// One call.
@@ -225,7 +231,7 @@ unsafe impl Plain for Record {}
 const _: () = assert!(size_of::<ThreadState>() == 256 && size_of::<Record>() == 16);
 const _: () = assert!(
     size_of::<Control>()
-        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 24 * 8 + FREE_FUNCTIONS_BYTES + 1024
+        == 8 + 10 * 4 + (SELF_TESTS.len() + 1) * 8 + 25 * 8 + FREE_FUNCTIONS_BYTES + 1024
 );
 
 /// The thread was preempted, migrated or signalled during the call.
@@ -321,6 +327,7 @@ impl Results {
         control.touch_inside.store(u32::from(orders.touch_inside), Relaxed);
         control.verify.store(u32::from(orders.verify), Relaxed);
         control.usable_sizes.store(u32::from(orders.usable_sizes), Relaxed);
+        control.evict_bytes.store(orders.evict_bytes, Relaxed);
         control.unclocked.store(u32::from(orders.unclocked), Relaxed);
         control.clock_choice.store(orders.clock as u32, Relaxed);
         control.magic.store(MAGIC, Relaxed);
@@ -379,6 +386,7 @@ impl Control {
                 2 => ClockChoice::Monotonic,
                 _ => ClockChoice::Auto,
             },
+            evict_bytes: self.evict_bytes.load(Relaxed),
             unclocked: self.unclocked.load(Relaxed) != 0,
             usable_sizes: self.usable_sizes.load(Relaxed) != 0,
         }

@@ -2,6 +2,7 @@
 
 use crate::causes::{CauseDetector, Observation};
 use crate::clock::Clock;
+use crate::evict::Evictor;
 use crate::part::{Errors, Part, Start};
 use crate::step::{Meter, step_call};
 use crate::touch;
@@ -79,6 +80,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     let detector = CauseDetector::of_this_thread(part.detectors, slow_ticks);
     let mut timing = Timing::<C> { detector, clock: std::marker::PhantomData };
     let at_start = Start::now();
+    let mut evictor = Evictor::new(part.evicted);
     let mut limit = part.first_limit();
     let (mut record, mut high, mut first, mut last) = (0usize, 0usize, None, 0);
 
@@ -104,6 +106,9 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
         }
         if let Some(schedule) = part.schedule {
             let due = part.origin + (schedule[record] as f64 * part.waiter.ticks_per_ns) as u64;
+            if evictor.is_wanted() {
+                evictor.read_until::<C>(due);
+            }
             if part.waiter.time::<C>(due) {
                 timing.detector.refresh();
             }
@@ -137,6 +142,7 @@ unsafe fn perform_as<C: Clock, const TOUCH: u8, const INSIDE: bool>(part: Part<'
     }
     announce(state, u32::MAX);
     timing.detector.dismiss();
+    state.evicted_bytes.store(evictor.read_bytes(), Relaxed);
     state.first_ticks.store(first.unwrap_or(0), Relaxed);
     state.last_ticks.store(last, Relaxed);
     at_start.report(state);

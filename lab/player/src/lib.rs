@@ -5,6 +5,7 @@
 //!   prologue  each thread allocates the blocks that were live when the recording began (no clock)
 //!   thread    for each step of its part of the plan:
 //!     hold    wait while too far ahead of the slowest thread         (reported separately)
+//!     evict   read other memory until the step is due                (--between)
 //!     pace    wait until the step is due                             (paces 1x, Nx, compressed)
 //!     await   wait until another thread has allocated the object     (reported separately)
 //!     call    arm · clock · malloc or free, touch · clock · observe  (the record)
@@ -26,6 +27,7 @@ pub mod bump;
 pub mod causes;
 pub mod clock;
 pub mod clocked;
+pub mod evict;
 pub mod examine;
 pub mod free_hints;
 pub mod holding;

@@ -17,8 +17,8 @@ use keel_player::part::Part;
 use keel_player::perform::perform;
 use keel_player::wait_settings;
 use keel_player::{
-    bump::Bump, examine, free_hints, holding, inline_syscalls, self_test, stores, system, target,
-    threads, timing,
+    bump::Bump, evict, examine, free_hints, holding, inline_syscalls, self_test, stores, system,
+    target, threads, timing,
 };
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -187,6 +187,7 @@ fn run<C: Clock + 'static>(
         prologue: &[],
         steps: &[],
         schedule: None,
+        evicted: evict::lines(control.orders().evict_bytes)?,
         records: std::ptr::null_mut(),
         slots,
         states: results.states(),

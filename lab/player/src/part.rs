@@ -2,6 +2,7 @@
 
 use crate::causes::Detectors;
 use crate::clock::Clock;
+use crate::evict::Line;
 use crate::system::{self, Usage};
 use crate::wait::{Waiter, add, announce};
 use keel_allocators::table::Table;
@@ -19,6 +20,8 @@ pub struct Part<'a> {
     pub steps: &'a [Op],
     /// The due time of each timed step, ns since the start; None at pace `max`.
     pub schedule: Option<&'a [u64]>,
+    /// What is read between two calls: see [`crate::evict`].
+    pub evicted: &'a [Line],
     /// One record for each timed step.
     pub records: *mut Record,
     /// All objects.

@@ -149,7 +149,8 @@ fn everyone_failed(comparison: &Comparison) -> bool {
 }
 
 fn described(request: &Request<'_>) -> Comparison {
-    let Options { pace, touch_timed, runs, max_runs, seed, serial, .. } = request.options;
+    let Options { pace, evict_bytes, touch_timed, runs, max_runs, seed, serial, .. } =
+        request.options;
     Comparison {
         version: RESULTS_VERSION,
         keel_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -157,6 +158,7 @@ fn described(request: &Request<'_>) -> Comparison {
         machine: keel_results::machine(),
         settings: Settings {
             pace: pace.to_string(),
+            evict_bytes,
             touch: touched(&request.options).name().to_owned(),
             touch_timed,
             runs,

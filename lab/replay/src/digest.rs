@@ -225,6 +225,7 @@ fn totals(measured: &Measured<'_>, position: u32) -> Run {
         waited_ns: ns(sum(|state| state.waited_ticks.load(Relaxed))),
         waits: sum(|state| state.waits.load(Relaxed)),
         throttled_ns: ns(sum(|state| state.held_ticks.load(Relaxed))),
+        evicted_bytes: sum(|state| state.evicted_bytes.load(Relaxed)),
         minor_faults: sum(|state| state.minor_faults.load(Relaxed)),
         major_faults: sum(|state| state.major_faults.load(Relaxed)),
         voluntary_switches: sum(|state| state.voluntary_switches.load(Relaxed)),

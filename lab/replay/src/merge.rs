@@ -5,7 +5,7 @@
 
 use crate::compare::{mark_slow_processors, notes_of_measurements};
 use keel_allocators::FLOOR;
-use keel_results::{AllocatorResult, Comparison, Histogram, Machine};
+use keel_results::{AllocatorResult, Comparison, Histogram, Machine, Settings};
 
 /// A clock whose frequency differs by more than this share is another clock: its ticks are
 /// converted.
@@ -81,7 +81,8 @@ fn check_same_plan(
     };
     let how = |comparison: &Comparison| {
         let settings = &comparison.settings;
-        (settings.pace.clone(), settings.touch.clone(), settings.touch_timed, settings.serial)
+        let Settings { pace, evict_bytes, touch, touch_timed, serial, .. } = settings.clone();
+        (pace, evict_bytes, touch, touch_timed, serial)
     };
     let differs = if one.journal != other.journal {
         "their journals"

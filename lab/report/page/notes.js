@@ -110,6 +110,7 @@ const factRows = () => {
       "Replayed",
       joined([
         `pace ${settings.pace}`,
+        settings.evict_bytes && `between calls evict=${bytes(settings.evict_bytes)}`,
         `touch ${settings.touch}${settings.touch_timed ? ", timed" : ""}`,
         `${
           settings.max_runs > settings.runs

@@ -103,6 +103,9 @@ pub struct JournalFacts {
 pub struct Settings {
     /// `max`, `1x`, `4x`, `compressed`.
     pub pace: String,
+    /// Bytes that each thread read between two calls, to evict caches, until the next call was due;
+    /// 0: none.
+    pub evict_bytes: u64,
     /// `none`, `first-byte`, `page`, `all`.
     pub touch: String,
     /// Whether touching is inside the timed window.

@@ -51,6 +51,9 @@ pub struct Run {
     /// The interference that exceeded its bound (`slow processor`, `stolen time`, `other
     /// programs`).
     pub interference: Vec<String>,
+    /// Bytes that all threads read between calls, to evict caches
+    /// ([`crate::Settings::evict_bytes`]).
+    pub evicted_bytes: u64,
     /// Minor and major page faults while replaying.
     pub minor_faults: u64,
     /// See `minor_faults`.

@@ -6,7 +6,7 @@ mod table;
 
 use crate::layout::Layout;
 use crate::selection::chosen;
-use crate::{interrupt, output};
+use crate::{format, interrupt, output};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use indicatif::ProgressBar;
@@ -83,6 +83,11 @@ struct How {
     /// 0.5x ..., or compressed (1x, but each pause of more than 1 ms is shortened to 1 ms)
     #[arg(short, long, default_value = "max")]
     pace: Pace,
+    /// Between two calls, read SIZE bytes of other memory, to evict caches as the program's own work
+    /// does: evict=SIZE, with K, M or G. A thread stops when its next call is due. Needs a pace
+    /// other than max
+    #[arg(long, value_name = "evict=SIZE", value_parser = evicted)]
+    between: Option<u64>,
     /// The bytes to write into each new block: none, first-byte, page (a byte in each
     /// system page), all
     #[arg(short, long, default_value = "page")]
@@ -202,6 +207,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     if how.tuned {
         allocators = keel_allocators::with_tuned(allocators);
     }
+    checked(&how)?;
     let journal = Journal::open(&path)?;
     let folder = match &output {
         Some(folder) => ResultFolder::at(folder, force)?,
@@ -286,6 +292,22 @@ fn with_floor(allocators: &[Allocator]) -> Vec<Allocator> {
     all
 }
 
+/// Refuses options that contradict each other.
+fn checked(how: &How) -> Result<()> {
+    if how.between.is_some() && how.pace == Pace::Max {
+        bail!(
+            "--between has no effect at pace max, where the next call is always due: add --pace 1x"
+        );
+    }
+    Ok(())
+}
+
+/// The bytes of `evict=SIZE`.
+fn evicted(text: &str) -> Result<u64, String> {
+    let size = text.strip_prefix("evict=").ok_or("give evict=SIZE, such as evict=1M")?;
+    format::parse_size(size)
+}
+
 fn options(how: &How) -> Options {
     // A different order in each comparison makes repetitions meaningful; the results contain the
     // seed.
@@ -297,6 +319,7 @@ fn options(how: &How) -> Options {
         how.runs.unwrap_or(if how.pace == Pace::Max { AUTO } else { Runs(1, 1) });
     Options {
         pace: how.pace,
+        evict_bytes: how.between.unwrap_or(0),
         touch: how.touch,
         touch_timed: !how.touch_untimed,
         runs,

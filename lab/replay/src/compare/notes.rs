@@ -6,6 +6,22 @@ use crate::{Keep, Options, Pace};
 use keel_allocators::FLOOR;
 use keel_results::{AllocatorResult, Comparison, Imprecision, JournalFacts};
 
+/// What was read between calls, and how much of what was wanted.
+fn of_eviction(comparison: &Comparison) -> Option<String> {
+    let wanted = comparison.settings.evict_bytes;
+    let runs = comparison.allocators.iter().flat_map(|result| &result.runs);
+    let most = runs.map(|run| run.evicted_bytes).max().filter(|_| wanted > 0)?;
+    let calls: u64 = comparison.journal.operations.values().sum();
+    let share = 100.0 * most as f64 / (wanted as f64 * calls.max(1) as f64);
+    Some(format!(
+        "Between two calls, each thread read up to {} of other memory, to evict caches, until the \
+         next call was due: in a run {} in all, {share:.0} % of what was possible. None of this is \
+         in a call's time.",
+        keel_results::text::bytes(wanted as f64),
+        keel_results::text::bytes(most as f64),
+    ))
+}
+
 /// The notes that depend on the measurements only.
 pub fn of_measurements(comparison: &Comparison) -> Vec<String> {
     let mut notes = note_on_frees(&comparison.journal, comparison);
@@ -45,6 +61,7 @@ impl Session<'_> {
                 header.skew
             ));
         }
+        notes.extend(of_eviction(comparison));
         let facts = &self.compiled.facts;
         if facts.prologue_blocks > 0 {
             notes.push(format!(

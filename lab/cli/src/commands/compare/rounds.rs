@@ -133,6 +133,7 @@ fn plan(arguments: &PlanArguments) -> Result<ExitCode> {
             output::free_folder(&format!("{}.plan", name.split('.').next().unwrap_or("journal")))?
         }
     };
+    super::checked(&arguments.how)?;
     let journal = arguments.journal.canonicalize()?;
     let (journal_bytes, journal_checksum) = checksum(&journal)?;
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());

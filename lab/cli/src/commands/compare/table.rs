@@ -22,8 +22,12 @@ pub fn text(comparison: &Comparison) -> String {
     let settings = &comparison.settings;
     let runs = settings.runs_in_words();
     let timed = if settings.touch_timed { "" } else { " (not timed)" };
+    let between = match settings.evict_bytes {
+        0 => String::new(),
+        bytes => format!(", between calls evict={}", keel_results::text::bytes(bytes as f64)),
+    };
     let mut text = format!(
-        "{}: pace {}, touch {}{timed}, {runs} of each allocator\n",
+        "{}: pace {}{between}, touch {}{timed}, {runs} of each allocator\n",
         comparison.journal.name, settings.pace, settings.touch
     );
     for operation in OPERATIONS {
