@@ -294,7 +294,7 @@ fn page_markdown_and_terminal_show_the_embedded_sentences() {
             assert!(output.contains(field("verdict")), "{lines:?}: {output}");
         }
     }
-    assert!(terminal.contains("Longer, but not known by whom: 40 ms"), "{terminal}");
+    assert!(terminal.contains("Longer, but of uncertain cause: 40 ms"), "{terminal}");
     let cause = "Cause: preempted, page fault (it is not known whose doing). Attribution unknown: \
                  the thread was";
     assert!(terminal.contains(cause), "{terminal}");

@@ -334,7 +334,7 @@ impl Choice<'_> {
             self.others().filter(|other| *other != index && ranked.noisy.contains(other)).collect();
         match noisy.is_empty() {
             true => String::new(),
-            false => format!("Too noisy to compare: {}.", self.names(&noisy)),
+            false => format!("Undecided, because the runs vary too much: {}.", self.names(&noisy)),
         }
     }
 

@@ -127,7 +127,7 @@ fn choose<'a>(comparison: &'a Comparison, words: &SlowCalls) -> Vec<Chosen<'a>> 
     };
     let beside = |call: &Call<'_>| match words.verdict(call.outlier).attribution {
         Attribution::System => "Longer, but not caused by an allocator",
-        _ => "Longer, but not known by whom",
+        _ => "Longer, but of uncertain cause",
     };
     let own = |call: &Call<'_>| words.verdict(call.outlier).attribution == Attribution::Allocator;
     let Some(worst) = slowest(true, &|_| true) else { return Vec::new() };

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Does a replay make the same system calls for memory as the program itself?
+
+bench/system-calls/run.py [--no-archive] [-a ALLOCATORS]
+
+Records programs of one thread, replays each journal at pace 1x, and counts the system calls of both
+by kind with strace. The program itself runs with the allocator preloaded (other allocators than the
+C library's through libkeel_bridge.so). Counted is, on both sides, what happens between the loading
+of the libraries and the end. Prints a table, program / replay, and stores the
+counts in bench/runs/<date>-<machine>/system-calls.csv. The exit code is 1 if a kind differs by more
+than 3 calls and 5 %.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from archive import PREFIX, keep, markdown
+
+KEEL = PREFIX / "bin/keel"
+BRIDGE = PREFIX / "lib/keel/libkeel_bridge.so"
+KINDS = ["brk", "mmap", "munmap", "mremap", "madvise", "mprotect"]
+# A few calls belong to the start of the allocator, which is before the replay's first call.
+MOST_CALLS, MOST_SHARE = 3, 0.05
+# Each is a program of one thread with the same allocations in every run.
+PERL = (
+    "my %h; my $s = 1;"
+    "for my $i (1..200000) { $s = ($s * 1103515245 + 12345) % 2147483648;"
+    " $h{$s % 30000} = 'x' x ($s % 700); delete $h{($s >> 8) % 30000};"
+    " $l = 'y' x (200000 + $s % 300000) if $i % 2000 == 0 }"
+)
+SQL = (
+    "create table t(a integer primary key, b text);"
+    "with recursive n(i) as (select 1 union all select i+1 from n where i < 60000)"
+    " insert into t select i, hex(zeroblob(i % 400)) from n;"
+    "select count(*) from (select b, count(*) from t group by b order by 2);"
+    "delete from t where a % 3 = 0; select sum(length(b)) from t;"
+)
+LUA = (
+    "local t = {} local s = 1 for i = 1, 300000 do s = (s * 1103515245 + 12345) % 2147483648 "
+    "t[s % 20000] = string.rep('z', s % 900) .. i end"
+)
+PROGRAMS = {
+    "perl": ["perl", "-e", PERL],
+    "sqlite3": ["sqlite3", ":memory:", SQL],
+    "lua": ["lua5.4", "-e", LUA],
+}
+CALL = re.compile(r"^(\w+)\((.*)")
+
+
+def environment(**more):
+    return dict(os.environ, LC_ALL="C", PERL_HASH_SEED="0", PERL_PERTURB_KEYS="0", **more)
+
+
+def traced(command, folder, env):
+    """The lines of each process's own log."""
+    folder.mkdir()
+    kinds = ",".join([*KINDS, "openat", "getppid", "execve"])
+    strace = ["strace", "-ff", "-qq", "-s", "4096", "-e", f"trace={kinds}"]
+    strace += ["-e", "signal=none", "-o", folder / "log"]
+    done = subprocess.run(
+        [*strace, *command], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+    return [log.read_text(errors="replace").splitlines() for log in sorted(folder.iterdir())]
+
+
+def counted(lines):
+    kinds = (match.group(1) for line in lines if (match := CALL.match(line)))
+    return collections.Counter(kind for kind in kinds if kind in KINDS)
+
+
+def of_program(command, allocator, marks, folder):
+    """Between the two marks of the program. strace sets the variables in its child only."""
+    preloaded, more = [marks], []
+    if allocator == "keel":
+        preloaded.append(PREFIX / "lib/libkeel.so")
+    elif allocator != "glibc":
+        preloaded.append(BRIDGE)
+        more = ["-E", f"KEEL_BRIDGE=peer:{PREFIX}/lib/keel/peers/{allocator}.so"]
+    preload = ":".join(map(str, preloaded))
+    [lines] = traced(["-E", f"LD_PRELOAD={preload}", *more, *command], folder, environment())
+    first, last = [at for at, line in enumerate(lines) if line.startswith("getppid(")]
+    return counted(lines[first:last])
+
+
+def of_replay(journal, allocator, folder):
+    """What the player does after the reading of its resident memory before the replay. At its end an
+    allocator may give memory back, as at the end of the program."""
+    command = [KEEL, "compare", journal, "-a", allocator, "--pace", "1x", "--runs", "1"]
+    command += ["--no-usable-size", "--raw", "none", "--force", "-o", folder / "results"]
+    for lines in traced(command, folder / "logs", environment()):
+        starts = " ".join(line for line in lines if line.startswith("execve("))
+        player = "keel-player" in starts and '"null"]' not in starts
+        resets = [at for at, line in enumerate(lines) if "/proc/self/clear_refs" in line]
+        if player and resets:
+            after = lines[resets[-1] :]
+            readings = [at for at, line in enumerate(after) if "/proc/self/status" in line]
+            return counted(after[readings[0] :])
+    sys.exit(f"no run of {allocator} in {folder}")
+
+
+def agree(program, replay):
+    apart = abs(program - replay)
+    return apart <= MOST_CALLS or apart <= MOST_SHARE * max(program, replay)
+
+
+def rows(arguments, folder):
+    marks = folder / "marks.so"
+    source = pathlib.Path(__file__).with_name("marks.c")
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-O2", "-fPIC", "-shared", "-o", marks, source], check=True
+    )
+    for name, command in PROGRAMS.items():
+        if shutil.which(command[0]) is None:
+            print(f"{command[0]} is missing: left out", file=sys.stderr)
+            continue
+        journal = folder / f"{name}.journal.parquet"
+        subprocess.run(
+            [KEEL, "record", "-o", journal, "--", *command],
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        for allocator in arguments.allocators.split(","):
+            place = folder / f"{name}-{allocator}"
+            place.mkdir()
+            program = of_program(command, allocator, marks, place / "program")
+            replay = of_replay(journal, allocator, place)
+            yield name, allocator, program, replay
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-a", "--allocators", default="glibc,snmalloc,rpmalloc")
+    parser.add_argument("--no-archive", action="store_true", help="print only")
+    arguments = parser.parse_args()
+    for needed in [KEEL, BRIDGE]:
+        if not needed.is_file():
+            sys.exit(f"{needed} is missing: run `make build` first")
+    if shutil.which("strace") is None:
+        sys.exit("strace is missing: install it (apt-get install strace)")
+    table, kept, differ = [], [], 0
+    with tempfile.TemporaryDirectory(prefix="keel-system-calls-") as name:
+        for program, allocator, own, replay in rows(arguments, pathlib.Path(name)):
+            cells = []
+            for kind in KINDS:
+                same = agree(own[kind], replay[kind])
+                differ += not same
+                cells.append(f"{own[kind]} / {replay[kind]}" + ("" if same else " (differ)"))
+                kept.append([program, allocator, kind, own[kind], replay[kind], same])
+            table.append([program, allocator, *cells])
+            print(*table[-1], file=sys.stderr)
+    print(markdown(["program", "allocator", *KINDS], table))
+    if not arguments.no_archive:
+        keep("system-calls", ["program", "allocator", "kind", "own", "replay", "agree"], kept)
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
