@@ -92,3 +92,30 @@ static void fork_often(const struct pattern* p) {
     give_all(slot, p->slots);
     free(slot);
 }
+
+// Each block is 1 MiB larger than the one before, which is freed first. Keel expects that a freed
+// mapping will fit a later block, and so may leave it and take fresh memory (slices/jumbo.c).
+static void larger_each_time(const struct pattern* p) {
+    for (size_t round = 0; round < p->count; round++) {
+        void* held = take(p->low);
+        for (size_t bytes = p->low; bytes <= p->high; bytes += MIB) {
+            give(held);
+            held = take(bytes);
+        }
+        give(held);
+    }
+}
+
+// Strings that grow by 64 bytes to a random length and stay. Keel expects that a block that has
+// grown several times grows on, and gives it room (alloc/reallocate.c).
+static void step_and_stay(const struct pattern* p) {
+    void** slot = calloc(p->slots, sizeof *slot);
+    for (size_t i = 0; i < p->slots; i++) {
+        size_t end = between(p->low, p->high);
+        slot[i] = take(p->low);
+        for (size_t bytes = p->low; bytes < end; bytes += 64)
+            slot[i] = resize(slot[i], bytes, bytes + 64);
+    }
+    give_all(slot, p->slots);
+    free(slot);
+}

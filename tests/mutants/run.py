@@ -67,7 +67,7 @@ QUICK = [
     ("contract", contract(["misuse", "aligned", "sizes", "contents", "large"])),
     ("api", api(["statistics", "arenas", "blocks", "heaps"])),
     ("api", (["api-address_space"], [("", "{build}/tests/api-address_space")])),
-    ("unit", unit(["warm", "headroom"])),
+    ("unit", unit(["warm", "mappings", "headroom"])),
     ("stress", (["stress"],
                 [(CHECKED, "{build}/tests/stress --seed 1 --threads 4 --operations 100000")])),
     ("contract", contract(["threads", "fork"])),

@@ -56,7 +56,8 @@ static void* resize_without_copy(struct page* page, void* address, size_t size) 
     bool large = page->block_bytes == 0;
     if (!large || page_is_in_user_heap(page) || page_is_guarded(page))
         return fits_well(size, usable) ? address : NULL;
-    if (size <= usable && size > usable - usable / 8) return address;
+    size_t rest = usable / 8 > SLICE_BYTES ? usable / 8 : SLICE_BYTES; // not worth a change
+    if (size <= usable && size + rest > usable) return address;
     return resize_large(page, size);
 }
 
@@ -96,12 +97,51 @@ static void realloc_unknown(const void* address) {
         panic(FAULT_FREE_NOT_ALLOCATED, address);
 }
 
-// The size of the new block. A small block that grows in small steps gets a quarter more, so that
-// not every step copies it.
-static size_t size_with_room(size_t size, size_t usable) {
-    size_t room = usable + usable / 4;
-    if (room > REQUEST_CLASS_MAX) room = REQUEST_CLASS_MAX;
-    return size > usable && size < room ? room : size;
+#define GROWN_TIMES_MAX 4u // after so many copies, a block doubles
+// Smaller blocks always get a quarter: there are often many of them, and a copy takes little time.
+#define GROWN_BYTES_MIN ((size_t)4096)
+
+static struct grown_block* grown_find(struct heap* heap, const void* address) {
+    for (unsigned i = 0; i < HEAP_GROWN_MAX; i++)
+        if (heap->grown[i].address == address) return &heap->grown[i];
+    return NULL;
+}
+
+// The entry of the block, which grows by a small step once more. The address may be that of another
+// block than before: then this one gets more room than it should, once.
+static struct grown_block* grown_entry(struct heap* heap, const void* address) {
+    struct grown_block* entry = grown_find(heap, address);
+    if (entry == NULL) {
+        entry = &heap->grown[heap->grown_next++ % HEAP_GROWN_MAX];
+        entry->times = 0;
+    }
+    if (entry->times < GROWN_TIMES_MAX) entry->times++;
+    return entry;
+}
+
+// A block that grows by a small step gets room for more, so that not every step copies it: a
+// quarter at first, then a half, three quarters, and as much again.
+static size_t size_with_room(size_t usable, unsigned times) {
+    size_t room = usable + usable / 4 * times;
+    return room < REQUEST_CLASS_MAX ? room : REQUEST_CLASS_MAX;
+}
+
+static void* copy_to(void* address, size_t usable, size_t size, size_t wanted) {
+    void* copy = alloc_from_bin(wanted);
+    // A block that was a mapping and shrinks takes any place: it rarely grows again.
+    bool shrinks = size < usable && usable >= LARGE_MOVABLE_BYTES;
+    if (copy == NULL) copy = shrinks ? alloc_slow(wanted) : alloc_movable(wanted);
+    if (copy == NULL) return size <= usable ? address : NULL;
+    memcpy(copy, address, size < usable ? size : usable);
+    free_block(address);
+    return copy;
+}
+
+static void* copy_with_room(struct heap* heap, void* address, size_t usable, size_t size) {
+    struct grown_block* entry = grown_entry(heap, address);
+    void* copy = copy_to(address, usable, size, size_with_room(usable, entry->times));
+    if (copy != NULL) entry->address = copy;
+    return copy;
 }
 
 void* reallocate(void* address, size_t size) {
@@ -115,11 +155,9 @@ void* reallocate(void* address, size_t size) {
     if (resized != NULL) return resized;
 
     size_t usable = usable_at(page, address);
-    size_t wanted = size_with_room(size, usable);
-    void* copy = alloc_from_bin(wanted);
-    if (copy == NULL) copy = alloc_movable(wanted);
-    if (copy == NULL) return size <= usable ? address : NULL;
-    memcpy(copy, address, size < usable ? size : usable);
-    free_block(address);
-    return copy;
+    size_t room = size_with_room(usable, 1);
+    if (size <= usable || size >= room) return copy_to(address, usable, size, size);
+    if (usable < GROWN_BYTES_MIN || !heap_is_real(thread_heap))
+        return copy_to(address, usable, size, room);
+    return copy_with_room(thread_heap, address, usable, size);
 }

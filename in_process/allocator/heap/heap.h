@@ -26,6 +26,7 @@
 #define HEAP_KEPT_MAX 4u
 #define HEAP_KEPT_SLICES 4u // 256 KiB each
 #define HEAP_SPARE_MAX 32u
+#define HEAP_GROWN_MAX 8u
 #define HEAP_CLASS_WORDS ((CLASS_COUNT + 63) / 64)
 #define HEAP_BATCHES 64u
 // A page that begins warm occupies all of its memory. A page that begins cold occupies only the
@@ -43,6 +44,12 @@ struct remote_batch {
     struct page* page; // NULL: unused entry
     struct block_list blocks;
     uint32_t bytes; // of the blocks
+};
+
+// A small block that has grown by copies (alloc/reallocate.c).
+struct grown_block {
+    void* address;  // NULL: unused entry. The block may have been freed since
+    unsigned times; // 1..GROWN_TIMES_MAX
 };
 
 enum heap_count {
@@ -69,6 +76,8 @@ struct heap {
     uint32_t waiting_bytes;        // bytes of blocks in `batches`
     uint32_t batch_next;           // entry that is sent next because too many bytes wait
     struct remote_batch batches[HEAP_BATCHES];
+    struct grown_block grown[HEAP_GROWN_MAX];
+    unsigned grown_next; // entry of `grown` to replace next
     // Classes that have a current page, and some that have none any more (alloc/reclaim.c).
     uint64_t classes[HEAP_CLASS_WORDS];
     unsigned class_count;              // bits set in it
@@ -76,8 +85,8 @@ struct heap {
     uint32_t class_marks[CLASS_COUNT]; // what the last look saw of each
     uint32_t draws;                    // requests for memory from the slices
     uint32_t considered;               // `draws` at the last call of keeper_consider
-    uint64_t
-        maintenance_at; // counts[HEAP_REFILLS] from which on maintenance is due (alloc/alloc.h)
+    uint64_t refilled;                 // sum of the weights of all refills (alloc/alloc.h)
+    uint64_t maintenance_at;           // value of `refilled` from which on maintenance is due
     // Guarded sampling (guarded/sample.h), for each class and for large blocks: the next allocation
     // that is chosen, counted from 1; 0: none.
     uint32_t guard_left[CLASS_COUNT + 1];

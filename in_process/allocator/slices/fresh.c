@@ -15,11 +15,11 @@ static struct {
     atomic_bits begun_ms; // 0: the keeper has not seen it yet
     atomic_state memory;  // enum fresh_memory
 } places[FRESH_PLACES];
-static atomic_state places_used; // 0: there is no block
-static atomic_state waits;       // a block has begun since the last look
-static atomic_state streak;      // blocks in succession that were filled
-static atomic_state probe_draws; // blocks below FRESH_PROVEN_BYTES since the last probe
-static atomic_word probe;        // the probe that the keeper has not judged yet; 0: none
+static atomic_signed places_used; // their number
+static atomic_state waits;        // a block has begun since the last look
+static atomic_state streak;       // blocks in succession that were filled
+static atomic_state probe_draws;  // blocks below FRESH_PROVEN_BYTES since the last probe
+static atomic_word probe;         // the probe that the keeper has not judged yet; 0: none
 
 bool fresh_is_expected(size_t bytes) {
     if (bytes < FRESH_BYTES_MIN || atomic_get(&streak) < FRESH_STREAK) return false;
@@ -58,11 +58,11 @@ void fresh_begin(char* start, size_t bytes, enum fresh_memory memory) {
         uintptr_t expected = 0;
         if (atomic_get(&places[i].start) != 0) continue;
         if (!atomic_try_word(&places[i].start, &expected, (uintptr_t)start)) continue;
+        (void)atomic_add(&places_used, 1);
         atomic_set(&places[i].begun_ms, 0);
         if (memory == FRESH_PROBE) atomic_set(&probe, (uintptr_t)start);
         atomic_set(&places[i].memory, memory);
         atomic_set(&places[i].bytes, bytes);
-        atomic_set(&places_used, 1);
         atomic_set_release(&waits, 1);
         return;
     }
@@ -70,6 +70,7 @@ void fresh_begin(char* start, size_t bytes, enum fresh_memory memory) {
 
 static void place_clear(unsigned index, uintptr_t start) {
     if (!atomic_try_word(&places[index].start, &start, 0)) return;
+    (void)atomic_sub(&places_used, 1);
     atomic_set(&places[index].bytes, 0);
     if (atomic_get(&probe) == start) atomic_set(&probe, 0);
 }
@@ -152,12 +153,6 @@ bool fresh_waits(void) {
 bool fresh_look(uint64_t now_ms) {
     if (atomic_get(&places_used) == 0) return false;
     (void)atomic_swap(&waits, 0);
-    atomic_set(&places_used, 0);
-    bool any = false;
-    for (unsigned i = 0; i < FRESH_PLACES; i++) {
-        place_look(i, now_ms);
-        any |= atomic_get(&places[i].start) != 0;
-    }
-    if (any) atomic_set(&places_used, 1);
-    return any;
+    for (unsigned i = 0; i < FRESH_PLACES; i++) place_look(i, now_ms);
+    return atomic_get(&places_used) != 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TABLE_BYTES ((size_t)2 << 20) // described by one page-table page (x86-64, arm64 with 4 KiB)
+#define UNUSED_BYTES_MAX ((size_t)8 << 20)
 
 static atomic_signed live_bytes;
 
@@ -46,13 +47,20 @@ static struct mapping map_described(size_t bytes, size_t alignment, enum fresh_m
     return (struct mapping){NULL, 0};
 }
 
+// True: a new mapping is better than a cached one, because that would have to grow, by small pages.
+// But memory that stays in the cache is not used: so it is used if it is more than an eighth of
+// what is live and 8 MiB.
+static bool is_better_fresh(size_t bytes) {
+    if (!fresh_is_expected(bytes) || mapping_cache_has(bytes, SIZE_MAX)) return false;
+    return bytes < FRESH_PROVEN_BYTES ||
+           mapping_cache_bytes() <= jumbo_live_bytes() / 8 + UNUSED_BYTES_MAX;
+}
+
 void* jumbo_allocate(size_t bytes, size_t alignment, bool* zero) {
     size_t unit = os_page_bytes();
     bytes = round_up(bytes, unit);
     if (alignment < unit) alignment = unit;
-    // A cached mapping that is too small would grow by small pages.
-    bool fresh = bytes < FRESH_PROVEN_BYTES && fresh_is_expected(bytes) &&
-                 !mapping_cache_has(bytes, SIZE_MAX);
+    bool fresh = is_better_fresh(bytes);
     enum fresh_memory memory;
     struct mapping mapping = {NULL, 0};
     if (!fresh) mapping = mapping_cache_take(bytes, alignment);

@@ -76,6 +76,36 @@ static void test_in_turn(void) {
     CHECK(run_check());
 }
 
+// A string of 4 KiB and more that grows by small steps is copied ever more seldom: each time it
+// gets more room. With a quarter more each time, it would be copied 12 times.
+static void test_small_steps(void) {
+    enum { STEP = 512, START = 4096, END = 60000, COPIES_MAX = 6, BLOCKS = 4 };
+    char* block[BLOCKS];
+    unsigned copies = 0;
+    for (unsigned i = 0; i < BLOCKS; i++) CHECK((block[i] = kl_malloc(START)) != NULL);
+    for (size_t size = START; size <= END; size += STEP) {
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            char* grown = kl_realloc(block[i], size);
+            CHECK(grown != NULL);
+            copies += grown != block[i];
+            block[i] = grown;
+        }
+    }
+    CHECK(copies <= BLOCKS * COPIES_MAX);
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(block[i]);
+}
+
+// A block that grows once by a little gets a quarter more, however many there are.
+static void test_one_step(void) {
+    enum { BLOCKS = 100, BYTES = 1000 };
+    char* block[BLOCKS];
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        block[i] = kl_realloc(kl_malloc(BYTES), BYTES + 30);
+        CHECK(block[i] != NULL && kl_usable_size(block[i]) <= BYTES + BYTES / 2);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++) kl_free(block[i]);
+}
+
 static bool occupies_memory(void* start, size_t bytes) {
     static unsigned char pages[4096];
     CHECK(bytes / 4096 <= sizeof pages && mincore(start, bytes, pages) == 0); // mapped, all of it
@@ -278,6 +308,8 @@ int main(void) {
     test_in_child(test_old_system);
     test_in_child(test_neighbours); // whose window nothing describes yet
     test_in_turn();
+    test_small_steps();
+    test_one_step();
     test_room_in_address_space();
     test_steps(MIB, MIB, 128 * MIB, 2);
     test_steps(65536 * 2, 65536, 32 * MIB, 8);

@@ -1,0 +1,89 @@
+// Which memory a large block gets: a cached mapping, a mapping that grows, or a fresh one. Counts
+// bytes and page faults. No keeper runs: the test looks at the fresh blocks in its place.
+#include "allocator/slices/fresh.h"
+#include "allocator/slices/jumbo.h"
+#include "allocator/slices/mapping_cache.h"
+#include "base/options.h"
+#include "check.h"
+#include "keel/keel.h"
+#include "os/process.h"
+#include <string.h>
+#include <sys/resource.h>
+
+#define MIB ((size_t)1 << 20)
+
+static long faults(void) {
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
+}
+
+static char* filled(size_t bytes) {
+    char* block = kl_malloc(bytes);
+    CHECK(block != NULL);
+    memset(block, 1, bytes);
+    return block;
+}
+
+// The program fills its blocks: the next ones are expected to be filled.
+static void learn_filling(void) {
+    char* block[FRESH_STREAK + 1];
+    for (unsigned i = 0; i <= FRESH_STREAK; i++) {
+        block[i] = filled(8 * MIB);
+        (void)fresh_look(os_clock_ms());
+    }
+    CHECK(fresh_is_expected(8 * MIB));
+    for (unsigned i = 0; i <= FRESH_STREAK; i++) kl_free(block[i]);
+    mapping_cache_clear();
+}
+
+// A freed mapping that is too small for the next block would have to grow by small pages.
+static void test_small_mapping_stays(void) {
+    learn_filling();
+    kl_free(filled(5 * MIB));
+    size_t cached = mapping_cache_bytes();
+    CHECK(cached >= 5 * MIB);
+    long before = faults();
+    char* block = filled(16 * MIB);
+    CHECK(mapping_cache_bytes() >= cached);
+    CHECK(faults() - before < 1024); // 16 MiB have 4,096 small pages
+    kl_free(block);
+    mapping_cache_clear();
+}
+
+// But unused memory above an eighth of what is live and 8 MiB is used.
+static void test_large_mapping_grows(void) {
+    learn_filling();
+    char* live = filled(40 * MIB);
+    kl_free(filled(24 * MIB));
+    CHECK(mapping_cache_bytes() >= 24 * MIB);
+    char* block = filled(32 * MIB);
+    CHECK(mapping_cache_bytes() <= 8 * MIB);
+    kl_free(live);
+    kl_free(block);
+    mapping_cache_clear();
+}
+
+// A mapping that shrinks to less than half becomes a smaller block on memory that is warm.
+static void test_shrunk_is_warm(void) {
+    char* block = filled(8 * MIB);
+    char* other = filled(5 * MIB);
+    kl_free(other);
+    CHECK(mapping_cache_bytes() >= 5 * MIB);
+    long before = faults();
+    block = kl_realloc(block, 3 * MIB);
+    CHECK(block != NULL && block[3 * MIB - 1] == 1);
+    CHECK(faults() - before < 256); // 3 MiB have 768 pages
+    kl_free(block);
+    mapping_cache_clear();
+}
+
+int main(void) {
+    option_set(OPTION_KEEPER, KEEPER_NEVER);
+    option_set(OPTION_RESET_DELAY, 600000); // nothing gets too old
+    test_shrunk_is_warm();
+    test_small_mapping_stays();
+    test_large_mapping_grows();
+    check_work_bounds();
+    return 0;
+}
